@@ -1,0 +1,1 @@
+"""A conversation, the prompts waiting in it, and what is remembered of both."""

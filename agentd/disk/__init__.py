@@ -1,0 +1,1 @@
+"""Our files: the only package that opens one."""

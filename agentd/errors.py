@@ -1,0 +1,119 @@
+"""What may go wrong, each kind once, in words for the reader.
+
+AgentdError
+├── BadRequest            the request's own words are wrong
+├── Unauthorized          no key or login, or a wrong one
+├── Forbidden             known, but not allowed
+├── Misdirected           meant for another host (the ``Host`` header)
+├── NotFound              no such chat, prompt or path
+├── MethodNotAllowed      the path exists, this method on it does not
+├── Conflict              it contradicts what is there
+├── PreconditionFailed    ``If-Match`` names another version
+├── TooLarge              more bytes than allowed
+├── UnsupportedMedia      a body of another type than JSON
+├── LimitReached          too often or too many
+├── Disabled              a whole surface is not configured
+├── Unavailable           right now it cannot be done: disk full, a damaged or read-only file
+└── Misconfigured         a file or an option written by a person is wrong: each ``Mistake`` told
+
+Which status and body each becomes is told in ``web.envelope`` alone.
+"""
+
+from dataclasses import dataclass
+
+
+class AgentdError(Exception):
+    """The base of all that agentd raises on purpose.
+
+    ``message`` is one sentence for the reader; ``details`` may add what helps to mend it.
+    Neither ever holds a secret.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class BadRequest(AgentdError):
+    """The request's own words are wrong."""
+
+
+class Unauthorized(AgentdError):
+    """No key or login, or a wrong one."""
+
+
+class Forbidden(AgentdError):
+    """The caller is known, but may not do this."""
+
+
+class Misdirected(AgentdError):
+    """The request was meant for a host that this daemon is not."""
+
+
+class NotFound(AgentdError):
+    """No such chat, prompt or path."""
+
+
+class MethodNotAllowed(AgentdError):
+    """The path exists; ``allowed`` are the methods that it has."""
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class Conflict(AgentdError):
+    """The request contradicts what is there."""
+
+
+class PreconditionFailed(AgentdError):
+    """The version named by the caller is no longer the current one."""
+
+
+class TooLarge(AgentdError):
+    """More bytes than are allowed here."""
+
+
+class UnsupportedMedia(AgentdError):
+    """The body is of a type that is not understood here."""
+
+
+class LimitReached(AgentdError):
+    """Too often, or too many at once; ``retry_after`` seconds is a good time to wait."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Disabled(AgentdError):
+    """A whole surface is not configured."""
+
+
+class Unavailable(AgentdError):
+    """It cannot be done right now; trying later may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake in a file or option that a person wrote."""
+
+    where: str
+    """The file's path, or the option's name."""
+    line: int
+    """Counted from 1; 0 when the mistake has no line."""
+    what: str
+    """What was found, what was expected, and the nearest right name."""
+
+    def __str__(self) -> str:
+        """``path:line: what``, as editors and compilers have it."""
+        return f"{self.where}:{self.line}: {self.what}" if self.line else f"{self.where}: {self.what}"
+
+
+class Misconfigured(AgentdError):
+    """Something that a person wrote cannot be taken; every mistake is told at once."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__("\n".join(map(str, mistakes)))
+        self.mistakes = mistakes

@@ -1,0 +1,1 @@
+"""The world around: programs, the workspace, the service manager."""
