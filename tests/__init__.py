@@ -1,0 +1,1 @@
+"""The rules of agentd, each by a test."""
