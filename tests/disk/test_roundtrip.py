@@ -1,0 +1,149 @@
+"""An edit changes what it is asked to, and what the person wrote around it stays."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from agentd.disk import handwritten, roundtrip
+
+FILE = """# Access keys
+format: 1   # do not touch
+
+# mine:
+keys:
+  # the laptop
+  - name: laptop    # trailing
+    salt: "0123"
+    created: 2026-01-01T00:00:00.000Z
+
+  # the phone
+  - name: 'no'
+    salt: 012
+    created: ~
+# the end
+"""
+
+
+class Entry(Struct, frozen=True):
+    name: str
+    salt: str = ""
+    created: str | None = None
+
+
+class File(Struct, frozen=True):
+    format: int = 1
+    keys: list[Entry] | None = None
+
+
+def edited(text: str, change: Any) -> str:
+    return roundtrip.edited(text.encode(), change).decode()
+
+
+def read(text: str) -> File:
+    return handwritten.load("f", text.encode(), File)
+
+
+def test_without_a_change_every_byte_stays():
+    assert edited(FILE, lambda _: None) == FILE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: no\nb: 012\nc: ~\nd: 1_000\ne: 12:30:45\nf: 'x'\ng: \"y\"\nh:\n",
+        "- a\n- b\n",
+        "keys:\n- name: x\n  salt: y\n# end\n",
+        "a:\n  b:\n    c: 1   # deep\n",
+        f"long: {'word ' * 60}word\n",
+        "text: |\n  one\n  two\n",
+        "a: 'Ünï ☃'\r\nb: 2\r\n",
+    ],
+)
+def test_words_quotes_and_line_ends_stay_as_typed(text):
+    assert edited(text, lambda _: None) == text
+
+
+def test_a_new_entry_goes_to_the_end_and_is_quoted():
+    def add(tree: Any) -> None:
+        tree["keys"].append(roundtrip.entry({"name": "no", "salt": "012"}))
+
+    assert edited(FILE, add) == FILE + "  - name: 'no'\n    salt: '012'\n"
+
+
+def test_a_changed_value_is_all_that_changes():
+    def change(tree: Any) -> None:
+        tree["keys"][0].update(roundtrip.entry({"salt": "9"}))
+
+    assert edited(FILE, change) == FILE.replace('"0123"', "'9'")
+
+
+def test_an_entry_leaves_with_its_comment_and_the_neighbours_keep_theirs():
+    without_laptop = edited(FILE, lambda tree: roundtrip.remove(tree, "keys", 0))
+    assert "laptop" not in without_laptop
+    assert "# the phone\n  - name: 'no'\n" in without_laptop
+    assert without_laptop.startswith(FILE[: FILE.index("  # the laptop")])
+    without_phone = edited(FILE, lambda tree: roundtrip.remove(tree, "keys", 1))
+    assert without_phone == FILE[: FILE.index("\n  # the phone")] + "# the end\n"
+
+
+def test_the_last_entry_leaves_an_empty_list():
+    def remove_both(tree: Any) -> None:
+        roundtrip.remove(tree, "keys", 1)
+        roundtrip.remove(tree, "keys", 0)
+
+    left = edited(FILE, remove_both)
+    assert left == FILE[: FILE.index("keys:")] + "keys: []\n# the end\n"
+    assert read(left) == File(1, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# mine\n", "format: 1\n", "format: 1\nkeys:\n", "keys: []\n"]
+)
+def test_a_list_that_was_not_there_begins(text):
+    def add(tree: Any) -> None:
+        tree["keys"] = [roundtrip.entry({"name": "a"})]
+
+    grown = edited(text, add)
+    assert read(grown).keys == [Entry("a")]
+    assert ("# mine" in grown) == ("# mine" in text)
+
+
+def test_a_list_in_one_line_is_edited_too():
+    text = "keys: [{name: a}, {name: b}] # both\n"
+    left = edited(text, lambda tree: roundtrip.remove(tree, "keys", 0))
+    assert read(left).keys == [Entry("b")]
+    assert "# both" in left
+
+
+comments = st.lists(st.sampled_from(["", "  # a remark", "  # another: one"]), max_size=3)
+blocks = st.lists(
+    st.tuples(comments, st.sampled_from(["", "   # why"]), st.sampled_from(["{}", "'{}'", '"{}"'])),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(blocks, comments, st.data())
+def test_any_entry_can_go_and_every_other_line_stays(items, below, data):
+    parts = []
+    for number, (above, behind, quote) in enumerate(items):
+        lines = [*above, f"  - name: {quote.format(number)}", f"    salt: s{behind}"]
+        parts.append("".join(f"{line}\n" for line in lines))
+    tail = "".join(f"{line}\n" for line in below)
+    text = "# head\nkeys:\n" + "".join(parts) + tail
+    index = data.draw(st.integers(0, len(items) - 1))
+    left = edited(text, lambda tree: roundtrip.remove(tree, "keys", index))
+    rest = [part for number, part in enumerate(parts) if number != index]
+    expected = f"# head\nkeys:{'' if rest else ' []'}\n" + "".join(rest) + tail
+    assert _lines(left) == _lines(expected)
+    assert [key.name for key in read(left).keys or []] == [
+        str(number) for number in range(len(items)) if number != index
+    ]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines that say something; how many blank ones stand between is not promised."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
