@@ -108,7 +108,9 @@ class Mistake:
 
     def __str__(self) -> str:
         """``path:line: what``, as editors and compilers have it."""
-        return f"{self.where}:{self.line}: {self.what}" if self.line else f"{self.where}: {self.what}"
+        return (
+            f"{self.where}:{self.line}: {self.what}" if self.line else f"{self.where}: {self.what}"
+        )
 
 
 class Misconfigured(AgentdError):

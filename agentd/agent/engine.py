@@ -4,13 +4,13 @@ An engine carries out one turn: it is given an ``Assignment`` and tells what hap
 stream of progress. Whatever it yields is whole: a message, never a fragment of one.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from decimal import Decimal
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.chat import Tokens
+from agentd.chats.chat import FREE, NO_TOKENS, Tokens
 
 
 class Assignment(Struct, frozen=True):
@@ -35,8 +35,8 @@ class Replied(Struct, frozen=True):
     """A whole reply of the assistant, in Markdown. Cost is in USD."""
 
     text: str
-    tokens: Tokens = Tokens()
-    cost: Decimal = Decimal(0)
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
 
 
 class Failed(Struct, frozen=True):
@@ -53,6 +53,6 @@ class Engine(Protocol):
 
     name: str
 
-    def run(self, assignment: Assignment) -> AsyncIterator[Progress]:
-        """Carry out one prompt. Closing the iterator stops the turn and all that it started."""
+    def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Carry out one prompt. Closing the generator stops the turn and all that it started."""
         ...

@@ -28,6 +28,10 @@ class Tokens(Struct, frozen=True):
     output: int = 0
 
 
+NO_TOKENS = Tokens()
+FREE = Decimal(0)
+
+
 class Prompt(Struct, frozen=True, omit_defaults=True):
     """A prompt that waits in a chat's queue."""
 
@@ -48,8 +52,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
     at: Timestamp
     tool: str = ""
     """For role ``tool``: its name; ``text`` then tells what it was given and what came of it."""
-    tokens: Tokens = Tokens()
-    cost: Decimal = Decimal(0)
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
     """USD, exact."""
 
 

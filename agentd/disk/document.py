@@ -59,20 +59,34 @@ class Document(NamedTuple):
 
 @contextmanager
 def told(path: str, verb: str) -> Iterator[None]:
-    """Say an error of the system in our words: ``cannot <verb> <path>: <why>``.
-
-    Raises ``Misconfigured`` when a person put the wrong kind of thing there, else ``Unavailable``.
-    """
+    """Raise an error of the system in our words, as ``trouble`` puts it."""
     try:
         yield
     except OSError as error:
-        code = error.errno or 0
-        if code in _WRONG_KIND:
-            raise Misconfigured([Mistake(path, 0, _WRONG_KIND[code])]) from error
-        why, help_ = _TROUBLE.get(code, (os.strerror(code), ""))
-        if code in (errno.EACCES, errno.EPERM):
-            why = f"{why} for user id {os.geteuid()}"
-        raise Unavailable(f"cannot {verb} {path}: {why}", help_) from error
+        raise trouble(path, verb, error) from error
+
+
+def trouble(path: str, verb: str, error: OSError) -> Misconfigured | Unavailable:
+    """An error of the system in our words: ``cannot <verb> <path>: <why>``.
+
+    ``Misconfigured`` when a person put the wrong kind of thing there, else ``Unavailable``.
+    """
+    code = error.errno or 0
+    if code in _WRONG_KIND:
+        return Misconfigured([Mistake(path, 0, _WRONG_KIND[code])])
+    why, help_ = _TROUBLE.get(code, (os.strerror(code), ""))
+    if code in (errno.EACCES, errno.EPERM):
+        why = f"{why} for user id {os.geteuid()}"
+    return Unavailable(f"cannot {verb} {path}: {why}", help_)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder safe; raises ``OSError``."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def stamp(path: str) -> Stamp | None:

@@ -1,0 +1,174 @@
+"""The chats on disk: one folder each, whose journal is the truth and all else a cache.
+
+``open`` folds a journal (from its checkpoint on, where there is a sound one), ``append`` adds a
+line, ``history`` reads messages back. Chats that nobody uses are let go of; what every list
+needs of them stays known as summaries. The format is told in ``state/README.md``.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from agentd.chats.chat import Message
+from agentd.chats.fold import Chat
+from agentd.chats.records import Body, Entry, message_in
+from agentd.clock import Timestamp
+from agentd.disk import checkpoint, lines
+from agentd.disk.journal import Committer, Journal
+from agentd.disk.layout import Layout
+from agentd.disk.load import load
+from agentd.errors import AgentdError, Unavailable
+from agentd.ids import Sequences
+
+log = logging.getLogger(__name__)
+
+KEPT_OPEN = 256
+"""Chats kept in memory; more only while they work."""
+CHECKPOINT_EVERY = 1024
+"""Lines from one checkpoint to the next: what opening a chat reads at most, beside it."""
+_CHUNK = 1024 * 1024
+
+
+@dataclass(eq=False, slots=True)
+class _Opened:
+    chat: Chat
+    journal: Journal
+    checkpointed: int
+    """Lines that the checkpoint covers."""
+
+
+class ChatFiles:
+    """The chats of one state folder; satisfies ``chats.service.ChatStore``."""
+
+    def __init__(self, layout: Layout, sequences: Sequences, committer: Committer) -> None:
+        self._layout = layout
+        self._sequences = sequences
+        self._committer = committer
+        self._readers = ThreadPoolExecutor(4, "read")
+        self._opened: dict[int, _Opened] = {}
+        self._opening: dict[int, asyncio.Future[Chat]] = {}
+        self._dead: dict[int, AgentdError] = {}
+
+    def create(self, chat_id: int) -> Chat:
+        """A chat that reaches the disk with its first record."""
+        chat = Chat(chat_id)
+        journal = Journal(self._layout.journal(chat_id), 0, fresh=True)
+        self._opened[chat_id] = _Opened(chat, journal, 0)
+        self._let_go_of_idle()
+        return chat
+
+    async def open(self, chat_id: int) -> Chat:
+        """The chat's state. Raises ``NotFound``, or ``Unavailable`` naming the file."""
+        if opened := self._opened.pop(chat_id, None):
+            self._opened[chat_id] = opened  # the last used is let go of last
+            return opened.chat
+        if chat_id not in self._opening:
+            self._opening[chat_id] = asyncio.ensure_future(self._load(chat_id))
+        return await asyncio.shield(self._opening[chat_id])
+
+    def append(
+        self, chat: Chat, at: Timestamp, by: str, body: Body, told: Callable[[Entry], None]
+    ) -> "asyncio.Future[None]":
+        """Add one record: the chat has it at once, ``told`` is called when it is on disk.
+
+        Raises ``Unavailable``, at once or from the future, when it cannot be written; the chat
+        must then be opened anew.
+        """
+        if chat.damage:
+            raise Unavailable(f"Chat {chat.id} is read-only", chat.damage)
+        if chat.id in self._dead:
+            raise self._dead[chat.id]
+        opened = self._opened.get(chat.id)
+        if opened is None or opened.chat is not chat:
+            raise Unavailable(f"Chat {chat.id} was read anew meanwhile", "Try again.")
+        entry = Entry(chat.lines + 1, self._sequences.next("seq"), at, by, body)
+        line = lines.seal(entry)
+
+        def safe() -> None:
+            told(entry)
+            if entry.n - opened.checkpointed >= CHECKPOINT_EVERY and opened.chat.lines == entry.n:
+                self._checkpoint(opened)
+
+        done = self._committer.append(opened.journal, line, safe)
+        chat.apply(entry, len(line))
+        if len(opened.journal.lines) == 1:  # the first of its batch speaks for all
+            done.add_done_callback(lambda _: self._after_commit(opened))
+        return done
+
+    async def settled(self, chat: Chat) -> None:
+        """Return when all that the chat has taken in is on disk; raises when it cannot be."""
+        opened = self._opened.get(chat.id)
+        if opened and opened.chat is chat and not opened.journal.settled:
+            waiting = opened.journal.done or opened.journal.busy
+            if waiting:
+                await asyncio.shield(waiting)
+
+    async def history(self, chat: Chat, since: Timestamp) -> AsyncIterator[list[Message]]:
+        """All messages from ``since`` on (empty: from the first), oldest first, in portions."""
+        loop = asyncio.get_running_loop()
+        path, end = self._layout.journal(chat.id), chat.size
+        at = chat.offset_before(since)
+        while at < end:
+            messages, at = await loop.run_in_executor(self._readers, _portion, path, at, end, since)
+            if messages:
+                yield messages
+
+    async def close(self) -> None:
+        """Leave a checkpoint of each open chat, so that the next start reads little."""
+        for opened in list(self._opened.values()):
+            if opened.chat.lines > opened.checkpointed and opened.journal.settled:
+                self._checkpoint(opened)
+        await asyncio.to_thread(self._readers.shutdown)
+
+    async def _load(self, chat_id: int) -> Chat:
+        loop = asyncio.get_running_loop()
+        try:
+            loaded = await loop.run_in_executor(self._readers, load, self._layout, chat_id)
+        finally:
+            del self._opening[chat_id]
+        chat = loaded.chat
+        journal = Journal(self._layout.journal(chat_id), chat.size)
+        self._opened[chat_id] = _Opened(chat, journal, loaded.checkpointed)
+        self._let_go_of_idle()
+        return chat
+
+    def _after_commit(self, opened: _Opened) -> None:
+        """A chat whose write failed holds what is not on disk: forget it, read it anew."""
+        chat, error = opened.chat, opened.journal.error
+        if error and self._opened.get(chat.id) is opened:
+            del self._opened[chat.id]
+            if opened.journal.dead:
+                self._dead[chat.id] = error
+
+    def _checkpoint(self, opened: _Opened) -> None:
+        opened.checkpointed = opened.chat.lines
+        sealed = checkpoint.encode(opened.chat)
+        path = self._layout.checkpoint(opened.chat.id)
+        self._readers.submit(checkpoint.write, path, sealed)
+
+    def _let_go_of_idle(self) -> None:
+        excess = len(self._opened) - KEPT_OPEN
+        for chat_id, opened in list(self._opened.items())[: max(excess, 0)]:
+            if opened.journal.settled and not opened.journal.fresh and not opened.chat.turn:
+                if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
+                    self._checkpoint(opened)
+                del self._opened[chat_id]
+
+
+def _portion(path: str, at: int, end: int, since: Timestamp) -> tuple[list[Message], int]:
+    """The messages in about one chunk of the journal from ``at`` on, and where it ended."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        file.seek(at)
+        data = file.read(min(_CHUNK, end - at))
+        if not data.endswith(b"\n"):
+            data += file.readline()
+    messages = []
+    for line in data.splitlines():
+        message = message_in(lines.entry_in(line).body)
+        if message and message.at >= since:
+            messages.append(message)
+    return messages, at + len(data)

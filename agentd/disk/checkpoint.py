@@ -1,0 +1,65 @@
+"""The checkpoint of a chat: its fold up to some line, so that opening it reads little.
+
+It is a cache. It may be missing, torn, or from another moment than the journal beside it (a
+copy takes files one after another); it says on which byte and which line it stands, and counts
+only where the journal agrees.
+"""
+
+import logging
+import os
+
+import msgspec
+from msgspec import Struct
+
+from agentd.chats.fold import Chat
+from agentd.disk.document import replace
+from agentd.disk.lines import Broken, seal, unseal
+from agentd.errors import AgentdError
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+
+
+class Checkpoint(Struct, frozen=True):
+    """What ``checkpoint.json`` holds."""
+
+    format: int
+    chat: Chat
+
+
+_decoder = msgspec.json.Decoder(Checkpoint)
+
+
+def encode(chat: Chat) -> bytes:
+    """The bytes of a checkpoint of this state."""
+    return seal(Checkpoint(FORMAT, chat))
+
+
+def write(path: str, sealed: bytes) -> None:
+    """Store it. A failure is only logged: the journal has it all."""
+    try:
+        replace(path, sealed)
+    except AgentdError as error:
+        log.warning("no checkpoint was written: %s", error)
+
+
+def read(path: str, journal: int) -> Chat | None:
+    """The checkpointed state, if there is a sound one that the open ``journal`` agrees with."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            found = _decoder.decode(unseal(file.read()))
+    except (OSError, Broken, msgspec.DecodeError):
+        return None
+    chat = found.chat
+    return chat if found.format == FORMAT and _stands_on(journal, chat) else None
+
+
+def _stands_on(journal: int, chat: Chat) -> bool:
+    """True when the line that ends at the checkpoint's byte is the one it was taken at."""
+    tail = os.pread(journal, chat.last_line, chat.size - chat.last_line)
+    try:
+        return f'"n":{chat.lines},"seq":{chat.seq},'.encode() in unseal(tail)[:64]
+    except Broken:
+        return False

@@ -1,0 +1,88 @@
+"""Every file name of ours, in one place.
+
+Two folders: ``state`` is what the daemon keeps (back it up by copying it), ``config`` belongs to
+the person.
+"""
+
+from dataclasses import dataclass
+from os.path import join
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths in and of the two folders."""
+
+    state: str
+    config: str
+
+    @property
+    def settings(self) -> str:
+        """The settings, written by hand."""
+        return join(self.config, "agentd.yml")
+
+    @property
+    def keys(self) -> str:
+        """The named access keys: salted hashes, safe to commit."""
+        return join(self.state, "keys.yml")
+
+    @property
+    def keys_lock(self) -> str:
+        """Held by whoever changes the keys."""
+        return join(self.state, "keys.lock")
+
+    @property
+    def revoked(self) -> str:
+        """The keys that were revoked: it wins over an older ``keys.yml`` that came back."""
+        return join(self.state, "revoked.json")
+
+    @property
+    def last_used(self) -> str:
+        """When each key was last used; kept apart, so that ``keys.yml`` stays quiet."""
+        return join(self.state, "last_used.json")
+
+    @property
+    def format(self) -> str:
+        """The format of the state folder, read before anything else."""
+        return join(self.state, "FORMAT")
+
+    @property
+    def daemon_lock(self) -> str:
+        """Held by the one daemon of this folder for as long as it lives."""
+        return join(self.state, "daemon.lock")
+
+    @property
+    def daemon(self) -> str:
+        """Who holds the lock, and where it listens."""
+        return join(self.state, "daemon.json")
+
+    @property
+    def ids(self) -> str:
+        """The marks of the sequences."""
+        return join(self.state, "ids.json")
+
+    @property
+    def index(self) -> str:
+        """Every chat at a glance: a cache that makes starting cheap."""
+        return join(self.state, "index.json")
+
+    @property
+    def chats(self) -> str:
+        """One folder per chat."""
+        return join(self.state, "chats")
+
+    @property
+    def trash(self) -> str:
+        """What was taken out of ``chats``."""
+        return join(self.state, "trash")
+
+    def chat(self, chat_id: int) -> str:
+        """The folder of one chat."""
+        return join(self.chats, str(chat_id))
+
+    def journal(self, chat_id: int) -> str:
+        """The truth about one chat."""
+        return join(self.chats, str(chat_id), "journal.jsonl")
+
+    def checkpoint(self, chat_id: int) -> str:
+        """A cache of what the journal says up to some line."""
+        return join(self.chats, str(chat_id), "checkpoint.json")

@@ -1,0 +1,151 @@
+"""Reading chats back: folding a journal, mending its torn end, and taking stock at start.
+
+A torn last line (a write that never finished, so was never acknowledged) is kept aside and cut
+off. Damage in the middle is never skipped: the chat is readable up to there, and read-only.
+"""
+
+import logging
+import os
+import time
+from dataclasses import dataclass
+
+from agentd.chats.fold import Chat, Summary
+from agentd.disk import checkpoint
+from agentd.disk.document import make_folder, trouble
+from agentd.disk.layout import Layout
+from agentd.disk.lines import Damage, read
+from agentd.errors import NotFound, Unavailable
+from agentd.ids import Marks
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A chat as its files tell it."""
+
+    chat: Chat
+    checkpointed: int
+    """Lines that the checkpoint covers; 0 without one."""
+
+
+def load(layout: Layout, chat_id: int, *, mend: bool = False) -> Loaded:
+    """Fold one chat's journal. Blocking.
+
+    With ``mend`` a torn end is cut off; otherwise it counts as damage, for only a daemon that
+    starts can know that nobody is writing. Raises ``NotFound`` without a journal, and
+    ``Unavailable``, naming the file, when it cannot be read or holds no chat.
+    """
+    path = layout.journal(chat_id)
+    try:
+        fd = os.open(path, (os.O_RDWR if mend else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NotFound(f"Chat {chat_id} not found") from None
+    except OSError as error:
+        raise trouble(path, "read", error) from error
+    try:
+        return _fold(layout, chat_id, fd, mend)
+    except OSError as error:
+        raise trouble(path, "read", error) from error
+    finally:
+        os.close(fd)
+
+
+def _fold(layout: Layout, chat_id: int, fd: int, mend: bool) -> Loaded:
+    chat = checkpoint.read(layout.checkpoint(chat_id), fd) or Chat(chat_id)
+    checkpointed = chat.lines
+    with open(fd, "rb", closefd=False) as file:
+        file.seek(chat.size)
+        data = file.read()
+    for step in read(data, chat.lines, chat.size):
+        if not isinstance(step, Damage):
+            chat.apply(*step)
+        elif step.torn and mend:
+            _cut(layout.journal(chat_id), fd, step)
+        else:
+            chat.damage = f"{layout.journal(chat_id)}:{step.line}: {step.reason}"
+            log.error("chat %d is read-only: %s", chat_id, chat.damage)
+    if not chat.lines:
+        reason = chat.damage or f"{layout.journal(chat_id)} holds no chat"
+        raise Unavailable(f"Chat {chat_id} cannot be read", reason)
+    return Loaded(chat, checkpointed)
+
+
+def _cut(path: str, fd: int, damage: Damage) -> None:
+    """Set a torn end aside and cut it off."""
+    size = os.fstat(fd).st_size
+    aside = f"{path}.torn-{time.time_ns()}"
+    copy = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(copy, "wb") as file:
+        file.write(os.pread(fd, size - damage.offset, damage.offset))
+        file.flush()
+        os.fsync(copy)
+    os.ftruncate(fd, damage.offset)
+    os.fsync(fd)
+    log.warning(
+        "%s:%d: an unfinished write of %d bytes was cut off and kept as %s",
+        path, damage.line, size - damage.offset, aside,
+    )  # fmt: skip
+
+
+def take_stock(
+    layout: Layout, known: dict[int, Summary], *, mend: bool
+) -> tuple[dict[int, Summary], Marks]:
+    """Every chat at a glance, and the highest ids met. Blocking; before anything is written.
+
+    ``known`` is what the index told: a chat whose journal still has the size named there is not
+    opened. What a crash left is mended, unless the folder cannot be written (``mend``).
+    """
+    chats: dict[int, Summary] = {}
+    marks = Marks()
+    for chat_id in _chat_ids(layout):
+        summary = known.get(chat_id)
+        if summary is None or summary.damage or _size(layout, chat_id) != summary.size:
+            chat = _look_into(layout, chat_id, mend=mend)
+            if chat is None:
+                continue
+            seen = Marks(chat_id, chat.highest_prompt, chat.highest_message, chat.seq)
+            marks = marks.merged(seen)
+            summary = chat.summary()
+        chats[chat_id] = summary
+    return chats, marks
+
+
+def _chat_ids(layout: Layout) -> list[int]:
+    try:
+        names = os.listdir(layout.chats)
+    except FileNotFoundError:
+        return []
+    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+
+
+def _size(layout: Layout, chat_id: int) -> int:
+    try:
+        return os.stat(layout.journal(chat_id), follow_symlinks=False).st_size
+    except OSError:
+        return -1
+
+
+def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
+    try:
+        return load(layout, chat_id, mend=mend).chat
+    except (NotFound, Unavailable) as error:
+        if mend and _unborn(layout, chat_id):
+            _set_aside(layout, chat_id)
+            return None
+        damage = error.details or error.message
+        log.error("chat %d cannot be read: %s", chat_id, damage)
+        return Chat(chat_id, damage=damage)
+
+
+def _unborn(layout: Layout, chat_id: int) -> bool:
+    """True for a chat that died before its first line: nobody was ever told of it."""
+    path = layout.journal(chat_id)
+    empty = not os.path.lexists(path) or _size(layout, chat_id) == 0
+    return empty and not os.path.lexists(layout.checkpoint(chat_id))
+
+
+def _set_aside(layout: Layout, chat_id: int) -> None:
+    make_folder(layout.trash)
+    os.rename(layout.chat(chat_id), os.path.join(layout.trash, f"{chat_id}.unborn"))
+    log.warning("chat %d was never finished; its folder is now in %s", chat_id, layout.trash)

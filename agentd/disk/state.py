@@ -1,0 +1,187 @@
+"""The state folder as a whole: one daemon each, one format, and taking stock at start."""
+
+import contextlib
+import logging
+import os
+import stat as modes
+from dataclasses import dataclass
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct
+
+from agentd import ids
+from agentd.chats.fold import Summary
+from agentd.clock import Timestamp
+from agentd.disk.document import make_folder, read, replace, sweep, trouble
+from agentd.disk.index import read_index, write_index
+from agentd.disk.layout import Layout
+from agentd.disk.lines import Broken, seal, unseal
+from agentd.disk.load import take_stock
+from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake
+from agentd.ids import Marks, Sequences
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""The format that this version writes; it reads none that is newer."""
+_SMALL = 64 * 1024
+
+
+class Format(Struct, frozen=True):
+    """What ``FORMAT`` holds. ``generation`` tells one history of the folder from another."""
+
+    format: int
+    min_reader: int
+    generation: str
+
+
+class Daemon(Struct, frozen=True):
+    """What ``daemon.json`` holds: who serves this folder, and where."""
+
+    pid: int
+    url: str
+    since: Timestamp
+
+
+@dataclass(slots=True)
+class State:
+    """An opened state folder."""
+
+    layout: Layout
+    lock: FileLock | None
+    """Held until ``release``; None where the folder cannot be written."""
+    sequences: Sequences
+    chats: dict[int, Summary]
+
+    def announce(self, daemon: Daemon) -> None:
+        """Tell other programs of this machine where the daemon listens. Blocking."""
+        if self.lock:
+            replace(self.layout.daemon, msgspec.json.encode(daemon) + b"\n")
+
+    def save(self, chats: list[Summary]) -> None:
+        """Store the index, for a cheap start. Blocking; a failure is only logged."""
+        if not self.lock:
+            return
+        try:
+            write_index(self.layout.index, self.sequences.used, chats)
+        except AgentdError as error:
+            log.warning("the index was not written: %s", error)
+
+    def release(self) -> None:
+        """The daemon has stopped: nothing is written any more. Blocking."""
+        if self.lock:
+            with contextlib.suppress(AgentdError):  # a rest of the block is skipped at worst
+                replace(self.layout.ids, seal(self.sequences.used))
+            with contextlib.suppress(OSError):
+                os.unlink(self.layout.daemon)
+            self.lock.release()
+
+
+def open_state(layout: Layout) -> State:
+    """Take the state folder for this daemon alone, and take stock of it. Blocking.
+
+    Raises ``Conflict`` when another daemon has it, ``Misconfigured`` for a newer format or
+    folders that others may write, ``Unavailable`` when it cannot be read. A folder that cannot
+    be written is served for reading only.
+    """
+    writable = _writable(layout)
+    lock = _lock(layout) if writable else None
+    try:
+        _check_format(layout, writable=writable)
+        if writable:
+            make_folder(layout.chats)
+            sweep(layout.state)
+        index = read_index(layout.index)
+        known = {summary.id: summary for summary in index.chats}
+        chats, seen = take_stock(layout, known, mend=writable)
+        marks = _stored_marks(layout).merged(index.highest).merged(seen)
+    except BaseException:
+        if lock:
+            lock.release()
+        raise
+    return State(layout, lock, Sequences(marks), chats)
+
+
+def announced(layout: Layout) -> Daemon | None:
+    """The daemon that last announced itself; it may be gone. Blocking."""
+    document = read(layout.daemon, _SMALL)
+    if document is None:
+        return None
+    try:
+        return msgspec.json.decode(document.data, type=Daemon)
+    except msgspec.DecodeError:
+        return None
+
+
+def _writable(layout: Layout) -> bool:
+    """Make the folder where it is missing, and look whether it is ours alone to write."""
+    try:
+        make_folder(layout.state)
+        info = os.stat(layout.state)
+    except OSError as error:
+        raise trouble(layout.state, "read", error) from error
+    us = os.geteuid()
+    if info.st_uid != us:
+        what = f"belongs to user id {info.st_uid}, agentd runs as {us}"
+        raise Misconfigured([Mistake(layout.state, 0, f"{what}; chown -R {us} {layout.state}")])
+    if info.st_mode & (modes.S_IWGRP | modes.S_IWOTH):
+        what = f"can be written by others; chmod go-w {layout.state}"
+        raise Misconfigured([Mistake(layout.state, 0, what)])
+    if os.access(layout.state, os.W_OK):
+        return True
+    log.error("%s cannot be written: only reading works", layout.state)
+    return False
+
+
+def _lock(layout: Layout) -> FileLock:
+    """Take the kernel's lock: it dies with its holder, so it is never stale."""
+    lock = FileLock(
+        layout.daemon_lock,
+        timeout=0,
+        mode=0o600,
+        thread_local=False,
+        fallback_to_soft=False,
+        preserve_lock_file=True,
+    )
+    try:
+        lock.acquire()
+    except Timeout:
+        other = announced(layout)
+        who = f"process {other.pid} on {other.url}" if other else "another process"
+        raise Conflict(
+            f"{layout.state} is served by {who} already",
+            "One daemon serves a state folder; name another with --state.",
+        ) from None
+    except OSError as error:
+        raise trouble(layout.daemon_lock, "lock", error) from error
+    return lock
+
+
+def _check_format(layout: Layout, *, writable: bool) -> None:
+    document = read(layout.format, _SMALL)
+    if document is None:
+        if writable:
+            made = Format(FORMAT, FORMAT, ids.new_generation())
+            replace(layout.format, msgspec.json.encode(made) + b"\n")
+        return
+    try:
+        found = msgspec.json.decode(document.data, type=Format)
+    except msgspec.DecodeError as error:
+        raise Misconfigured([Mistake(layout.format, 1, f"is not a format: {error}")]) from error
+    if found.format > FORMAT:
+        what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"
+        raise Misconfigured([Mistake(layout.format, 1, what)])
+
+
+def _stored_marks(layout: Layout) -> Marks:
+    document = read(layout.ids, _SMALL)
+    if document is None:
+        return Marks()
+    try:
+        return msgspec.json.decode(unseal(document.data), type=Marks)
+    except (Broken, msgspec.DecodeError) as error:
+        what = f"is damaged ({error}); it keeps ids from being used again"
+        raise Misconfigured(
+            [Mistake(layout.ids, 1, f"{what}: restore it, or delete it together with index.json")]
+        ) from error

@@ -1,0 +1,70 @@
+"""Every event that a listener may hear of, with its wire name and its arguments.
+
+An event is a statement about the disk: it is published only after its write is safe, in the
+order of ``seq``. Several events may share one ``seq`` when one record changed several things.
+Source: the remote-control specification, section 6.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from msgspec import Struct
+
+from agentd.chats.chat import Message
+from agentd.chats.fold import Summary
+from agentd.chats.queue import Queue
+
+log = logging.getLogger(__name__)
+
+
+class MessageUpdate(Struct, frozen=True):
+    """A new message in a chat: ``chatId, message``."""
+
+    name: ClassVar[str] = "messageUpdate"
+    seq: int
+    chat_id: int
+    message: Message
+
+
+class QueueUpdate(Struct, frozen=True):
+    """The queue, or a prompt in it, changed: ``chatId, prompts``."""
+
+    name: ClassVar[str] = "queueUpdate"
+    seq: int
+    chat_id: int
+    prompts: Queue
+
+
+class ChatUpdate(Struct, frozen=True):
+    """A chat was created, or its status or cost changed: ``chat`` with a ``reason``."""
+
+    name: ClassVar[str] = "chatUpdate"
+    seq: int
+    chat: Summary
+    reason: str
+    """The type of the record that caused it, such as ``turn.ended``."""
+
+
+Event: TypeAlias = MessageUpdate | QueueUpdate | ChatUpdate
+Listener: TypeAlias = Callable[[Event], None]
+
+
+class Bus:
+    """Tells each event to all who listen: at once, in order, on the loop's thread."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Have ``listener`` called with each event; the answer ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def publish(self, event: Event) -> None:
+        """Tell everyone. One listener's failure is logged and never reaches another."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %s", event.name)

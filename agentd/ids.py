@@ -1,0 +1,112 @@
+"""Names and numbers that nobody else has: sequences, keys, salts and request ids.
+
+The only importer of ``secrets``, so that every source of chance is seen in one place.
+"""
+
+import itertools
+import secrets
+import string
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+KEY_PREFIX = "agent_"
+"""How every named key begins (specification, section 2)."""
+
+KEY_LETTERS = 32
+"""The random letters after the prefix: 190 bits."""
+
+_ALPHABET = string.ascii_letters + string.digits
+_PROCESS = secrets.token_hex(4)
+_requests = itertools.count(1)
+
+
+def new_key() -> str:
+    """A named access key: ``agent_`` and 32 letters of ``A-Za-z0-9``."""
+    return KEY_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(KEY_LETTERS))
+
+
+def new_salt() -> str:
+    """128 random bits, as 32 lowercase hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def new_generation() -> str:
+    """Tells one history of a state folder from another: 128 random bits in hexadecimal."""
+    return secrets.token_hex(16)
+
+
+def new_request_id() -> str:
+    """Tells one request from every other, such as ``9f86d081-2a``: of this process, and its number.
+
+    Cheap and not secret.
+    """
+    return f"{_PROCESS}-{next(_requests):x}"
+
+
+class Marks(Struct, frozen=True):
+    """The highest number of each kind that was given out, or may have been."""
+
+    chat: int = 0
+    prompt: int = 0
+    message: int = 0
+    seq: int = 0
+
+    def merged(self, other: "Marks") -> "Marks":
+        """The larger of each: a copied folder's marks may be older than its journals."""
+        return Marks(
+            max(self.chat, other.chat),
+            max(self.prompt, other.prompt),
+            max(self.message, other.message),
+            max(self.seq, other.seq),
+        )
+
+
+Kind: TypeAlias = Literal["chat", "prompt", "message", "seq"]
+
+NONE_YET = Marks()
+BLOCK = Marks(chat=100, prompt=100, message=100, seq=1000)
+"""How many numbers are reserved ahead at a time, and so skipped at most after a crash."""
+
+
+class Sequences:
+    """Positive numbers that only rise and are never given out twice.
+
+    A number may reach the disk only when a stored mark covers it: whoever writes asks for the
+    ``shortfall`` first, stores it, and then says that it is ``reserved``.
+    """
+
+    def __init__(self, used: Marks = NONE_YET) -> None:
+        self._used: dict[Kind, int] = {
+            "chat": used.chat,
+            "prompt": used.prompt,
+            "message": used.message,
+            "seq": used.seq,
+        }
+        self._reserved = used
+
+    def next(self, kind: Kind) -> int:
+        """The next number of this kind."""
+        self._used[kind] += 1
+        return self._used[kind]
+
+    @property
+    def used(self) -> Marks:
+        """The highest numbers given out."""
+        return Marks(**self._used)
+
+    def shortfall(self) -> Marks | None:
+        """The marks to store before anything given out so far may be written; None: none."""
+        used, reserved = self.used, self._reserved
+        if used.merged(reserved) == reserved:
+            return None
+        return Marks(
+            used.chat + BLOCK.chat,
+            used.prompt + BLOCK.prompt,
+            used.message + BLOCK.message,
+            used.seq + BLOCK.seq,
+        )
+
+    def reserved(self, marks: Marks) -> None:
+        """These marks are stored."""
+        self._reserved = self._reserved.merged(marks)
