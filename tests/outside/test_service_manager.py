@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentd.outside.service_manager import LONGEST_STATUS, Notifier
@@ -124,6 +124,7 @@ def test_a_manager_that_does_not_read_never_holds_the_daemon_up(
 
 
 @given(text=st.text(alphabet=st.characters()) | st.text(min_size=600))
+@example(text="\N{GRINNING FACE}" * 5000)
 def test_no_status_can_begin_another_assignment_or_outgrow_a_message(text: str) -> None:
     address = f"agentd-test-{os.getpid()}-{os.urandom(8).hex()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
