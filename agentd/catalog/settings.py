@@ -1,0 +1,137 @@
+"""What can be set, what each setting is for, and which source wins.
+
+The same ``Settings`` is the schema of the file ``agentd.yml``, the text that ``agentd init``
+writes, and the resolved values that the daemon runs with.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, structs
+
+from agentd.errors import Misconfigured, Mistake
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class Settings(Struct, frozen=True):
+    """The settings, each with its default and, for a person, what it does."""
+
+    host: Annotated[
+        Text, Meta(description="The address to listen on; 0.0.0.0 is every address of this host.")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any free one.")
+    ] = 8750
+    hosts: Annotated[
+        tuple[Text, ...],
+        Meta(description="Further names by which clients may call this host, beside loopback."),
+    ] = ()
+    workspace: Annotated[
+        Text, Meta(description="The folder that the agent works in; . is the current one.")
+    ] = "."
+    state: Annotated[
+        str, Meta(description="The folder that the daemon keeps; empty chooses by the place.")
+    ] = ""
+    agent_api_key: Annotated[
+        str,
+        Meta(
+            description="SHA-256 of one access key, from agentd hash-key; never the key itself.",
+            extra={"secret": True},
+        ),
+    ] = ""
+    engine: Annotated[Literal["offline"], Meta(description="Which engine carries out a turn.")] = (
+        "offline"
+    )
+    max_parallel_turns: Annotated[
+        int, Meta(ge=1, le=64, description="How many chats may be at work at the same time.")
+    ] = 2
+    drain_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="How long running turns may go on when the daemon stops."),
+    ] = 30.0
+
+
+VARIABLES: Mapping[str, str] = {
+    "AGENTD_HOST": "host",
+    "AGENTD_PORT": "port",
+    "AGENTD_STATE": "state",
+    "AGENTD_WORKSPACE": "workspace",
+    "AGENT_API_KEY": "agent_api_key",
+}
+"""The settings that the environment and ``.env`` may give, by the name of the variable."""
+
+CONFIG_VARIABLE = "AGENTD_CONFIG"
+"""Names the folder of ``agentd.yml``, so it is no setting of that file."""
+
+Given: TypeAlias = tuple[str, str]
+"""A value as it was typed, and where: an option, a variable, or a line of ``.env``."""
+
+
+def given(options: Mapping[str, str], *variables: Mapping[str, str]) -> dict[str, Given]:
+    """What was typed outside the file, by setting; the first source that has it wins.
+
+    ``options`` is keyed by setting, ``variables`` are the environment and ``.env``. What is
+    empty counts as not given. The folder of the file is here too, as ``config``.
+    """
+    found = {
+        name: (value, f"--{name.replace('_', '-')}") for name, value in options.items() if value
+    }
+    for source in variables:
+        for variable, name in {**VARIABLES, CONFIG_VARIABLE: "config"}.items():
+            if source.get(variable):
+                found.setdefault(name, (source[variable], variable))
+    return found
+
+
+def resolve(typed: Mapping[str, Given], file: Settings, where: str) -> Settings:
+    """The settings in force: what was ``typed`` elsewhere before what the ``file`` says.
+
+    ``where`` is the file's path, for its mistakes. Raises ``Misconfigured`` with all of them.
+    """
+    mistakes: list[Mistake] = []
+    changes: dict[str, Any] = {}
+    for name, (value, source) in typed.items():
+        if name == "port":
+            changes[name] = _port(value, source, mistakes)
+        elif name in file.__struct_fields__:
+            changes[name] = value
+    settings = structs.replace(file, **changes)
+    _, source = typed.get("agent_api_key", ("", where))
+    if settings.agent_api_key and (why := why_no_hash(settings.agent_api_key)):
+        mistakes.append(Mistake(source, 0, f"agent_api_key: {why}"))
+    if mistakes:
+        raise Misconfigured(mistakes)
+    return settings
+
+
+def why_no_hash(value: str) -> str:
+    """Why this is not the hash of a key, in words that never repeat it; empty when it is one."""
+    if re.fullmatch("[0-9a-f]{64}", value):
+        return ""
+    if value.strip() != value or any(character.isspace() for character in value):
+        why = "has white space or a line break in it"
+    elif value.startswith("agent_"):
+        why = "looks like a key itself, not like its hash; consider that key known to others"
+    elif re.fullmatch("[0-9a-f]{64}", value.lower()):
+        why = "is in upper case"
+    elif len(value) != 64:
+        why = f"has {len(value)} characters"
+    else:
+        why = "has characters other than 0-9 and a-f"
+    return f"{why}; expected the 64 lowercase hexadecimal digits that agentd hash-key prints"
+
+
+def documented() -> Iterable[tuple[str, Any, str]]:
+    """Each setting's name, default and description, in order."""
+    for field in structs.fields(Settings):
+        (meta,) = (one for one in field.type.__metadata__ if one.description)
+        yield field.name, field.default, meta.description
+
+
+def _port(value: str, source: str, mistakes: list[Mistake]) -> int:
+    if re.fullmatch("[0-9]{1,5}", value) and int(value) <= 65535:
+        return int(value)
+    mistakes.append(Mistake(source, 0, "found no port; expected a whole number 0 to 65535"))
+    return 0

@@ -1,0 +1,81 @@
+"""The file ``.env`` of the working folder: lines of ``NAME=value``.
+
+It belongs to the person and often to other programs too, so only lines about agentd are judged;
+what others understand by theirs is passed over.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+
+from agentd.errors import Misconfigured, Mistake
+
+# Every repetition is possessive: whatever is in the file, it is read in linear time.
+_ASSIGNMENT = re.compile(
+    r"""
+    ^[ \t]*+(?:export[ \t]++)?
+    (?P<name>[A-Za-z_][A-Za-z0-9_]*+)[ \t]*+=[ \t]*+
+    (?:
+        (?:'(?P<single>[^']*+)'|"(?P<double>(?:[^"\\]|\\.)*+)")[ \t]*+(?:\#[^\n]*+)?\r?$
+        |
+        (?P<plain>[^'"\s][^\n]*+)?\r?$
+    )
+    """,
+    re.MULTILINE | re.VERBOSE | re.DOTALL,
+)
+_COMMENT = re.compile(r"(?:^|[ \t])#")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def load(where: str, text: bytes, ours: Collection[str]) -> dict[str, str]:
+    r"""The values of the variables named in ``ours``.
+
+    A value is plain to the line's end or to `` #``, or in single quotes as it stands, or in
+    double quotes with ``\n``, ``\"`` and ``\\``; nothing is substituted. ``export`` is allowed.
+    Raises ``Misconfigured`` for a line about one of ours that is something else, or comes twice.
+    """
+    content = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    found: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    mistakes = []
+    for line, match in _with_lines(_ASSIGNMENT, content):
+        name = match["name"]
+        if name not in ours:
+            continue
+        if name in found:
+            what = f"{name} is given twice, first on line {lines[name]}"
+            mistakes.append(Mistake(where, line, what))
+        found[name], lines[name] = _value(match), line
+    mistakes += _misread(where, _ASSIGNMENT.sub(_as_blank_lines, content), ours)
+    if mistakes:
+        raise Misconfigured(sorted(mistakes, key=lambda mistake: mistake.line))
+    return found
+
+
+def _with_lines(pattern: re.Pattern[str], content: str) -> Iterator[tuple[int, re.Match[str]]]:
+    line, counted = 1, 0
+    for match in pattern.finditer(content):
+        line += content.count("\n", counted, match.start())
+        counted = match.start()
+        yield line, match
+
+
+def _value(match: re.Match[str]) -> str:
+    if match["double"] is not None:
+        return re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[1]), match["double"])
+    if match["single"] is not None:
+        return match["single"]
+    return _COMMENT.split(match["plain"] or "", maxsplit=1)[0].rstrip()
+
+
+def _as_blank_lines(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
+
+
+def _misread(where: str, rest: str, ours: Collection[str]) -> list[Mistake]:
+    """Lines that are no assignment but begin with a name of ours. Their values stay untold."""
+    names = "|".join(map(re.escape, ours))
+    pattern = re.compile(rf"^[ \t]*+(?:export[ \t]++)?({names})\b", re.MULTILINE)
+    return [
+        Mistake(where, line, f"expected {match[1]}=value on one line")
+        for line, match in _with_lines(pattern, rest)
+    ]

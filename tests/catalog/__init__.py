@@ -1,0 +1,1 @@
+"""The small lists that a chat chooses from."""

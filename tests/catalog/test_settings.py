@@ -1,0 +1,95 @@
+"""The nearest source wins; what is no hash of a key is refused at start with a reason."""
+
+import pytest
+
+from agentd.catalog.settings import Settings, documented, given, resolve, why_no_hash
+from agentd.errors import Misconfigured
+
+HASH = "0123456789abcdef" * 4
+
+
+def resolved(options=None, environ=None, dotenv=None, file=None) -> Settings:
+    return resolve(
+        given(options or {}, environ or {}, dotenv or {}), file or Settings(), "agentd.yml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("AGENTD_HOST", "host"),
+        ("AGENTD_STATE", "state"),
+        ("AGENTD_WORKSPACE", "workspace"),
+    ],
+)
+def test_the_nearest_source_wins(variable, name):
+    sources = {
+        "options": {name: "from options"},
+        "environ": {variable: "from environ"},
+        "dotenv": {variable: "from dotenv"},
+        "file": Settings(**{name: "from file"}),
+    }
+    while sources:
+        nearest = next(iter(sources))
+        assert getattr(resolved(**sources), name) == f"from {nearest}"
+        del sources[nearest]
+    assert getattr(resolved(), name) == getattr(Settings(), name)
+
+
+def test_an_empty_value_counts_as_not_given():
+    settings = resolved({"host": ""}, {"AGENTD_HOST": ""}, {"AGENTD_HOST": "c"})
+    assert settings.host == "c"
+
+
+def test_a_port_is_a_number():
+    assert resolved(environ={"AGENTD_PORT": "0"}).port == 0
+    for wrong in ("65536", "-1", "x", "٣", "8_0", "80 "):
+        with pytest.raises(Misconfigured, match="AGENTD_PORT: found no port"):
+            resolved(environ={"AGENTD_PORT": wrong})
+        with pytest.raises(Misconfigured, match="--port: "):
+            resolved(options={"port": wrong})
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (HASH.upper(), "upper case"),
+        (HASH + "\n", "white space or a line break"),
+        (" " + HASH, "white space or a line break"),
+        (HASH[:-1], "has 63 characters"),
+        (HASH + "0", "has 65 characters"),
+        ("g" + HASH[1:], "other than 0-9 and a-f"),
+        ("٣" + HASH[1:], "other than 0-9 and a-f"),
+        ("agent_" + "Ab3" * 10 + "xy", "looks like a key itself"),
+        ("sha256:" + HASH, "has 71 characters"),
+    ],
+)
+@pytest.mark.parametrize("source", ["options", "environ", "dotenv", "file"])
+def test_what_is_no_hash_is_refused_at_start_with_a_reason_and_never_repeated(value, why, source):
+    given_ = {
+        "options": {"options": {"agent_api_key": value}},
+        "environ": {"environ": {"AGENT_API_KEY": value}},
+        "dotenv": {"dotenv": {"AGENT_API_KEY": value}},
+        "file": {"file": Settings(agent_api_key=value)},
+    }[source]
+    with pytest.raises(Misconfigured) as caught:
+        resolved(**given_)
+    (mistake,) = caught.value.mistakes
+    assert why in mistake.what
+    assert value.strip() not in str(mistake)
+
+
+def test_a_hash_is_a_hash():
+    assert why_no_hash(HASH) == ""
+    assert resolved(environ={"AGENT_API_KEY": HASH}).agent_api_key == HASH
+
+
+def test_every_mistake_is_told_at_once():
+    with pytest.raises(Misconfigured) as caught:
+        resolved({"port": "x"}, {"AGENT_API_KEY": "y"})
+    assert [mistake.where for mistake in caught.value.mistakes] == ["--port", "AGENT_API_KEY"]
+
+
+def test_every_setting_is_documented():
+    assert [name for name, _, _ in documented()] == list(Settings.__struct_fields__)
+    assert all(description.endswith(".") for _, _, description in documented())

@@ -1,0 +1,104 @@
+"""Where settings and folders come from, with real files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentd.catalog.settings import Settings
+from agentd.disk import settings
+from agentd.errors import Misconfigured
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def load(folder: Path, options=None, environ=None) -> settings.Place:
+    return settings.load(options or {}, environ or {}, str(folder))
+
+
+def test_without_any_file_the_defaults_hold_and_the_folders_are_the_users_own(home, folder):
+    place = load(folder)
+    assert place.layout.state == place.settings.state == str(home / ".local/state/agentd")
+    assert place.layout.config == str(home / ".config/agentd")
+    assert place.settings == Settings(workspace=str(folder), state=place.settings.state)
+
+
+def test_xdg_folders_are_honoured_when_absolute(home, folder):
+    environ = {"XDG_STATE_HOME": "/x/state", "XDG_CONFIG_HOME": "relative"}
+    layout = load(folder, environ=environ).layout
+    assert (layout.state, layout.config) == ("/x/state/agentd", str(home / ".config/agentd"))
+
+
+def test_in_a_checkout_the_folders_are_there(home, folder):
+    (folder / "agentd").mkdir()
+    (folder / "setup.cfg").touch()
+    layout = load(folder).layout
+    assert (layout.state, layout.config) == (str(folder / "state"), str(folder / "config"))
+
+
+def test_under_systemd_they_are_the_ones_it_made(home, folder):
+    (folder / "agentd").mkdir()
+    (folder / "setup.cfg").touch()
+    environ = {"STATE_DIRECTORY": "/var/lib/agentd:/b", "CONFIGURATION_DIRECTORY": "/etc/agentd"}
+    layout = load(folder, environ=environ).layout
+    assert (layout.state, layout.config) == ("/var/lib/agentd", "/etc/agentd")
+
+
+def test_named_folders_win_and_are_taken_from_the_working_folder(home, folder):
+    environ = {"STATE_DIRECTORY": "/var/lib/agentd", "AGENTD_STATE": "s", "AGENTD_CONFIG": "~/c"}
+    place = load(folder, {"config": "../c"}, environ)
+    assert place.layout.state == str(folder / "s")
+    assert place.layout.config == str(folder.parent / "c")
+    assert load(folder, environ=environ).layout.config == str(home / "c")
+
+
+def test_the_four_sources_together(home, folder):
+    config = folder / "config"
+    config.mkdir()
+    (config / "agentd.yml").write_text("host: file\nport: 1\nworkspace: file\nstate: file\n")
+    (folder / ".env").write_text("AGENTD_CONFIG=config\nAGENTD_HOST=env\nAGENTD_PORT=2\n")
+    place = load(folder, {"port": "4"}, {"AGENTD_HOST": "environ"})
+    assert place.settings.port == 4
+    assert place.settings.host == "environ"
+    assert place.settings.workspace == str(folder / "file")
+    assert place.layout.state == str(folder / "file")
+
+
+def test_the_mistakes_of_every_source_come_at_once(home, folder):
+    config = folder / "config"
+    config.mkdir()
+    (config / "agentd.yml").write_text("# mine\nprot: 1\n")
+    (folder / ".env").write_text("AGENT_API_KEY oops\n")
+    with pytest.raises(Misconfigured) as caught:
+        load(folder, {"config": "config"}, {"AGENTD_PORT": "x"})
+    assert [str(mistake).removeprefix(str(folder)) for mistake in caught.value.mistakes] == [
+        "/.env:1: expected AGENT_API_KEY=value on one line",
+        '/config/agentd.yml:2: "prot" is not known here; did you mean "port"?',
+        "AGENTD_PORT: found no port; expected a whole number 0 to 65535",
+    ]
+
+
+def test_a_hash_in_upper_case_is_refused_whatever_its_source(home, folder):
+    (folder / ".env").write_text(f"AGENT_API_KEY={'A' * 64}\n")
+    with pytest.raises(Misconfigured, match="upper case") as caught:
+        load(folder)
+    assert "AAAA" not in caught.value.message
+
+
+def test_a_settings_file_that_is_a_link_is_told(home, folder):
+    os.symlink("/dev/null", folder / "agentd.yml")
+    with pytest.raises(Misconfigured, match="symbolic link"):
+        load(folder, {"config": "."})
