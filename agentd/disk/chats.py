@@ -167,8 +167,11 @@ def _portion(path: str, at: int, end: int, since: Timestamp) -> tuple[list[Messa
         if not data.endswith(b"\n"):
             data += file.readline()
     messages = []
-    for line in data.splitlines():
-        message = message_in(lines.entry_in(line).body)
+    for line in data.split(b"\n")[:-1]:
+        try:
+            message = message_in(lines.entry_in(line).body)
+        except lines.Broken as error:
+            raise Unavailable(f"{path} is damaged", str(error)) from error
         if message and message.at >= since:
             messages.append(message)
     return messages, at + len(data)

@@ -21,6 +21,11 @@ class Layout:
         return join(self.config, "agentd.yml")
 
     @property
+    def skills(self) -> str:
+        """One folder per skill."""
+        return join(self.config, "skills")
+
+    @property
     def keys(self) -> str:
         """The named access keys: salted hashes, safe to commit."""
         return join(self.state, "keys.yml")

@@ -51,6 +51,8 @@ class State:
     layout: Layout
     lock: FileLock | None
     """Held until ``release``; None where the folder cannot be written."""
+    inode: int
+    """The lock file's, as it was when it was locked."""
     sequences: Sequences
     chats: dict[int, Summary]
 
@@ -67,6 +69,10 @@ class State:
             write_index(self.layout.index, self.sequences.used, chats)
         except AgentdError as error:
             log.warning("the index was not written: %s", error)
+
+    def holds_lock(self) -> bool:
+        """False once the lock file was removed or replaced by another hand. Blocking."""
+        return self.lock is None or _inode(self.layout.daemon_lock) == self.inode
 
     def release(self) -> None:
         """The daemon has stopped: nothing is written any more. Blocking."""
@@ -100,7 +106,15 @@ def open_state(layout: Layout) -> State:
         if lock:
             lock.release()
         raise
-    return State(layout, lock, Sequences(marks), chats)
+    inode = _inode(layout.daemon_lock)
+    return State(layout, lock, inode, Sequences(marks), chats)
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except OSError:
+        return 0
 
 
 def announced(layout: Layout) -> Daemon | None:

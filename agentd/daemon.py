@@ -1,0 +1,221 @@
+"""The composition root: who is introduced to whom, started in pairs and stopped in reverse.
+
+``run`` is the daemon's life: take the state folder, read the keys, close what a crash left
+open, dispatch, listen, say that it is ready; and all of it backwards on SIGTERM or SIGINT.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+
+from tornado.netutil import bind_sockets
+
+from agentd.access.gate import Gate
+from agentd.access.service import KeyService
+from agentd.agent.offline import OfflineEngine
+from agentd.agent.service import Dispatcher
+from agentd.catalog.bots import Bots
+from agentd.catalog.settings import Settings
+from agentd.chats.service import ChatService
+from agentd.clock import SystemClock
+from agentd.disk.chats import ChatFiles
+from agentd.disk.journal import Committer
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.disk.skills import SkillFolder
+from agentd.disk.state import Daemon, State, open_state
+from agentd.errors import Unavailable
+from agentd.events import Bus
+from agentd.outside.repository import GitRepository
+from agentd.outside.service_manager import Notifier
+from agentd.outside.workspace import FolderWorkspace
+from agentd.web.access_log import AccessLog
+from agentd.web.exchange import Desk
+from agentd.web.hosts import Hosts
+from agentd.web.remote import Remote
+from agentd.web.routes import table
+from agentd.web.scrub import LogFormatter
+from agentd.web.server import Server
+from agentd.web.system import System
+
+log = logging.getLogger(__name__)
+
+INDEX_SECONDS = 60.0
+"""How often the index is stored while something changes."""
+LOCK_SECONDS = 5.0
+"""How often the daemon makes sure that the folder's lock is still its own."""
+HANG_UP_SECONDS = 2.0
+LOST_LOCK = 75
+"""Exit code when another hand removed the lock: systemd starts the daemon anew."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A daemon that answers."""
+
+    url: str
+    stop: Callable[[int], None]
+    """Ask it to stop, with this exit code; safe to call from the loop only."""
+    stopped: "asyncio.Future[int]"
+
+
+def run(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
+    """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
+    os.umask(0o077)
+    configure_logging()
+    return asyncio.run(_live(settings, layout, environ))
+
+
+def configure_logging() -> None:
+    """Log lines go to standard error, scrubbed: the journal's place under systemd."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("tornado.access").setLevel(logging.WARNING)
+    logging.getLogger("tornado.general").setLevel(logging.WARNING)
+
+
+async def _live(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
+    async with started(settings, layout, environ) as running:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, running.stop, 0)
+        return await running.stopped
+
+
+@contextlib.asynccontextmanager
+async def started(
+    settings: Settings, layout: Layout, environ: Mapping[str, str]
+) -> AsyncIterator[Running]:
+    """A daemon that answers for as long as the block lasts."""
+    async with contextlib.AsyncExitStack() as stack:
+        notifier = Notifier.from_environment(environ)
+        stack.callback(notifier.close)
+        state = await asyncio.to_thread(open_state, layout)
+        stack.push_async_callback(asyncio.to_thread, state.release)
+        clock, bus = SystemClock(), Bus()
+        committer = Committer(layout, state.sequences)
+        files = ChatFiles(layout, state.sequences, committer)
+        chats = ChatService(files, clock, state.sequences, bus, state.chats)
+        stack.push_async_callback(_put_away, state, chats, committer, files)
+        await chats.end_interrupted()
+
+        keys = KeyService(KeyFile(layout), clock, settings.agent_api_key)
+        await keys.start()
+        stack.push_async_callback(keys.stop)
+        access_log = AccessLog(clock)
+        stack.callback(access_log.flush)
+        system = System(chats, access_log, clock)
+        routes = table(Remote(chats, Bots(), SkillFolder(layout)), system)
+        system.describe(routes)
+        hosts = Hosts((settings.host, *settings.hosts))
+        desk = Desk(routes, Gate(keys), keys, hosts, access_log)
+        server, url = _listen(settings, desk)
+        stack.push_async_callback(_hang_up, server, desk)
+
+        await _announce(state, url, clock)
+        gc.collect()
+        gc.freeze()  # what lives as long as the daemon need not be walked again
+        stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        running = Running(url, lambda code: _resolve(stopped, code), stopped)
+        for chore in (
+            _keep_index(state, chats),
+            _guard_lock(state, running),
+            _ping(notifier, committer),
+        ):
+            stack.push_async_callback(_end, asyncio.create_task(chore))
+        dispatcher = Dispatcher(chats, _engine(settings), bus, settings.max_parallel_turns)
+        dispatcher.start()
+        stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
+        notifier.ready(f"Serving {layout.state} on {url}")
+        log.info("serving %s on %s", layout.state, url)
+        yield running
+        notifier.stopping("Draining")
+        log.info("stopping")
+
+
+def _engine(settings: Settings) -> OfflineEngine:
+    workspace = FolderWorkspace(settings.workspace)
+    return OfflineEngine(workspace, GitRepository(settings.workspace))
+
+
+def _listen(settings: Settings, desk: Desk) -> tuple[Server, str]:
+    try:
+        sockets = bind_sockets(settings.port, settings.host, reuse_port=False)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {settings.host}:{settings.port}: {os.strerror(error.errno or 0)}",
+            "Stop what listens there, or choose another --port.",
+        ) from error
+    server = Server(desk)
+    server.add_sockets(sockets)
+    host, port = sockets[0].getsockname()[:2]
+    return server, f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def _announce(state: State, url: str, clock: SystemClock) -> None:
+    daemon = Daemon(os.getpid(), url, clock.now())
+    try:
+        await asyncio.to_thread(state.announce, daemon)
+    except Unavailable as error:
+        log.warning("%s", error.message)
+
+
+async def _put_away(
+    state: State, chats: ChatService, committer: Committer, files: ChatFiles
+) -> None:
+    await committer.close()
+    await files.close()
+    await asyncio.to_thread(state.save, chats.summaries())
+
+
+async def _hang_up(server: Server, desk: Desk) -> None:
+    """Take no new connection, and let the answers that are being made be given."""
+    server.stop()
+    if desk.at_work:
+        await asyncio.wait(desk.at_work, timeout=HANG_UP_SECONDS)
+    await server.close_all_connections()
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _resolve(stopped: "asyncio.Future[int]", code: int) -> None:
+    if not stopped.done():
+        stopped.set_result(code)
+
+
+async def _keep_index(state: State, chats: ChatService) -> None:
+    saved = state.sequences.used.seq
+    while True:
+        await asyncio.sleep(INDEX_SECONDS)
+        if state.sequences.used.seq != saved:
+            saved = state.sequences.used.seq
+            await asyncio.to_thread(state.save, chats.summaries())
+
+
+async def _guard_lock(state: State, running: Running) -> None:
+    """Stop when the lock file was removed or replaced: a second daemon could be let in."""
+    while True:
+        await asyncio.sleep(LOCK_SECONDS)
+        if not await asyncio.to_thread(state.holds_lock):
+            log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
+            running.stop(LOST_LOCK)
+
+
+async def _ping(notifier: Notifier, committer: Committer) -> None:
+    """Tell the service manager that the loop and the disk thread both live."""
+    interval = notifier.watchdog_interval()
+    while interval:
+        await committer.beat()
+        notifier.watchdog()
+        await asyncio.sleep(interval)

@@ -1,0 +1,60 @@
+"""JSON bodies: strict on the way in, exact on the way out."""
+
+import json
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentd.errors import BadRequest
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def encoded(value: object) -> bytes:
+    """The JSON of an answer; money is a number, written exactly."""
+    return _encoder.encode(value)
+
+
+def decoded(data: bytes, kind: type[T]) -> T:
+    """The typed value of a JSON body.
+
+    Raises ``BadRequest`` for anything that is not JSON in UTF-8, for a repeated key, for nesting
+    too deep to follow, and for a wrong type, naming its path such as ``$.prompts[2].prompt``.
+    """
+    try:
+        text = data.decode()
+        json.loads(text, object_pairs_hook=_no_repeats, parse_int=_short, parse_constant=_short)
+        value: T = _decoder(kind).decode(data)
+    except UnicodeDecodeError as error:
+        raise BadRequest("The body is not UTF-8", f"at byte {error.start}") from error
+    except msgspec.ValidationError as error:
+        raise BadRequest("The body has another form than expected", str(error)) from error
+    except ValueError as error:
+        raise BadRequest("The body is not JSON", str(error)) from error
+    except RecursionError as error:
+        raise BadRequest("The body is nested too deeply") from error
+    return value
+
+
+@cache
+def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(kind)
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated[:80]!r} is there twice")
+    return found
+
+
+def _short(number: str) -> int:
+    """Python refuses very long integers, and JSON knows no NaN."""
+    if len(number) > 400 or not number.lstrip("-").isdigit():
+        raise ValueError(f"{number[:40]} is no number that can be taken")
+    return int(number)

@@ -1,0 +1,76 @@
+"""What an endpoint is given and what it gives back; HTTP ends here."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import parse_qs
+
+from tornado.httputil import HTTPHeaders
+
+from agentd.access.gate import Caller
+from agentd.chats.chat import LARGEST_ID
+from agentd.chats.records import Once
+from agentd.errors import BadRequest, NotFound
+from agentd.web.body import decoded
+
+T = TypeVar("T")
+
+_ID = re.compile("[1-9][0-9]{0,15}")
+_KEY_LIMIT = 255
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to one endpoint, admitted by the gate."""
+
+    method: str
+    path: str
+    query_text: str
+    params: Mapping[str, str]
+    headers: HTTPHeaders
+    caller: Caller
+    remote_ip: str
+    body: bytes = b""
+
+    def id(self, name: str, what: str) -> int:
+        """A number in the path; ``NotFound`` when it cannot be one of ours."""
+        text = self.params[name]
+        if not _ID.fullmatch(text) or int(text) > LARGEST_ID:
+            raise NotFound(f"{what} {text[:40]} not found")
+        return int(text)
+
+    def query(self, name: str) -> str | None:
+        """The last value of a query parameter; None when it is absent."""
+        if not self.query_text:
+            return None
+        try:
+            values = parse_qs(self.query_text, keep_blank_values=True, max_num_fields=100)
+        except ValueError as error:
+            raise BadRequest("The query has too many parameters") from error
+        return values[name][-1] if name in values else None
+
+    def json(self, kind: type[T]) -> T:
+        """The body as a typed value; ``BadRequest`` names the path of what is wrong."""
+        return decoded(self.body, kind)
+
+    def once(self) -> Once | None:
+        """The ``Idempotency-Key``, made this caller's own, with the digest of the request."""
+        key = self.headers.get("Idempotency-Key")
+        if key is None:
+            return None
+        if not 0 < len(key) <= _KEY_LIMIT:
+            raise BadRequest(f"Idempotency-Key must have 1 to {_KEY_LIMIT} characters")
+        digest = hashlib.sha256(self.body).hexdigest()
+        return Once(f"{self.caller.by} {self.path} {key}", digest)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What to send: a struct or a dict to encode, bytes as they are, or portions of bytes."""
+
+    body: object = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    portions: AsyncIterator[bytes] | None = None

@@ -1,0 +1,113 @@
+"""The routes table as an OpenAPI 3.1 document."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from agentd import __version__
+from agentd.access.gate import Surface
+from agentd.errors import (
+    AgentdError,
+    Disabled,
+    Misdirected,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnsupportedMedia,
+)
+from agentd.web.envelope import INTERNAL, KINDS, Envelope
+from agentd.web.table import Route, Table
+
+_REFERENCE = "#/components/schemas/{name}"
+_ID = {"type": "integer", "minimum": 1}
+
+
+def openapi(table: Table) -> bytes:
+    """The document, as JSON."""
+    types = {kind for route in table.routes for kind in (route.takes, route.gives) if kind}
+    schemas, components = msgspec.json.schema_components(
+        [*sorted(types, key=lambda kind: kind.__name__), Envelope], ref_template=_REFERENCE
+    )
+    del schemas
+    paths: dict[str, dict[str, Any]] = {}
+    for route in table.routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "agentd",
+            "version": __version__,
+            "description": "A coding agent behind one door: chats, durable queues, answers.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            },
+        },
+    }
+    return msgspec.json.encode(document)
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.endpoint.__name__,
+        "summary": route.summary,
+        "parameters": [*_path_parameters(route), *_other_parameters(route)],
+        "responses": _responses(route),
+        "security": [] if route.surface is Surface.OPEN else [{"key": []}],
+    }
+    if route.section:
+        operation["description"] = f"Ruled by section {route.section} of the specification."
+    if route.takes:
+        operation["requestBody"] = {"required": True, "content": _json(route.takes)}
+    return operation
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    names = re.findall(r"{(\w+)}", route.path)
+    return [{"name": name, "in": "path", "required": True, "schema": _ID} for name in names]
+
+
+def _other_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, "in": one.where, "description": one.description, "schema": one.schema}
+        for one in route.parameters
+    ]
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    good: dict[str, Any] = {"description": route.summary}
+    if route.gives:
+        good["content"] = _json(route.gives)
+    elif route.status != 204:
+        good["content"] = {"*/*": {}}
+    responses = {str(route.status): good}
+    by_status: dict[int, list[str]] = {}
+    for status, name in (*(KINDS[error] for error in _errors(route)), INTERNAL):
+        by_status.setdefault(status, []).append(name)
+    for status, names in sorted(by_status.items()):
+        responses[str(status)] = {
+            "description": ", ".join(sorted(set(names))),
+            "content": _json(Envelope),
+        }
+    return responses
+
+
+def _errors(route: Route) -> list[type[AgentdError]]:
+    """What the route may answer: its own, and what stands before each of its kind."""
+    errors = [*route.errors, Misdirected]
+    if route.surface is not Surface.OPEN:
+        errors.append(Unauthorized)
+    if route.surface is Surface.REMOTE:
+        errors += [Disabled, Unavailable]
+    if route.takes:
+        errors += [TooLarge, UnsupportedMedia]
+    return errors
+
+
+def _json(kind: type) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=kind.__name__)}}}

@@ -1,0 +1,77 @@
+"""Errors as callers see them: one table from kind to status, one shape for all.
+
+Source: the remote-control specification, section 7.
+"""
+
+import logging
+
+import msgspec
+from msgspec import Struct
+
+from agentd import errors
+from agentd.web.scrub import scrub
+
+log = logging.getLogger(__name__)
+
+
+class Envelope(Struct, frozen=True):
+    """The body of every error: what kind, what happened, and what may help."""
+
+    error: str
+    message: str
+    details: str
+
+
+KINDS: dict[type[errors.AgentdError], tuple[int, str]] = {
+    errors.BadRequest: (400, "BadRequest"),
+    errors.Unauthorized: (401, "Unauthorized"),
+    errors.Forbidden: (403, "Forbidden"),
+    errors.NotFound: (404, "NotFound"),
+    errors.MethodNotAllowed: (405, "MethodNotAllowed"),
+    errors.Conflict: (409, "Conflict"),
+    errors.PreconditionFailed: (412, "PreconditionFailed"),
+    errors.TooLarge: (413, "TooLarge"),
+    errors.UnsupportedMedia: (415, "UnsupportedMediaType"),
+    errors.Misdirected: (421, "Misdirected"),
+    errors.LimitReached: (429, "LimitReached"),
+    errors.Disabled: (503, "Remote API is disabled"),
+    errors.Unavailable: (503, "Unavailable"),
+}
+"""Each kind's status, and the ``error`` value that names it."""
+
+INTERNAL = (500, "InternalServerError")
+
+
+def enveloped(error: Exception) -> tuple[int, dict[str, str], Envelope]:
+    """The status, the extra headers and the body of an error; an unexpected one is logged."""
+    if isinstance(error, errors.AgentdError) and type(error) in KINDS:
+        status, kind = KINDS[type(error)]
+        return status, _headers(error), Envelope(kind, error.message, error.details)
+    log.error("an unexpected error", exc_info=error)
+    status, kind = INTERNAL
+    details = scrub(f"{type(error).__name__}: {error}")
+    return status, {}, Envelope(kind, "Unexpected server error", details)
+
+
+def _headers(error: errors.AgentdError) -> dict[str, str]:
+    match error:
+        case errors.MethodNotAllowed():
+            return {"Allow": ", ".join(error.allowed)}
+        case errors.LimitReached():
+            return {"Retry-After": str(error.retry_after)}
+        case errors.Unavailable():
+            return {"Retry-After": "5"}
+        case errors.Unauthorized():
+            return {"WWW-Authenticate": 'ApiKey realm="agentd"'}
+        case _:
+            return {}
+
+
+def malformed() -> bytes:
+    """A whole answer to what is not HTTP, in the envelope like every other error."""
+    body = msgspec.json.encode(Envelope("BadRequest", "This is not a valid HTTP request", ""))
+    return (
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"
+        b"Cache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+        % (len(body), body)
+    )

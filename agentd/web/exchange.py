@@ -1,0 +1,287 @@
+"""One request and its answer.
+
+The order is fixed: the right host, a known path, the gate, the method, only then a body, and
+only as much of it as is allowed. Every refusal has the envelope. What was refused at the head
+is answered after the body has been passed over, so that the connection stays usable.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import Protocol
+
+from tornado.http1connection import HTTP1Connection
+from tornado.httputil import (
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    RequestStartLine,
+    ResponseStartLine,
+    format_timestamp,
+)
+from tornado.iostream import StreamClosedError
+
+from agentd import ids
+from agentd.access.gate import Gate, Presented, Surface
+from agentd.errors import (
+    AgentdError,
+    MethodNotAllowed,
+    Misdirected,
+    NotFound,
+    TooLarge,
+    UnsupportedMedia,
+)
+from agentd.web.access_log import AccessLog
+from agentd.web.body import encoded
+from agentd.web.call import Answer, Call
+from agentd.web.envelope import enveloped
+from agentd.web.hosts import Hosts
+from agentd.web.table import JSON_LIMIT, Route, Table
+
+log = logging.getLogger(__name__)
+
+_JSON = "application/json; charset=utf-8"
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Keys(Protocol):
+    """The keys behind the gate (``access.service.KeyService``)."""
+
+    async def fresh(self) -> None:
+        """Return once the gate knows the keys as they are now."""
+        ...
+
+
+class Desk:
+    """What every exchange needs: the table, the gate, the hosts and the log."""
+
+    def __init__(
+        self, table: Table, gate: Gate, keys: Keys, hosts: Hosts, access_log: AccessLog
+    ) -> None:
+        self.table = table
+        self.gate = gate
+        self.keys = keys
+        self.hosts = hosts
+        self.access_log = access_log
+        self.at_work: set[asyncio.Future[None]] = set()
+        """The exchanges whose answer is being made."""
+        self._date = ("", 0.0)
+
+    def date(self) -> str:
+        """The ``Date`` header, made once a second."""
+        text, made = self._date
+        now = time.monotonic()
+        if now - made >= 1 or not text:
+            text = format_timestamp(time.time())
+            self._date = (text, now)
+        return text
+
+
+class Exchange(HTTPMessageDelegate):
+    """From the head of a request to the last byte of its answer."""
+
+    def __init__(self, desk: Desk, connection: HTTP1Connection, remote_ip: str) -> None:
+        self._desk = desk
+        self._connection = connection
+        self._remote_ip = remote_ip
+        self._began = time.monotonic()
+        self._request_id = ids.new_request_id()
+        self._route: Route | None = None
+        self._call: Call | None = None
+        self._refusal: Exception | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+        self._answered = False
+        self._method = self._path = self._query = ""
+        self._headers = HTTPHeaders()
+
+    async def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> None:
+        """Look at the head; nothing of the body is read before the gate has decided."""
+        assert isinstance(start_line, RequestStartLine)
+        self._method = start_line.method
+        self._path, _, self._query = start_line.path.partition("?")
+        self._headers = headers
+        await self._desk.keys.fresh()
+        try:
+            self._admit()
+            self._check_body()
+        except AgentdError as error:
+            self._refusal = error
+
+    def data_received(self, chunk: bytes) -> None:
+        """Take in a part of the body, unless the request was refused already."""
+        if self._refusal:
+            return
+        self._size += len(chunk)
+        if self._size > JSON_LIMIT:
+            self._chunks.clear()
+            self._refuse_size()
+            return
+        self._chunks.append(chunk)
+
+    def finish(self) -> None:
+        """The request is whole: answer it."""
+        if self._answered:
+            return
+        if self._refusal or self._call is None or self._route is None:
+            self._send_error(self._refusal or NotFound("Nothing is here"))
+            return
+        self._call.body = b"".join(self._chunks)
+        try:
+            answer = self._route.endpoint(self._call)
+        except Exception as error:  # a task boundary: any error becomes an answer
+            self._send_error(error)
+            return
+        if isinstance(answer, Answer):
+            self._send(answer)
+        else:
+            self._task = asyncio.ensure_future(self._finish_later(answer))
+            self._desk.at_work.add(self._task)
+            self._task.add_done_callback(self._desk.at_work.discard)
+
+    def on_connection_close(self) -> None:
+        """The caller has left. What changes something goes on; what only waits does not."""
+        self._chunks.clear()
+        if self._task and self._method in ("GET", "HEAD"):
+            self._task.cancel()
+
+    def _admit(self) -> None:
+        desk, headers = self._desk, self._headers
+        if not desk.hosts.serves(headers.get("Host", "")):
+            raise Misdirected(
+                "This daemon does not answer to that host name",
+                "Add it to 'hosts' in agentd.yml if it is yours.",
+            )
+        found = desk.table.find(self._path)
+        row = found and next(iter(found.methods.values()))
+        surface = row.surface if row else surface_of(self._path)
+        caller = desk.gate.admit(surface, Presented(header=headers.get("X-API-Key")))
+        if found is None:
+            raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
+        self._route = found.route(self._method)
+        if self._route is None:
+            raise MethodNotAllowed(f"{self._method} is not possible here", found.allowed)
+        self._call = Call(
+            method=self._method,
+            path=self._path,
+            query_text=self._query,
+            params=found.params,
+            headers=headers,
+            caller=caller,
+            remote_ip=self._remote_ip,
+        )
+
+    def _check_body(self) -> None:
+        length = self._headers.get("Content-Length", "0")
+        if length.isdecimal() and len(length) < 16 and int(length) > JSON_LIMIT:
+            self._refuse_size()
+        if self._route is None or self._route.takes is None:
+            return
+        kind, _, options = self._headers.get("Content-Type", "application/json").partition(";")
+        charset = options.strip().lower().removeprefix("charset=").strip('"')
+        if kind.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+            raise UnsupportedMedia(
+                "The body must be JSON in UTF-8", "Send Content-Type: application/json."
+            )
+
+    def _refuse_size(self) -> None:
+        """Answer at once: reading the rest of a giant only to refuse it would serve nobody."""
+        self._refusal = TooLarge("The body is too large", f"At most {JSON_LIMIT} bytes.")
+        self._send_error(self._refusal)
+
+    async def _finish_later(self, answer: Awaitable[Answer]) -> None:
+        try:
+            ready = await answer
+            if ready.portions is None:
+                self._send(ready)
+            else:
+                await self._stream(ready)
+        except asyncio.CancelledError:
+            raise
+        except StreamClosedError:
+            return
+        except Exception as error:  # a task boundary: any error becomes an answer
+            if not self._answered:
+                self._send_error(error)
+                return
+            log.error("an answer broke off half-way", exc_info=error)
+            self._connection.close()  # a clean end would make the half look like the whole
+
+    def _send_error(self, error: Exception) -> None:
+        status, headers, envelope = enveloped(error)
+        self._send(Answer(envelope, status, headers))
+
+    def _send(self, answer: Answer) -> None:
+        if self._answered:
+            return
+        if answer.body is None:
+            body = b""
+        else:
+            body = answer.body if isinstance(answer.body, bytes) else encoded(answer.body)
+        headers = self._head(answer)
+        if answer.status == HTTPStatus.NO_CONTENT:
+            del headers["Content-Type"]
+        else:
+            headers["Content-Length"] = str(len(body))
+        if self._method == "HEAD":
+            body = b""
+        self._start(answer.status, headers, body)
+        self._connection.finish()
+        self._note(answer.status)
+
+    async def _stream(self, answer: Answer) -> None:
+        """Send in portions, each once the caller has taken the one before."""
+        assert answer.portions is not None
+        portions = aiter(answer.portions)
+        first = await anext(portions, b"")
+        await self._start(answer.status, self._head(answer), first)
+        async for portion in portions:
+            await self._connection.write(portion)
+        self._connection.finish()
+        self._note(answer.status)
+
+    def _start(self, status: int, headers: HTTPHeaders, chunk: bytes) -> Awaitable[None]:
+        self._answered = True
+        line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
+        sent = self._connection.write_headers(line, headers, chunk)
+        sent.add_done_callback(lambda future: future.exception())
+        return sent
+
+    def _head(self, answer: Answer) -> HTTPHeaders:
+        headers = HTTPHeaders(
+            {
+                "Content-Type": _JSON,
+                "Cache-Control": "no-store",
+                "Date": self._desk.date(),
+                "X-Request-Id": self._request_id,
+                "X-Content-Type-Options": "nosniff",
+            }
+        )
+        for name, value in answer.headers.items():
+            headers[name] = value
+        return headers
+
+    def _note(self, status: int) -> None:
+        caller = self._call.caller.by if self._call else "-"
+        self._desk.access_log.note(
+            self._remote_ip,
+            caller,
+            self._method,
+            self._path,
+            status,
+            time.monotonic() - self._began,
+            self._request_id,
+        )
+
+
+def surface_of(path: str) -> Surface:
+    """Whose door stands before a path that leads nowhere."""
+    if path == "/api/remote" or path.startswith("/api/remote/"):
+        return Surface.REMOTE
+    if path == "/api" or path.startswith("/api/"):
+        return Surface.EXTENDED
+    return Surface.OPEN

@@ -1,0 +1,331 @@
+"""The nine endpoints of ``/api/remote``: shapes and calls; the rules live in ``chats``.
+
+Source: the remote-control specification, sections 2 to 4.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from decimal import Decimal
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct
+
+from agentd.catalog.bots import Bot, Bots
+from agentd.chats.chat import LARGEST_ID, Message, Prompt, Status, Tokens, simplified
+from agentd.chats.fold import Summary
+from agentd.chats.queue import Queue, Wanted, checked_text
+from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
+from agentd.clock import Timestamp, not_before, parse_iso
+from agentd.errors import BadRequest, PreconditionFailed
+from agentd.web.body import encoded
+from agentd.web.call import Answer, Call
+
+WAIT_LIMIT = 60.0
+"""The longest that a status may wait, in seconds."""
+NAME_LIMIT = 1000
+"""Characters of a title, a model's, a skill's or a bot's name."""
+
+Name = Annotated[str, Meta(max_length=NAME_LIMIT)]
+PromptId = Annotated[int, Meta(ge=0, le=LARGEST_ID)]
+Id = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
+
+
+class CreateChat(Struct, frozen=True, rename="camel"):
+    """Request of endpoint 1; every field may be absent."""
+
+    prompt: str | None = None
+    title: Name | None = None
+    model: Name | None = None
+    skill: Name | None = None
+    system_prompt: str | None = None
+    bot_id: Name | None = None
+
+
+class ChatCreatedView(Struct, frozen=True, rename="camel"):
+    """Answer of endpoint 1."""
+
+    chat_id: Id
+    url: str
+    status: str
+    created_at: Timestamp
+    bot_linked: bool | None
+    bot_link_note: str
+
+
+class StatusView(Struct, frozen=True, rename="camel"):
+    """Answer of endpoint 2."""
+
+    chat_id: Id
+    status: Status
+    title: str
+    created_at: Timestamp
+    updated_at: Timestamp
+    message_count: int
+    total_cost: Decimal
+    error: str = ""
+
+
+class MessageView(Struct, frozen=True, rename="camel"):
+    """A message as the remote API shows it."""
+
+    id: Id
+    role: str
+    content: str
+    created_at: Timestamp
+    tokens: Tokens
+    cost: Decimal
+
+
+class MessagesView(Struct, frozen=True, rename="camel"):
+    """Answer of endpoint 3."""
+
+    chat_id: Id
+    messages: list[MessageView]
+    since: str | None
+
+
+class PromptView(Struct, frozen=True, rename="camel"):
+    """A queue prompt."""
+
+    id: Id
+    prompt: str
+    is_paused: bool
+    model: str
+    created_at: Timestamp
+
+
+class QueueView(Struct, frozen=True, rename="camel"):
+    """Answer of endpoints 4 and 8."""
+
+    chat_id: Id
+    prompts: list[PromptView]
+
+
+class AppendPrompt(Struct, frozen=True):
+    """Request of endpoint 5."""
+
+    prompt: str
+    model: Name | None = None
+
+
+class RewritePrompt(Struct, frozen=True):
+    """Request of endpoint 6."""
+
+    prompt: str
+
+
+class WantedPrompt(Struct, frozen=True, rename="camel"):
+    """One element of a replacement; without ``id``, or with 0, it is a new prompt."""
+
+    prompt: str
+    id: PromptId | None = None
+    is_paused: bool | None = None
+
+
+class ReplaceQueue(Struct, frozen=True):
+    """Request of endpoint 8: these become the whole queue."""
+
+    prompts: list[WantedPrompt]
+
+
+class BotView(Struct, frozen=True, rename="camel"):
+    """A bot, read-only."""
+
+    id: str
+    title: str
+    enabled: bool
+    running: bool
+    polling_error: str | None
+
+
+class BotsView(Struct, frozen=True):
+    """Answer of endpoint 9."""
+
+    bots: list[BotView]
+
+
+class Skills(Protocol):
+    """Which skills there are."""
+
+    async def known(self, name: str) -> bool:
+        """True when a chat can be given this skill."""
+        ...
+
+
+class Remote:
+    """The remote-control endpoints."""
+
+    def __init__(self, chats: ChatService, bots: Bots, skills: Skills) -> None:
+        self._chats = chats
+        self._bots = bots
+        self._skills = skills
+
+    async def create_chat(self, call: Call) -> Answer:
+        """Endpoint 1: a chat, and its first prompt in the queue."""
+        wish = call.json(CreateChat)
+        if wish.prompt is not None:
+            checked_text(wish.prompt)
+        skill = wish.skill or "none"
+        if not await self._skills.known(skill):
+            raise BadRequest(f"No skill is named {skill[:100]!r}")
+        linked, note = self._bots.link(wish.bot_id)
+        new = NewChat(
+            prompt=wish.prompt,
+            title=(wish.title or "").strip() or DEFAULT_TITLE,
+            model=wish.model or "",
+            skill=skill,
+            system_prompt=wish.system_prompt or "",
+            bot_id=wish.bot_id or "",
+            bot_linked=linked,
+            bot_note=note,
+            once=call.once(),
+        )
+        chat = await self._chats.create(new, call.caller.by)
+        view = ChatCreatedView(
+            chat_id=chat.id,
+            url=f"/{chat.id}",
+            status="created" if wish.prompt is None else "queued",
+            created_at=chat.created_at,
+            bot_linked=chat.bot_linked,
+            bot_link_note=chat.bot_note,
+        )
+        return Answer(view, 201)
+
+    def status(self, call: Call) -> "Answer | Awaitable[Answer]":
+        """Endpoint 2; with ``?wait=SECONDS`` the answer comes when the chat is at rest."""
+        chat_id = call.id("chatId", "Chat")
+        summary = self._chats.summary(chat_id)
+        wait = call.query("wait")
+        if wait is None:
+            return Answer(_status(summary))
+        return self._status_at_rest(chat_id, _seconds(wait))
+
+    async def messages(self, call: Call) -> Answer:
+        """Endpoint 3: the history, or what came since a moment."""
+        chat = await self._chats.get(call.id("chatId", "Chat"))
+        since = call.query("since")
+        moment = _moment(since)
+        echoed = since if moment else None
+        recent = chat.since(moment)
+        if recent is not None:
+            return Answer(MessagesView(chat.id, _messages(recent), echoed))
+        portions = self._chats.messages(chat, moment)
+        return Answer(portions=_streamed(chat.id, portions, echoed))
+
+    async def queue(self, call: Call) -> Answer:
+        """Endpoint 4: the prompts that wait, in dispatch order."""
+        chat = await self._chats.get(call.id("chatId", "Chat"))
+        return _queue(chat.id, chat.queue, chat.queue_version)
+
+    async def append(self, call: Call) -> Answer:
+        """Endpoint 5: one more prompt at the end."""
+        chat_id = call.id("chatId", "Chat")
+        wish = call.json(AppendPrompt)
+        prompt = await self._chats.append(
+            chat_id, wish.prompt, wish.model or "", call.caller.by, call.once()
+        )
+        return Answer(_prompt(prompt), 201)
+
+    async def rewrite(self, call: Call) -> Answer:
+        """Endpoint 6: another text for a prompt that waits."""
+        wish = call.json(RewritePrompt)
+        checked_text(wish.prompt)
+        chat_id, prompt_id = call.id("chatId", "Chat"), call.id("promptId", "Prompt")
+        prompt = await self._chats.rewrite(chat_id, prompt_id, wish.prompt, call.caller.by)
+        return Answer(_prompt(prompt))
+
+    async def remove(self, call: Call) -> Answer:
+        """Endpoint 7: one prompt less."""
+        chat_id, prompt_id = call.id("chatId", "Chat"), call.id("promptId", "Prompt")
+        await self._chats.remove(chat_id, prompt_id, call.caller.by)
+        return Answer(status=204)
+
+    async def replace(self, call: Call) -> Answer:
+        """Endpoint 8: another queue."""
+        wish = call.json(ReplaceQueue)
+        wanted = [Wanted(one.prompt, one.id or 0, one.is_paused) for one in wish.prompts]
+        chat_id = call.id("chatId", "Chat")
+        version = _version(call.headers.get("If-Match"))
+        queue, version = await self._chats.replace(chat_id, wanted, call.caller.by, version)
+        return _queue(chat_id, queue, version)
+
+    def bots(self, call: Call) -> Answer:
+        """Endpoint 9: the configured bots."""
+        return Answer(BotsView([_bot(bot) for bot in self._bots.list()]))
+
+    async def _status_at_rest(self, chat_id: int, seconds: float) -> Answer:
+        return Answer(_status(await self._chats.rest(chat_id, seconds)))
+
+
+def _status(summary: Summary) -> StatusView:
+    return StatusView(
+        chat_id=summary.id,
+        status=summary.status,
+        title=summary.title,
+        created_at=summary.created_at,
+        updated_at=summary.updated_at,
+        message_count=summary.messages,
+        total_cost=summary.cost,
+    )
+
+
+def _messages(messages: Sequence[Message]) -> list[MessageView]:
+    return [
+        MessageView(
+            message.id,
+            message.role,
+            simplified(message),
+            message.at,
+            message.tokens,
+            message.cost,
+        )
+        for message in messages
+    ]
+
+
+async def _streamed(
+    chat_id: int, portions: AsyncIterator[Sequence[Message]], since: str | None
+) -> AsyncIterator[bytes]:
+    """A ``MessagesView`` in portions: a long history never stands in memory as a whole."""
+    before = b'{"chatId":%d,"messages":[' % chat_id
+    async for portion in portions:
+        yield before + encoded(_messages(portion))[1:-1]
+        before = b","
+    yield before.removeprefix(b",") + b'],"since":%b}' % encoded(since)
+
+
+def _prompt(prompt: Prompt) -> PromptView:
+    return PromptView(prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at)
+
+
+def _queue(chat_id: int, queue: Queue, version: int) -> Answer:
+    view = QueueView(chat_id, [_prompt(prompt) for prompt in queue])
+    return Answer(view, headers={"ETag": f'"{version}"'})
+
+
+def _bot(bot: Bot) -> BotView:
+    return BotView(bot.id, bot.title, bot.enabled, bot.running, bot.polling_error)
+
+
+def _moment(since: str | None) -> Timestamp:
+    """The moment of ``since``; empty, which is before everything, when it is none (rule 2)."""
+    try:
+        return not_before(parse_iso(since)) if since else ""
+    except ValueError:
+        return ""
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) or float(text) > WAIT_LIMIT:
+        raise BadRequest(f"wait must be a number of seconds from 0 to {WAIT_LIMIT:.0f}")
+    return float(text)
+
+
+def _version(if_match: str | None) -> int | None:
+    """The queue's version that the caller believes in; None when any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = re.fullmatch(r'\s*"([0-9]{1,16})"\s*', if_match)
+    if not tag:
+        raise PreconditionFailed("If-Match is no ETag of this queue", "Read the queue anew.")
+    return int(tag[1])

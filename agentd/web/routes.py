@@ -1,0 +1,171 @@
+"""Every address of the daemon, in one table.
+
+Dispatch, ``GET /api/openapi.json`` and the tests read these rows; nothing is reachable that is
+not here. ``E1`` to ``E9`` are the endpoints of the remote-control specification, section 4.
+"""
+
+from agentd.access.gate import Surface
+from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unauthorized
+from agentd.web import remote as shapes
+from agentd.web.remote import Remote
+from agentd.web.system import Health, System
+from agentd.web.table import Parameter, Route, Table
+
+SINCE = Parameter(
+    "since",
+    "query",
+    "Messages from this ISO 8601 moment on, the moment included; an invalid one is ignored.",
+    {"type": "string"},
+)
+WAIT = Parameter(
+    "wait",
+    "query",
+    "Seconds to wait, at most, for the chat to come to rest before answering.",
+    {"type": "number", "minimum": 0, "maximum": shapes.WAIT_LIMIT},
+)
+ONCE = Parameter(
+    "Idempotency-Key",
+    "header",
+    "The same key and body within 24 hours answer as the first time, and do nothing again.",
+    {"type": "string", "minLength": 1, "maxLength": 255},
+)
+IF_MATCH = Parameter(
+    "If-Match",
+    "header",
+    "Replace only the version with this ETag; without it the last writer wins.",
+    {"type": "string"},
+)
+
+CHAT = "/api/remote/chats/{chatId}"
+
+
+def table(remote: Remote, system: System) -> Table:
+    """All rows, with the objects that answer them."""
+    return Table((*_remote(remote), *_system(system)))
+
+
+def _remote(remote: Remote) -> tuple[Route, ...]:
+    door = Surface.REMOTE
+    return (
+        Route(
+            "POST",
+            "/api/remote/chats",
+            door,
+            remote.create_chat,
+            "Create a chat; its prompt, if any, is queued and processed by itself.",
+            takes=shapes.CreateChat,
+            gives=shapes.ChatCreatedView,
+            status=201,
+            errors=(BadRequest, Conflict),
+            parameters=(ONCE,),
+            section="4, E1",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/status",
+            door,
+            remote.status,
+            "A chat's status: processing, queued or completed.",
+            gives=shapes.StatusView,
+            errors=(BadRequest, NotFound),
+            parameters=(WAIT,),
+            section="4, E2",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/messages",
+            door,
+            remote.messages,
+            "The messages of a chat, all or since a moment.",
+            gives=shapes.MessagesView,
+            errors=(NotFound,),
+            parameters=(SINCE,),
+            section="4, E3",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/queue",
+            door,
+            remote.queue,
+            "The prompts that wait, in dispatch order, paused ones included.",
+            gives=shapes.QueueView,
+            errors=(NotFound,),
+            section="4, E4",
+        ),
+        Route(
+            "POST",
+            f"{CHAT}/queue",
+            door,
+            remote.append,
+            "Append a prompt to the queue.",
+            takes=shapes.AppendPrompt,
+            gives=shapes.PromptView,
+            status=201,
+            errors=(BadRequest, NotFound, Conflict),
+            parameters=(ONCE,),
+            section="4, E5",
+        ),
+        Route(
+            "PUT",
+            f"{CHAT}/queue/{{promptId}}",
+            door,
+            remote.rewrite,
+            "Rewrite the text of a prompt that waits.",
+            takes=shapes.RewritePrompt,
+            gives=shapes.PromptView,
+            errors=(BadRequest, NotFound),
+            section="4, E6",
+        ),
+        Route(
+            "DELETE",
+            f"{CHAT}/queue/{{promptId}}",
+            door,
+            remote.remove,
+            "Delete a prompt that waits.",
+            status=204,
+            errors=(NotFound,),
+            section="4, E7",
+        ),
+        Route(
+            "PUT",
+            f"{CHAT}/queue",
+            door,
+            remote.replace,
+            "Replace the whole queue; the array's order becomes the dispatch order.",
+            takes=shapes.ReplaceQueue,
+            gives=shapes.QueueView,
+            errors=(BadRequest, NotFound, PreconditionFailed),
+            parameters=(IF_MATCH,),
+            section="4, E8",
+        ),
+        Route(
+            "GET",
+            "/api/remote/bots",
+            door,
+            remote.bots,
+            "The configured bots, read-only.",
+            gives=shapes.BotsView,
+            section="4, E9",
+        ),
+    )
+
+
+def _system(system: System) -> tuple[Route, ...]:
+    return (
+        Route("GET", "/healthz", Surface.OPEN, system.health, "Says that it is up.", gives=Health),
+        Route(
+            "GET",
+            "/metrics",
+            Surface.OPEN,
+            system.metrics,
+            "Counters and gauges in the text format of Prometheus; from loopback, or with a key.",
+            errors=(Unauthorized,),
+        ),
+        Route(
+            "GET",
+            "/api/openapi.json",
+            Surface.OPEN,
+            system.openapi,
+            "This description of every address, as OpenAPI 3.1.",
+        ),
+    )

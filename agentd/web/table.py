@@ -1,0 +1,111 @@
+"""The routes table's grammar: what a row tells, and how a path finds its row.
+
+Dispatch, OpenAPI and the tests read the same rows. A path is looked up segment by segment, so
+the cost does not grow with the number of rows.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agentd.access.gate import Surface
+from agentd.errors import AgentdError
+from agentd.web.call import Answer, Call
+
+Endpoint: TypeAlias = Callable[[Call], Answer | Awaitable[Answer]]
+
+JSON_LIMIT = 1024 * 1024
+"""The largest JSON body, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter or a request header; ``schema`` is its JSON Schema."""
+
+    name: str
+    where: str
+    description: str
+    schema: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method on one path: who may, what goes in, what comes out, what can go wrong."""
+
+    method: str
+    path: str
+    """Segments in braces are parameters: ``/api/remote/chats/{chatId}/status``."""
+    surface: Surface
+    endpoint: Endpoint
+    summary: str
+    takes: type | None = None
+    """The type of the JSON body."""
+    gives: type | None = None
+    """The type of the answer's JSON body."""
+    status: int = 200
+    errors: tuple[type[AgentdError], ...] = ()
+    """What can go wrong beyond what every route of its surface may answer."""
+    parameters: tuple[Parameter, ...] = ()
+    section: str = ""
+    """Where the specification rules it."""
+
+
+@dataclass(slots=True)
+class _Node:
+    named: "dict[str, _Node]" = field(default_factory=dict)
+    any: "_Node | None" = None
+    parameter: str = ""
+    methods: dict[str, Route] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows of a path by method, and the values of its parameters."""
+
+    methods: dict[str, Route]
+    params: dict[str, str]
+
+    def route(self, method: str) -> Route | None:
+        """The row for a method; ``HEAD`` is answered as ``GET``, without the body."""
+        return self.methods.get("GET" if method == "HEAD" else method)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The methods that this path has."""
+        return (*self.methods, "HEAD") if "GET" in self.methods else tuple(self.methods)
+
+
+class Table:
+    """All rows, by path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._root = _Node()
+        for route in self.routes:
+            self._add(route)
+
+    def find(self, path: str) -> Found | None:
+        """The rows of a path as it was sent, not unescaped; None when there are none."""
+        node = self._root
+        params: dict[str, str] = {}
+        for segment in path.split("/")[1:]:
+            step = node.named.get(segment)
+            if step is None:
+                if node.any is None or not segment:
+                    return None
+                step = node.any
+                params[step.parameter] = segment
+            node = step
+        return Found(node.methods, params) if node.methods else None
+
+    def _add(self, route: Route) -> None:
+        node = self._root
+        for segment in route.path.split("/")[1:]:
+            if segment.startswith("{"):
+                node.any = node.any or _Node(parameter=segment[1:-1])
+                node = node.any
+            else:
+                node = node.named.setdefault(segment, _Node())
+        if route.method in node.methods:
+            raise ValueError(f"two rows for {route.method} {route.path}")
+        node.methods[route.method] = route

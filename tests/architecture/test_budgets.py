@@ -1,0 +1,101 @@
+"""Sizes that make one stop and think, and what every name owes its reader.
+
+Where a longer piece reads better, it is listed here with its reason.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agentd
+
+ROOT = Path(agentd.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+FILE_LINES = 400
+CLASS_LINES = 200
+FUNCTION_LINES = 50
+
+LONGER: dict[str, str] = {
+    "chats.service.ChatService": "every command on a chat, one short method each",
+    "web.routes._remote": "a table: one row after the other",
+}
+
+CATCH_ALL = {
+    "events.Bus.publish": "one listener's failure never reaches another",
+    "agent.service.Dispatcher._work": "an engine's bug ends its turn, not the daemon",
+    "disk.journal.Committer._run": "nobody may wait for ever for a write",
+    "web.exchange.Exchange.finish": "any error becomes an answer",
+    "web.exchange.Exchange._finish_later": "any error becomes an answer",
+}
+"""The task boundaries at which everything may be caught."""
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def _definitions(path: Path) -> Iterator[tuple[str, ast.AST]]:
+    def walk(node: ast.AST, above: str) -> Iterator[tuple[str, ast.AST]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{above}.{child.name}"
+                yield name, child
+                yield from walk(child, name)
+            else:
+                yield from walk(child, above)
+
+    yield from walk(ast.parse(path.read_text()), _name(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_pieces_are_short_enough_to_see_whole(path: Path) -> None:
+    too_long = []
+    lines = path.read_text().count("\n")
+    if lines > FILE_LINES and _name(path) not in LONGER:
+        too_long.append(f"{_name(path)}: {lines} lines")
+    for name, node in _definitions(path):
+        assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        assert node.end_lineno is not None
+        first = node.body[min(1, len(node.body) - 1)] if ast.get_docstring(node) else node.body[0]
+        size = node.end_lineno - first.lineno + 1
+        limit = CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES
+        if size > limit and name not in LONGER:
+            too_long.append(f"{name}: {size} lines")
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_everything_is_caught_only_at_named_task_boundaries(path: Path) -> None:
+    found = set()
+    for name, node in _definitions(path):
+        if isinstance(node, ast.ClassDef):
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.ExceptHandler):
+                caught = ast.unparse(inner.type) if inner.type else "BaseException"
+                reraised = any(isinstance(step, ast.Raise) for step in inner.body)
+                if caught in ("Exception", "BaseException") and not reraised:
+                    found.add(name)
+    assert found <= set(CATCH_ALL)
+
+
+def test_every_listed_exception_is_still_one() -> None:
+    names = {name for path in MODULES for name, _ in _definitions(path)}
+    assert set(LONGER) | set(CATCH_ALL) <= names | {_name(path) for path in MODULES}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_every_module_and_public_name_is_documented(path: Path) -> None:
+    missing = [] if ast.get_docstring(ast.parse(path.read_text())) else [_name(path)]
+    for name, node in _definitions(path):
+        parts = name.removeprefix(_name(path)).split(".")[1:]
+        nested = len(parts) > 2
+        if nested or any(part.startswith("_") for part in parts):
+            continue
+        assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if not ast.get_docstring(node):
+            missing.append(name)
+    assert not missing
