@@ -10,26 +10,31 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import CommentMark
+from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.resolver import VersionedResolver
 from ruamel.yaml.scalarstring import SingleQuotedScalarString
 from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
 
+from agentd.errors import Conflict
+
 _MAP_SLOT, _LIST_SLOT = 2, 0
 """Where ruamel keeps the comment after an entry of a map, and of a list."""
 
 
-def edited(text: bytes, change: Callable[[CommentedMap], None]) -> bytes:
-    """The file with ``change`` made to its outermost map.
+def edited(where: str, text: bytes, change: Callable[[CommentedMap], None]) -> bytes:
+    """The file ``where`` with ``change`` made to its outermost map.
 
     ``text`` must have been read by ``handwritten.load``, and the answer be read so again before
-    it is kept: this is an editor, not a judge.
+    it is kept: this is an editor, not a judge. Raises ``Conflict`` when it cannot be edited.
     """
     content = text.decode("utf-8")
     windows = "\r\n" in content
-    tree, indent, dash = load_yaml_guess_indent(content.replace("\r\n", "\n"), yaml=_yaml())
+    try:
+        tree, indent, dash = load_yaml_guess_indent(content.replace("\r\n", "\n"), yaml=_yaml())
+    except YAMLError as error:
+        raise Conflict(by_hand(where)) from error
     out = io.StringIO()
     if tree is None:
         tree = CommentedMap()
@@ -42,9 +47,28 @@ def edited(text: bytes, change: Callable[[CommentedMap], None]) -> bytes:
     return (result.replace("\n", "\r\n") if windows else result).encode("utf-8")
 
 
+def by_hand(where: str) -> str:
+    """What to tell the person when an edit is not possible."""
+    return f"{where} is written in a way that cannot be edited by a program; do it by hand"
+
+
 def entry(values: Mapping[str, str]) -> CommentedMap:
     """A new entry of a list; every value is quoted."""
     return CommentedMap({name: SingleQuotedScalarString(text) for name, text in values.items()})
+
+
+def append(tree: CommentedMap, name: str, values: Mapping[str, str]) -> None:
+    """Add an entry at the end of the list ``name``; comments that closed the list still do."""
+    entries = tree.get(name)
+    if not entries:
+        tree[name] = CommentedSeq([entry(values)])
+        return
+    last = len(entries) - 1
+    behind, below = _comment_after(entries, last)
+    entries.append(entry(values))
+    if below:
+        _set_comment_after(entries, last, behind, "")
+        _set_comment_after(entries, last + 1, "", below)
 
 
 def remove(tree: CommentedMap, name: str, index: int) -> None:

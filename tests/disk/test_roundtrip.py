@@ -39,7 +39,7 @@ class File(Struct, frozen=True):
 
 
 def edited(text: str, change: Any) -> str:
-    return roundtrip.edited(text.encode(), change).decode()
+    return roundtrip.edited("f", text.encode(), change).decode()
 
 
 def read(text: str) -> File:
@@ -66,11 +66,10 @@ def test_words_quotes_and_line_ends_stay_as_typed(text):
     assert edited(text, lambda _: None) == text
 
 
-def test_a_new_entry_goes_to_the_end_and_is_quoted():
-    def add(tree: Any) -> None:
-        tree["keys"].append(roundtrip.entry({"name": "no", "salt": "012"}))
-
-    assert edited(FILE, add) == FILE + "  - name: 'no'\n    salt: '012'\n"
+def test_a_new_entry_goes_to_the_end_is_quoted_and_closing_comments_still_close():
+    grown = edited(FILE, lambda tree: roundtrip.append(tree, "keys", {"name": "no", "salt": "012"}))
+    body, end = FILE.split("# the end")
+    assert grown == f"{body}  - name: 'no'\n    salt: '012'\n# the end{end}"
 
 
 def test_a_changed_value_is_all_that_changes():
@@ -103,10 +102,7 @@ def test_the_last_entry_leaves_an_empty_list():
     "text", ["", "# mine\n", "format: 1\n", "format: 1\nkeys:\n", "keys: []\n"]
 )
 def test_a_list_that_was_not_there_begins(text):
-    def add(tree: Any) -> None:
-        tree["keys"] = [roundtrip.entry({"name": "a"})]
-
-    grown = edited(text, add)
+    grown = edited(text, lambda tree: roundtrip.append(tree, "keys", {"name": "a"}))
     assert read(grown).keys == [Entry("a")]
     assert ("# mine" in grown) == ("# mine" in text)
 
@@ -147,3 +143,18 @@ def test_any_entry_can_go_and_every_other_line_stays(items, below, data):
 def _lines(text: str) -> list[str]:
     """The lines that say something; how many blank ones stand between is not promised."""
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+@given(blocks, comments)
+def test_what_was_appended_can_go_again_without_a_trace(items, below):
+    text = "# head\nkeys:\n"
+    for number, (above, behind, quote) in enumerate(items):
+        lines = [*above, f"  - name: {quote.format(number)}", f"    salt: s{behind}"]
+        text += "".join(f"{line}\n" for line in lines)
+    text += "".join(f"{line}\n" for line in below)
+
+    def add_and_remove(tree: Any) -> None:
+        roundtrip.append(tree, "keys", {"name": "new"})
+        roundtrip.remove(tree, "keys", len(items))
+
+    assert _lines(edited(text, add_and_remove)) == _lines(text)

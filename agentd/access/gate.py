@@ -1,0 +1,124 @@
+"""Who is let in, and as whom: the only authority.
+
+Specification, section 5. The order is: a key that was sent decides, whatever login comes with
+it; then a login; then nobody. Nothing here waits or looks at a file.
+"""
+
+from enum import Enum, auto
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from agentd.errors import Disabled, Unauthorized
+
+Role: TypeAlias = Literal["nobody", "viewer", "manager", "administrator"]
+
+REFUSED = "Invalid or missing API key"
+"""The specified words (section 5.8)."""
+
+DISABLED = (
+    "The remote API is disabled: the environment variable AGENT_API_KEY is not set"
+    " and keys.yml defines no keys"
+)
+"""It names both sources, as specified."""
+
+
+class Surface(Enum):
+    """The kinds of address, by how they are guarded."""
+
+    OPEN = auto()
+    """Anybody may call, and nothing is told that matters."""
+    REMOTE = auto()
+    """``/api/remote``: a key, never a login."""
+    EXTENDED = auto()
+    """The wider set of paths: a key acts as manager, or a login."""
+    LIVE = auto()
+    """``/liveChatHub`` and below: as the extended set, and the address may carry the key."""
+
+
+class Presented(Struct, frozen=True):
+    """What a request brought to be let in; ``None`` is what it did not bring.
+
+    ``header`` is ``X-API-Key`` (twice: both values, with a comma between them), ``query`` is
+    ``api_key`` of the address, ``session`` the login's token.
+    """
+
+    header: str | None = None
+    query: str | None = None
+    session: str | None = None
+
+
+class Caller(Struct, frozen=True):
+    """Who is calling."""
+
+    kind: Literal["nobody", "key", "user"]
+    name: str
+    role: Role
+
+    @property
+    def by(self) -> str:
+        """How the caller is recorded: ``key:laptop``, ``key:environment``, ``user:admin``."""
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+
+NOBODY = Caller("nobody", "", "nobody")
+
+
+class Keys(Protocol):
+    """The keys that are good now."""
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is any source of keys."""
+        ...
+
+    def match(self, presented: str) -> str | None:
+        """The name of the key that this is, or ``None``."""
+        ...
+
+
+class Logins(Protocol):
+    """People who are signed in."""
+
+    def caller(self, session: str) -> Caller | None:
+        """Whose session this is, or ``None`` when it is nobody's."""
+        ...
+
+
+class Gate:
+    """Lets a request in as a ``Caller``, or raises ``Unauthorized`` or ``Disabled``.
+
+    Without ``logins`` nobody can sign in.
+    """
+
+    def __init__(self, keys: Keys, logins: Logins | None = None) -> None:
+        self._keys = keys
+        self._logins = logins
+
+    def admit(self, surface: Surface, presented: Presented) -> Caller:
+        """Decide. The keys must be fresh (``KeyService.fresh``)."""
+        if surface is Surface.OPEN:
+            return NOBODY
+        sent = [presented.header]
+        if surface is Surface.LIVE:
+            sent.append(presented.query)
+        keys = {key for key in sent if key is not None}
+        if self._keys.configured:
+            if keys or surface is Surface.REMOTE:
+                return self._by_key(keys)
+        elif surface is Surface.REMOTE:
+            raise Disabled(DISABLED)
+        return self._by_login(presented.session)
+
+    def _by_key(self, keys: set[str]) -> Caller:
+        """The one key that was sent; sent twice (header and address), it must be the same."""
+        name = self._keys.match(keys.pop()) if len(keys) == 1 else None
+        if name is None:
+            raise Unauthorized(REFUSED)
+        return Caller("key", name, "manager")
+
+    def _by_login(self, session: str | None) -> Caller:
+        caller = self._logins.caller(session) if self._logins and session else None
+        if caller is None:
+            raise Unauthorized(REFUSED)
+        return caller

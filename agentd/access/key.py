@@ -1,0 +1,104 @@
+"""Access keys: how one is kept, and whether a presented one is among them.
+
+Specification, sections 2 and 5. A key is 190 random bits, so one salted SHA-256 is enough: there
+is nothing to guess, and the keys themselves are not in what is kept.
+"""
+
+import hmac
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct
+
+from agentd import ids
+from agentd.clock import Timestamp
+from agentd.errors import BadRequest
+
+ENVIRONMENT = "environment"
+"""What the key of ``AGENT_API_KEY`` is called; no named key may be."""
+
+LONGEST = 4096
+"""No key is longer, in bytes; what is presented beyond that is not even hashed."""
+
+_NAMED_LENGTH = len(ids.KEY_PREFIX) + ids.KEY_LETTERS
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+Name: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
+Digest: TypeAlias = Annotated[str, Meta(pattern="[0-9a-f]{64}")]
+Salt: TypeAlias = Annotated[str, Meta(pattern="[0-9a-f]{32}")]
+
+
+class NamedKey(Struct, frozen=True):
+    """One device's or program's key, as it is kept."""
+
+    name: Name
+    salt: Salt
+    sha256: Digest
+    """Of the salt's digits followed by the key."""
+    created: Annotated[str, Meta(min_length=1, max_length=40)]
+
+    def __post_init__(self) -> None:
+        if self.name.lower() == ENVIRONMENT:
+            raise ValueError(f'"{self.name}" is what the key of AGENT_API_KEY is called')
+
+
+def issue(name: str, created: Timestamp) -> tuple[str, NamedKey]:
+    """Make a key: the key itself, to be shown once, and what is kept of it."""
+    key, salt = ids.new_key(), ids.new_salt()
+    return key, NamedKey(name, salt, digest(salt, key.encode()), created)
+
+
+def check_name(name: str) -> None:
+    """Raise ``BadRequest`` for what cannot be the name of a key."""
+    if not re.fullmatch(_NAME, name):
+        raise BadRequest(
+            "A key's name is 1 to 64 letters, digits, dots, dashes and underscores,"
+            " beginning with a letter or digit"
+        )
+    if name.lower() == ENVIRONMENT:
+        raise BadRequest(f'"{name}" is what the key of AGENT_API_KEY is called; take another name')
+
+
+def digest(salt: str, key: bytes) -> str:
+    """The salted SHA-256 of a key, in lowercase hexadecimal digits."""
+    return sha256(salt.encode() + key).hexdigest()
+
+
+class KeyRing:
+    """The keys that are good now; it does not change.
+
+    ``environment`` is the hash in ``AGENT_API_KEY``, or empty. ``defined`` tells that the file
+    names keys, though none of them may be good (revoked, or the file is damaged): the remote API
+    is then configured, and whoever calls is refused rather than told that it is off.
+    ``configured`` tells whether there is any source of keys, ``digests`` the digest by name.
+    """
+
+    def __init__(
+        self, environment: str = "", named: Iterable[NamedKey] = (), *, defined: bool = False
+    ) -> None:
+        kept = list(named)
+        self.configured = bool(environment or kept or defined)
+        self.digests = {key.name: key.sha256 for key in kept}
+        self._environment = environment.encode()
+        self._named = [(key.salt.encode(), key.sha256.encode(), key.name) for key in kept]
+
+    def match(self, presented: str) -> str | None:
+        """The name of the key that was presented, or ``None``.
+
+        Digests are compared in constant time and always with every key. What no key can be
+        (empty, too long, with a comma: a header that came twice) is not hashed at all.
+        """
+        key = presented.encode("utf-8", "surrogatepass")
+        if not key or len(key) > LONGEST or b"," in key:
+            return None
+        found = None
+        if hmac.compare_digest(sha256(key).hexdigest().encode(), self._environment):
+            found = ENVIRONMENT
+        if len(key) == _NAMED_LENGTH:
+            for salt, expected, name in self._named:
+                if hmac.compare_digest(sha256(salt + key).hexdigest().encode(), expected):
+                    found = name
+        return found

@@ -1,0 +1,274 @@
+"""The keys that are good at this moment, though people edit their file while we run.
+
+A revoked key is refused from the next request on: each request compares the file's stamp. What
+can no longer be read as valid is not valid: a damaged file lets no named key in (the key of
+``AGENT_API_KEY`` still works), after a quarter of a second in which an editor may finish saving.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, check_name, issue
+from agentd.clock import Clock, Timestamp
+from agentd.errors import AgentdError
+
+T = TypeVar("T")
+
+GRACE = 0.25
+"""Seconds for which the last good keys hold while a file is empty or cannot be parsed."""
+
+RACY = 0.02
+"""Seconds within which two edits may bear the same stamp, on a coarse file system clock."""
+
+RETRY = 1.0
+"""Seconds until a file that could not be trusted is looked at again though its stamp stays."""
+
+SAVE_EVERY = 60.0
+"""Seconds between two savings of the last uses."""
+
+_log = logging.getLogger("agentd.access")
+
+
+class Kept(Struct, frozen=True):
+    """What the files say about the named keys."""
+
+    named: tuple[NamedKey, ...] = ()
+    """All that are in the file, revoked ones that came back with an older copy too."""
+    revoked: frozenset[str] = frozenset()
+    """The digests of the keys that were revoked."""
+    trouble: str = ""
+    """Why none of them can be trusted; empty when all is well."""
+    torn: bool = False
+    """Somebody may be in the middle of saving the file."""
+
+
+class KeyStore(Protocol):
+    """Where named keys are kept. All but ``stamp`` block, and raise what they cannot do."""
+
+    def stamp(self) -> object:
+        """Something that differs after every edit, by one look at the file."""
+        ...
+
+    def read(self) -> Kept:
+        """Everything about the keys; never raises."""
+        ...
+
+    def add(self, key: NamedKey) -> None:
+        """Keep one more. ``Conflict`` when its name is taken."""
+        ...
+
+    def renew(self, key: NamedKey) -> None:
+        """Keep this instead of the one of its name, which is revoked. ``NotFound``."""
+        ...
+
+    def revoke(self, name: str, at: Timestamp) -> None:
+        """Remove one, and remember that it was revoked. ``NotFound``."""
+        ...
+
+    def last_used(self) -> dict[str, Timestamp]:
+        """When each key was last used, by digest, as far as it is remembered."""
+        ...
+
+    def save_last_used(self, uses: dict[str, Timestamp]) -> None:
+        """Remember when each key was last used."""
+        ...
+
+
+class KeyInfo(Struct, frozen=True):
+    """One named key, for its owner to see."""
+
+    name: str
+    created: Timestamp
+    last_used: Timestamp | None = None
+    revoked: bool = False
+    """It was revoked, and came back with an older copy of the file: it opens nothing."""
+
+
+def described(kept: Kept, uses: dict[str, Timestamp]) -> list[KeyInfo]:
+    """The keys of the file, in its order."""
+    return [
+        KeyInfo(key.name, key.created, uses.get(key.sha256), key.sha256 in kept.revoked)
+        for key in kept.named
+    ]
+
+
+class KeyService:
+    """Keeps the keys fresh, changes them, and tells who lost theirs.
+
+    ``environment`` is the hash of ``AGENT_API_KEY`` or empty. ``changed`` is called after every
+    change with the names whose key is no longer good: their live connections must end.
+    """
+
+    def __init__(
+        self,
+        store: KeyStore,
+        clock: Clock,
+        environment: str = "",
+        changed: Callable[[frozenset[str]], None] = lambda _: None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._environment = environment
+        self._changed = changed
+        self._kept = Kept()
+        self._ring = KeyRing(environment)
+        self._stamp: object = None
+        self._noticed = self._saved = clock.monotonic()
+        self._look_again = 0.0
+        self._torn_since: float | None = -math.inf
+        self._reads = 0
+        self._uses: dict[str, Timestamp] = {}
+        self._unsaved = False
+        self._lock = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Read the keys for the first time."""
+        self._uses = await self._run(self._store.last_used)
+        await self._read()
+
+    async def stop(self) -> None:
+        """Save the last uses and end the thread."""
+        if self._timer:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._unsaved:
+            self._save()
+        await asyncio.to_thread(self._thread.shutdown)
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is any source of keys; a damaged file is one."""
+        return self._ring.configured
+
+    @property
+    def trouble(self) -> str:
+        """Why no named key is accepted; empty when all is well."""
+        return self._kept.trouble
+
+    def match(self, presented: str) -> str | None:
+        """The name of the good key that this is, whose use is noted, or ``None``."""
+        name = self._ring.match(presented)
+        if name and name != ENVIRONMENT:
+            self._uses[self._ring.digests[name]] = self._clock.now()
+            self._unsaved = True
+        return name
+
+    async def fresh(self) -> None:
+        """Called before each admission. Costs one ``stat`` when nothing changed (5 µs)."""
+        if self._stale():
+            await self._read_after_now()
+        elif self._unsaved and self._clock.monotonic() - self._saved >= SAVE_EVERY:
+            self._save()
+
+    def wake(self) -> None:
+        """Something may have changed: look at once. Called on the loop, by whoever watches."""
+        task = asyncio.get_running_loop().create_task(self._read_after_now())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def keys(self) -> list[KeyInfo]:
+        """The named keys, in the file's order."""
+        await self.fresh()
+        return described(self._kept, self._uses)
+
+    async def generate(self, name: str) -> str:
+        """Make a key for a new name; the answer is shown once and kept nowhere."""
+        check_name(name)
+        key, kept = issue(name, self._clock.now())
+        await self._change(lambda: self._store.add(kept))
+        return key
+
+    async def regenerate(self, name: str) -> str:
+        """Make another key for a name; the one before is revoked."""
+        key, kept = issue(name, self._clock.now())
+        await self._change(lambda: self._store.renew(kept))
+        return key
+
+    async def revoke(self, name: str) -> None:
+        """Take a key away; when this returns, it opens nothing."""
+        at = self._clock.now()
+        await self._change(lambda: self._store.revoke(name, at))
+
+    async def _change(self, change: Callable[[], None]) -> None:
+        try:
+            await self._run(change)
+        finally:
+            # What failed may be half done: a key that is revoked but still in the file.
+            await self._read_after_now()
+
+    def _stale(self) -> bool:
+        return self._clock.monotonic() >= self._look_again or self._store.stamp() != self._stamp
+
+    async def _read_after_now(self) -> None:
+        """Read the files, unless somebody else began to after this was called."""
+        seen = self._reads
+        async with self._lock:
+            if self._reads == seen:
+                await self._read()
+
+    async def _read(self) -> None:
+        self._reads += 1
+        stamp = self._store.stamp()
+        kept = await self._run(self._store.read)
+        now = self._clock.monotonic()
+        if stamp != self._stamp:
+            self._stamp, self._noticed = stamp, now
+        if not kept.torn:
+            self._torn_since = None
+        elif self._torn_since is None:
+            self._torn_since = now
+        if self._torn_since is not None and now - self._torn_since < GRACE:
+            self._look_again = now
+            self._wake_later()
+            return
+        if now - self._noticed < RACY:
+            self._look_again = now
+        else:
+            self._look_again = now + RETRY if kept.trouble else math.inf
+        self._take(kept)
+
+    def _wake_later(self) -> None:
+        """Without any request, too, the grace must end."""
+        if self._timer is None or self._timer.when() <= asyncio.get_running_loop().time():
+            self._timer = asyncio.get_running_loop().call_later(GRACE, self.wake)
+
+    def _take(self, kept: Kept) -> None:
+        """Put what was read in force, and tell who lost a key."""
+        if kept.trouble and kept.trouble != self._kept.trouble:
+            _log.error("no named access key is accepted: %s", kept.trouble)
+        elif self._kept.trouble and not kept.trouble:
+            _log.warning("named access keys are accepted again")
+        good = () if kept.trouble else [k for k in kept.named if k.sha256 not in kept.revoked]
+        defined = bool(kept.named or kept.trouble)
+        before, self._ring = self._ring, KeyRing(self._environment, good, defined=defined)
+        self._kept = kept
+        if before.digests != self._ring.digests:
+            lost = before.digests.items() - self._ring.digests.items()
+            self._changed(frozenset(name for name, _ in lost))
+
+    def _save(self) -> None:
+        """Write the last uses, without waiting for it."""
+        known = {key.sha256 for key in self._kept.named}
+        if known:
+            self._uses = {digest: at for digest, at in self._uses.items() if digest in known}
+        self._saved, self._unsaved = self._clock.monotonic(), False
+        self._thread.submit(self._save_in_thread, dict(self._uses))
+
+    def _save_in_thread(self, uses: dict[str, Timestamp]) -> None:
+        try:
+            self._store.save_last_used(uses)
+        except AgentdError as error:
+            _log.warning("when keys were last used could not be saved: %s", error.message)
+
+    async def _run(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)

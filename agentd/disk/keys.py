@@ -1,0 +1,231 @@
+"""The named access keys: ``keys.yml`` for people to read and edit, and what must outlive an edit.
+
+``keys.yml`` (format 1) holds name, salt, salted SHA-256 and time of each key: nothing from which
+a key could be made, so it is safe to commit. Deleting an entry revokes its key. ``revoked.json``
+remembers what was revoked through agentd: it wins over an older ``keys.yml`` that comes back
+with a ``git checkout`` or a backup, until ``agentd keys reinstate``. ``last_used.json`` is a
+cache. Whoever changes any of them holds ``keys.lock``.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from filelock import FileLock, Timeout
+from msgspec import Struct
+
+from agentd.access.key import Digest, NamedKey
+from agentd.access.service import Kept
+from agentd.clock import Timestamp
+from agentd.disk import document, handwritten, roundtrip
+from agentd.disk.document import Stamp
+from agentd.disk.layout import Layout
+from agentd.disk.schema import nearest
+from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake, NotFound, Unavailable
+
+T = TypeVar("T")
+
+LOCK_WAIT = 5.0
+"""Seconds to wait for somebody else who changes the keys."""
+
+_HEADER = b"""\
+# Named access keys of agentd: salted hashes only, safe to commit. Deleting an entry revokes its
+# key at once. `agentd keys` edits this file too, and leaves your comments.
+format: 1
+keys: []
+"""
+
+
+class KeysYml(Struct, frozen=True):
+    """The content of ``keys.yml``."""
+
+    format: Literal[1] = 1
+    keys: tuple[NamedKey, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("name", "sha256"):
+            values = [getattr(key, what) for key in self.keys or ()]
+            twice = {value for value in values if values.count(value) > 1}
+            if twice:
+                raise ValueError(f"two keys have the {what} {sorted(twice)[0]}; one must go")
+
+
+class Grave(Struct, frozen=True):
+    """A key that was revoked."""
+
+    name: str
+    sha256: Digest
+    at: Timestamp
+
+
+class RevokedJson(Struct, frozen=True):
+    """The content of ``revoked.json``."""
+
+    format: Literal[1] = 1
+    revoked: tuple[Grave, ...] = ()
+
+
+class LastUsedJson(Struct, frozen=True, rename="camel"):
+    """The content of ``last_used.json``."""
+
+    format: Literal[1] = 1
+    last_used: dict[str, Timestamp] = {}
+
+
+class KeyFile:
+    """The ``KeyStore`` of a state folder. Everything but ``stamp`` blocks."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def stamp(self) -> Stamp | None:
+        """The stamp of ``keys.yml``."""
+        return document.stamp(self._layout.keys)
+
+    def read(self) -> Kept:
+        """What the files say; whatever is wrong with them is its ``trouble``."""
+        try:
+            revoked = frozenset(grave.sha256 for grave in self.graves().revoked)
+            found = document.read(self._layout.keys, handwritten.LIMIT, guarded=True)
+        except AgentdError as error:
+            return Kept(trouble=error.message)
+        if found is None:
+            return Kept(revoked=revoked)
+        if not found.data.strip():
+            return Kept(revoked=revoked, torn=True)
+        try:
+            return Kept(self._parsed(found.data), revoked)
+        except Misconfigured as error:
+            return Kept(revoked=revoked, trouble=error.message, torn=True)
+
+    def add(self, key: NamedKey) -> None:
+        """Keep one more. ``Conflict`` when its name is taken."""
+        with self._changing():
+            keys, edit = self._open()
+            if any(kept.name == key.name for kept in keys):
+                raise Conflict(
+                    f"There is a key named {key.name} already; agentd keys regenerate"
+                    f" {key.name} makes another in its place"
+                )
+            values = msgspec.structs.asdict(key)
+            edit(lambda tree: roundtrip.append(tree, "keys", values), (*keys, key))
+
+    def renew(self, key: NamedKey) -> None:
+        """Keep this instead of the one of its name, which is revoked. ``NotFound``."""
+        with self._changing():
+            keys, edit = self._open()
+            index = _index(keys, key.name)
+            self._bury(keys[index], key.created)
+            values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
+            edit(
+                lambda tree: tree["keys"][index].update(roundtrip.entry(values)),
+                (*keys[:index], key, *keys[index + 1 :]),
+            )
+
+    def revoke(self, name: str, at: Timestamp) -> None:
+        """Remember that the key was revoked, then remove it. ``NotFound``."""
+        with self._changing():
+            keys, edit = self._open()
+            index = _index(keys, name)
+            self._bury(keys[index], at)
+            edit(
+                lambda tree: roundtrip.remove(tree, "keys", index),
+                (*keys[:index], *keys[index + 1 :]),
+            )
+
+    def reinstate(self, name: str) -> None:
+        """Let a revoked key that stands in ``keys.yml`` again be good again. ``NotFound``."""
+        with self._changing():
+            keys, _ = self._open()
+            digest = keys[_index(keys, name)].sha256
+            graves = self.graves().revoked
+            left = tuple(grave for grave in graves if grave.sha256 != digest)
+            if left == graves:
+                raise NotFound(f"The key {name} is not revoked")
+            _write_json(self._layout.revoked, RevokedJson(revoked=left))
+
+    def last_used(self) -> dict[str, Timestamp]:
+        """When each key was last used, by digest; a damaged memory of it is none."""
+        with suppress(AgentdError):
+            return _read_json(self._layout.last_used, LastUsedJson).last_used
+        return {}
+
+    def save_last_used(self, uses: dict[str, Timestamp]) -> None:
+        """Remember when each key was last used."""
+        _write_json(self._layout.last_used, LastUsedJson(last_used=uses))
+
+    def graves(self) -> RevokedJson:
+        """What was revoked. ``Misconfigured`` when the file is damaged or unsafe."""
+        return _read_json(self._layout.revoked, RevokedJson)
+
+    def _bury(self, key: NamedKey, at: Timestamp) -> None:
+        graves = self.graves().revoked
+        if all(grave.sha256 != key.sha256 for grave in graves):
+            grave = Grave(key.name, key.sha256, at)
+            _write_json(self._layout.revoked, RevokedJson(revoked=(*graves, grave)))
+
+    def _parsed(self, data: bytes) -> tuple[NamedKey, ...]:
+        return handwritten.load(self._layout.keys, data, KeysYml).keys or ()
+
+    def _open(self) -> tuple[tuple[NamedKey, ...], Callable[..., None]]:
+        """The keys now, and how to change them: ``edit(change, keys expected then)``.
+
+        Raises ``Misconfigured`` when the file has mistakes, and the edit ``Conflict`` when it
+        was changed by somebody else meanwhile.
+        """
+        path = self._layout.keys
+        found = document.read(path, handwritten.LIMIT, guarded=True)
+        data = found.data if found and found.data.strip() else _HEADER
+
+        def edit(change: Callable[[Any], None], expected: tuple[NamedKey, ...]) -> None:
+            edited = roundtrip.edited(path, data, change)
+            if self._parsed(edited) != expected:
+                raise Conflict(roundtrip.by_hand(path))
+            document.replace(path, edited, expected=found.stamp if found else None)
+
+        return self._parsed(data), edit
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        document.make_folder(self._layout.state)
+        path = self._layout.keys_lock
+        lock = FileLock(
+            path,
+            timeout=LOCK_WAIT,
+            mode=0o600,
+            thread_local=False,
+            fallback_to_soft=False,
+            preserve_lock_file=True,
+        )
+        with document.told(path, "lock"):
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise Unavailable(f"somebody else is changing the keys ({path})") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _index(keys: tuple[NamedKey, ...], name: str) -> int:
+    names = [key.name for key in keys]
+    if name not in names:
+        raise NotFound(f'There is no key named "{name}"{nearest(name, names)}')
+    return names.index(name)
+
+
+def _read_json(path: str, shape: type[T]) -> T:
+    found = document.read(path, handwritten.LIMIT, guarded=True)
+    if found is None:
+        return shape()
+    try:
+        return msgspec.json.decode(found.data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured([Mistake(path, 0, f"is damaged: {error}")]) from error
+
+
+def _write_json(path: str, value: Struct) -> None:
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    document.replace(path, text + b"\n")

@@ -1,0 +1,327 @@
+"""The named keys on the disk: what is written, what is refused, and what never comes back."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentd.access.key import KeyRing, issue
+from agentd.disk import keys as disk_keys
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import Conflict, Misconfigured, NotFound, Unavailable
+
+AT = "2026-01-01T00:00:00.000Z"
+LAPTOP_KEY, LAPTOP = issue("laptop", AT)
+PHONE_KEY, PHONE = issue("phone", AT)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+
+
+@pytest.fixture
+def file(layout: Layout) -> KeyFile:
+    return KeyFile(layout)
+
+
+def text(layout: Layout) -> str:
+    return Path(layout.keys).read_text()
+
+
+def good(file: KeyFile) -> list[str]:
+    kept = file.read()
+    assert not kept.trouble
+    return [key.name for key in kept.named if key.sha256 not in kept.revoked]
+
+
+def test_without_a_file_there_are_no_keys(file):
+    kept = file.read()
+    assert (kept.named, kept.trouble, kept.torn) == ((), "", False)
+    assert file.stamp() is None
+
+
+def test_what_is_added_is_read_back(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    assert file.read().named == (LAPTOP, PHONE)
+    assert LAPTOP_KEY not in text(layout)
+    assert text(layout).startswith("# Named access keys")
+    assert stat.S_IMODE(os.stat(layout.keys).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(layout.state).st_mode) == 0o700
+
+
+def test_a_name_is_taken_once(file):
+    file.add(LAPTOP)
+    with pytest.raises(Conflict, match="regenerate laptop"):
+        file.add(issue("laptop", AT)[1])
+
+
+def test_comments_of_a_person_survive_every_change(file, layout):
+    file.add(LAPTOP)
+    hand_made = text(layout).replace("  - name", "  # Ann's, ask her\n  - name", 1)
+    hand_made = hand_made.replace("- name", "# Ann's, ask her\n- name") + "# the end\n"
+    Path(layout.keys).write_text(hand_made)
+    file.add(PHONE)
+    file.revoke("phone", AT)
+    file.renew(issue("laptop", AT)[1])
+    assert "# Ann's, ask her" in text(layout)
+    assert "# the end" in text(layout)
+    assert good(file) == ["laptop"]
+
+
+def test_revoking_one_leaves_the_other(file):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    file.revoke("laptop", AT)
+    assert file.read().named == (PHONE,)
+    with pytest.raises(NotFound, match='no key named "laptop"'):
+        file.revoke("laptop", AT)
+
+
+def test_an_unknown_name_is_told_with_its_neighbour(file):
+    file.add(LAPTOP)
+    for change in (
+        lambda: file.revoke("latop", AT),
+        lambda: file.renew(issue("latop", AT)[1]),
+        lambda: file.reinstate("latop"),
+    ):
+        with pytest.raises(NotFound, match='did you mean "laptop"'):
+            change()
+
+
+def test_regenerating_revokes_the_key_before(file, layout):
+    file.add(LAPTOP)
+    key, kept = issue("laptop", AT)
+    older = text(layout)
+    file.renew(kept)
+    assert KeyRing("", file.read().named).match(key) == "laptop"
+    assert KeyRing("", file.read().named).match(LAPTOP_KEY) is None
+    Path(layout.keys).write_text(older)
+    assert good(file) == []
+
+
+def test_a_revoked_key_does_not_come_back_with_an_older_file_until_it_is_reinstated(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    older = text(layout)
+    file.revoke("laptop", AT)
+    with pytest.raises(NotFound):
+        file.reinstate("laptop")
+    Path(layout.keys).write_text(older)
+    assert good(file) == ["phone"]
+    file.reinstate("laptop")
+    assert good(file) == ["laptop", "phone"]
+    with pytest.raises(NotFound, match="is not revoked"):
+        file.reinstate("laptop")
+
+
+def test_deleting_by_hand_is_no_tombstone(file, layout):
+    file.add(LAPTOP)
+    saved = text(layout)
+    os.unlink(layout.keys)
+    assert good(file) == []
+    Path(layout.keys).write_text(saved)
+    assert good(file) == ["laptop"]
+
+
+def test_damaged_tombstones_let_nobody_in(file, layout):
+    file.add(LAPTOP)
+    file.revoke("laptop", AT)
+    file.add(PHONE)
+    for damage in (b"", b"{", b'{"format":2}', b'{"revoked":[{}]}', b"\xff"):
+        Path(layout.revoked).write_bytes(damage)
+        assert "revoked.json" in file.read().trouble
+
+
+def _chmod(path: str) -> None:
+    os.chmod(path, 0o620)
+
+
+def _link(path: str) -> None:
+    os.rename(path, path + ".real")
+    os.symlink(path + ".real", path)
+
+
+def _pipe(path: str) -> None:
+    os.unlink(path)
+    os.mkfifo(path)
+
+
+def _second_name(path: str) -> None:
+    os.link(path, path + ".other")
+
+
+def _folder(path: str) -> None:
+    os.unlink(path)
+    os.mkdir(path)
+
+
+def _foreign(path: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    os.chown(path, 12345, -1)
+
+
+@pytest.mark.parametrize("spoil", [_chmod, _link, _pipe, _second_name, _folder, _foreign])
+@pytest.mark.parametrize("which", ["keys", "revoked"])
+def test_a_file_that_others_could_change_lets_nobody_in_and_says_why(file, layout, spoil, which):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    file.revoke("phone", AT)
+    spoil(getattr(layout, which))
+    kept = file.read()
+    assert kept.named == ()
+    assert getattr(layout, which) in kept.trouble
+    assert not kept.torn
+    with pytest.raises(Misconfigured):
+        file.revoke("laptop", AT)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("keys: [", "not YAML"),
+        ("format: 2\n", "expected 1"),
+        ("keys:\n- name: a\n", '"salt" is missing'),
+        ("kesy: []\n", 'did you mean "keys"'),
+        ("keys: &x []\n", "anchor"),
+    ],
+)
+def test_mistakes_are_told_and_let_nobody_in(file, layout, wrong, told):
+    file.add(LAPTOP)
+    Path(layout.keys).write_text(wrong)
+    kept = file.read()
+    assert (kept.named, kept.torn) == ((), True)
+    assert told in kept.trouble
+    with pytest.raises(Misconfigured):
+        file.add(PHONE)
+    assert text(layout) == wrong
+
+
+def test_two_keys_of_one_name_are_a_mistake(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    Path(layout.keys).write_text(text(layout).replace("phone", "laptop"))
+    assert "two keys have the name laptop" in file.read().trouble
+
+
+@pytest.mark.parametrize("content", ["", " \n\n"])
+def test_an_empty_file_may_be_half_saved(file, layout, content):
+    file.add(LAPTOP)
+    Path(layout.keys).write_text(content)
+    assert file.read().torn
+    file.add(PHONE)
+    assert file.read().named == (PHONE,)
+
+
+def test_a_file_of_comments_alone_is_no_keys(file, layout):
+    os.mkdir(layout.state)
+    Path(layout.keys).write_text("# mine\n")
+    kept = file.read()
+    assert (kept.named, kept.trouble, kept.torn) == ((), "", False)
+    file.add(LAPTOP)
+    assert text(layout).startswith("# mine\n")
+
+
+def test_an_edit_between_reading_and_writing_is_a_conflict_and_stays(file, layout, monkeypatch):
+    file.add(LAPTOP)
+    real = disk_keys.roundtrip.edited
+
+    def while_somebody_saves(where: str, data: bytes, change: Any) -> bytes:
+        Path(layout.keys).write_text("# theirs\n")
+        return real(where, data, change)
+
+    monkeypatch.setattr(disk_keys.roundtrip, "edited", while_somebody_saves)
+    with pytest.raises(Conflict):
+        file.add(PHONE)
+    assert text(layout) == "# theirs\n"
+
+
+def test_two_who_change_the_keys_wait_for_each_other(file, layout, monkeypatch):
+    monkeypatch.setattr(disk_keys, "LOCK_WAIT", 0.05)
+    os.mkdir(layout.state)
+    with FileLock(layout.keys_lock), pytest.raises(Unavailable, match="somebody else"):
+        file.add(LAPTOP)
+    file.add(LAPTOP)
+
+
+def test_a_lock_that_is_a_link_does_not_touch_its_target(file, layout, tmp_path):
+    os.mkdir(layout.state)
+    (tmp_path / "victim").write_text("precious")
+    os.symlink(tmp_path / "victim", layout.keys_lock)
+    with pytest.raises((Misconfigured, Unavailable)):
+        file.add(LAPTOP)
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_last_uses_are_remembered_and_a_damaged_memory_is_none(file, layout):
+    file.add(LAPTOP)
+    assert file.last_used() == {}
+    file.save_last_used({LAPTOP.sha256: AT})
+    assert file.last_used() == {LAPTOP.sha256: AT}
+    assert AT not in text(layout).replace(LAPTOP.created, "")
+    Path(layout.last_used).write_bytes(b"{")
+    assert file.last_used() == {}
+
+
+def _mutated(data: st.DataObject, content: bytes) -> bytes:
+    """One way in which a saved file goes wrong."""
+    at = data.draw(st.integers(0, len(content)))
+    to = data.draw(st.integers(at, min(len(content), at + 80)))
+    piece = data.draw(
+        st.sampled_from([b"", b"\t", b"\xef\xbb\xbf", b"\r\n", b"\0", b"\xe9", b"[" * 5000, b"<<: ",
+                         b"&a ", b"*a", b"- ", b": ", b"#", b"'", b"\n", b"0", b"f", b"keys:\n"])
+        | st.binary(max_size=4)
+    )  # fmt: skip
+    return content[:at] + piece + content[to:]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, list[str], list[bytes]]:
+    """Three good keys, before them one that was revoked, and the file before and after that."""
+    layout = Layout(str(tmp_path_factory.mktemp("saved")), "")
+    file = KeyFile(layout)
+    issued = [issue(f"k{number}", AT) for number in range(4)]
+    for _, kept in issued:
+        file.add(kept)
+    before = Path(layout.keys).read_bytes()
+    file.revoke("k0", AT)
+    return layout, [key for key, _ in issued], [before, Path(layout.keys).read_bytes()]
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_no_mutation_of_the_file_lets_anybody_else_in(saved, data):
+    layout, (revoked, *others), versions = saved
+    mutated = _mutated(data, data.draw(st.sampled_from(versions)))
+    Path(layout.keys).write_bytes(mutated)
+    kept = KeyFile(layout).read()
+    ring = KeyRing("", [key for key in kept.named if key.sha256 not in kept.revoked])
+    assert ring.match(revoked) is None
+    for entry in kept.named:
+        assert ring.match(entry.sha256) is None
+        assert ring.match(entry.salt) is None
+    if mutated in versions:
+        assert all(ring.match(key) for key in others)
+    if kept.trouble:
+        assert not ring.configured
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_as_tombstones_are_trouble_or_read(saved, content):
+    layout, _, (_, after) = saved
+    Path(layout.keys).write_bytes(after)
+    tombstones = Path(layout.revoked).read_bytes()
+    Path(layout.revoked).write_bytes(content)
+    try:
+        kept = KeyFile(layout).read()
+        assert bool(kept.trouble) != bool(kept.named)
+    finally:
+        Path(layout.revoked).write_bytes(tombstones)
