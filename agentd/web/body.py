@@ -1,7 +1,6 @@
 """JSON bodies: strict on the way in, exact on the way out."""
 
 import json
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,7 +26,7 @@ def decoded(data: bytes, kind: type[T]) -> T:
     try:
         text = data.decode()
         json.loads(text, object_pairs_hook=_no_repeats, parse_int=_short, parse_constant=_short)
-        value: T = _decoder(kind).decode(data)
+        value = msgspec.json.decode(data, type=kind)
     except UnicodeDecodeError as error:
         raise BadRequest("The body is not UTF-8", f"at byte {error.start}") from error
     except msgspec.ValidationError as error:
@@ -37,11 +36,6 @@ def decoded(data: bytes, kind: type[T]) -> T:
     except RecursionError as error:
         raise BadRequest("The body is nested too deeply") from error
     return value
-
-
-@cache
-def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
-    return msgspec.json.Decoder(kind)
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
