@@ -102,7 +102,8 @@ class KeyService:
     """Keeps the keys fresh, changes them, and tells who lost theirs.
 
     ``environment`` is the hash of ``AGENT_API_KEY`` or empty. ``changed`` is called after every
-    change with the names whose key is no longer good: their live connections must end.
+    change since the start with the names whose key is no longer good: their live connections
+    must end.
     """
 
     def __init__(
@@ -252,7 +253,7 @@ class KeyService:
         defined = bool(kept.named or kept.trouble)
         before, self._ring = self._ring, KeyRing(self._environment, good, defined=defined)
         self._kept = kept
-        if before.digests != self._ring.digests:
+        if before.digests != self._ring.digests and self._reads > 1:
             lost = before.digests.items() - self._ring.digests.items()
             self._changed(frozenset(name for name, _ in lost))
 

@@ -1,0 +1,372 @@
+"""The keys in force follow the file from one request to the next, whatever is done to it."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.access.gate import Gate, Presented, Surface
+from agentd.access.key import issue
+from agentd.access.service import GRACE, RETRY, SAVE_EVERY, KeyService
+from agentd.clock import FrozenClock, SystemClock
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import BadRequest, Conflict, Disabled, NotFound, Unauthorized
+
+AT = "2026-01-01T00:00:00.000Z"
+LAPTOP_KEY, LAPTOP = issue("laptop", AT)
+PHONE_KEY, PHONE = issue("phone", AT)
+SECRET = "owner's choice"
+HASH = sha256(SECRET.encode()).hexdigest()
+
+
+class Scene:
+    """A running service over real files, with a clock that stands."""
+
+    def __init__(self, folder: Path, environment: str = "") -> None:
+        self.layout = Layout(str(folder), "")
+        self.path = Path(self.layout.keys)
+        self.file = KeyFile(self.layout)
+        self.clock = FrozenClock()
+        self.lost: list[frozenset[str]] = []
+        self.service = KeyService(self.file, self.clock, environment, self.lost.append)
+
+    async def admitted(self, key: str) -> bool:
+        """One request on the remote API."""
+        await self.service.fresh()
+        try:
+            Gate(self.service).admit(Surface.REMOTE, Presented(key))
+        except Unauthorized:
+            return False
+        return True
+
+
+def scene(test: Callable[[Scene], Awaitable[None]], folder: Path, environment: str = "") -> None:
+    """Run a test with a started service and two keys."""
+
+    async def run() -> None:
+        here = Scene(folder, environment)
+        here.file.add(LAPTOP)
+        here.file.add(PHONE)
+        await here.service.start()
+        here.clock.move(1)
+        await here.service.fresh()
+        try:
+            await test(here)
+        finally:
+            await here.service.stop()
+
+    asyncio.run(run())
+
+
+def without_laptop(path: Path) -> bytes:
+    """The file as a person would leave it who deletes the first entry."""
+    head, *entries = path.read_text().split("- name: ")
+    return "- name: ".join([head, *(one for one in entries if "laptop" not in one)]).encode()
+
+
+def in_place(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def renamed_over(path: Path, content: bytes) -> None:
+    path.with_suffix(".new").write_bytes(content)
+    os.rename(path.with_suffix(".new"), path)
+
+
+def deleted_and_written(path: Path, content: bytes) -> None:
+    path.unlink()
+    path.write_bytes(content)
+
+
+def moved_away_and_written(path: Path, content: bytes) -> None:
+    os.rename(path, path.with_suffix(".yml~"))
+    path.write_bytes(content)
+
+
+def copied_over(path: Path, content: bytes) -> None:
+    path.with_suffix(".src").write_bytes(content)
+    subprocess.run(["cp", path.with_suffix(".src"), path], check=True)
+
+
+def by_sed(path: Path, _: bytes) -> None:
+    expression = "/- name: 'laptop'/,/created/d"
+    subprocess.run(["sed", "-i", expression, path], check=True)
+
+
+STYLES = [in_place, renamed_over, deleted_and_written, moved_away_and_written, copied_over, by_sed]
+
+
+@pytest.mark.parametrize("save", STYLES)
+def test_a_key_deleted_by_any_editor_is_refused_at_the_next_request(tmp_path, save):
+    async def test(here: Scene) -> None:
+        assert await here.admitted(LAPTOP_KEY)
+        save(here.path, without_laptop(here.path))
+        assert not await here.admitted(LAPTOP_KEY)
+        assert await here.admitted(PHONE_KEY)
+        assert here.lost == [{"laptop"}]
+
+    scene(test, tmp_path)
+
+
+def test_a_deleted_file_is_no_keys_at_once(tmp_path):
+    async def test(here: Scene) -> None:
+        here.path.unlink()
+        with pytest.raises(Disabled):
+            await here.admitted(LAPTOP_KEY)
+        assert here.lost == [{"laptop", "phone"}]
+
+    scene(test, tmp_path)
+
+
+@pytest.mark.parametrize("half", [b"", b"format: 1\nkeys:\n- name: 'lap"])
+def test_a_save_in_two_steps_interrupts_nobody(tmp_path, half):
+    async def test(here: Scene) -> None:
+        whole = here.path.read_bytes()
+        here.path.write_bytes(half)
+        assert await here.admitted(LAPTOP_KEY)
+        here.clock.move(GRACE / 2)
+        assert await here.admitted(LAPTOP_KEY)
+        here.path.write_bytes(whole)
+        assert await here.admitted(LAPTOP_KEY)
+        here.clock.move(GRACE)
+        assert await here.admitted(LAPTOP_KEY)
+        assert here.lost == []
+
+    scene(test, tmp_path)
+
+
+def test_after_the_grace_a_damaged_file_lets_no_named_key_in_but_the_environments(tmp_path, caplog):
+    async def test(here: Scene) -> None:
+        here.path.write_bytes(b"keys: [\n")
+        assert await here.admitted(LAPTOP_KEY)
+        here.clock.move(GRACE)
+        for _ in range(3):
+            assert not await here.admitted(LAPTOP_KEY)
+            assert await here.admitted(SECRET)
+            here.clock.move(RETRY)
+        assert here.lost == [{"laptop", "phone"}]
+        assert "keys.yml:2: not YAML" in here.service.trouble
+        here.path.write_bytes(b"keys: [[\n")
+        assert not await here.admitted(LAPTOP_KEY)
+
+    with caplog.at_level(logging.WARNING, "agentd"):
+        scene(test, tmp_path, HASH)
+    told = [record.message for record in caplog.records]
+    assert len(told) == len(set(told)) <= 2
+    assert "no named access key is accepted" in told[0]
+
+
+def test_without_requests_too_the_grace_ends(tmp_path):
+    async def test() -> None:
+        here = Scene(tmp_path)
+        here.file.add(LAPTOP)
+        service = KeyService(here.file, SystemClock(), "", here.lost.append)
+        await service.start()
+        here.path.write_bytes(b"[")
+        service.wake()
+        await _until(lambda: here.lost)
+        assert here.lost == [{"laptop"}]
+        assert service.match(LAPTOP_KEY) is None
+        await service.stop()
+
+    asyncio.run(test())
+
+
+def test_a_damaged_file_refuses_and_does_not_disable(tmp_path):
+    async def test(here: Scene) -> None:
+        here.path.write_bytes(b"keys: [\n")
+        here.clock.move(GRACE)
+        await here.service.fresh()
+        here.clock.move(GRACE)
+        assert not await here.admitted(LAPTOP_KEY)
+
+    scene(test, tmp_path)
+
+
+def test_at_start_a_damaged_file_has_no_grace(tmp_path):
+    async def test() -> None:
+        here = Scene(tmp_path)
+        here.path.write_bytes(b"keys: [\n")
+        await here.service.start()
+        assert here.service.configured
+        assert here.service.trouble
+        await here.service.stop()
+
+    asyncio.run(test())
+
+
+def test_a_file_that_others_may_write_is_refused_at_once_and_heals(tmp_path):
+    async def test(here: Scene) -> None:
+        os.chmod(here.path, 0o620)
+        assert not await here.admitted(LAPTOP_KEY)
+        assert "chmod go-w" in here.service.trouble
+        os.chmod(here.path, 0o640)
+        assert await here.admitted(LAPTOP_KEY)
+        assert here.service.trouble == ""
+
+    scene(test, tmp_path)
+
+
+def test_trouble_elsewhere_than_in_the_file_heals_within_a_second(tmp_path):
+    async def test(here: Scene) -> None:
+        await here.service.revoke("phone")
+        os.chmod(here.layout.revoked, 0o620)
+        here.service.wake()
+        await _until(lambda: here.service.trouble)
+        assert not await here.admitted(LAPTOP_KEY)
+        os.chmod(here.layout.revoked, 0o600)
+        here.clock.move(RETRY)
+        assert await here.admitted(LAPTOP_KEY)
+
+    scene(test, tmp_path)
+
+
+def test_two_edits_within_one_tick_of_the_file_systems_clock_are_both_seen(tmp_path):
+    async def test(here: Scene) -> None:
+        stamp = here.file.stamp()
+        here.path.write_bytes(here.path.read_bytes() + b"# edited\n")
+        assert await here.admitted(LAPTOP_KEY)
+        frozen = here.file.stamp()
+        assert frozen != stamp
+        here.service._store = _Coarse(here.file, frozen)
+        here.path.write_bytes(without_laptop(here.path))
+        assert not await here.admitted(LAPTOP_KEY)
+        here.path.unlink()
+        here.clock.move(1)
+        with pytest.raises(Disabled):
+            await here.admitted(LAPTOP_KEY)
+
+    scene(test, tmp_path)
+
+
+class _Coarse:
+    """A file system whose clock stands."""
+
+    def __init__(self, file: KeyFile, stamp: object) -> None:
+        self._file, self._stamp = file, stamp
+
+    def stamp(self) -> object:
+        return self._stamp
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_revoked_key_opens_nothing_once_the_answer_is_given(tmp_path):
+    async def test(here: Scene) -> None:
+        await here.service.revoke("laptop")
+        assert here.service.match(LAPTOP_KEY) is None
+        assert here.service.match(PHONE_KEY) == "phone"
+        assert here.lost == [{"laptop"}]
+        with pytest.raises(NotFound):
+            await here.service.revoke("laptop")
+
+    scene(test, tmp_path)
+
+
+def test_a_revoked_key_that_comes_back_with_an_older_file_is_listed_and_refused(tmp_path):
+    async def test(here: Scene) -> None:
+        older = here.path.read_bytes()
+        await here.service.revoke("laptop")
+        here.path.write_bytes(older)
+        assert not await here.admitted(LAPTOP_KEY)
+        listed = {key.name: key.revoked for key in await here.service.keys()}
+        assert listed == {"laptop": True, "phone": False}
+        here.file.reinstate("laptop")
+        here.service.wake()
+        await _until(lambda: here.service.match(LAPTOP_KEY))
+
+    scene(test, tmp_path)
+
+
+def test_what_another_process_revokes_is_refused_at_the_next_request(tmp_path):
+    async def test(here: Scene) -> None:
+        KeyFile(here.layout).revoke("laptop", AT)
+        assert not await here.admitted(LAPTOP_KEY)
+
+    scene(test, tmp_path)
+
+
+def test_a_new_key_works_at_once_and_is_not_kept(tmp_path):
+    async def test(here: Scene) -> None:
+        key = await here.service.generate("tablet")
+        assert await here.admitted(key)
+        assert key not in here.path.read_text()
+        with pytest.raises(Conflict):
+            await here.service.generate("tablet")
+        with pytest.raises(BadRequest):
+            await here.service.generate("a b")
+        assert here.lost == [frozenset()]
+
+    scene(test, tmp_path)
+
+
+def test_regenerating_takes_the_old_key_away_and_tells_whose(tmp_path):
+    async def test(here: Scene) -> None:
+        key = await here.service.regenerate("laptop")
+        assert await here.admitted(key)
+        assert not await here.admitted(LAPTOP_KEY)
+        assert here.lost == [{"laptop"}]
+        with pytest.raises(NotFound):
+            await here.service.regenerate("nobody")
+
+    scene(test, tmp_path)
+
+
+def test_last_use_is_noted_and_saved_at_most_once_a_minute_apart_from_the_keys(tmp_path):
+    async def test(here: Scene) -> None:
+        before = here.path.read_bytes()
+        assert await here.admitted(LAPTOP_KEY)
+        listed = {key.name: key.last_used for key in await here.service.keys()}
+        assert listed == {"laptop": here.clock.now(), "phone": None}
+        assert here.file.last_used() == {}
+        here.clock.move(SAVE_EVERY)
+        await here.service.fresh()
+        await _until(here.file.last_used)
+        assert here.path.read_bytes() == before
+
+    scene(test, tmp_path)
+
+
+def test_last_use_is_saved_when_the_daemon_stops(tmp_path):
+    async def use(here: Scene) -> None:
+        assert await here.admitted(PHONE_KEY)
+
+    scene(use, tmp_path)
+    assert list(KeyFile(Layout(str(tmp_path), "")).last_used()) == [PHONE.sha256]
+
+
+def test_many_requests_share_one_reading(tmp_path):
+    async def test(here: Scene) -> None:
+        here.path.write_bytes(without_laptop(here.path))
+        before = here.service._reads
+        assert not any(await asyncio.gather(*(here.admitted(LAPTOP_KEY) for _ in range(50))))
+        assert here.service._reads - before <= 3
+
+    scene(test, tmp_path)
+
+
+def test_without_an_edit_a_request_costs_one_stat(tmp_path):
+    async def test(here: Scene) -> None:
+        reads = here.service._reads
+        began = time.perf_counter()
+        for _ in range(1000):
+            await here.service.fresh()
+        assert (time.perf_counter() - began) / 1000 < 100e-6
+        assert here.service._reads == reads
+
+    scene(test, tmp_path)
+
+
+async def _until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - there is no event for what a file becomes
+            await asyncio.sleep(0.005)
