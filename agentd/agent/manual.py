@@ -1,0 +1,45 @@
+"""What the offline engine says of itself: what it can do, and what it cannot."""
+
+from agentd.agent.markdown import code, table
+from agentd.agent.requests import Refused, Unknown
+from agentd.agent.understanding import COMMANDS
+
+CONNECT = (
+    "I am agentd's **offline engine**: no language model, no network. I answer a fixed set of"
+    " questions about this folder. Which engine carries out prompts is set by `engine:` in"
+    " `config/agentd.yml`; a model answers in my place once one that uses a model is set there."
+    " This version brings no other engine than me."
+)
+
+
+def help_text() -> str:
+    """What can be asked."""
+    rows = [
+        (code(f"/{command.name} {command.usage}".strip()), command.does) for command in COMMANDS
+    ]
+    return (
+        f"{CONNECT}\n\n{table(('Ask', 'and you get'), rows)}\n\n"
+        "Plain words do as well: *show me the first 20 lines of setup.cfg*, *where is main"
+        " defined?*, *find TODO in src*, *how many lines of Python are there?*, *what changed?*,"
+        " *last 5 commits*. Several lines are answered one after another."
+    )
+
+
+def refusal(request: Refused) -> str:
+    """Why something is not done."""
+    if request.what == "run":
+        return (
+            f"I did not run {code(request.text)}: running commands is not allowed yet."
+            " I only read this folder. `/help` lists what I can do."
+        )
+    return (
+        f"I did not do that ({code(request.text)}): changing files takes a language model, and"
+        " I am the offline engine, which only reads. `/help` lists what I can do, and how to"
+        " connect a model."
+    )
+
+
+def not_understood(request: Unknown) -> str:
+    """That something was not understood, and what would be."""
+    hint = f" Did you mean {code(request.hint)}?" if request.hint else ""
+    return f"I did not understand {code(request.text)}.{hint}\n\n{help_text()}"

@@ -1,0 +1,110 @@
+"""The embedded engine: no language model, no network, and it never pretends otherwise.
+
+It understands a documented set of requests about the workspace (``/help`` lists them), uses the
+tools for them, and answers in Markdown. This is the loop that carries the tools' work between
+``agentd.agent.answers`` and the world.
+"""
+
+from collections.abc import AsyncGenerator
+
+from agentd.agent.answers import Answer, answer
+from agentd.agent.engine import Assignment, Failed, Progress, Replied, ToolUsed
+from agentd.agent.markdown import plain
+from agentd.agent.tools import (
+    CountFiles,
+    FindFiles,
+    GitDiff,
+    GitLog,
+    GitStatus,
+    ListFiles,
+    OutlineFile,
+    ReadFile,
+    Repository,
+    SearchText,
+    ToolResult,
+    ToolUse,
+    Workspace,
+    told,
+)
+from agentd.agent.understanding import requests_in
+from agentd.errors import AgentdError, Unavailable
+
+
+class OfflineEngine:
+    """Answers from the workspace itself; its replies cost nothing."""
+
+    name = "offline"
+
+    def __init__(self, workspace: Workspace, repository: Repository) -> None:
+        self._workspace = workspace
+        self._repository = repository
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Each tool use as it is done, then one reply to everything that the prompt asks.
+
+        What cannot be done is told in the reply; only when the workspace or a needed program
+        is not there does the turn fail.
+        """
+        parts: list[str] = []
+        failure = None
+        try:
+            for request in requests_in(assignment.prompt):
+                steps = answer(request)
+                step = _go_on(steps, None)
+                while not isinstance(step, str):
+                    brought = await self._use(step)
+                    yield ToolUsed(step.name, plain(told(step)), plain(_outcome(brought)))
+                    step = _go_on(steps, brought)
+                parts.append(step)
+        except Unavailable as error:
+            failure = Failed(error.message)
+        if parts:
+            yield Replied("\n\n---\n\n".join(parts))
+        if failure:
+            yield failure
+
+    async def _use(self, use: ToolUse) -> ToolResult | AgentdError:
+        """What the tool brought, or what it raised."""
+        try:
+            return await self._do(use)
+        except AgentdError as error:
+            return error
+
+    async def _do(self, use: ToolUse) -> ToolResult:  # noqa: PLR0911 - one for each tool
+        match use:
+            case ListFiles():
+                return await self._workspace.list_files(use)
+            case FindFiles():
+                return await self._workspace.find_files(use)
+            case ReadFile():
+                return await self._workspace.read_file(use)
+            case SearchText():
+                return await self._workspace.search_text(use)
+            case CountFiles():
+                return await self._workspace.count_files(use)
+            case OutlineFile():
+                return await self._workspace.outline_file(use)
+            case GitStatus():
+                return await self._repository.status(use)
+            case GitLog():
+                return await self._repository.log(use)
+            case GitDiff():
+                return await self._repository.diff(use)
+
+
+def _go_on(steps: Answer, brought: ToolResult | AgentdError | None) -> ToolUse | str:
+    """The next tool that an answer needs, or the finished answer; ``Unavailable`` is raised."""
+    try:
+        if isinstance(brought, AgentdError):
+            return steps.throw(brought)
+        return steps.send(brought)
+    except StopIteration as end:
+        return str(end.value)
+    except Unavailable:
+        raise
+    except AgentdError as error:
+        return f"I could not do that: {plain(error.message)}"
+
+
+def _outcome(brought: ToolResult | AgentdError) -> str:
+    return f"failed: {brought.message}" if isinstance(brought, AgentdError) else str(brought)

@@ -1,0 +1,143 @@
+"""Running a program to its end: never through a shell, never longer or louder than allowed.
+
+A program runs in a process group of its own, which is killed as a whole when it takes too long,
+says too much, or is no longer wanted. It sees an environment made from a short list of names,
+so none of the daemon's own secrets reach it.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from agentd.errors import Unavailable
+
+INHERITED = frozenset(
+    ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME")
+)
+"""The only names of our own environment that a program sees; ``LC_…`` too."""
+
+OUTPUT_LIMIT = 10 * 2**20
+
+_DEATH = 5.0
+"""Seconds that the kernel is given to end a killed program."""
+
+
+class Finished(Struct, frozen=True):
+    """How a program ended; ``code`` is negative when a signal ended it."""
+
+    code: int
+    output: bytes
+    errors: bytes
+    """The beginning of its standard error."""
+    cut: bool = False
+    """It said more than allowed and was ended for that."""
+    late: bool = False
+    """It took longer than allowed and was ended for that."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """What a program may see of our environment, and ``more``."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or name.startswith("LC_")
+    }
+    return inherited | more
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    folder: str,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    timeout: float = 60.0,
+    limit: int = OUTPUT_LIMIT,
+) -> Finished:
+    """Run a program to its end, in ``folder``, with ``given`` on its standard input.
+
+    ``timeout`` is in seconds, ``limit`` in bytes for each of its two outputs. Raises
+    ``Unavailable`` when it cannot be started. Cancelling kills all that it started.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        transport, listener = await loop.subprocess_exec(
+            lambda: _Listener(loop, limit),
+            *command,
+            cwd=folder,
+            env=environment() if env is None else env,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(command[0], folder, error) from error
+    late = False
+    try:
+        listener.give(given)
+        async with asyncio.timeout(timeout):
+            await listener.silent
+    except TimeoutError:
+        late = True
+    finally:
+        _kill(transport.get_pid())
+        await asyncio.wait([listener.exited], timeout=_DEATH)
+        transport.close()
+    code = transport.get_returncode()
+    output, errors = (bytes(listener.said[number][:limit]) for number in (1, 2))
+    return Finished(-signal.SIGKILL if code is None else code, output, errors, listener.cut, late)
+
+
+class _Listener(asyncio.SubprocessProtocol):
+    """Keeps what a program says. ``silent`` is done when it ended and its outputs are closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+        self.said = {1: bytearray(), 2: bytearray()}
+        self.cut = False
+        self.exited = loop.create_future()
+        self.silent = loop.create_future()
+        self._limit = limit
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._transport = transport
+
+    def give(self, given: bytes) -> None:
+        """Send the program its whole input."""
+        pipe = self._transport and self._transport.get_pipe_transport(0)
+        assert isinstance(pipe, asyncio.WriteTransport)
+        if given:
+            pipe.write(given)
+        pipe.close()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        said = self.said[fd]
+        said += data[: self._limit + 1 - len(said)]
+        if len(said) > self._limit and not self.cut:
+            self.cut = True
+            if self._transport:
+                _kill(self._transport.get_pid())
+
+    def process_exited(self) -> None:
+        self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.silent.done():
+            self.silent.set_result(None)
+
+
+def _kill(leader: int) -> None:
+    """Kill a whole process group; its number is not given away while a member lives."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def _not_started(program: str, folder: str, error: OSError) -> Unavailable:
+    if not os.path.isdir(folder):
+        return Unavailable(f"The workspace {folder} is not there any more.")
+    if isinstance(error, FileNotFoundError):
+        return Unavailable(f"The program {program} is not installed, or not in PATH.")
+    return Unavailable(f"The program {program} cannot be started: {error.strerror}.")
