@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import time
 
 from agentd.cli.client import Client
 from agentd.cli.options import Subcommands, place
@@ -11,6 +12,7 @@ from agentd.disk.state import announced
 from agentd.errors import BadRequest, Unauthorized, Unavailable
 
 KEY_VARIABLE = "AGENTD_KEY"
+START_SECONDS = 3.0
 
 EXAMPLES = f"""\
 examples:
@@ -79,10 +81,25 @@ def converse(client: Client, wish: dict[str, str], *, as_json: bool = False) -> 
 
 
 def _url(args: argparse.Namespace) -> str:
+    """Where this state folder's daemon listens; one that is just starting is waited for."""
     _, layout = place(args)
-    daemon = announced(layout)
-    if daemon is None:
-        raise Unavailable(
-            f"no daemon serves {layout.state}", "Start one with: agentd serve, or give --url."
-        )
-    return daemon.url
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        daemon = announced(layout)
+        if daemon and _lives(daemon.pid):
+            return daemon.url
+        if time.monotonic() >= deadline:
+            raise Unavailable(
+                f"no daemon serves {layout.state}", "Start one with: agentd serve, or give --url."
+            )
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,77 @@
+"""Every command of the README works as it is pasted."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+
+RUN, TEST, *SESSION = BLOCKS
+
+
+def test_the_two_commands_are_one_line_each_and_ci_runs_them() -> None:
+    assert RUN.count("\n") == TEST.count("\n") == 1
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert "$(readme 1)" in ci
+    assert "$(readme 2)" in ci
+
+
+def test_ci_finds_the_blocks_that_the_readme_has() -> None:
+    reader = re.search(r"readme\(\) \{.*?\n\}", (ROOT / ".ci" / "run").read_text(), re.DOTALL)
+    assert reader
+    for number, block in enumerate((RUN, TEST), start=1):
+        script = f"{reader[0]}\nreadme {number}"
+        found = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, check=True)
+        assert found.stdout.decode() == block
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="the session uses curl")
+def test_the_session_works_as_pasted(tmp_path: Path) -> None:
+    checkout = tmp_path / "agentd"
+    shutil.copytree(
+        ROOT,
+        checkout,
+        ignore=shutil.ignore_patterns(".venv", ".git", "node_modules", ".*_cache", ".hypothesis"),
+    )
+    for folder in ("state", "config"):
+        for name in (checkout / folder).iterdir():
+            if name.name != "README.md":
+                shutil.rmtree(name) if name.is_dir() else name.unlink()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    # The installed command of this environment stands in for the fresh one of the first block.
+    (checkout / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    session = "\n".join(SESSION).replace("8750", port)
+    environment = {**os.environ, "AGENTD_PORT": port, "PYTHONPATH": str(checkout)}
+    for name in ("AGENTD_KEY", "AGENT_API_KEY", "AGENTD_STATE", "AGENTD_CONFIG"):
+        environment.pop(name, None)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", session],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    assert '"status":"completed"' in done.stdout, told
+    assert "Tool: " in told
+    assert "clock.py" in done.stdout, told
+    assert '"isPaused":true' in done.stdout, told
+    assert (
+        done.stdout.rstrip().endswith(
+            '{"error":"Unauthorized","message":"Invalid or missing API key","details":""}'
+        )
+        or "Remote API is disabled" in done.stdout
+    ), told
