@@ -6,6 +6,7 @@ Source: the remote-control specification, sections 2 to 4.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Protocol
@@ -36,6 +37,8 @@ from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.events import Bus, ChatUpdate, Event, MessageUpdate, QueueUpdate
 from agentd.ids import Sequences
+
+log = logging.getLogger(__name__)
 
 DEFAULT_TITLE = "Remote API Chat"
 INTERRUPTED = (
@@ -123,23 +126,32 @@ class ChatService:
         return list(self._known.values())
 
     async def get(self, chat_id: int) -> Chat:
-        """A chat's state, showing nothing that a crash could still undo."""
-        self.summary(chat_id)
-        chat = await self._store.open(chat_id)
-        try:
-            await self._store.settled(chat)
-        except Unavailable:  # what it had taken in is not on disk: this is what is
-            chat = await self._store.open(chat_id)
-        return chat
+        """A chat's state at one moment, showing nothing that a crash could still undo."""
+        while True:
+            chat = await self._open(chat_id)
+            seen = chat.snapshot()
+            try:
+                await self._store.settled(chat)
+            except Unavailable:  # what it had taken in is not on disk: look at what is
+                continue
+            return seen
 
     async def messages(self, chat: Chat, since: Timestamp) -> AsyncIterator[Sequence[Message]]:
-        """The messages from ``since`` on, that moment included (section 4, endpoint 3)."""
+        """The messages from ``since`` on, that moment included (section 4, endpoint 3).
+
+        Raises ``Unavailable`` at the place where the history turns out to be damaged; the chat
+        is then read-only.
+        """
         recent = chat.since(since)
         if recent is not None:
             yield recent
             return
-        async for portion in self._store.history(chat, since):
-            yield portion
+        try:
+            async for portion in self._store.history(chat, since):
+                yield portion
+        except Unavailable:
+            await self._open(chat.id)  # its damage is told from now on
+            raise
 
     async def rest(self, chat_id: int, seconds: float) -> Summary:
         """The chat at a glance once nothing more will happen to it by itself, or after that long.
@@ -170,6 +182,8 @@ class ChatService:
         With ``once``, the same key and words within 24 hours answer with the first chat; other
         words raise ``Conflict``.
         """
+        if new.prompt is not None:
+            rules.checked_text(new.prompt)
         if new.once and (chat := await self._created_before(new.once)):
             return chat
         chat = self._store.create(self._sequences.next("chat"))
@@ -192,7 +206,7 @@ class ChatService:
             await done
         except Unavailable:
             if new.once:
-                del self._created[new.once.key]
+                self._created.pop(new.once.key, None)
             raise
         return chat
 
@@ -251,10 +265,16 @@ class ChatService:
     # What the agent does.
 
     async def end_interrupted(self) -> None:
-        """Close the turns that a crash left open; their prompts are not sent again."""
+        """Close the turns that a crash left open; their prompts are not sent again.
+
+        Where the disk takes nothing now, the dispatcher tries until it does.
+        """
         for chat in self.summaries():
-            if chat.working and not chat.damage:
-                await self.end_turn(chat.id, "interrupted", INTERRUPTED)
+            if chat.working:
+                try:
+                    await self.end_turn(chat.id, "interrupted", INTERRUPTED)
+                except Unavailable as error:
+                    log.warning("the open turn of chat %d stays open: %s", chat.id, error.message)
 
     async def start_turn(self, chat_id: int, engine: str) -> tuple[Chat, Prompt] | None:
         """Take the next prompt out of the queue and into the history, in one step.
@@ -303,7 +323,10 @@ class ChatService:
 
     async def _open(self, chat_id: int) -> Chat:
         self.summary(chat_id)
-        return await self._store.open(chat_id)
+        chat = await self._store.open(chat_id)
+        if chat.damage and not self._known[chat_id].damage:
+            self._known[chat_id] = chat.summary()
+        return chat
 
     def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
         prompt = rules.find(chat.queue, prompt_id)
@@ -333,7 +356,10 @@ class ChatService:
         chat_id = self._created.get(once.key)
         if chat_id is None:
             return None
-        chat = await self._store.open(chat_id)
+        try:
+            chat = await self._store.open(chat_id)
+        except NotFound:  # it never reached the disk, and its caller left before that was known
+            return None
         if self._remembered(chat, once) is None:
             return None
         await self._store.settled(chat)
@@ -353,7 +379,7 @@ class ChatService:
 
 
 def _rests(chat: Summary) -> bool:
-    return not chat.working and not chat.ready
+    return bool(chat.damage) or not (chat.working or chat.ready)
 
 
 def _events(entry: Entry, chat_id: int, queue: rules.Queue, summary: Summary) -> Iterator[Event]:

@@ -44,7 +44,7 @@ def write(path: str, sealed: bytes) -> None:
         log.warning("no checkpoint was written: %s", error)
 
 
-def read(path: str, journal: int) -> Chat | None:
+def read(path: str, chat_id: int, journal: int) -> Chat | None:
     """The checkpointed state, if there is a sound one that the open ``journal`` agrees with."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -53,13 +53,16 @@ def read(path: str, journal: int) -> Chat | None:
     except (OSError, Broken, msgspec.DecodeError):
         return None
     chat = found.chat
-    return chat if found.format == FORMAT and _stands_on(journal, chat) else None
+    ours = found.format == FORMAT and chat.id == chat_id
+    return chat if ours and _stands_on(journal, chat) else None
 
 
 def _stands_on(journal: int, chat: Chat) -> bool:
     """True when the line that ends at the checkpoint's byte is the one it was taken at."""
     tail = os.pread(journal, chat.last_line, chat.size - chat.last_line)
     try:
-        return f'"n":{chat.lines},"seq":{chat.seq},'.encode() in unseal(tail)[:64]
+        line = unseal(tail)
     except Broken:
         return False
+    begins = f'{{"n":{chat.lines},"seq":{chat.seq},"at":"{chat.updated_at}",'
+    return line.startswith(begins.encode())
