@@ -1,8 +1,7 @@
 """What several tests share: a state folder, and a daemon's inner parts living on it."""
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,12 +71,13 @@ async def until(true: Callable[[], object], seconds: float = 10.0) -> None:
         await asyncio.sleep(0.001)
 
 
+def overwrite(path: str, at: int, data: bytes) -> None:
+    """Damage a file: these bytes stand there now, from ``at`` on."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     return Layout(str(tmp_path / "state"), str(tmp_path / "config"))
-
-
-@pytest.fixture
-def layouts(tmp_path: Path) -> Iterator[Layout]:
-    """As many fresh folders as wanted, for tests that try many cases."""
-    return (Layout(str(tmp_path / f"state-{n}"), str(tmp_path)) for n in itertools.count())

@@ -1,5 +1,6 @@
 """A moment is written in one way, read in many, and never in an order of its own."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -59,10 +60,8 @@ def test_anything_else_is_a_value_error(text):
 
 @given(st.text(max_size=40))
 def test_no_text_raises_anything_but_a_value_error(text):
-    try:
+    with suppress(ValueError):
         parse_iso(text)
-    except ValueError:
-        pass
 
 
 def test_a_frozen_clock_moves_only_when_moved_and_its_monotonic_side_never_back():

@@ -7,6 +7,7 @@ off. Damage in the middle is never skipped: the chat is readable up to there, an
 import logging
 import os
 import re
+import stat
 import time
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from agentd.ids import Marks
 
 log = logging.getLogger(__name__)
 
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 """The name of a chat's folder."""
 
@@ -43,8 +45,9 @@ def load(layout: Layout, chat_id: int, *, mend: bool = False, end: int | None = 
     """
     path = layout.journal(chat_id)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _READ)
         try:
+            _refuse_wrong_kind(chat_id, path, fd)
             return _fold(layout, chat_id, fd, mend, end)
         finally:
             os.close(fd)
@@ -53,6 +56,11 @@ def load(layout: Layout, chat_id: int, *, mend: bool = False, end: int | None = 
     except OSError as error:
         why = trouble(path, "read", error).message
         raise Unavailable(f"Chat {chat_id} cannot be read", why) from error
+
+
+def _refuse_wrong_kind(chat_id: int, path: str, fd: int) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise Unavailable(f"Chat {chat_id} cannot be read", f"{path} is not a regular file")
 
 
 def _fold(layout: Layout, chat_id: int, fd: int, mend: bool, end: int | None) -> Loaded:
@@ -134,9 +142,10 @@ def _chat_ids(layout: Layout) -> list[int]:
 
 def _size(layout: Layout, chat_id: int) -> int:
     try:
-        return os.stat(layout.journal(chat_id), follow_symlinks=False).st_size
+        info = os.stat(layout.journal(chat_id), follow_symlinks=False)
     except OSError:
         return -1
+    return info.st_size if stat.S_ISREG(info.st_mode) else -1
 
 
 def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:

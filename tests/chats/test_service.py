@@ -14,7 +14,7 @@ from agentd.chats.service import DEFAULT_TITLE, INTERRUPTED, NewChat
 from agentd.disk import journal as journal_module
 from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.events import ChatUpdate, MessageUpdate, QueueUpdate
-from tests.conftest import ME, Life, living, until
+from tests.conftest import ME, Life, living, overwrite, until
 
 pytestmark = pytest.mark.gen_test(timeout=20)
 
@@ -419,9 +419,7 @@ async def test_a_history_found_damaged_makes_its_chat_read_only_and_named(layout
         await life.chats.start_turn(number, "test")
         for n in range(400):
             await life.chats.add(number, "assistant", f"said {n}")
-        with open(layout.journal(number), "r+b") as file:
-            file.seek(2000)
-            file.write(b"#")
+        overwrite(layout.journal(number), 2000, b"#")
         with pytest.raises(Unavailable, match="damaged"):
             await life.history(number)
         assert "journal.jsonl" in life.chats.summary(number).damage
