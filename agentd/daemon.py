@@ -18,6 +18,7 @@ from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
 from agentd.access.service import KeyService
+from agentd.agent.engine import Engine
 from agentd.agent.offline import OfflineEngine
 from agentd.agent.service import Dispatcher
 from agentd.catalog.bots import Bots
@@ -91,9 +92,12 @@ async def _live(settings: Settings, layout: Layout, environ: Mapping[str, str]) 
 
 @contextlib.asynccontextmanager
 async def started(
-    settings: Settings, layout: Layout, environ: Mapping[str, str]
+    settings: Settings,
+    layout: Layout,
+    environ: Mapping[str, str],
+    engine: Engine | None = None,
 ) -> AsyncIterator[Running]:
-    """A daemon that answers for as long as the block lasts."""
+    """A daemon that answers for as long as the block lasts; ``engine`` instead of the set one."""
     async with contextlib.AsyncExitStack() as stack:
         notifier = Notifier.from_environment(environ)
         stack.callback(notifier.close)
@@ -130,7 +134,9 @@ async def started(
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
-        dispatcher = Dispatcher(chats, _engine(settings), bus, settings.max_parallel_turns)
+        dispatcher = Dispatcher(
+            chats, engine or _engine(settings), bus, settings.max_parallel_turns
+        )
         dispatcher.start()
         stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
         notifier.ready(f"Serving {layout.state} on {url}")
@@ -140,7 +146,7 @@ async def started(
         log.info("stopping")
 
 
-def _engine(settings: Settings) -> OfflineEngine:
+def _engine(settings: Settings) -> Engine:
     workspace = FolderWorkspace(settings.workspace)
     return OfflineEngine(workspace, GitRepository(settings.workspace))
 

@@ -21,6 +21,14 @@ from agentd.web.table import Route, Table
 
 _REFERENCE = "#/components/schemas/{name}"
 _ID = {"type": "integer", "minimum": 1}
+_KEY: dict[str, list[str]] = {"key": []}
+_SECURITY = {
+    Surface.PUBLIC: [],
+    Surface.OPEN: [{}, _KEY],
+    Surface.REMOTE: [_KEY],
+    Surface.EXTENDED: [_KEY],
+    Surface.LIVE: [_KEY],
+}
 
 
 def openapi(table: Table) -> bytes:
@@ -58,7 +66,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "parameters": [*_path_parameters(route), *_other_parameters(route)],
         "responses": _responses(route),
-        "security": [] if route.surface is Surface.OPEN else [{"key": []}],
+        "security": _SECURITY[route.surface],
     }
     if route.section:
         operation["description"] = f"Ruled by section {route.section} of the specification."
@@ -100,7 +108,7 @@ def _responses(route: Route) -> dict[str, Any]:
 def _errors(route: Route) -> list[type[AgentdError]]:
     """What the route may answer: its own, and what stands before each of its kind."""
     errors = [*route.errors, Misdirected]
-    if route.surface is not Surface.OPEN:
+    if route.surface is not Surface.PUBLIC:
         errors.append(Unauthorized)
     if route.surface is Surface.REMOTE:
         errors += [Disabled, Unavailable]

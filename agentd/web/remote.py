@@ -193,12 +193,13 @@ class Remote:
 
     def status(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 2; with ``?wait=SECONDS`` the answer comes when the chat is at rest."""
+        wait = call.query("wait")
+        seconds = None if wait is None else _seconds(wait)
         chat_id = call.id("chatId", "Chat")
         summary = self._chats.summary(chat_id)
-        wait = call.query("wait")
-        if wait is None:
+        if seconds is None:
             return Answer(_status(summary))
-        return self._status_at_rest(chat_id, _seconds(wait))
+        return self._status_at_rest(chat_id, seconds)
 
     async def messages(self, call: Call) -> Answer:
         """Endpoint 3: the history, or what came since a moment."""
@@ -219,10 +220,11 @@ class Remote:
 
     async def append(self, call: Call) -> Answer:
         """Endpoint 5: one more prompt at the end."""
+        wish, once = call.json(AppendPrompt), call.once()
+        checked_text(wish.prompt)
         chat_id = call.id("chatId", "Chat")
-        wish = call.json(AppendPrompt)
         prompt = await self._chats.append(
-            chat_id, wish.prompt, wish.model or "", call.caller.by, call.once()
+            chat_id, wish.prompt, wish.model or "", call.caller.by, once
         )
         return Answer(_prompt(prompt), 201)
 

@@ -8,6 +8,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.iostream import IOStream
 
+from agentd import ids
 from agentd.web.envelope import malformed
 from agentd.web.exchange import Desk, Exchange
 
@@ -39,6 +40,7 @@ class Server(HTTPServer):
 
     def initialize(self, desk: Desk) -> None:  # type: ignore[override]
         """Have the exchanges of this desk answer."""
+        self._access_log = desk.access_log
         super().initialize(
             _Requests(desk),
             idle_connection_timeout=HEAD_SECONDS,
@@ -54,7 +56,12 @@ class Server(HTTPServer):
         write = stream.write
 
         def write_enveloped(data: "bytes | memoryview") -> "Awaitable[None]":
-            return write(malformed() if data == _BARE_REFUSAL else data)
+            return write(self._refused(address) if data == _BARE_REFUSAL else data)
 
         stream.write = write_enveloped  # type: ignore[method-assign,assignment]
         super().handle_stream(stream, address)
+
+    def _refused(self, address: Any) -> bytes:
+        request_id = ids.new_request_id()
+        self._access_log.note(str(address[0]), "-", "-", "-", 400, 0.0, request_id)
+        return malformed(request_id)
