@@ -80,7 +80,7 @@ class KeyStore(Protocol):
         ...
 
 
-class KeyInfo(Struct, frozen=True):
+class KeyInfo(Struct, frozen=True, rename="camel"):
     """One named key, for its owner to see."""
 
     name: str

@@ -99,6 +99,12 @@ class KeyFile:
         except Misconfigured as error:
             return Kept(revoked=revoked, trouble=error.message, torn=True)
 
+    def check(self) -> None:
+        """Raise what is wrong with ``keys.yml``: ``Misconfigured`` or ``Unavailable``."""
+        found = document.read(self._layout.keys, handwritten.LIMIT, guarded=True)
+        if found:
+            self._parsed(found.data)
+
     def add(self, key: NamedKey) -> None:
         """Keep one more. ``Conflict`` when its name is taken."""
         with self._changing():
