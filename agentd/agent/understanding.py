@@ -46,7 +46,7 @@ COMMANDS = (
     Command("status", "", "the git branch and the changed files"),
     Command("log", "[NUMBER] [PLACE]", "the latest commits"),
     Command("diff", "[PLACE]", "what is not committed yet"),
-    Command("commit", "COMMIT", "what one commit changed"),
+    Command("commit", "COMMIT", "what one commit changed", "git show"),
     Command("help", "", "this list", aliases=("commands", "?")),
 )
 """Every command, in the order of the help."""
