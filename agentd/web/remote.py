@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from agentd.catalog.bots import Bot, Bots
 from agentd.chats.chat import LARGEST_ID, Message, Prompt, Status, Tokens, simplified
 from agentd.chats.fold import Summary
-from agentd.chats.queue import Queue, Wanted, checked_text
+from agentd.chats.queue import Queue, Wanted, check_wanted, checked_text
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.clock import Timestamp, not_before, parse_iso
 from agentd.errors import BadRequest, PreconditionFailed
@@ -246,6 +246,7 @@ class Remote:
         """Endpoint 8: another queue."""
         wish = call.json(ReplaceQueue)
         wanted = [Wanted(one.prompt, one.id or 0, one.is_paused) for one in wish.prompts]
+        check_wanted(wanted)
         chat_id = call.id("chatId", "Chat")
         version = _version(call.headers.get("If-Match"))
         queue, version = await self._chats.replace(chat_id, wanted, call.caller.by, version)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import cast
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPHeaders, ResponseStartLine
@@ -10,6 +11,17 @@ from agentd.web.body import encoded
 from agentd.web.call import Answer
 
 _JSON = "application/json; charset=utf-8"
+
+
+class _Head(dict[str, str]):
+    """Names, each once and in its usual spelling, and values, all our own.
+
+    Tornado's ``HTTPHeaders`` checks and spells each one anew, which costs a tenth of a request.
+    """
+
+    get_all = dict.items
+
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -59,15 +71,15 @@ class Reply:
         async for portion in portions:
             await self._connection.write(portion)
 
-    def _begin(self, status: int, headers: HTTPHeaders, chunk: bytes) -> Awaitable[None]:
+    def _begin(self, status: int, headers: _Head, chunk: bytes) -> Awaitable[None]:
         self.begun = True
         line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
-        sent = self._connection.write_headers(line, headers, chunk)
+        sent = self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
         sent.add_done_callback(lambda future: future.exception())
         return sent
 
-    def _head(self, answer: Answer) -> HTTPHeaders:
-        headers = HTTPHeaders(
+    def _head(self, answer: Answer) -> _Head:
+        headers = _Head(
             {
                 "Content-Type": _JSON,
                 "Cache-Control": "no-store",
@@ -76,8 +88,7 @@ class Reply:
                 "X-Content-Type-Options": "nosniff",
             }
         )
-        for name, value in answer.headers.items():
-            headers[name] = value
+        headers.update(answer.headers)
         if self.last:
             headers["Connection"] = "close"
         return headers

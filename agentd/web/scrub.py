@@ -14,9 +14,14 @@ _SECRETS = (
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "***"),
 )
 
+_SUSPECT = re.compile(r"[=:]|agent_|[0-9a-f]{64}")
+"""What every secret above has in it."""
+
 
 def scrub(text: str) -> str:
     """The text without keys, tokens and their hashes."""
+    if not _SUSPECT.search(text):  # nearly every access line: one look instead of four
+        return text
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text

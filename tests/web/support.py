@@ -290,12 +290,16 @@ def check(reply: Reply, *, with_body: bool = True) -> None:
             assert "Traceback" not in found["details"]
 
 
-def raw(port: int, data: bytes) -> list[Reply]:
-    """Send these bytes and no more; every answer until the daemon hangs up."""
+def raw(port: int, data: bytes, *, leave: bool = False) -> list[Reply]:
+    """Send these bytes; every answer until the daemon hangs up.
+
+    To ``leave`` is to say that no more will come: for what the daemon would wait for.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
+            if leave:
+                connection.shutdown(socket.SHUT_WR)
         return list(replies(received(connection)))
 
 
@@ -320,7 +324,7 @@ def replies(data: bytes) -> Iterator[Reply]:
             headers[name] = value
         assert line.startswith(b"HTTP/1.1 "), line
         status = int(line.split(b" ")[1])
-        length = int(headers.get("Content-Length", "0"))
+        length = int(headers.get("Content-Length", "0" if status in (100, 204) else len(rest)))
         assert len(rest) >= length, data
         yield Reply(status, headers, rest[:length])
         data = rest[length:]
