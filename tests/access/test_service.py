@@ -235,11 +235,13 @@ def test_a_file_that_others_may_write_is_refused_at_once_and_heals(tmp_path):
 def test_trouble_elsewhere_than_in_the_file_heals_within_a_second(tmp_path):
     async def test(here: Scene) -> None:
         await here.service.revoke("phone")
+        here.clock.move(1)
+        await here.service.fresh()
         os.chmod(here.layout.revoked, 0o620)
         here.service.wake()
         await _until(lambda: here.service.trouble)
-        assert not await here.admitted(LAPTOP_KEY)
         os.chmod(here.layout.revoked, 0o600)
+        assert not await here.admitted(LAPTOP_KEY)
         here.clock.move(RETRY)
         assert await here.admitted(LAPTOP_KEY)
 
