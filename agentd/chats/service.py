@@ -60,6 +60,10 @@ class ChatStore(Protocol):
         """The state of a chat; ``NotFound`` or ``Unavailable``."""
         ...
 
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """The state of a chat that is in memory and ``settled``; None: ``open`` it."""
+        ...
+
     def append(
         self, chat: Chat, at: Timestamp, by: str, body: Body, told: Callable[[Entry], None]
     ) -> "asyncio.Future[None]":
@@ -124,6 +128,11 @@ class ChatService:
     def summaries(self) -> list[Summary]:
         """Every chat at a glance, the damaged ones too."""
         return list(self._known.values())
+
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """What ``get`` would return, if that is known at once; to be read at once, too."""
+        self.summary(chat_id)
+        return self._store.at_hand(chat_id)
 
     async def get(self, chat_id: int) -> Chat:
         """A chat's state at one moment, showing nothing that a crash could still undo."""
@@ -227,16 +236,16 @@ class ChatService:
         """Another text for a waiting prompt (endpoint 6)."""
         rules.checked_text(text)
         chat = await self._open(chat_id)
-        self._waiting(chat, prompt_id)
+        await self._waiting(chat, prompt_id)
         done = self._record(chat, by, QueueRewritten(prompt_id, text))
-        prompt = self._waiting(chat, prompt_id)
+        prompt = await self._waiting(chat, prompt_id)
         await done
         return prompt
 
     async def remove(self, chat_id: int, prompt_id: int, by: str) -> None:
         """A waiting prompt less (endpoint 7)."""
         chat = await self._open(chat_id)
-        self._waiting(chat, prompt_id)
+        await self._waiting(chat, prompt_id)
         await self._record(chat, by, QueueRemoved(prompt_id))
 
     async def replace(
@@ -249,14 +258,19 @@ class ChatService:
         rules.check_wanted(wanted)
         chat = await self._open(chat_id)
         if version is not None and version != chat.queue_version:
+            await self._store.settled(chat)
             raise PreconditionFailed(f"The queue of chat {chat_id} has changed", "Read it anew.")
         at = chat.moment(self._clock.now())
-        queue = rules.replaced(
-            chat.queue,
-            wanted,
-            chat.sent,
-            lambda text, paused: self._prompt(text, at, paused=paused),
-        )
+        try:
+            queue = rules.replaced(
+                chat.queue,
+                wanted,
+                chat.sent,
+                lambda text, paused: self._prompt(text, at, paused=paused),
+            )
+        except NotFound:
+            await self._store.settled(chat)
+            raise
         done = self._record(chat, by, QueueReplaced(queue), at)
         version = chat.queue_version
         await done
@@ -328,9 +342,10 @@ class ChatService:
             self._known[chat_id] = chat.summary()
         return chat
 
-    def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
+    async def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
         prompt = rules.find(chat.queue, prompt_id)
         if prompt is None:
+            await self._store.settled(chat)  # a refusal is an answer too: no crash may undo it
             raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
         return prompt
 

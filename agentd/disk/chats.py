@@ -62,10 +62,14 @@ class ChatFiles:
         self._let_go_of_idle()
         return chat
 
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """The state of a chat that is in memory, with nothing waiting for the disk."""
+        opened = self._used(chat_id)
+        return opened.chat if opened and opened.journal.settled else None
+
     async def open(self, chat_id: int) -> Chat:
         """The chat's state. Raises ``NotFound``, or ``Unavailable`` naming the file."""
-        if opened := self._opened.pop(chat_id, None):
-            self._opened[chat_id] = opened  # the last used is let go of last
+        if opened := self._used(chat_id):
             return opened.chat
         if chat_id not in self._opening:
             self._opening[chat_id] = task = asyncio.ensure_future(self._load(chat_id))
@@ -140,6 +144,11 @@ class ChatFiles:
             if opened.journal.settled and opened.chat.lines > opened.checkpointed:
                 self._checkpoint(opened)
         await asyncio.to_thread(self._readers.shutdown)
+
+    def _used(self, chat_id: int) -> _Opened | None:
+        if opened := self._opened.pop(chat_id, None):
+            self._opened[chat_id] = opened  # the last used is let go of last
+        return opened
 
     async def _load(self, chat_id: int) -> Chat:
         loop = asyncio.get_running_loop()

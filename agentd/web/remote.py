@@ -201,22 +201,27 @@ class Remote:
             return Answer(_status(summary))
         return self._status_at_rest(chat_id, seconds)
 
-    async def messages(self, call: Call) -> Answer:
+    # What is in memory is answered at once: a task of its own would cost more than the answer.
+
+    def messages(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 3: the history, or what came since a moment."""
-        chat = await self._chats.get(call.id("chatId", "Chat"))
+        chat_id = call.id("chatId", "Chat")
         since = call.query("since")
         moment = _moment(since)
         echoed = since if moment else None
-        recent = chat.since(moment)
-        if recent is not None:
-            return Answer(MessagesView(chat.id, _messages(recent), echoed))
-        portions = self._chats.messages(chat, moment)
-        return Answer(portions=_streamed(chat.id, portions, echoed))
+        chat = self._chats.at_hand(chat_id)
+        recent = chat.since(moment) if chat else None
+        if recent is None:
+            return self._messages_from_disk(chat_id, moment, echoed)
+        return _recent(chat_id, recent, echoed)
 
-    async def queue(self, call: Call) -> Answer:
+    def queue(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 4: the prompts that wait, in dispatch order."""
-        chat = await self._chats.get(call.id("chatId", "Chat"))
-        return _queue(chat.id, chat.queue, chat.queue_version)
+        chat_id = call.id("chatId", "Chat")
+        chat = self._chats.at_hand(chat_id)
+        if chat is None:
+            return self._queue_from_disk(chat_id)
+        return _queue(chat_id, chat.queue, chat.queue_version)
 
     async def append(self, call: Call) -> Answer:
         """Endpoint 5: one more prompt at the end."""
@@ -256,6 +261,20 @@ class Remote:
         """Endpoint 9: the configured bots."""
         return Answer(BotsView([_bot(bot) for bot in self._bots.list()]))
 
+    async def _messages_from_disk(
+        self, chat_id: int, moment: Timestamp, echoed: str | None
+    ) -> Answer:
+        chat = await self._chats.get(chat_id)
+        recent = chat.since(moment)
+        if recent is not None:
+            return _recent(chat_id, recent, echoed)
+        portions = self._chats.messages(chat, moment)
+        return Answer(portions=_streamed(chat_id, portions, echoed))
+
+    async def _queue_from_disk(self, chat_id: int) -> Answer:
+        chat = await self._chats.get(chat_id)
+        return _queue(chat_id, chat.queue, chat.queue_version)
+
     async def _status_at_rest(self, chat_id: int, seconds: float) -> Answer:
         return Answer(_status(await self._chats.rest(chat_id, seconds)))
 
@@ -270,6 +289,10 @@ def _status(summary: Summary) -> StatusView:
         message_count=summary.messages,
         total_cost=summary.cost,
     )
+
+
+def _recent(chat_id: int, messages: Sequence[Message], since: str | None) -> Answer:
+    return Answer(MessagesView(chat_id, _messages(messages), since))
 
 
 def _messages(messages: Sequence[Message]) -> list[MessageView]:

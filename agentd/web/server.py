@@ -35,6 +35,10 @@ class _Requests(HTTPServerConnectionDelegate):
         return Exchange(self._desk, request_conn, getattr(context, "remote_ip", ""))
 
 
+def _stays(value: bool) -> None:
+    """Tornado would switch it on and off around each answer: two system calls for nothing."""
+
+
 class Server(HTTPServer):
     """Tornado's server with our limits."""
 
@@ -53,6 +57,7 @@ class Server(HTTPServer):
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Serve one connection; Tornado's bare refusal of what is not HTTP gets a body."""
         stream.set_nodelay(True)
+        stream.set_nodelay = _stays  # type: ignore[method-assign]
         write = stream.write
 
         def write_enveloped(data: "bytes | memoryview") -> "Awaitable[None]":
