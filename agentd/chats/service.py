@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -205,7 +206,7 @@ class ChatService:
             bot_id=new.bot_id,
             bot_linked=new.bot_linked,
             bot_note=new.bot_note,
-            prompt=None if new.prompt is None else self._prompt(new.prompt, at),
+            prompt=None if new.prompt is None else self._prompt(at, new.prompt),
             once=new.once,
         )
         done = self._record(chat, by, body, at)
@@ -228,7 +229,7 @@ class ChatService:
             await self._store.settled(chat)
             return earlier.prompt
         at = chat.moment(self._clock.now())
-        prompt = self._prompt(rules.checked_text(text), at, model=model)
+        prompt = self._prompt(at, rules.checked_text(text), model=model)
         await self._record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
@@ -258,16 +259,10 @@ class ChatService:
         rules.check_wanted(wanted)
         chat = await self._open(chat_id)
         if version is not None and version != chat.queue_version:
-            await self._store.settled(chat)
             raise PreconditionFailed(f"The queue of chat {chat_id} has changed", "Read it anew.")
         at = chat.moment(self._clock.now())
         try:
-            queue = rules.replaced(
-                chat.queue,
-                wanted,
-                chat.sent,
-                lambda text, paused: self._prompt(text, at, paused=paused),
-            )
+            queue = rules.replaced(chat.queue, wanted, chat.sent, partial(self._prompt, at))
         except NotFound:
             await self._store.settled(chat)
             raise
@@ -343,13 +338,12 @@ class ChatService:
         return chat
 
     async def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
-        prompt = rules.find(chat.queue, prompt_id)
-        if prompt is None:
-            await self._store.settled(chat)  # a refusal is an answer too: no crash may undo it
-            raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
-        return prompt
+        if prompt := rules.find(chat.queue, prompt_id):
+            return prompt
+        await self._store.settled(chat)  # a refusal is an answer too: no crash may undo it
+        raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
 
-    def _prompt(self, text: str, at: Timestamp, *, model: str = "", paused: bool = False) -> Prompt:
+    def _prompt(self, at: Timestamp, text: str, paused: bool = False, model: str = "") -> Prompt:
         return Prompt(self._sequences.next("prompt"), text, at, model=model, paused=paused)
 
     def _record(
