@@ -62,10 +62,11 @@ _SETTINGS = {
     "LC_ALL": "C.UTF-8",
 }
 
+_NO_REPOSITORY = ("not a git repository", "must be run in a work tree", "use bare repository")
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./~^-]{0,199}")
 # A file that was only touched: without refreshing the index git tells its name and nothing more.
 _UNCHANGED = re.compile(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
-_FILTER = re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL)
+_FILTER = re.compile(r"filter\..*\.(clean|smudge|process)")
 
 
 class GitRepository:
@@ -165,7 +166,7 @@ def _place(path: str) -> str:
 def _fail(ended: Finished) -> NoReturn:
     lines = ended.errors.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
     said = lines[0].removeprefix("fatal: ")[:300]
-    if "not a git repository" in said or "must be run in a work tree" in said:
+    if any(sign in said for sign in _NO_REPOSITORY):
         raise NotFound("The workspace is not in a git repository.")
     if "dubious ownership" in said:
         raise Forbidden(

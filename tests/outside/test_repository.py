@@ -299,7 +299,23 @@ def poison(root: Path, canary: Path) -> dict[str, str]:
     }
 
 
+def sign(root: Path) -> None:
+    """Give the last commit a signature, so that showing it could check that."""
+    head, _, message = git(root, "cat-file", "commit", "HEAD").partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    commit = f"{head}\n{signature}\n\n{message}"
+    signed = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
+        cwd=root,
+        input=commit.encode(),
+        check=True,
+        capture_output=True,
+    )
+    git(root, "reset", "-q", "--soft", signed.stdout.decode().strip())
+
+
 def test_no_program_that_a_repository_names_is_run(root, canary):
+    sign(root)
     for name, value in poison(root, canary).items():
         git(root, "config", name, value)
     hooks = root / ".git" / "hooks"
@@ -314,12 +330,11 @@ def test_no_program_that_a_repository_names_is_run(root, canary):
 
 
 @pytest.mark.parametrize("what", ["clean", "smudge", "process"])
-@pytest.mark.parametrize("name", ["evil", "Evil.dots", "with\nnewline", "filter.x"])
+@pytest.mark.parametrize("name", ["evil", "Evil.dots", "filter.x"])
 def test_where_a_repository_sets_a_filter_comparing_is_refused(root, canary, what, name):
-    escaped = name.replace("\n", "n")
     with open(root / ".git" / "config", "a") as config:
-        config.write(f'[FILTER "{escaped}"]\n {what} = "touch {canary}; cat"\n')
-    (root / ".gitattributes").write_text(f"* filter={escaped}\n")
+        config.write(f'[FILTER "{name}"]\n {what} = "touch {canary}; cat"\n')
+    (root / ".gitattributes").write_text(f"* filter={name}\n")
     (root / "a.txt").write_text("changed\n")
     repository = GitRepository(str(root))
     for work in (repository.status(GitStatus()), repository.diff(GitDiff())):
@@ -401,7 +416,7 @@ def test_a_hidden_bare_repository_is_not_taken(tmp_path, canary):
     git(bare, "config", "core.bare", "false")
     git(bare, "config", "core.worktree", str(bare))
     git(bare, "config", "core.fsmonitor", f"touch {canary}")
-    everything(bare)
+    assert all("not in a git repository" in outcome for outcome in everything(bare))
     assert not canary.exists()
 
 

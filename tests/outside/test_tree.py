@@ -102,6 +102,16 @@ def test_a_folder_swapped_for_a_link_after_the_check_is_not_followed(root):
         pass
 
 
+def test_a_file_swapped_for_a_link_at_the_last_moment_is_not_followed(root, monkeypatch):
+    def swap(mode: int, path: str) -> None:
+        (root / "a").unlink()
+        (root / "a").symlink_to(root.parent / "secret" / "key")
+
+    monkeypatch.setattr("agentd.outside.tree._must_be_regular", swap)
+    with pytest.raises(Forbidden, match="became a link"):
+        content(Tree(str(root)), "a")
+
+
 def test_a_swapper_in_the_background_never_wins(root):
     tree = Tree(str(root))
     (root.parent / "secret" / "b").write_text(SECRET)
@@ -129,7 +139,7 @@ def test_a_swapper_in_the_background_never_wins(root):
         over.set()
         swapper.join()
     assert SECRET not in seen
-    assert "inside" in seen
+    assert content(tree, "here/b") == "inside"
 
 
 def test_what_is_no_regular_file_is_not_opened(root):
