@@ -152,10 +152,11 @@ async def test_what_no_stored_mark_covers_is_not_written(layout):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 async def test_a_write_that_fails_is_cut_off_again_and_the_next_one_goes_on(
-    layout, committer, journals, monkeypatch, code
+    layout, committer, journals, syncs, monkeypatch, code
 ):
     journal, real, told = journals[0], os.write, []
     await committer.append(journal, b"one\n", nothing)
+    syncs.clear()
 
     def half(fd, data):
         if len(data) < 4:
@@ -165,6 +166,7 @@ async def test_a_write_that_fails_is_cut_off_again_and_the_next_one_goes_on(
     monkeypatch.setattr(module.os, "write", half)
     with pytest.raises(Unavailable, match=r"cannot write .*journal\.jsonl"):
         await committer.append(journal, b"two\n", lambda: told.append(2))
+    assert syncs == [journal.path]
     monkeypatch.undo()
     assert Path(layout.journal(1)).read_bytes() == b"one\n"
     assert told == []
