@@ -6,7 +6,7 @@ import http.client
 import json
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,9 +15,9 @@ from tests.crash.daemon_with_ledger import KEY
 from tests.crash.oracle import (
     GONE,
     Append,
-    Create,
     Expected,
     Found,
+    Given,
     Register,
     Remove,
     Replace,
@@ -94,6 +94,15 @@ class World:
     """Requests that were never answered."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def ask_chat(self, text: str) -> None:
+        """A chat with this prompt is about to be asked for."""
+        self.creating.add(text)
+
+    def told_chat(self, text: str, chat: int) -> None:
+        """Its creation was acknowledged: the prompt waits or was sent, with an id untold."""
+        self.creating.discard(text)
+        self.chats[chat] = Expected(first=text)
+
     def complain(self, where: object, complaints: Iterable[str]) -> None:
         """Something is wrong."""
         self.violations += [f"{where}: {complaint}" for complaint in complaints]
@@ -117,6 +126,60 @@ class World:
         if not texts & self.creating:
             self.complain(f"chat {chat}", [f"nobody asked for it: {found}"])
         self.chats[chat] = Expected(maybe=texts & self.creating)
+
+
+NOTED = {"ask", "told", "told_id", "told_queue", "seen"}
+
+
+class Noted:
+    """Stands before what is expected of a chat, and notes what its caller tells it."""
+
+    def __init__(self, chat: int, expected: Expected, tell: Callable[..., None]) -> None:
+        self._chat = chat
+        self._expected = expected
+        self._tell = tell
+
+    def __getattr__(self, name: str) -> Any:
+        """The real one's attribute."""
+        value = getattr(self._expected, name)
+        if name not in NOTED:
+            return value
+
+        def noted(*what: Any, **named: Any) -> None:
+            self._tell(self._chat, name, what, named)
+            value(*what, **named)
+
+        return noted
+
+
+class NotedWorld(World):
+    """Has ``tell`` note, in order, what was asked before it leaves and answered once it came."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def ask_chat(self, text: str) -> None:
+        """Noted, then done."""
+        self._tell(0, "ask_chat", (text,), {})
+        super().ask_chat(text)
+
+    def told_chat(self, text: str, chat: int) -> None:
+        """Noted, then done."""
+        self._tell(0, "told_chat", (text, chat), {})
+        super().told_chat(text, chat)
+        self.chats[chat] = Noted(chat, self.chats[chat], self._tell)  # type: ignore[assignment]
+
+
+def told_by(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
+    """What the callers may expect after these notes, and what the engine was given."""
+    world, given = World(), []
+    for chat, name, what, named in notes:
+        if name == "given":
+            given.append(Given(*what))
+        else:
+            getattr(world.chats[chat] if chat else world, name)(*what, **named)
+    return world, given
 
 
 class Caller:
@@ -160,15 +223,13 @@ class Caller:
         return text.strip()
 
     def _create(self, wire: Wire) -> None:
-        wish = Create(self._text())
-        self.world.creating.add(wish.text)
-        status, body, _ = wire.send("POST", "", {"prompt": wish.text})
-        if not self._good(status, 201, body):
-            return
-        self.world.creating.discard(wish.text)
-        self.world.chats[body["chatId"]] = Expected(maybe={wish.text})
-        self.world.give("chat", body["chatId"])
-        self.chats.append(body["chatId"])
+        text = self._text()
+        self.world.ask_chat(text)
+        status, body, _ = wire.send("POST", "", {"prompt": text})
+        if self._good(status, 201, body):
+            self.world.told_chat(text, body["chatId"])
+            self.world.give("chat", body["chatId"])
+            self.chats.append(body["chatId"])
 
     def _append(self, wire: Wire, chat: int, expected: Expected) -> None:
         wish = Append(self._text())
@@ -200,8 +261,6 @@ class Caller:
         if status == 404 or self._good(status, 204, body):
             expected.told(wish, there=status != 404)
             self.world.answers += 1
-            if status != 404:
-                expected.order.remove(prompt)
 
     def _replace(self, wire: Wire, chat: int, expected: Expected) -> None:
         kept = [one for one in expected.order if GONE not in expected.prompts[one].places]
@@ -229,7 +288,7 @@ class Caller:
             return
         status, body, _ = wire.send("GET", f"/{chat}/messages")
         if self._good(status, 200, body):
-            expected.seen(map(_said, body["messages"]))
+            expected.seen(tuple(map(_said, body["messages"])))
 
     def _good(self, status: int, wanted: int, body: object) -> bool:
         if status != wanted:

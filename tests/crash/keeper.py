@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,14 @@ from typing import Self
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 """Seconds after which a daemon that should have started or ended will not."""
+
+
+def until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Return once the condition is true; fail after that long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.002)
 
 
 class Life:

@@ -40,12 +40,6 @@ class Found(NamedTuple):
     damage: str = ""
 
 
-class Create(NamedTuple):
-    """``POST /chats``; the answer is the chat's id."""
-
-    text: str
-
-
 class Append(NamedTuple):
     """``POST /queue``; the answer is the prompt's id."""
 
@@ -89,6 +83,8 @@ class Expected:
     """The ids in dispatch order, as far as it was acknowledged."""
     maybe: set[str] = field(default_factory=set)
     """Texts of prompts that are in doubt, so without an id."""
+    first: str = ""
+    """The text of the prompt that it was created with: it is there, with an id never told."""
     sent: set[str] = field(default_factory=set)
     """Texts that are known to be in the history."""
     messages: dict[int, Said] = field(default_factory=dict)
@@ -108,6 +104,8 @@ class Expected:
                 if prompt_id in self.prompts:
                     self.prompts[prompt_id].places.add(GONE)
             case Replace(wanted):
+                self.maybe.add(self.first)  # its id is unknown, so it cannot be kept
+                self.first = ""
                 for row in wanted:
                     self._add_text(row.id, row.text)
                 for prompt_id in self.prompts.keys() - {row.id for row in wanted}:
@@ -131,6 +129,7 @@ class Expected:
                 prompt.texts.discard(wish.text)
         elif there:
             prompt.places = {GONE}
+            self.order.remove(wish.id)
         if not there:
             prompt.places -= {WAITING}
             if isinstance(wish, Remove):
@@ -169,6 +168,8 @@ class Expected:
                 yield f"prompt {prompt_id} is {place}, expected {sorted(prompt.places)}"
             elif place == WAITING and text not in prompt.texts:
                 yield f"prompt {prompt_id} waits as {text:.40}, expected {prompt.texts}"
+        if self.first and self.first not in {*users, *(row.text for row in found.queue)}:
+            yield f"the first prompt is lost: {self.first:.40}"
         yield from self._unexplained(found, users)
         yield from self._order(found)
         yield from self._halves(waiting, users)
@@ -187,6 +188,7 @@ class Expected:
         for row in found.queue:
             self.prompts.setdefault(row.id, _Prompt({row.text}))
         self.order = [row.id for row in found.queue]
+        self.first = ""
         self.maybe.clear()
         self.doubts.clear()
         self.sent = users
@@ -199,12 +201,12 @@ class Expected:
             self.maybe.add(text)
 
     def _unexplained(self, found: Found, users: list[str]) -> Iterator[str]:
-        known = set().union(self.maybe, self.sent, *(p.texts for p in self.prompts.values()))
+        known = {self.first}.union(self.maybe, self.sent, *(p.texts for p in self.prompts.values()))
         for text in users:
             if text not in known:
                 yield f"nobody asked for the message {text:.40}"
         for row in found.queue:
-            if row.id not in self.prompts and row.text not in self.maybe:
+            if row.id not in self.prompts and row.text not in known:
                 yield f"nobody asked for the waiting {row}"
 
     def _order(self, found: Found) -> Iterator[str]:

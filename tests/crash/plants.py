@@ -70,12 +70,12 @@ def ids_from_the_start() -> None:
 
 
 def handed_over_twice() -> None:
-    """Every tenth prompt reaches the engine twice."""
+    """Every third prompt reaches the engine twice."""
     work = Dispatcher._follow
     turns = iter(range(10**9))
 
     async def twice(self: Dispatcher, chat_id: int, turn: object, progress: object) -> None:
-        if next(turns) % 10 == 9:
+        if next(turns) % 3 == 2:
             chat = await self._chats.get(chat_id)
             text = [said.text for said in chat.recent if said.role == "user"][-1]
             async for _ in self._engine.run(Assignment(chat_id, text)):

@@ -15,6 +15,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.load import load
 from agentd.disk.state import open_state
 from agentd.errors import AgentdError
+from agentd.ids import Marks
 from tests.crash.oracle import Found, Given, Said, Waiting
 
 
@@ -26,6 +27,13 @@ def opened(folder: str) -> dict[int, Found]:
         return {chat_id: _found(layout, chat_id) for chat_id in state.chats}
     finally:
         state.release()
+
+
+def marks(folder: str) -> Marks:
+    """The highest numbers that a start of the store holds for given: the next ones are higher."""
+    state = open_state(Layout(folder, folder))
+    state.release()
+    return state.sequences.used
 
 
 def _found(layout: Layout, chat_id: int) -> Found:

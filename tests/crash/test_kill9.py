@@ -30,7 +30,7 @@ EXPECTED = {
 @pytest.mark.parametrize("plant", plants.ALL)
 def test_the_checker_finds_what_a_broken_daemon_does(tmp_path: Path, plant: str) -> None:
     complaints: list[str] = []
-    with closing(kill9.lives(str(tmp_path), 12, seed=21, plant=plant)) as lives:
+    with closing(kill9.lives(str(tmp_path), 25, seed=21, plant=plant)) as lives:
         for run in lives:
             complaints = run.world.violations
             if EXPECTED[plant] in str(complaints):

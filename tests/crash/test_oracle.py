@@ -123,6 +123,15 @@ def test_what_was_found_is_the_truth_from_then_on(expected: Expected) -> None:
     assert [*expected.violations(found(*BOTH))]
 
 
+def test_the_prompt_that_a_chat_was_created_with_is_there_unless_replaced() -> None:
+    expected = Expected(first="first")
+    assert [*expected.violations(found())]
+    assert not [*expected.violations(found((1, "first")))]
+    assert not [*expected.violations(found(sent=("first",)))]
+    expected.ask(Replace(()))
+    assert not [*expected.violations(found())]
+
+
 def test_a_message_that_was_seen_stays_as_it_is(expected: Expected) -> None:
     there = found(*BOTH)._replace(messages=(Said(5, "assistant", "yes"),))
     expected.seen(there.messages)
