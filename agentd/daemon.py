@@ -19,7 +19,7 @@ from tornado.netutil import bind_sockets
 from agentd.access.gate import Gate
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
-from agentd.agent.offline import OfflineEngine
+from agentd.agent.offline.engine import OfflineEngine
 from agentd.agent.service import Dispatcher
 from agentd.catalog.bots import Bots
 from agentd.catalog.settings import Settings
@@ -129,7 +129,7 @@ async def started(
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
-        serving = engine or _engine(settings)
+        serving = engine or _engine(settings, layout)
         dispatcher = Dispatcher(chats, serving, bus, settings.max_parallel_turns)
         dispatcher.start()
         stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
@@ -163,8 +163,9 @@ def _open_door(
     return url
 
 
-def _engine(settings: Settings) -> Engine:
-    workspace = FolderWorkspace(settings.workspace)
+def _engine(settings: Settings, layout: Layout) -> Engine:
+    secret = (layout.state, layout.settings, os.path.join(settings.workspace, ".env"))
+    workspace = FolderWorkspace(settings.workspace, closed=secret)
     return OfflineEngine(workspace, GitRepository(settings.workspace))
 
 

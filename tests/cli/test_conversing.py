@@ -150,6 +150,16 @@ def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
     assert served.process.poll() is None
 
 
+def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: Served) -> None:
+    (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
+    for prompt in ("read state/keys.yml", "read .env"):
+        asked = _agentd("ask", prompt, home=served.home, key=served.key)
+        assert "stays closed" in asked.stdout + asked.stderr
+    found = _agentd("ask", "find canary", home=served.home, key=served.key)
+    assert ".env" not in found.stdout
+    (served.home / ".env").unlink()
+
+
 def test_demo_answers_about_the_current_folder_and_ends_by_itself(home: Path) -> None:
     shown = _agentd("demo", home=home)
     assert shown.returncode == 0, shown.stderr

@@ -3,8 +3,17 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agentd.agent.markdown import LANGUAGES, cell, code, fenced, human, plain, several, table
-from agentd.agent.requests import Count
+from agentd.agent.offline.markdown import (
+    LANGUAGES,
+    cell,
+    code,
+    fenced,
+    human,
+    plain,
+    several,
+    table,
+)
+from agentd.agent.offline.requests import Count
 from agentd.agent.tools import (
     ANYWHERE,
     Change,

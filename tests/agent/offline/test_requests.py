@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd.agent.grammar import KINDS
-from agentd.agent.requests import (
+from agentd.agent.offline.grammar import KINDS
+from agentd.agent.offline.requests import (
     Changed,
     Count,
     Define,
@@ -18,6 +18,7 @@ from agentd.agent.requests import (
     Request,
     Unknown,
 )
+from agentd.agent.offline.understanding import COMMANDS, LONGEST_LINE, requests_in, understand
 from agentd.agent.tools import (
     CountFiles,
     FindFiles,
@@ -29,7 +30,6 @@ from agentd.agent.tools import (
     ReadFile,
     SearchText,
 )
-from agentd.agent.understanding import COMMANDS, LONGEST_LINE, requests_in, understand
 
 PYTHON = KINDS["python"]
 

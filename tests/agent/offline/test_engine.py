@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentd.agent.engine import Assignment, Engine, Failed, Progress, Replied, ToolUsed
-from agentd.agent.markdown import cell, code, fenced, human, table
-from agentd.agent.offline import OfflineEngine
-from agentd.agent.replies import introduction
-from agentd.agent.understanding import COMMANDS
+from agentd.agent.offline.engine import OfflineEngine
+from agentd.agent.offline.markdown import cell, code, fenced, human, table
+from agentd.agent.offline.replies import introduction
+from agentd.agent.offline.understanding import COMMANDS
 from agentd.chats.chat import Tokens
 from agentd.outside.repository import GitRepository
 from agentd.outside.workspace import FolderWorkspace
@@ -377,7 +377,7 @@ def test_the_thinking_half_touches_nothing():
     pure = ["answers", "grammar", "manual", "markdown", "phrases", "replies", "understanding"]
     source = (
         "import sys, importlib\n"
-        f"for name in {pure}: importlib.import_module('agentd.agent.' + name)\n"
+        f"for name in {pure}: importlib.import_module('agentd.agent.offline.' + name)\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('asyncio', 'tornado', 'yaml')])"
     )
     done = subprocess.run(
