@@ -142,6 +142,7 @@ class Exchange(HTTPMessageDelegate):
         if isinstance(answer, Answer):
             self._send(answer)
         else:
+            self._connection.set_close_callback(self.on_connection_close)
             self._task = asyncio.ensure_future(self._finish_later(answer))
             self._desk.at_work.add(self._task)
             self._task.add_done_callback(self._desk.at_work.discard)

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from agentd.catalog.bots import Bot, Bots
-from agentd.chats.chat import LARGEST_ID, Message, Prompt, Status, Tokens, simplified
+from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Message, Prompt, Status, Tokens, simplified
 from agentd.chats.fold import Summary
 from agentd.chats.queue import Queue, Wanted, check_wanted, checked_text
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
@@ -28,12 +28,22 @@ NAME_LIMIT = 1000
 Name = Annotated[str, Meta(max_length=NAME_LIMIT)]
 PromptId = Annotated[int, Meta(ge=0, le=LARGEST_ID)]
 Id = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
+Text = Annotated[
+    str,
+    Meta(  # only described here: ``checked_text`` rules it, and says which element is wrong
+        extra_json_schema={
+            "minLength": 1,
+            "maxLength": PROMPT_LIMIT,
+            "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
+        }
+    ),
+]
 
 
 class CreateChat(Struct, frozen=True, rename="camel"):
     """Request of endpoint 1; every field may be absent."""
 
-    prompt: str | None = None
+    prompt: Text | None = None
     title: Name | None = None
     model: Name | None = None
     skill: Name | None = None
@@ -104,20 +114,20 @@ class QueueView(Struct, frozen=True, rename="camel"):
 class AppendPrompt(Struct, frozen=True):
     """Request of endpoint 5."""
 
-    prompt: str
+    prompt: Text
     model: Name | None = None
 
 
 class RewritePrompt(Struct, frozen=True):
     """Request of endpoint 6."""
 
-    prompt: str
+    prompt: Text
 
 
 class WantedPrompt(Struct, frozen=True, rename="camel"):
     """One element of a replacement; without ``id``, or with 0, it is a new prompt."""
 
-    prompt: str
+    prompt: Text
     id: PromptId | None = None
     is_paused: bool | None = None
 
@@ -342,7 +352,8 @@ def _moment(since: str | None) -> Timestamp:
 
 
 def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) or float(text) > WAIT_LIMIT:
+    number = re.fullmatch(r"-?[0-9]{1,3}(\.[0-9]{1,20})?(e-?[0-9]{1,3})?", text)
+    if not number or not 0 <= float(text) <= WAIT_LIMIT:
         raise BadRequest(f"wait must be a number of seconds from 0 to {WAIT_LIMIT:.0f}")
     return float(text)
 

@@ -33,7 +33,7 @@ IF_MATCH = Parameter(
     "If-Match",
     "header",
     "Replace only the version with this ETag; without it the last writer wins.",
-    {"type": "string"},
+    {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
 )
 
 CHAT = "/api/remote/chats/{chatId}"

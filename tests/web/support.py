@@ -141,6 +141,8 @@ class Serving:
         """Return when it has stopped."""
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "it did not stop"
+        if self._failure:
+            raise self._failure
 
     @property
     def port(self) -> int:
