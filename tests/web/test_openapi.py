@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.web.support import KEY, Client, Engine, Serving
 from tests.web.test_gate_matrix import ROUTES
 
-EXAMPLES = 50
+EXAMPLES = 40
 """Requests by chance per address, beside those that the document's limits suggest."""
 
 CONFIG = """
