@@ -13,11 +13,14 @@ import pytest
 from tornado.httpclient import AsyncHTTPClient
 
 from agentd import daemon as root
+from agentd.chats.fold import Summary
 from agentd.chats.service import ChatService
 from agentd.web.access_log import AccessLog
+from agentd.web.server import Server
 from tests.web.conftest import Serve
 from tests.web.support import (
     KEY,
+    PATIENCE,
     Client,
     Engine,
     Serving,
@@ -178,7 +181,31 @@ def test_a_caller_that_never_reads_holds_nobody_up(client: Client, daemon: Servi
 # Stopping.
 
 
-def test_a_stop_lets_answers_finish(
+def test_an_answer_begun_before_the_stop_is_given_after_it(
+    monkeypatch: pytest.MonkeyPatch, client: Client, daemon: Serving, engine: Engine
+) -> None:
+    begun, stopped, stop = threading.Event(), asyncio.Event(), Server.stop
+
+    async def slow(self: ChatService, chat_id: int, seconds: float) -> Summary:
+        begun.set()
+        await stopped.wait()
+        return self.summary(chat_id)
+
+    def noticed(self: Server) -> None:
+        stop(self)
+        stopped.set()
+
+    monkeypatch.setattr(ChatService, "rest", slow)
+    monkeypatch.setattr(Server, "stop", noticed)
+    engine.hold()
+    chat = client.chat(prompt="p")
+    until(lambda: engine.given)
+    threading.Thread(target=lambda: begun.wait(PATIENCE) and daemon.stop()).start()
+    assert client.status(chat, 60)["chatId"] == chat
+    daemon.join()
+
+
+def test_a_stop_ends_the_turns_and_so_the_waits_for_them(
     waits: list[str], client: Client, daemon: Serving, engine: Engine
 ) -> None:
     engine.hold()
