@@ -315,12 +315,14 @@ def cases(template: str, folder: str, only: str) -> list[Case]:
     return found
 
 
-def sweep(folder: str, every: int, seed: int, only: str = "") -> Iterator[tuple[Case, list[str]]]:
+def sweep(
+    folder: str, every: int, seed: int, only: str = "", kind: str = ""
+) -> Iterator[tuple[Case, list[str]]]:
     """Every so-manieth case, and its violations."""
     template = os.path.join(folder, "template")
     os.mkdir(template)
     prepared(template)
-    chosen = cases(template, folder, only)
+    chosen = [case for case in cases(template, folder, only) if kind in ("", case.kind)]
     chance = random.Random(seed)
     for number, case in enumerate(chance.sample(chosen, len(chosen) // every)):
         place = os.path.join(folder, f"case-{number}")
@@ -337,6 +339,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="try one case in so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", choices=["", *CHANGES])
+    parser.add_argument("--kind", default="", choices=["", *KINDS])
     parser.add_argument("--folder", default="", help="keep the files here")
     parser.add_argument("--plant", default="", choices=["", *plants.DISK], help="a bug to find")
     args = parser.parse_args()
@@ -346,7 +349,7 @@ def main() -> int:
     began = time.monotonic()
     tried = bad = 0
     with open(os.path.join(folder, "log"), "w") as log, contextlib.redirect_stderr(log):
-        for case, violations in sweep(folder, args.every, args.seed, args.only):
+        for case, violations in sweep(folder, args.every, args.seed, args.only, args.kind):
             tried += 1
             if violations:
                 bad += 1

@@ -30,7 +30,7 @@ def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> No
 
 @pytest.mark.parametrize("plant", plants.DISK)
 def test_the_sweep_finds_what_a_careless_store_does(tmp_path: object, plant: str) -> None:
-    options = ("--only", "append", "--every", "2", "--plant", plant, "--folder", str(tmp_path))
+    options = ("--only", "append", "--kind", "half", "--plant", plant, "--folder", str(tmp_path))
     code, lines = swept(*options)
     assert code == 1, lines
     assert any(json.loads(line)["violations"] for line in lines[:-1])
