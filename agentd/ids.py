@@ -65,8 +65,11 @@ class Marks(Struct, frozen=True):
 Kind: TypeAlias = Literal["chat", "prompt", "message", "seq"]
 
 NONE_YET = Marks()
-BLOCK = Marks(chat=100, prompt=100, message=100, seq=1000)
-"""How many numbers are reserved ahead at a time, and so skipped at most after a crash."""
+BLOCK = Marks(chat=100, prompt=1000, message=1000, seq=5000)
+"""How many numbers are reserved ahead at a time, and so skipped at most after a crash.
+
+Storing a mark costs as much as several appends: it must be rare beside them.
+"""
 
 
 class Sequences:

@@ -21,7 +21,7 @@ LARGEST_ID = 2**53 - 1
 """Ids stay exact in every JSON reader."""
 
 
-class Tokens(Struct, frozen=True):
+class Tokens(Struct, frozen=True, gc=False):
     """What a reply used."""
 
     input: int = 0
@@ -32,7 +32,7 @@ NO_TOKENS = Tokens()
 FREE = Decimal(0)
 
 
-class Prompt(Struct, frozen=True, omit_defaults=True):
+class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     """A prompt that waits in a chat's queue."""
 
     id: int
@@ -43,7 +43,7 @@ class Prompt(Struct, frozen=True, omit_defaults=True):
     paused: bool = False
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of a chat's history."""
 
     id: int

@@ -36,7 +36,7 @@ ONCE_FOR = timedelta(hours=24)
 """How long an ``Idempotency-Key`` is remembered."""
 
 
-class Mark(Struct, frozen=True, array_like=True):
+class Mark(Struct, frozen=True, array_like=True, gc=False):
     """Where in the journal a message stands."""
 
     number: int
@@ -200,7 +200,7 @@ class Chat(Struct):
 
     def summary(self) -> Summary:
         """The chat at a glance."""
-        up = rules.next_up(self.queue)
+        up = rules.next_up(self.queue) if self.ready else None  # or it would search all paused
         return Summary(
             id=self.id,
             title=self.title,
@@ -233,7 +233,7 @@ class Chat(Struct):
     # The count of ready prompts is kept by hand: counting would cost more the longer the queue.
 
     def _append(self, entry: Entry, prompt: Prompt) -> None:
-        self.queue = (*self.queue, prompt)
+        self.queue = self.queue + (prompt,)  # noqa: RUF005 - one copy of a long queue, not two
         self.queue_version = entry.seq
         self.ready += not prompt.paused
         self.highest_prompt = max(self.highest_prompt, prompt.id)
