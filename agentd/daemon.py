@@ -133,8 +133,7 @@ async def started(
         dispatcher = Dispatcher(chats, serving, bus, settings.max_parallel_turns)
         dispatcher.start()
         stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
-        gc.collect()
-        gc.freeze()  # what lives as long as the daemon need not be walked again
+        gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
         notifier.ready(f"Serving {layout.state} on {url}")
         log.info("serving %s on %s", layout.state, url)
         yield running

@@ -31,11 +31,12 @@ class System:
         self._access_log = access_log
         self._clock = clock
         self._began = clock.monotonic()
+        self._table = Table(())
         self._openapi = b""
 
     def describe(self, table: Table) -> None:
         """Take the table that ``openapi`` describes: it holds this object's own rows too."""
-        self._openapi = openapi(table)
+        self._table = table
 
     def health(self, call: Call) -> Answer:
         """Answers, so it lives."""
@@ -43,6 +44,8 @@ class System:
 
     def openapi(self, call: Call) -> Answer:
         """Every address, as OpenAPI 3.1."""
+        if not self._openapi:  # made when first asked for: most daemons never are
+            self._openapi = openapi(self._table)
         return Answer(self._openapi)
 
     def metrics(self, call: Call) -> Answer:
