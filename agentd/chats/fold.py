@@ -99,6 +99,11 @@ class Summary(Struct, frozen=True, gc=False):
         """The remote API's status (section 3)."""
         return status_of(working=self.working, waiting=self.waiting > 0)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return bool(self.damage) or not (self.working or self.ready)
+
 
 class Chat(Struct):
     """The state of one chat; ``apply`` is its only way to change."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from agentd.chats import queue as rules
 from agentd.chats.chat import FREE, NO_TOKENS, Message, Prompt, Role, Tokens
+from agentd.chats.created import Created
 from agentd.chats.fold import ONCE_FOR, Chat, Remembered, Summary
 from agentd.chats.records import (
     Body,
@@ -110,7 +111,7 @@ class ChatService:
         self._sequences = sequences
         self._bus = bus
         self._known = known
-        self._created = {chat.once: chat.id for chat in known.values() if chat.once}
+        self._created = Created(known.values())
 
     # What is there.
 
@@ -173,10 +174,10 @@ class ChatService:
         def look(event: Event) -> None:
             if not isinstance(event, ChatUpdate) or event.chat.id != chat_id:
                 return
-            if _rests(event.chat) and not arrived.done():
+            if event.chat.at_rest and not arrived.done():
                 arrived.set_result(None)
 
-        if not _rests(self.summary(chat_id)):
+        if not self.summary(chat_id).at_rest:
             stop = self._bus.subscribe(look)
             try:
                 await asyncio.wait([arrived], timeout=seconds)
@@ -211,12 +212,12 @@ class ChatService:
         )
         done = self._record(chat, by, body, at)
         if new.once:
-            self._created[new.once.key] = chat.id
+            self._created.note(new.once.key, chat.id, at)
         try:
             await done
         except Unavailable:
             if new.once:
-                self._created.pop(new.once.key, None)
+                self._created.forget(new.once.key)
             raise
         return chat
 
@@ -362,7 +363,7 @@ class ChatService:
         return asyncio.shield(done)  # many wait for it: one who leaves must not cancel the rest
 
     async def _created_before(self, once: Once) -> Chat | None:
-        chat_id = self._created.get(once.key)
+        chat_id = self._created.chat_of(once.key)
         if chat_id is None:
             return None
         try:
@@ -385,10 +386,6 @@ class ChatService:
                 "Use a new key for each request, and the same one only to repeat it.",
             )
         return earlier
-
-
-def _rests(chat: Summary) -> bool:
-    return bool(chat.damage) or not (chat.working or chat.ready)
 
 
 def _events(entry: Entry, chat_id: int, queue: rules.Queue, summary: Summary) -> Iterator[Event]:
