@@ -27,9 +27,17 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
+    def __init__(self) -> None:
+        self._second = (-1, "")
+
     def now(self) -> Timestamp:
         """The wall clock now."""
-        return iso(datetime.now(UTC))
+        second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        known, text = self._second
+        if second != known:  # each request asks several times: the date is written once a second
+            text = iso(datetime.fromtimestamp(second, UTC))[: -len("000Z")]
+            self._second = (second, text)
+        return f"{text}{nanoseconds // 1_000_000:03d}Z"
 
     def monotonic(self) -> float:
         """The system's monotonic clock."""
@@ -59,8 +67,7 @@ class FrozenClock:
 
 def iso(moment: datetime) -> Timestamp:
     """Write a moment; what is finer than a millisecond is cut off."""
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z".rjust(24, "0")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_iso(text: str) -> datetime:

@@ -11,14 +11,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
 from agentd.access.service import KeyService
-from agentd.agent.offline import OfflineEngine
+from agentd.agent.engine import Engine
+from agentd.agent.offline.engine import OfflineEngine
 from agentd.agent.service import Dispatcher
 from agentd.catalog.bots import Bots
 from agentd.catalog.settings import Settings
@@ -60,9 +61,13 @@ class Running:
     """A daemon that answers."""
 
     url: str
-    stop: Callable[[int], None]
-    """Ask it to stop, with this exit code; safe to call from the loop only."""
     stopped: "asyncio.Future[int]"
+    """Its exit code, once it is to stop."""
+
+    def stop(self, code: int) -> None:
+        """Ask it to stop; on the loop only."""
+        if not self.stopped.done():
+            self.stopped.set_result(code)
 
 
 def run(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
@@ -82,18 +87,24 @@ def configure_logging() -> None:
 
 
 async def _live(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
+    loop = asyncio.get_running_loop()
+    told_to_stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):  # heard from the start on, heeded when it is up
+        loop.add_signal_handler(name, told_to_stop.set)
     async with started(settings, layout, environ) as running:
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, running.stop, 0)
+        told = loop.create_task(told_to_stop.wait())
+        told.add_done_callback(lambda _: running.stop(0))
         return await running.stopped
 
 
 @contextlib.asynccontextmanager
 async def started(
-    settings: Settings, layout: Layout, environ: Mapping[str, str]
+    settings: Settings,
+    layout: Layout,
+    environ: Mapping[str, str],
+    engine: Engine | None = None,
 ) -> AsyncIterator[Running]:
-    """A daemon that answers for as long as the block lasts."""
+    """A daemon that answers for as long as the block lasts; ``engine`` instead of the set one."""
     async with contextlib.AsyncExitStack() as stack:
         notifier = Notifier.from_environment(environ)
         stack.callback(notifier.close)
@@ -105,34 +116,25 @@ async def started(
         chats = ChatService(files, clock, state.sequences, bus, state.chats)
         stack.push_async_callback(_put_away, state, chats, committer, files)
         await chats.end_interrupted()
-
         keys = KeyService(KeyFile(layout), clock, settings.agent_api_key)
         await keys.start()
         stack.push_async_callback(keys.stop)
-        access_log = AccessLog(clock)
-        stack.callback(access_log.flush)
-        system = System(chats, access_log, clock)
-        routes = table(Remote(chats, Bots(), SkillFolder(layout)), system)
-        system.describe(routes)
-        hosts = Hosts((settings.host, *settings.hosts))
-        desk = Desk(routes, Gate(keys), keys, hosts, access_log)
-        server, url = _listen(settings, desk)
-        stack.push_async_callback(_hang_up, server, desk)
-
+        url = _open_door(stack, settings, layout, chats, keys, clock)
         await _announce(state, url, clock)
-        gc.collect()
-        gc.freeze()  # what lives as long as the daemon need not be walked again
-        stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        running = Running(url, lambda code: _resolve(stopped, code), stopped)
+        running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
             _guard_lock(state, running),
+            _watch_keys(layout, keys),
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
-        dispatcher = Dispatcher(chats, _engine(settings), bus, settings.max_parallel_turns)
+        serving = engine or _engine(settings, layout)
+        dispatcher = Dispatcher(chats, serving, bus, settings.max_parallel_turns)
         dispatcher.start()
         stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
+        gc.collect()
+        gc.freeze()  # what lives as long as the daemon need not be walked again
         notifier.ready(f"Serving {layout.state} on {url}")
         log.info("serving %s on %s", layout.state, url)
         yield running
@@ -140,8 +142,30 @@ async def started(
         log.info("stopping")
 
 
-def _engine(settings: Settings) -> OfflineEngine:
-    workspace = FolderWorkspace(settings.workspace)
+def _open_door(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    layout: Layout,
+    chats: ChatService,
+    keys: KeyService,
+    clock: SystemClock,
+) -> str:
+    """Answer requests from now on; the address."""
+    access_log = AccessLog(clock)
+    stack.callback(access_log.flush)
+    system = System(chats, access_log, clock)
+    routes = table(Remote(chats, Bots(), SkillFolder(layout)), system)
+    system.describe(routes)
+    hosts = Hosts((settings.host, *settings.hosts))
+    desk = Desk(routes, Gate(keys), keys, hosts, access_log)
+    server, url = _listen(settings, desk)
+    stack.push_async_callback(_hang_up, server, desk)
+    return url
+
+
+def _engine(settings: Settings, layout: Layout) -> Engine:
+    secret = (layout.state, layout.settings, os.path.join(settings.workspace, ".env"))
+    workspace = FolderWorkspace(settings.workspace, closed=secret)
     return OfflineEngine(workspace, GitRepository(settings.workspace))
 
 
@@ -189,11 +213,6 @@ async def _end(task: "asyncio.Task[None]") -> None:
         await task
 
 
-def _resolve(stopped: "asyncio.Future[int]", code: int) -> None:
-    if not stopped.done():
-        stopped.set_result(code)
-
-
 async def _keep_index(state: State, chats: ChatService) -> None:
     saved = state.sequences.used.seq
     while True:
@@ -210,6 +229,20 @@ async def _guard_lock(state: State, running: Running) -> None:
         if not await asyncio.to_thread(state.holds_lock):
             log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
             running.stop(LOST_LOCK)
+
+
+async def _watch_keys(layout: Layout, keys: KeyService) -> None:
+    """Notice an edited key file at once, even while nobody calls."""
+    from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
+
+    ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
+    watcher = Watcher()
+    watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
+    await watcher.start()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await watcher.stop()
 
 
 async def _ping(notifier: Notifier, committer: Committer) -> None:

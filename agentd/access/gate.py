@@ -26,8 +26,10 @@ DISABLED = (
 class Surface(Enum):
     """The kinds of address, by how they are guarded."""
 
+    PUBLIC = auto()
+    """Anybody may call, whatever they bring: nothing is told that matters."""
     OPEN = auto()
-    """Anybody may call, and nothing is told that matters."""
+    """Anybody may call; a key that comes along must be good."""
     REMOTE = auto()
     """``/api/remote``: a key, never a login."""
     EXTENDED = auto()
@@ -97,7 +99,7 @@ class Gate:
 
     def admit(self, surface: Surface, presented: Presented) -> Caller:
         """Decide. The keys must be fresh (``KeyService.fresh``)."""
-        if surface is Surface.OPEN:
+        if surface is Surface.PUBLIC:
             return NOBODY
         sent = [presented.header]
         if surface is Surface.LIVE:
@@ -108,7 +110,7 @@ class Gate:
                 return self._by_key(keys)
         elif surface is Surface.REMOTE:
             raise Disabled(DISABLED)
-        return self._by_login(presented.session)
+        return NOBODY if surface is Surface.OPEN else self._by_login(presented.session)
 
     def _by_key(self, keys: set[str]) -> Caller:
         """The one key that was sent; sent twice (header and address), it must be the same."""

@@ -82,8 +82,8 @@ class KeyRing:
         kept = list(named)
         self.configured = bool(environment or kept or defined)
         self.digests = {key.name: key.sha256 for key in kept}
-        self._environment = environment.encode()
-        self._named = [(key.salt.encode(), key.sha256.encode(), key.name) for key in kept]
+        self._environment = bytes.fromhex(environment)
+        self._named = [(key.salt.encode(), bytes.fromhex(key.sha256), key.name) for key in kept]
 
     def match(self, presented: str) -> str | None:
         """The name of the key that was presented, or ``None``.
@@ -95,10 +95,10 @@ class KeyRing:
         if not key or len(key) > LONGEST or b"," in key:
             return None
         found = None
-        if hmac.compare_digest(sha256(key).hexdigest().encode(), self._environment):
+        if self._environment and hmac.compare_digest(sha256(key).digest(), self._environment):
             found = ENVIRONMENT
         if len(key) == _NAMED_LENGTH:
             for salt, expected, name in self._named:
-                if hmac.compare_digest(sha256(salt + key).hexdigest().encode(), expected):
+                if hmac.compare_digest(sha256(salt + key).digest(), expected):
                     found = name
         return found

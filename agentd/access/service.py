@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct
 
 from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, check_name, issue
-from agentd.clock import Clock, Timestamp
+from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import AgentdError
 
 T = TypeVar("T")
@@ -28,6 +28,9 @@ RACY = 0.02
 
 RETRY = 1.0
 """Seconds until a file that could not be trusted is looked at again though its stamp stays."""
+
+NOTE_EVERY = 1.0
+"""Seconds for which one note of a key's last use will do."""
 
 SAVE_EVERY = 60.0
 """Seconds between two savings of the last uses."""
@@ -45,7 +48,9 @@ class Kept(Struct, frozen=True):
     trouble: str = ""
     """Why none of them can be trusted; empty when all is well."""
     torn: bool = False
-    """Somebody may be in the middle of saving the file."""
+    """It is empty or cannot be parsed: somebody may be in the middle of saving it."""
+    saved: float = 0.0
+    """When the torn file was last written, in seconds since 1970 by the wall clock."""
 
 
 class KeyStore(Protocol):
@@ -80,7 +85,7 @@ class KeyStore(Protocol):
         ...
 
 
-class KeyInfo(Struct, frozen=True):
+class KeyInfo(Struct, frozen=True, rename="camel"):
     """One named key, for its owner to see."""
 
     name: str
@@ -125,6 +130,7 @@ class KeyService:
         self._torn_since: float | None = -math.inf
         self._reads = 0
         self._uses: dict[str, Timestamp] = {}
+        self._noted: dict[str, float] = {}
         self._unsaved = False
         self._lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
@@ -160,8 +166,7 @@ class KeyService:
         """The name of the good key that this is, whose use is noted, or ``None``."""
         name = self._ring.match(presented)
         if name and name != ENVIRONMENT:
-            self._uses[self._ring.digests[name]] = self._clock.now()
-            self._unsaved = True
+            self._note_use(self._ring.digests[name])
         return name
 
     async def fresh(self) -> None:
@@ -207,6 +212,13 @@ class KeyService:
             # What failed may be half done: a key that is revoked but still in the file.
             await self._read_after_now()
 
+    def _note_use(self, digest: str) -> None:
+        now = self._clock.monotonic()
+        if now - self._noted.get(digest, -math.inf) >= NOTE_EVERY:
+            self._noted[digest] = now
+            self._uses[digest] = self._clock.now()
+            self._unsaved = True
+
     def _stale(self) -> bool:
         return self._clock.monotonic() >= self._look_again or self._store.stamp() != self._stamp
 
@@ -224,11 +236,7 @@ class KeyService:
         now = self._clock.monotonic()
         if stamp != self._stamp:
             self._stamp, self._noticed = stamp, now
-        if not kept.torn:
-            self._torn_since = None
-        elif self._torn_since is None:
-            self._torn_since = now
-        if self._torn_since is not None and now - self._torn_since < GRACE:
+        if self._may_heal(kept, now):
             self._look_again = now
             self._wake_later()
             return
@@ -237,6 +245,19 @@ class KeyService:
         else:
             self._look_again = now + RETRY if kept.trouble else math.inf
         self._take(kept)
+
+    def _may_heal(self, kept: Kept, now: float) -> bool:
+        """Whether the file is torn only since a moment, by our clock and by its own time.
+
+        A file that was emptied an hour ago is not being saved, though it is seen only now.
+        """
+        if not kept.torn:
+            self._torn_since = None
+            return False
+        if self._torn_since is None:
+            self._torn_since = now
+        age = parse_iso(self._clock.now()).timestamp() - kept.saved
+        return now - self._torn_since < GRACE and age < GRACE
 
     def _wake_later(self) -> None:
         """Without any request, too, the grace must end."""

@@ -7,13 +7,14 @@ at most once, whatever dies when.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing
 from functools import partial
 
 from agentd.agent.engine import Assignment, Engine, Progress
-from agentd.agent.turn import Instruction, Say, Turn
-from agentd.chats.service import ChatService
+from agentd.agent.turn import End, Instruction, Say, Turn
+from agentd.chats.fold import Summary
+from agentd.chats.service import INTERRUPTED, ChatService
 from agentd.errors import NotFound, Unavailable
 from agentd.events import Bus, ChatUpdate, Event
 
@@ -43,8 +44,11 @@ class Dispatcher:
         """Take up all that waits, and whatever comes."""
         self._unsubscribe = self._bus.subscribe(self._heard)
         for chat in self._chats.summaries():
-            if chat.ready and not chat.working and not chat.damage:
+            if _waits(chat):
                 self._ready[chat.id] = chat.ready_since
+            elif chat.working:  # since a crash, and the disk did not take its end so far
+                end = End("interrupted", INTERRUPTED)
+                self._begin(chat.id, self._carry_out(chat.id, iter([end])))
         self._dispatch()
 
     async def stop(self, drain_seconds: float) -> None:
@@ -64,7 +68,7 @@ class Dispatcher:
         if not isinstance(event, ChatUpdate):
             return
         chat = event.chat
-        if chat.ready and not chat.working and chat.id not in self._tasks:
+        if _waits(chat) and chat.id not in self._tasks:
             self._ready[chat.id] = chat.ready_since
             self._dispatch()
         else:
@@ -75,9 +79,12 @@ class Dispatcher:
             chat_id = min(self._ready, key=lambda chat: (self._ready[chat], chat))
             del self._ready[chat_id]
             self._busy.add(chat_id)
-            task = asyncio.create_task(self._work(chat_id))
-            task.add_done_callback(partial(self._done, chat_id))
-            self._tasks[chat_id] = task
+            self._begin(chat_id, self._work(chat_id))
+
+    def _begin(self, chat_id: int, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(partial(self._done, chat_id))
+        self._tasks[chat_id] = task
 
     def _done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
         del self._tasks[chat_id]
@@ -87,7 +94,7 @@ class Dispatcher:
         if self._unsubscribe is None:
             return
         chat = self._chats.summary(chat_id)
-        if chat.ready and not chat.working:
+        if _waits(chat):
             self._ready[chat_id] = chat.ready_since
         self._dispatch()
 
@@ -100,6 +107,7 @@ class Dispatcher:
         except Unavailable as error:
             log.warning("chat %d cannot start its turn: %s", chat_id, error.message)
             self._busy.discard(chat_id)
+            self._dispatch()
             await asyncio.sleep(RETRY_SECONDS)
             return
         if started is None:
@@ -129,6 +137,8 @@ class Dispatcher:
     ) -> None:
         async for step in progress:
             await self._carry_out(chat_id, turn.handle(step))
+            if turn.over:
+                return
         await self._carry_out(chat_id, turn.finished())
 
     async def _carry_out(
@@ -137,6 +147,7 @@ class Dispatcher:
         """Record what the turn says.
 
         What an engine did is not forgotten because the disk is full: a ``patient`` caller waits.
+        For a chat that became read-only there is nothing to wait for: it raises ``Unavailable``.
         """
         for instruction in instructions:
             while True:
@@ -147,9 +158,12 @@ class Dispatcher:
                     log.warning("chat %d waits for the disk: %s", chat_id, error.message)
                     if not patient:
                         return
+                    if (await self._chats.get(chat_id)).damage:
+                        raise
                     self._busy.discard(chat_id)
                     self._dispatch()
                     await asyncio.sleep(RETRY_SECONDS)
+                    self._busy.add(chat_id)
 
     async def _record(self, chat_id: int, instruction: Instruction) -> None:
         if isinstance(instruction, Say):
@@ -163,3 +177,8 @@ class Dispatcher:
             )
         else:
             await self._chats.end_turn(chat_id, instruction.outcome, instruction.reason)
+
+
+def _waits(chat: Summary) -> bool:
+    """True for a chat with a prompt to send and nothing in the way."""
+    return chat.ready > 0 and not chat.working and not chat.damage

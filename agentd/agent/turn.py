@@ -43,6 +43,11 @@ class Turn:
         self._replied = False
         self._over = False
 
+    @property
+    def over(self) -> bool:
+        """True once the end was told."""
+        return self._over
+
     def handle(self, progress: Progress) -> Iterator[Instruction]:
         """What to do about something that the engine told; nothing once the turn is over."""
         if self._over:

@@ -62,11 +62,15 @@ _BUTTON_LINE = re.compile(r"[ \t]*(?:\[\[[^\[\]\n]+\]\][ \t]*)+")
 
 def without_buttons(reply: str) -> str:
     """A reply without the lines of ``[[Label]]`` or ``[[Label|prompt]]`` marks at its end."""
-    lines = reply.rstrip().split("\n")
-    kept = len(lines)
-    while kept and (not lines[kept - 1].strip() or _BUTTON_LINE.fullmatch(lines[kept - 1])):
-        kept -= 1
-    return reply if kept == len(lines) else "\n".join(lines[:kept])
+    end = whole = len(reply.rstrip())
+    while reply.endswith("]]", 0, end):
+        begin = reply.rfind("\n", 0, end) + 1
+        if not _BUTTON_LINE.fullmatch(reply, begin, end):
+            break
+        end = begin
+        while end and reply[end - 1].isspace():
+            end -= 1
+    return reply if end == whole else reply[:end]
 
 
 def simplified(message: Message) -> str:

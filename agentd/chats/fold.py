@@ -4,6 +4,7 @@ The fold keeps what every request needs and nothing that grows with each message
 index: the history itself stays in the journal. It is also what a checkpoint holds.
 """
 
+import copy
 from bisect import bisect_left
 from datetime import timedelta
 from decimal import Decimal
@@ -80,7 +81,11 @@ class Summary(Struct, frozen=True, gc=False):
     outcome: Outcome | None
     """How the last turn ended; None before the first."""
     ready_since: Timestamp
-    """Since when the next prompt waits (empty: none does): the longest waiting chat goes first."""
+    """Since when the chat waits for the agent, though it could go on (empty: it does not wait).
+
+    The longest waiting goes first. A turn's end starts the wait anew, so that a chat with many
+    prompts does not keep the others waiting until it has none.
+    """
     seq: int
     size: int
     """Bytes of journal behind this view."""
@@ -116,6 +121,8 @@ class Chat(Struct):
     sent: set[int] = field(default_factory=set)
     turn: Turn | None = None
     outcome: Outcome | None = None
+    ended_at: Timestamp = ""
+    """When the last turn ended."""
     messages: int = 0
     cost: Decimal = Decimal(0)
     marks: list[Mark] = field(default_factory=list)
@@ -158,6 +165,7 @@ class Chat(Struct):
             case TurnEnded(outcome=outcome, message=ending):
                 self.turn = None
                 self.outcome = outcome
+                self.ended_at = entry.at
                 if ending:
                     self._message(entry, ending)
         self.lines = entry.n
@@ -165,6 +173,12 @@ class Chat(Struct):
         self.last_line = self.size
         self.size += size
         self.updated_at = entry.at
+
+    def snapshot(self) -> "Chat":
+        """The chat as it is now, for a reader: later records do not show in it."""
+        seen = copy.copy(self)
+        seen.recent = self.recent.copy()
+        return seen
 
     def moment(self, now: Timestamp) -> Timestamp:
         """The time for the next record: now, but never before the last one.
@@ -196,9 +210,9 @@ class Chat(Struct):
             cost=self.cost,
             waiting=len(self.queue),
             ready=self.ready,
-            working=self.turn is not None,
+            working=self.turn is not None and not self.damage,
             outcome=self.outcome,
-            ready_since=up.at if up else "",
+            ready_since=max(up.at, self.ended_at) if up else "",
             seq=self.seq,
             size=self.size,
             once=self.created_once,

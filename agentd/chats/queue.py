@@ -54,19 +54,22 @@ def next_up(queue: Queue) -> Prompt | None:
 
 
 def rewritten(queue: Queue, prompt_id: int, text: str) -> Queue:
-    """Only the text of a waiting prompt changes (rules of endpoint 6)."""
+    """Only the text of a waiting prompt changes (rules of endpoint 6); ``NotFound``."""
     index = _index(queue, prompt_id)
     return (*queue[:index], changed(queue[index], text=text), *queue[index + 1 :])
 
 
 def removed(queue: Queue, prompt_id: int) -> Queue:
-    """The queue without this waiting prompt."""
+    """The queue without this waiting prompt; ``NotFound``."""
     index = _index(queue, prompt_id)
     return queue[:index] + queue[index + 1 :]
 
 
 def _index(queue: Queue, prompt_id: int) -> int:
-    return next(index for index, prompt in enumerate(queue) if prompt.id == prompt_id)
+    for index, prompt in enumerate(queue):
+        if prompt.id == prompt_id:
+            return index
+    raise NotFound(f"Prompt {prompt_id} not found")
 
 
 def check_wanted(wanted: Collection[Wanted]) -> None:

@@ -6,8 +6,10 @@ Source: the remote-control specification, sections 2 to 4.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -37,6 +39,8 @@ from agentd.errors import Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.events import Bus, ChatUpdate, Event, MessageUpdate, QueueUpdate
 from agentd.ids import Sequences
 
+log = logging.getLogger(__name__)
+
 DEFAULT_TITLE = "Remote API Chat"
 INTERRUPTED = (
     "Interrupted: agentd ended while this prompt was being carried out. It is not sent again by"
@@ -55,6 +59,10 @@ class ChatStore(Protocol):
 
     async def open(self, chat_id: int) -> Chat:
         """The state of a chat; ``NotFound`` or ``Unavailable``."""
+        ...
+
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """The state of a chat that is in memory and ``settled``; None: ``open`` it."""
         ...
 
     def append(
@@ -122,24 +130,38 @@ class ChatService:
         """Every chat at a glance, the damaged ones too."""
         return list(self._known.values())
 
-    async def get(self, chat_id: int) -> Chat:
-        """A chat's state, showing nothing that a crash could still undo."""
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """What ``get`` would return, if that is known at once; to be read at once, too."""
         self.summary(chat_id)
-        chat = await self._store.open(chat_id)
-        try:
-            await self._store.settled(chat)
-        except Unavailable:  # what it had taken in is not on disk: this is what is
-            chat = await self._store.open(chat_id)
-        return chat
+        return self._store.at_hand(chat_id)
+
+    async def get(self, chat_id: int) -> Chat:
+        """A chat's state at one moment, showing nothing that a crash could still undo."""
+        while True:
+            chat = await self._open(chat_id)
+            seen = chat.snapshot()
+            try:
+                await self._store.settled(chat)
+            except Unavailable:  # what it had taken in is not on disk: look at what is
+                continue
+            return seen
 
     async def messages(self, chat: Chat, since: Timestamp) -> AsyncIterator[Sequence[Message]]:
-        """The messages from ``since`` on, that moment included (section 4, endpoint 3)."""
+        """The messages from ``since`` on, that moment included (section 4, endpoint 3).
+
+        Raises ``Unavailable`` at the place where the history turns out to be damaged; the chat
+        is then read-only.
+        """
         recent = chat.since(since)
         if recent is not None:
             yield recent
             return
-        async for portion in self._store.history(chat, since):
-            yield portion
+        try:
+            async for portion in self._store.history(chat, since):
+                yield portion
+        except Unavailable:
+            await self._open(chat.id)  # its damage is told from now on
+            raise
 
     async def rest(self, chat_id: int, seconds: float) -> Summary:
         """The chat at a glance once nothing more will happen to it by itself, or after that long.
@@ -170,6 +192,8 @@ class ChatService:
         With ``once``, the same key and words within 24 hours answer with the first chat; other
         words raise ``Conflict``.
         """
+        if new.prompt is not None:
+            rules.checked_text(new.prompt)
         if new.once and (chat := await self._created_before(new.once)):
             return chat
         chat = self._store.create(self._sequences.next("chat"))
@@ -182,7 +206,7 @@ class ChatService:
             bot_id=new.bot_id,
             bot_linked=new.bot_linked,
             bot_note=new.bot_note,
-            prompt=None if new.prompt is None else self._prompt(new.prompt, at),
+            prompt=None if new.prompt is None else self._prompt(at, new.prompt),
             once=new.once,
         )
         done = self._record(chat, by, body, at)
@@ -192,7 +216,7 @@ class ChatService:
             await done
         except Unavailable:
             if new.once:
-                del self._created[new.once.key]
+                self._created.pop(new.once.key, None)
             raise
         return chat
 
@@ -205,7 +229,7 @@ class ChatService:
             await self._store.settled(chat)
             return earlier.prompt
         at = chat.moment(self._clock.now())
-        prompt = self._prompt(rules.checked_text(text), at, model=model)
+        prompt = self._prompt(at, rules.checked_text(text), model=model)
         await self._record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
@@ -213,16 +237,16 @@ class ChatService:
         """Another text for a waiting prompt (endpoint 6)."""
         rules.checked_text(text)
         chat = await self._open(chat_id)
-        self._waiting(chat, prompt_id)
+        await self._waiting(chat, prompt_id)
         done = self._record(chat, by, QueueRewritten(prompt_id, text))
-        prompt = self._waiting(chat, prompt_id)
+        prompt = await self._waiting(chat, prompt_id)
         await done
         return prompt
 
     async def remove(self, chat_id: int, prompt_id: int, by: str) -> None:
         """A waiting prompt less (endpoint 7)."""
         chat = await self._open(chat_id)
-        self._waiting(chat, prompt_id)
+        await self._waiting(chat, prompt_id)
         await self._record(chat, by, QueueRemoved(prompt_id))
 
     async def replace(
@@ -237,12 +261,11 @@ class ChatService:
         if version is not None and version != chat.queue_version:
             raise PreconditionFailed(f"The queue of chat {chat_id} has changed", "Read it anew.")
         at = chat.moment(self._clock.now())
-        queue = rules.replaced(
-            chat.queue,
-            wanted,
-            chat.sent,
-            lambda text, paused: self._prompt(text, at, paused=paused),
-        )
+        try:
+            queue = rules.replaced(chat.queue, wanted, chat.sent, partial(self._prompt, at))
+        except NotFound:
+            await self._store.settled(chat)
+            raise
         done = self._record(chat, by, QueueReplaced(queue), at)
         version = chat.queue_version
         await done
@@ -251,10 +274,16 @@ class ChatService:
     # What the agent does.
 
     async def end_interrupted(self) -> None:
-        """Close the turns that a crash left open; their prompts are not sent again."""
+        """Close the turns that a crash left open; their prompts are not sent again.
+
+        Where the disk takes nothing now, the dispatcher tries until it does.
+        """
         for chat in self.summaries():
-            if chat.working and not chat.damage:
-                await self.end_turn(chat.id, "interrupted", INTERRUPTED)
+            if chat.working:
+                try:
+                    await self.end_turn(chat.id, "interrupted", INTERRUPTED)
+                except Unavailable as error:
+                    log.warning("the open turn of chat %d stays open: %s", chat.id, error.message)
 
     async def start_turn(self, chat_id: int, engine: str) -> tuple[Chat, Prompt] | None:
         """Take the next prompt out of the queue and into the history, in one step.
@@ -303,15 +332,18 @@ class ChatService:
 
     async def _open(self, chat_id: int) -> Chat:
         self.summary(chat_id)
-        return await self._store.open(chat_id)
+        chat = await self._store.open(chat_id)
+        if chat.damage and not self._known[chat_id].damage:
+            self._known[chat_id] = chat.summary()
+        return chat
 
-    def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
-        prompt = rules.find(chat.queue, prompt_id)
-        if prompt is None:
-            raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
-        return prompt
+    async def _waiting(self, chat: Chat, prompt_id: int) -> Prompt:
+        if prompt := rules.find(chat.queue, prompt_id):
+            return prompt
+        await self._store.settled(chat)  # a refusal is an answer too: no crash may undo it
+        raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
 
-    def _prompt(self, text: str, at: Timestamp, *, model: str = "", paused: bool = False) -> Prompt:
+    def _prompt(self, at: Timestamp, text: str, paused: bool = False, model: str = "") -> Prompt:
         return Prompt(self._sequences.next("prompt"), text, at, model=model, paused=paused)
 
     def _record(
@@ -333,7 +365,10 @@ class ChatService:
         chat_id = self._created.get(once.key)
         if chat_id is None:
             return None
-        chat = await self._store.open(chat_id)
+        try:
+            chat = await self._store.open(chat_id)
+        except NotFound:  # it never reached the disk, and its caller left before that was known
+            return None
         if self._remembered(chat, once) is None:
             return None
         await self._store.settled(chat)
@@ -353,7 +388,7 @@ class ChatService:
 
 
 def _rests(chat: Summary) -> bool:
-    return not chat.working and not chat.ready
+    return bool(chat.damage) or not (chat.working or chat.ready)
 
 
 def _events(entry: Entry, chat_id: int, queue: rules.Queue, summary: Summary) -> Iterator[Event]:

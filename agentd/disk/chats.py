@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from agentd.chats.chat import Message
 from agentd.chats.fold import Chat
@@ -50,7 +51,8 @@ class ChatFiles:
         self._readers = ThreadPoolExecutor(4, "read")
         self._opened: dict[int, _Opened] = {}
         self._opening: dict[int, asyncio.Future[Chat]] = {}
-        self._dead: dict[int, AgentdError] = {}
+        self._dead: dict[int, tuple[int, str]] = {}
+        """Journals not to be written before a restart: the bytes that are safe, and why."""
 
     def create(self, chat_id: int) -> Chat:
         """A chat that reaches the disk with its first record."""
@@ -60,13 +62,18 @@ class ChatFiles:
         self._let_go_of_idle()
         return chat
 
+    def at_hand(self, chat_id: int) -> Chat | None:
+        """The state of a chat that is in memory, with nothing waiting for the disk."""
+        opened = self._used(chat_id)
+        return opened.chat if opened and opened.journal.settled else None
+
     async def open(self, chat_id: int) -> Chat:
         """The chat's state. Raises ``NotFound``, or ``Unavailable`` naming the file."""
-        if opened := self._opened.pop(chat_id, None):
-            self._opened[chat_id] = opened  # the last used is let go of last
+        if opened := self._used(chat_id):
             return opened.chat
         if chat_id not in self._opening:
-            self._opening[chat_id] = asyncio.ensure_future(self._load(chat_id))
+            self._opening[chat_id] = task = asyncio.ensure_future(self._load(chat_id))
+            task.add_done_callback(_heed)
         return await asyncio.shield(self._opening[chat_id])
 
     def append(
@@ -79,8 +86,6 @@ class ChatFiles:
         """
         if chat.damage:
             raise Unavailable(f"Chat {chat.id} is read-only", chat.damage)
-        if chat.id in self._dead:
-            raise self._dead[chat.id]
         opened = self._opened.get(chat.id)
         if opened is None or opened.chat is not chat:
             raise Unavailable(f"Chat {chat.id} was read anew meanwhile", "Try again.")
@@ -92,7 +97,12 @@ class ChatFiles:
             if entry.n - opened.checkpointed >= CHECKPOINT_EVERY and opened.chat.lines == entry.n:
                 self._checkpoint(opened)
 
-        done = self._committer.append(opened.journal, line, safe)
+        try:
+            done = self._committer.append(opened.journal, line, safe)
+        except AgentdError:
+            if opened.journal.fresh and not chat.lines:
+                del self._opened[chat.id]  # a chat that was not to be
+            raise
         chat.apply(entry, len(line))
         if len(opened.journal.lines) == 1:  # the first of its batch speaks for all
             done.add_done_callback(lambda _: self._after_commit(opened))
@@ -107,29 +117,50 @@ class ChatFiles:
                 await asyncio.shield(waiting)
 
     async def history(self, chat: Chat, since: Timestamp) -> AsyncIterator[list[Message]]:
-        """All messages from ``since`` on (empty: from the first), oldest first, in portions."""
+        """All messages from ``since`` on (empty: from the first), oldest first, in portions.
+
+        Raises ``Unavailable`` where the journal is damaged; the chat is then read-only.
+        """
         loop = asyncio.get_running_loop()
         path, end = self._layout.journal(chat.id), chat.size
         at = chat.offset_before(since)
         while at < end:
-            messages, at = await loop.run_in_executor(self._readers, _portion, path, at, end, since)
+            try:
+                messages, at = await loop.run_in_executor(
+                    self._readers, _portion, path, at, end, since
+                )
+            except (lines.Broken, OSError) as error:
+                damage = f"{path}, after byte {at}: {error}"
+                log.error("chat %d is read-only: %s", chat.id, damage)
+                if opened := self._opened.get(chat.id):
+                    opened.chat.damage = damage
+                raise Unavailable(f"Chat {chat.id} is damaged", damage) from error
             if messages:
                 yield messages
 
     async def close(self) -> None:
         """Leave a checkpoint of each open chat, so that the next start reads little."""
         for opened in list(self._opened.values()):
-            if opened.chat.lines > opened.checkpointed and opened.journal.settled:
+            if opened.journal.settled and opened.chat.lines > opened.checkpointed:
                 self._checkpoint(opened)
         await asyncio.to_thread(self._readers.shutdown)
 
+    def _used(self, chat_id: int) -> _Opened | None:
+        if opened := self._opened.pop(chat_id, None):
+            self._opened[chat_id] = opened  # the last used is let go of last
+        return opened
+
     async def _load(self, chat_id: int) -> Chat:
         loop = asyncio.get_running_loop()
+        size, reason = self._dead.get(chat_id, (None, ""))
         try:
-            loaded = await loop.run_in_executor(self._readers, load, self._layout, chat_id)
+            loaded = await loop.run_in_executor(
+                self._readers, partial(load, self._layout, chat_id, end=size)
+            )
         finally:
             del self._opening[chat_id]
         chat = loaded.chat
+        chat.damage = chat.damage or reason
         journal = Journal(self._layout.journal(chat_id), chat.size)
         self._opened[chat_id] = _Opened(chat, journal, loaded.checkpointed)
         self._let_go_of_idle()
@@ -141,21 +172,30 @@ class ChatFiles:
         if error and self._opened.get(chat.id) is opened:
             del self._opened[chat.id]
             if opened.journal.dead:
-                self._dead[chat.id] = error
+                self._dead[chat.id] = opened.journal.size, error.message
 
     def _checkpoint(self, opened: _Opened) -> None:
+        if opened.chat.damage:  # a cache of what a person may be about to mend
+            return
         opened.checkpointed = opened.chat.lines
         sealed = checkpoint.encode(opened.chat)
         path = self._layout.checkpoint(opened.chat.id)
         self._readers.submit(checkpoint.write, path, sealed)
 
     def _let_go_of_idle(self) -> None:
-        excess = len(self._opened) - KEPT_OPEN
-        for chat_id, opened in list(self._opened.items())[: max(excess, 0)]:
+        for chat_id, opened in list(self._opened.items()):
+            if len(self._opened) <= KEPT_OPEN:
+                return
             if opened.journal.settled and not opened.journal.fresh and not opened.chat.turn:
                 if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
                     self._checkpoint(opened)
                 del self._opened[chat_id]
+
+
+def _heed(task: "asyncio.Future[Chat]") -> None:
+    """A failure is told to those who wait; where nobody does any more, it needs no log line."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _portion(path: str, at: int, end: int, since: Timestamp) -> tuple[list[Message], int]:
@@ -166,12 +206,11 @@ def _portion(path: str, at: int, end: int, since: Timestamp) -> tuple[list[Messa
         data = file.read(min(_CHUNK, end - at))
         if not data.endswith(b"\n"):
             data += file.readline()
+    if not data:
+        raise lines.Broken("it is shorter than it was")
     messages = []
-    for line in data.split(b"\n")[:-1]:
-        try:
-            message = message_in(lines.entry_in(line).body)
-        except lines.Broken as error:
-            raise Unavailable(f"{path} is damaged", str(error)) from error
+    for line in data.splitlines():
+        message = message_in(lines.entry_in(line).body)
         if message and message.at >= since:
             messages.append(message)
     return messages, at + len(data)

@@ -12,13 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from agentd.chats.fold import Chat
-from agentd.disk.document import replace
+from agentd.disk import document
 from agentd.disk.lines import Broken, seal, unseal
 from agentd.errors import AgentdError
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+_LIMIT = 256 * 1024 * 1024
 
 
 class Checkpoint(Struct, frozen=True):
@@ -39,27 +40,31 @@ def encode(chat: Chat) -> bytes:
 def write(path: str, sealed: bytes) -> None:
     """Store it. A failure is only logged: the journal has it all."""
     try:
-        replace(path, sealed)
+        document.replace(path, sealed)
     except AgentdError as error:
         log.warning("no checkpoint was written: %s", error)
 
 
-def read(path: str, journal: int) -> Chat | None:
+def read(path: str, chat_id: int, journal: int) -> Chat | None:
     """The checkpointed state, if there is a sound one that the open ``journal`` agrees with."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            found = _decoder.decode(unseal(file.read()))
-    except (OSError, Broken, msgspec.DecodeError):
+        stored = document.read(path, _LIMIT)
+        if stored is None:
+            return None
+        found = _decoder.decode(unseal(stored.data))
+    except (AgentdError, Broken, msgspec.DecodeError):
         return None
     chat = found.chat
-    return chat if found.format == FORMAT and _stands_on(journal, chat) else None
+    ours = found.format == FORMAT and chat.id == chat_id
+    return chat if ours and _stands_on(journal, chat) else None
 
 
 def _stands_on(journal: int, chat: Chat) -> bool:
     """True when the line that ends at the checkpoint's byte is the one it was taken at."""
-    tail = os.pread(journal, chat.last_line, chat.size - chat.last_line)
+    tail = os.pread(journal, chat.size - chat.last_line, chat.last_line)
     try:
-        return f'"n":{chat.lines},"seq":{chat.seq},'.encode() in unseal(tail)[:64]
+        line = unseal(tail)
     except Broken:
         return False
+    begins = f'{{"n":{chat.lines},"seq":{chat.seq},"at":"{chat.updated_at}",'
+    return line.startswith(begins.encode())

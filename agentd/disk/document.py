@@ -89,10 +89,15 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
+def stamp_of(info: os.stat_result) -> Stamp:
+    """The stamp in what the system tells about a file."""
+    return Stamp(info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size)
+
+
 def stamp(path: str) -> Stamp | None:
     """The file's stamp now, by one ``stat`` (2 µs); ``None`` when there is nothing to be seen."""
     try:
-        return _stamp_of(os.stat(path, follow_symlinks=False))
+        return stamp_of(os.stat(path, follow_symlinks=False))
     except OSError:
         return None
 
@@ -119,7 +124,7 @@ def read(path: str, limit: int, *, guarded: bool = False) -> Document | None:
             os.close(descriptor)
     if len(data) > limit:
         raise Misconfigured([Mistake(path, 0, f"is larger than {limit} bytes")])
-    return Document(data, _stamp_of(info))
+    return Document(data, stamp_of(info))
 
 
 _ANY: Final = Stamp(0, 0, 0, -1)
@@ -180,10 +185,6 @@ def sweep(folder: str) -> None:
         for name in os.listdir(folder):
             if name.startswith(TEMPORARY):
                 os.unlink(os.path.join(folder, name))
-
-
-def _stamp_of(info: os.stat_result) -> Stamp:
-    return Stamp(info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size)
 
 
 def _refuse_wrong_kind(path: str, info: os.stat_result) -> None:

@@ -45,7 +45,7 @@ class Journal:
     """Done when ``lines`` are safe."""
     busy: "asyncio.Future[None] | None" = None
     """Done when the lines being written now are safe."""
-    error: AgentdError | None = None
+    error: Unavailable | None = None
     """Why nothing more is taken; whoever holds this journal lets go of it."""
     dead: bool = False
     """Not even a newly read journal of this path may be written before a restart."""
@@ -60,7 +60,7 @@ class Journal:
 class _Job:
     journal: Journal
     data: bytes
-    error: AgentdError | None = None
+    error: Unavailable | None = None
     dead: bool = False
 
 
@@ -87,7 +87,7 @@ class Committer:
         """
         if journal.error:
             raise journal.error
-        if self._waiting + len(line) > WAITING_LIMIT:
+        if self._waiting and self._waiting + len(line) > WAITING_LIMIT:
             raise Unavailable("The disk does not keep up", "Try again in a moment.")
         if journal.done is None:
             journal.done = asyncio.get_running_loop().create_future()
@@ -137,7 +137,7 @@ class Committer:
             job.journal.dead = job.dead
         for journal, tell in told:
             if journal.error is None:
-                tell()
+                _tell(tell)
         for job in jobs:
             journal = job.journal
             busy, journal.busy = journal.busy, None
@@ -165,7 +165,7 @@ class Committer:
                 replace(self._layout.ids, seal(marks))
             except AgentdError as error:
                 for job in jobs:
-                    job.error = error
+                    job.error = Unavailable(error.message, error.details)
                 return
         opened = [(job, fd) for job in jobs if (fd := _write(job)) is not None]
         if len(opened) == 1:
@@ -182,7 +182,14 @@ class Committer:
                 sync_folder(self._layout.chats)
         except OSError as error:
             for job in new:
-                job.error, job.dead = trouble(self._layout.chats, "write", error), True
+                job.error, job.dead = _failure(self._layout.chats, error), True
+
+
+def _tell(tell: Callable[[], None]) -> None:
+    try:
+        tell()
+    except Exception:  # a task boundary: the others' lines are safe too, and they wait
+        log.exception("a safe line could not be told")
 
 
 def _write(job: _Job) -> int | None:
@@ -201,11 +208,16 @@ def _write(job: _Job) -> int | None:
             view = view[os.write(fd, view) :]
         return fd
     except OSError as error:
-        job.error = trouble(journal.path, "write", error)
+        job.error = _failure(journal.path, error)
         if fd is not None:
             job.dead = not _cut_back(fd, journal.size)
             os.close(fd)
         return None
+
+
+def _failure(path: str, error: OSError) -> Unavailable:
+    told = trouble(path, "write", error)
+    return Unavailable(told.message, told.details)
 
 
 def _refuse_foreign(job: _Job, fd: int) -> None:
@@ -234,6 +246,6 @@ def _sync(job: _Job, fd: int) -> None:
         if job.journal.fresh:
             sync_folder(os.path.dirname(job.journal.path))
     except OSError as error:
-        job.error, job.dead = trouble(job.journal.path, "write", error), True
+        job.error, job.dead = _failure(job.journal.path, error), True
     finally:
         os.close(fd)

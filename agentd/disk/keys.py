@@ -92,12 +92,19 @@ class KeyFile:
             return Kept(trouble=error.message)
         if found is None:
             return Kept(revoked=revoked)
+        saved = found.stamp.mtime_ns / 1e9
         if not found.data.strip():
-            return Kept(revoked=revoked, torn=True)
+            return Kept(revoked=revoked, torn=True, saved=saved)
         try:
             return Kept(self._parsed(found.data), revoked)
         except Misconfigured as error:
-            return Kept(revoked=revoked, trouble=error.message, torn=True)
+            return Kept(revoked=revoked, trouble=error.message, torn=True, saved=saved)
+
+    def check(self) -> None:
+        """Raise what is wrong with ``keys.yml``: ``Misconfigured`` or ``Unavailable``."""
+        found = document.read(self._layout.keys, handwritten.LIMIT, guarded=True)
+        if found:
+            self._parsed(found.data)
 
     def add(self, key: NamedKey) -> None:
         """Keep one more. ``Conflict`` when its name is taken."""

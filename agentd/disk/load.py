@@ -6,18 +6,25 @@ off. Damage in the middle is never skipped: the chat is readable up to there, an
 
 import logging
 import os
+import re
+import stat
 import time
 from dataclasses import dataclass
 
+from agentd.chats.chat import LARGEST_ID
 from agentd.chats.fold import Chat, Summary
 from agentd.disk import checkpoint
-from agentd.disk.document import make_folder, trouble
+from agentd.disk.document import make_folder, sweep, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
-from agentd.errors import NotFound, Unavailable
+from agentd.errors import AgentdError, NotFound, Unavailable
 from agentd.ids import Marks
 
 log = logging.getLogger(__name__)
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+"""The name of a chat's folder."""
 
 
 @dataclass(slots=True)
@@ -29,8 +36,8 @@ class Loaded:
     """Lines that the checkpoint covers; 0 without one."""
 
 
-def load(layout: Layout, chat_id: int, *, mend: bool = False) -> Loaded:
-    """Fold one chat's journal. Blocking.
+def load(layout: Layout, chat_id: int, *, mend: bool = False, end: int | None = None) -> Loaded:
+    """Fold one chat's journal, up to the byte ``end`` where that is given. Blocking.
 
     With ``mend`` a torn end is cut off; otherwise it counts as damage, for only a daemon that
     starts can know that nobody is writing. Raises ``NotFound`` without a journal, and
@@ -38,31 +45,34 @@ def load(layout: Layout, chat_id: int, *, mend: bool = False) -> Loaded:
     """
     path = layout.journal(chat_id)
     try:
-        fd = os.open(path, (os.O_RDWR if mend else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _READ)
+        try:
+            _refuse_wrong_kind(chat_id, path, fd)
+            return _fold(layout, chat_id, fd, mend, end)
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         raise NotFound(f"Chat {chat_id} not found") from None
     except OSError as error:
-        raise trouble(path, "read", error) from error
-    try:
-        return _fold(layout, chat_id, fd, mend)
-    except OSError as error:
-        raise trouble(path, "read", error) from error
-    finally:
-        os.close(fd)
+        why = trouble(path, "read", error).message
+        raise Unavailable(f"Chat {chat_id} cannot be read", why) from error
 
 
-def _fold(layout: Layout, chat_id: int, fd: int, mend: bool) -> Loaded:
-    chat = checkpoint.read(layout.checkpoint(chat_id), fd) or Chat(chat_id)
+def _refuse_wrong_kind(chat_id: int, path: str, fd: int) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise Unavailable(f"Chat {chat_id} cannot be read", f"{path} is not a regular file")
+
+
+def _fold(layout: Layout, chat_id: int, fd: int, mend: bool, end: int | None) -> Loaded:
+    chat = checkpoint.read(layout.checkpoint(chat_id), chat_id, fd) or Chat(chat_id)
     checkpointed = chat.lines
     with open(fd, "rb", closefd=False) as file:
         file.seek(chat.size)
-        data = file.read()
+        data = file.read(-1 if end is None else max(end - chat.size, 0))
     for step in read(data, chat.lines, chat.size):
         if not isinstance(step, Damage):
             chat.apply(*step)
-        elif step.torn and mend:
-            _cut(layout.journal(chat_id), fd, step)
-        else:
+        elif not (step.torn and mend and _cut(layout.journal(chat_id), step)):
             chat.damage = f"{layout.journal(chat_id)}:{step.line}: {step.reason}"
             log.error("chat %d is read-only: %s", chat_id, chat.damage)
     if not chat.lines:
@@ -71,21 +81,31 @@ def _fold(layout: Layout, chat_id: int, fd: int, mend: bool) -> Loaded:
     return Loaded(chat, checkpointed)
 
 
-def _cut(path: str, fd: int, damage: Damage) -> None:
-    """Set a torn end aside and cut it off."""
-    size = os.fstat(fd).st_size
+def _cut(path: str, damage: Damage) -> bool:
+    """Set a torn end aside and cut it off; False, and nothing is lost, when that cannot be done."""
     aside = f"{path}.torn-{time.time_ns()}"
-    copy = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(copy, "wb") as file:
-        file.write(os.pread(fd, size - damage.offset, damage.offset))
-        file.flush()
-        os.fsync(copy)
-    os.ftruncate(fd, damage.offset)
-    os.fsync(fd)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "r+b") as journal, open(aside, "xb", opener=_private) as copy:
+            journal.seek(damage.offset)
+            torn = journal.read()
+            copy.write(torn)
+            copy.flush()
+            os.fsync(copy.fileno())
+            journal.truncate(damage.offset)
+            os.fsync(fd)
+    except OSError as error:
+        log.error("an unfinished write stays: %s", trouble(path, "mend", error).message)
+        return False
     log.warning(
         "%s:%d: an unfinished write of %d bytes was cut off and kept as %s",
-        path, damage.line, size - damage.offset, aside,
+        path, damage.line, len(torn), aside,
     )  # fmt: skip
+    return True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def take_stock(
@@ -116,24 +136,29 @@ def _chat_ids(layout: Layout) -> list[int]:
         names = os.listdir(layout.chats)
     except FileNotFoundError:
         return []
-    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+    ids = (int(name) for name in names if _FOLDER.fullmatch(name))
+    return sorted(chat_id for chat_id in ids if chat_id <= LARGEST_ID)
 
 
 def _size(layout: Layout, chat_id: int) -> int:
     try:
-        return os.stat(layout.journal(chat_id), follow_symlinks=False).st_size
+        info = os.stat(layout.journal(chat_id), follow_symlinks=False)
     except OSError:
         return -1
+    return info.st_size if stat.S_ISREG(info.st_mode) else -1
 
 
 def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
     try:
+        if mend and os.path.isdir(layout.chat(chat_id)):
+            sweep(layout.chat(chat_id))
         return load(layout, chat_id, mend=mend).chat
-    except (NotFound, Unavailable) as error:
-        if mend and _unborn(layout, chat_id):
-            _set_aside(layout, chat_id)
+    except AgentdError as error:
+        if mend and _unborn(layout, chat_id) and _set_aside(layout, chat_id):
             return None
         damage = error.details or error.message
+        if isinstance(error, NotFound):
+            damage = f"{layout.journal(chat_id)} is missing"
         log.error("chat %d cannot be read: %s", chat_id, damage)
         return Chat(chat_id, damage=damage)
 
@@ -145,7 +170,13 @@ def _unborn(layout: Layout, chat_id: int) -> bool:
     return empty and not os.path.lexists(layout.checkpoint(chat_id))
 
 
-def _set_aside(layout: Layout, chat_id: int) -> None:
-    make_folder(layout.trash)
-    os.rename(layout.chat(chat_id), os.path.join(layout.trash, f"{chat_id}.unborn"))
-    log.warning("chat %d was never finished; its folder is now in %s", chat_id, layout.trash)
+def _set_aside(layout: Layout, chat_id: int) -> bool:
+    aside = os.path.join(layout.trash, f"{chat_id}.unborn-{time.time_ns()}")
+    try:
+        make_folder(layout.trash)
+        os.rename(layout.chat(chat_id), aside)
+    except (AgentdError, OSError) as error:
+        log.error("chat %d was never finished, and its folder stays: %s", chat_id, error)
+        return False
+    log.warning("chat %d was never finished; its folder is now %s", chat_id, aside)
+    return True

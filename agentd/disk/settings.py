@@ -24,6 +24,28 @@ class Place(NamedTuple):
     layout: Layout
 
 
+class _Sources:
+    """What every source says, and all that is wrong with any of them."""
+
+    def __init__(self, options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
+        self.mistakes: list[Mistake] = []
+        dotenv_file: dict[str, str] = {}
+        dotenv_file = self.collected(lambda: _dotenv(join(folder, ".env")), dotenv_file)
+        self.typed = given(options, environ, dotenv_file)
+        self.state, config = default_folders(environ, folder)
+        self.config = _path(folder, self.typed.get("config", (config, ""))[0])
+        self.path = Layout(self.state, self.config).settings
+        self.file = self.collected(lambda: _file(self.path), Settings())
+
+    def collected(self, read: Callable[[], T], otherwise: T) -> T:
+        """What was read; ``otherwise`` when there are mistakes, which are kept."""
+        try:
+            return read()
+        except Misconfigured as error:
+            self.mistakes += error.mistakes
+            return otherwise
+
+
 def load(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> Place:
     """Resolve the settings for a command that was typed in ``folder``.
 
@@ -31,23 +53,29 @@ def load(options: Mapping[str, str], environ: Mapping[str, str], folder: str) ->
     is: command line, environment, ``.env``, file. A missing file means the defaults. Raises
     ``Misconfigured`` with the mistakes of every source at once.
     """
-    mistakes: list[Mistake] = []
-    variables: dict[str, str] = {}
-    variables = _collected(mistakes, lambda: _dotenv(join(folder, ".env")), variables)
-    typed = given(options, environ, variables)
-    state, config = default_folders(environ, folder)
-    config = _path(folder, typed.get("config", (config, ""))[0])
-    path = Layout(state, config).settings
-    file = _collected(mistakes, lambda: _file(path), Settings())
-    settings = _collected(mistakes, lambda: resolve(typed, file, path), Settings())
-    if mistakes:
-        raise Misconfigured(mistakes)
+    said = _Sources(options, environ, folder)
+    settings = said.collected(lambda: resolve(said.typed, said.file, said.path), Settings())
+    if said.mistakes:
+        raise Misconfigured(said.mistakes)
     settings = structs.replace(
         settings,
-        state=_path(folder, settings.state or state),
+        state=_path(folder, settings.state or said.state),
         workspace=_path(folder, settings.workspace),
     )
-    return Place(settings, Layout(settings.state, config))
+    return Place(settings, Layout(settings.state, said.config))
+
+
+def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> Layout:
+    """Only where the files are: a mistake in some setting keeps nobody from revoking a key.
+
+    Raises ``Misconfigured`` when just the place cannot be told, because it may be named where
+    the mistake is.
+    """
+    said = _Sources(options, environ, folder)
+    state, _ = said.typed.get("state", (said.file.state or said.state, ""))
+    if said.mistakes and "state" not in said.typed:
+        raise Misconfigured(said.mistakes)
+    return Layout(_path(folder, state), said.config)
 
 
 def default_folders(environ: Mapping[str, str], folder: str) -> tuple[str, str]:
@@ -85,11 +113,3 @@ def _dotenv(path: str) -> dict[str, str]:
 def _file(path: str) -> Settings:
     found = document.read(path, LIMIT)
     return handwritten.load(path, found.data, Settings) if found else Settings()
-
-
-def _collected(mistakes: list[Mistake], read: Callable[[], T], otherwise: T) -> T:
-    try:
-        return read()
-    except Misconfigured as error:
-        mistakes += error.mistakes
-        return otherwise

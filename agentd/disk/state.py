@@ -124,7 +124,7 @@ def announced(layout: Layout) -> Daemon | None:
         return None
     try:
         return msgspec.json.decode(document.data, type=Daemon)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
@@ -181,7 +181,7 @@ def _check_format(layout: Layout, *, writable: bool) -> None:
         return
     try:
         found = msgspec.json.decode(document.data, type=Format)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Misconfigured([Mistake(layout.format, 1, f"is not a format: {error}")]) from error
     if found.format > FORMAT:
         what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"

@@ -42,6 +42,8 @@ _GIT = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.quotePath=false", "-c", "log.showSignature=false"),
     *("-c", "submodule.recurse=false", "-c", "safe.bareRepository=explicit"),
+    # Else a diff takes the index's lock and writes it, whatever GIT_OPTIONAL_LOCKS says.
+    *("-c", "diff.autoRefreshIndex=false"),
 )
 _PLAIN = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
@@ -60,8 +62,11 @@ _SETTINGS = {
     "LC_ALL": "C.UTF-8",
 }
 
+_NO_REPOSITORY = ("not a git repository", "must be run in a work tree", "use bare repository")
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./~^-]{0,199}")
-_FILTER = re.compile(r"filter\..*\.(clean|smudge|process)", re.DOTALL)
+# A file that was only touched: without refreshing the index git tells its name and nothing more.
+_UNCHANGED = re.compile(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
+_FILTER = re.compile(r"filter\..*\.(clean|smudge|process)")
 
 
 class GitRepository:
@@ -109,7 +114,8 @@ class GitRepository:
             await self._refuse_filters(wanted.name)
             since = ("HEAD",) if await self._has_commits() else ("--cached",)
             ended = await self._git("diff", *_PLAIN, *since, *place, limit=LONGEST_DIFF)
-        return Diff(ended.output.decode("utf-8", "replace"), cut=ended.cut)
+        text = _UNCHANGED.sub("", ended.output.decode("utf-8", "replace"))
+        return Diff(text, cut=ended.cut)
 
     async def _has_commits(self) -> bool:
         asked = await self._run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -160,7 +166,7 @@ def _place(path: str) -> str:
 def _fail(ended: Finished) -> NoReturn:
     lines = ended.errors.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
     said = lines[0].removeprefix("fatal: ")[:300]
-    if "not a git repository" in said or "must be run in a work tree" in said:
+    if any(sign in said for sign in _NO_REPOSITORY):
         raise NotFound("The workspace is not in a git repository.")
     if "dubious ownership" in said:
         raise Forbidden(

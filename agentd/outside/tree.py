@@ -101,7 +101,8 @@ class Tree:
             raise Forbidden(
                 f"{path} is not inside the workspace: paths start at its root, without '..'."
             )
-        real = os.path.realpath(os.path.join(self.root, *parts))
+        with telling(path):
+            real = os.path.realpath(os.path.join(self.root, *parts))
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
             raise Forbidden(f"{path} leads out of the workspace through a link.")
         steps = tuple(step for step in real[len(self.root) :].split("/") if step)
@@ -229,6 +230,8 @@ def telling(path: str) -> Iterator[None]:
 def _must_be_regular(mode: int, path: str) -> None:
     if stat.S_ISDIR(mode):
         raise BadRequest(f"{shown(path)} is a folder, not a file.")
+    if stat.S_ISLNK(mode):
+        raise Forbidden(f"{shown(path)} is a link that leads nowhere.")
     if not stat.S_ISREG(mode):
         raise BadRequest(f"{shown(path)} is no regular file (a pipe, device or socket).")
 

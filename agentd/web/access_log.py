@@ -15,6 +15,9 @@ from agentd.web.scrub import scrub, visible
 FLUSH_SECONDS = 0.5
 _KEPT_LINES = 10_000
 """More than that before a flush, and lines are dropped and counted: memory stays bounded."""
+_LONGEST = 500
+"""Characters of a path that are kept."""
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"))
 
 
 class Line(NamedTuple):
@@ -33,7 +36,7 @@ class Line(NamedTuple):
         """One line of text, without secrets and without anything unprintable."""
         path = scrub(visible(self.path))
         return (
-            f"{self.at} {self.remote_ip} {visible(self.caller)} {visible(self.method)} {path}"
+            f"{self.at} {self.remote_ip} {visible(self.caller)} {self.method} {path}"
             f" {self.status} {self.seconds * 1000:.1f}ms {self.request_id}"
         )
 
@@ -61,10 +64,13 @@ class AccessLog:
         request_id: str,
     ) -> None:
         """Remember one answer."""
+        method = method if method in _METHODS else "other"  # a caller's word may be anything
         self.answers[method, status] += 1
         if len(self._lines) >= _KEPT_LINES:
             self._dropped += 1
             return
+        if len(path) > _LONGEST:  # scrubbed before it is cut: half a secret would not be known
+            path = f"{scrub(path)[:_LONGEST]}..."
         self._lines.append(
             Line(self._clock.now(), remote_ip, caller, method, path, status, seconds, request_id)
         )

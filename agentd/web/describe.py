@@ -7,6 +7,7 @@ import msgspec
 
 from agentd import __version__
 from agentd.access.gate import Surface
+from agentd.chats.chat import LARGEST_ID
 from agentd.errors import (
     AgentdError,
     Disabled,
@@ -20,7 +21,15 @@ from agentd.web.envelope import INTERNAL, KINDS, Envelope
 from agentd.web.table import Route, Table
 
 _REFERENCE = "#/components/schemas/{name}"
-_ID = {"type": "integer", "minimum": 1}
+_ID = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
+_KEY: dict[str, list[str]] = {"key": []}
+_SECURITY = {
+    Surface.PUBLIC: [],
+    Surface.OPEN: [{}, _KEY],
+    Surface.REMOTE: [_KEY],
+    Surface.EXTENDED: [_KEY],
+    Surface.LIVE: [_KEY],
+}
 
 
 def openapi(table: Table) -> bytes:
@@ -30,6 +39,7 @@ def openapi(table: Table) -> bytes:
         [*sorted(types, key=lambda kind: kind.__name__), Envelope], ref_template=_REFERENCE
     )
     del schemas
+    _as_sent(components)
     paths: dict[str, dict[str, Any]] = {}
     for route in table.routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -58,7 +68,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "parameters": [*_path_parameters(route), *_other_parameters(route)],
         "responses": _responses(route),
-        "security": [] if route.surface is Surface.OPEN else [{"key": []}],
+        "security": _SECURITY[route.surface],
     }
     if route.section:
         operation["description"] = f"Ruled by section {route.section} of the specification."
@@ -100,13 +110,26 @@ def _responses(route: Route) -> dict[str, Any]:
 def _errors(route: Route) -> list[type[AgentdError]]:
     """What the route may answer: its own, and what stands before each of its kind."""
     errors = [*route.errors, Misdirected]
-    if route.surface is not Surface.OPEN:
+    if route.surface is not Surface.PUBLIC:
         errors.append(Unauthorized)
     if route.surface is Surface.REMOTE:
         errors += [Disabled, Unavailable]
     if route.takes:
         errors += [TooLarge, UnsupportedMedia]
     return errors
+
+
+def _as_sent(schema: Any) -> None:
+    """Money goes out as a number (``body.encoded``), where msgspec would describe a string."""
+    if isinstance(schema, list):
+        for inner in schema:
+            _as_sent(inner)
+    elif isinstance(schema, dict):
+        if schema.get("format") == "decimal":
+            schema["type"] = "number"
+            del schema["format"]
+        for inner in schema.values():
+            _as_sent(inner)
 
 
 def _json(kind: type) -> dict[str, Any]:

@@ -67,11 +67,11 @@ def _headers(error: errors.AgentdError) -> dict[str, str]:
             return {}
 
 
-def malformed() -> bytes:
+def malformed(request_id: str) -> bytes:
     """A whole answer to what is not HTTP, in the envelope like every other error."""
     body = msgspec.json.encode(Envelope("BadRequest", "This is not a valid HTTP request", ""))
     return (
         b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"
-        b"Cache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
-        % (len(body), body)
+        b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (request_id.encode(), len(body), body)
     )

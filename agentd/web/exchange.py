@@ -1,15 +1,14 @@
 """One request and its answer.
 
 The order is fixed: the right host, a known path, the gate, the method, only then a body, and
-only as much of it as is allowed. Every refusal has the envelope. What was refused at the head
-is answered after the body has been passed over, so that the connection stays usable.
+only as much of it as is allowed. Every refusal has the envelope. The body of what was refused
+is passed over, so that its sender hears the answer and the connection stays usable.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from http import HTTPStatus
 from typing import Protocol
 
 from tornado.http1connection import HTTP1Connection
@@ -33,16 +32,16 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.web.access_log import AccessLog
-from agentd.web.body import encoded
 from agentd.web.call import Answer, Call
 from agentd.web.envelope import enveloped
 from agentd.web.hosts import Hosts
+from agentd.web.reply import Reply
 from agentd.web.table import JSON_LIMIT, Route, Table
 
 log = logging.getLogger(__name__)
 
-_JSON = "application/json; charset=utf-8"
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
+PASSED_OVER = 16 * 1024 * 1024
+"""Bytes of a body that are read to no end before the connection is closed instead."""
 
 
 class Keys(Protocol):
@@ -87,13 +86,15 @@ class Exchange(HTTPMessageDelegate):
         self._remote_ip = remote_ip
         self._began = time.monotonic()
         self._request_id = ids.new_request_id()
+        self._reply = Reply(connection, desk.date, self._request_id)
         self._route: Route | None = None
         self._call: Call | None = None
+        self._caller = ""
         self._refusal: Exception | None = None
         self._chunks: list[bytes] = []
         self._size = 0
         self._task: asyncio.Task[None] | None = None
-        self._answered = False
+        self._whole = False
         self._method = self._path = self._query = ""
         self._headers = HTTPHeaders()
 
@@ -103,6 +104,7 @@ class Exchange(HTTPMessageDelegate):
         """Look at the head; nothing of the body is read before the gate has decided."""
         assert isinstance(start_line, RequestStartLine)
         self._method = start_line.method
+        self._reply.bodiless = self._method == "HEAD"
         self._path, _, self._query = start_line.path.partition("?")
         self._headers = headers
         await self._desk.keys.fresh()
@@ -114,18 +116,19 @@ class Exchange(HTTPMessageDelegate):
 
     def data_received(self, chunk: bytes) -> None:
         """Take in a part of the body, unless the request was refused already."""
-        if self._refusal:
-            return
         self._size += len(chunk)
-        if self._size > JSON_LIMIT:
-            self._chunks.clear()
+        if self._size > PASSED_OVER:
+            self._hang_up()
+        elif self._size > JSON_LIMIT and not self._refusal:
             self._refuse_size()
-            return
-        self._chunks.append(chunk)
+        elif not self._refusal:
+            self._chunks.append(chunk)
 
     def finish(self) -> None:
         """The request is whole: answer it."""
-        if self._answered:
+        self._whole = True
+        if self._reply.begun:
+            self._connection.finish()
             return
         if self._refusal or self._call is None or self._route is None:
             self._send_error(self._refusal or NotFound("Nothing is here"))
@@ -139,6 +142,7 @@ class Exchange(HTTPMessageDelegate):
         if isinstance(answer, Answer):
             self._send(answer)
         else:
+            self._connection.set_close_callback(self.on_connection_close)
             self._task = asyncio.ensure_future(self._finish_later(answer))
             self._desk.at_work.add(self._task)
             self._task.add_done_callback(self._desk.at_work.discard)
@@ -160,6 +164,7 @@ class Exchange(HTTPMessageDelegate):
         row = found and next(iter(found.methods.values()))
         surface = row.surface if row else surface_of(self._path)
         caller = desk.gate.admit(surface, Presented(header=headers.get("X-API-Key")))
+        self._caller = caller.by
         if found is None:
             raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
         self._route = found.route(self._method)
@@ -177,8 +182,10 @@ class Exchange(HTTPMessageDelegate):
 
     def _check_body(self) -> None:
         length = self._headers.get("Content-Length", "0")
-        if length.isdecimal() and len(length) < 16 and int(length) > JSON_LIMIT:
+        if length.isdecimal() and (len(length) > 15 or int(length) > JSON_LIMIT):
+            self._reply.last = "Expect" in self._headers or int(length[:16]) > PASSED_OVER
             self._refuse_size()
+            return
         if self._route is None or self._route.takes is None:
             return
         kind, _, options = self._headers.get("Content-Type", "application/json").partition(";")
@@ -189,9 +196,20 @@ class Exchange(HTTPMessageDelegate):
             )
 
     def _refuse_size(self) -> None:
-        """Answer at once: reading the rest of a giant only to refuse it would serve nobody."""
+        """Answer at once: whoever listens while sending need not send the rest."""
+        self._chunks.clear()
         self._refusal = TooLarge("The body is too large", f"At most {JSON_LIMIT} bytes.")
         self._send_error(self._refusal)
+        if self._reply.last:
+            self._connection.finish()
+
+    def _hang_up(self) -> None:
+        """Have done with a body that does not end."""
+        self._reply.last = True
+        if not self._reply.begun:
+            assert self._refusal
+            self._send_error(self._refusal)
+        self._connection.finish()
 
     async def _finish_later(self, answer: Awaitable[Answer]) -> None:
         try:
@@ -199,13 +217,15 @@ class Exchange(HTTPMessageDelegate):
             if ready.portions is None:
                 self._send(ready)
             else:
-                await self._stream(ready)
+                await self._reply.stream(ready)
+                self._connection.finish()
+                self._note(ready.status)
         except asyncio.CancelledError:
             raise
         except StreamClosedError:
             return
         except Exception as error:  # a task boundary: any error becomes an answer
-            if not self._answered:
+            if not self._reply.begun:
                 self._send_error(error)
                 return
             log.error("an answer broke off half-way", exc_info=error)
@@ -216,60 +236,17 @@ class Exchange(HTTPMessageDelegate):
         self._send(Answer(envelope, status, headers))
 
     def _send(self, answer: Answer) -> None:
-        if self._answered:
+        if self._reply.begun:
             return
-        if answer.body is None:
-            body = b""
-        else:
-            body = answer.body if isinstance(answer.body, bytes) else encoded(answer.body)
-        headers = self._head(answer)
-        if answer.status == HTTPStatus.NO_CONTENT:
-            del headers["Content-Type"]
-        else:
-            headers["Content-Length"] = str(len(body))
-        if self._method == "HEAD":
-            body = b""
-        self._start(answer.status, headers, body)
-        self._connection.finish()
+        self._reply.send(answer)
+        if self._whole:
+            self._connection.finish()
         self._note(answer.status)
-
-    async def _stream(self, answer: Answer) -> None:
-        """Send in portions, each once the caller has taken the one before."""
-        assert answer.portions is not None
-        portions = aiter(answer.portions)
-        first = await anext(portions, b"")
-        await self._start(answer.status, self._head(answer), first)
-        async for portion in portions:
-            await self._connection.write(portion)
-        self._connection.finish()
-        self._note(answer.status)
-
-    def _start(self, status: int, headers: HTTPHeaders, chunk: bytes) -> Awaitable[None]:
-        self._answered = True
-        line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
-        sent = self._connection.write_headers(line, headers, chunk)
-        sent.add_done_callback(lambda future: future.exception())
-        return sent
-
-    def _head(self, answer: Answer) -> HTTPHeaders:
-        headers = HTTPHeaders(
-            {
-                "Content-Type": _JSON,
-                "Cache-Control": "no-store",
-                "Date": self._desk.date(),
-                "X-Request-Id": self._request_id,
-                "X-Content-Type-Options": "nosniff",
-            }
-        )
-        for name, value in answer.headers.items():
-            headers[name] = value
-        return headers
 
     def _note(self, status: int) -> None:
-        caller = self._call.caller.by if self._call else "-"
         self._desk.access_log.note(
             self._remote_ip,
-            caller,
+            self._caller or "-",
             self._method,
             self._path,
             status,
@@ -284,4 +261,4 @@ def surface_of(path: str) -> Surface:
         return Surface.REMOTE
     if path == "/api" or path.startswith("/api/"):
         return Surface.EXTENDED
-    return Surface.OPEN
+    return Surface.PUBLIC

@@ -7,6 +7,8 @@ name; such a request names a host that is not ours.
 from collections.abc import Iterable
 from ipaddress import ip_address
 
+_REMEMBERED = 256
+
 
 class Hosts:
     """Loopback by any spelling, and the names that the settings add."""
@@ -20,7 +22,8 @@ class Hosts:
         known = self._known.get(header)
         if known is None:
             known = self._look(header)
-            if known:  # only what is ours is remembered: strangers must not fill the memory
+            # Only what is ours is remembered, and not every port: nobody can fill the memory.
+            if known and len(self._known) < _REMEMBERED:
                 self._known[header] = True
         return known
 

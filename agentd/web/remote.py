@@ -11,9 +11,9 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from agentd.catalog.bots import Bot, Bots
-from agentd.chats.chat import LARGEST_ID, Message, Prompt, Status, Tokens, simplified
+from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Message, Prompt, Status, Tokens, simplified
 from agentd.chats.fold import Summary
-from agentd.chats.queue import Queue, Wanted, checked_text
+from agentd.chats.queue import Queue, Wanted, check_wanted, checked_text
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.clock import Timestamp, not_before, parse_iso
 from agentd.errors import BadRequest, PreconditionFailed
@@ -28,12 +28,22 @@ NAME_LIMIT = 1000
 Name = Annotated[str, Meta(max_length=NAME_LIMIT)]
 PromptId = Annotated[int, Meta(ge=0, le=LARGEST_ID)]
 Id = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
+Text = Annotated[
+    str,
+    Meta(  # only described here: ``checked_text`` rules it, and says which element is wrong
+        extra_json_schema={
+            "minLength": 1,
+            "maxLength": PROMPT_LIMIT,
+            "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
+        }
+    ),
+]
 
 
 class CreateChat(Struct, frozen=True, rename="camel"):
     """Request of endpoint 1; every field may be absent."""
 
-    prompt: str | None = None
+    prompt: Text | None = None
     title: Name | None = None
     model: Name | None = None
     skill: Name | None = None
@@ -104,20 +114,20 @@ class QueueView(Struct, frozen=True, rename="camel"):
 class AppendPrompt(Struct, frozen=True):
     """Request of endpoint 5."""
 
-    prompt: str
+    prompt: Text
     model: Name | None = None
 
 
 class RewritePrompt(Struct, frozen=True):
     """Request of endpoint 6."""
 
-    prompt: str
+    prompt: Text
 
 
 class WantedPrompt(Struct, frozen=True, rename="camel"):
     """One element of a replacement; without ``id``, or with 0, it is a new prompt."""
 
-    prompt: str
+    prompt: Text
     id: PromptId | None = None
     is_paused: bool | None = None
 
@@ -193,36 +203,43 @@ class Remote:
 
     def status(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 2; with ``?wait=SECONDS`` the answer comes when the chat is at rest."""
+        wait = call.query("wait")
+        seconds = None if wait is None else _seconds(wait)
         chat_id = call.id("chatId", "Chat")
         summary = self._chats.summary(chat_id)
-        wait = call.query("wait")
-        if wait is None:
+        if seconds is None:
             return Answer(_status(summary))
-        return self._status_at_rest(chat_id, _seconds(wait))
+        return self._status_at_rest(chat_id, seconds)
 
-    async def messages(self, call: Call) -> Answer:
+    # What is in memory is answered at once: a task of its own would cost more than the answer.
+
+    def messages(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 3: the history, or what came since a moment."""
-        chat = await self._chats.get(call.id("chatId", "Chat"))
+        chat_id = call.id("chatId", "Chat")
         since = call.query("since")
         moment = _moment(since)
         echoed = since if moment else None
-        recent = chat.since(moment)
-        if recent is not None:
-            return Answer(MessagesView(chat.id, _messages(recent), echoed))
-        portions = self._chats.messages(chat, moment)
-        return Answer(portions=_streamed(chat.id, portions, echoed))
+        chat = self._chats.at_hand(chat_id)
+        recent = chat.since(moment) if chat else None
+        if recent is None:
+            return self._messages_from_disk(chat_id, moment, echoed)
+        return _recent(chat_id, recent, echoed)
 
-    async def queue(self, call: Call) -> Answer:
+    def queue(self, call: Call) -> "Answer | Awaitable[Answer]":
         """Endpoint 4: the prompts that wait, in dispatch order."""
-        chat = await self._chats.get(call.id("chatId", "Chat"))
-        return _queue(chat.id, chat.queue, chat.queue_version)
+        chat_id = call.id("chatId", "Chat")
+        chat = self._chats.at_hand(chat_id)
+        if chat is None:
+            return self._queue_from_disk(chat_id)
+        return _queue(chat_id, chat.queue, chat.queue_version)
 
     async def append(self, call: Call) -> Answer:
         """Endpoint 5: one more prompt at the end."""
+        wish, once = call.json(AppendPrompt), call.once()
+        checked_text(wish.prompt)
         chat_id = call.id("chatId", "Chat")
-        wish = call.json(AppendPrompt)
         prompt = await self._chats.append(
-            chat_id, wish.prompt, wish.model or "", call.caller.by, call.once()
+            chat_id, wish.prompt, wish.model or "", call.caller.by, once
         )
         return Answer(_prompt(prompt), 201)
 
@@ -244,6 +261,7 @@ class Remote:
         """Endpoint 8: another queue."""
         wish = call.json(ReplaceQueue)
         wanted = [Wanted(one.prompt, one.id or 0, one.is_paused) for one in wish.prompts]
+        check_wanted(wanted)
         chat_id = call.id("chatId", "Chat")
         version = _version(call.headers.get("If-Match"))
         queue, version = await self._chats.replace(chat_id, wanted, call.caller.by, version)
@@ -252,6 +270,20 @@ class Remote:
     def bots(self, call: Call) -> Answer:
         """Endpoint 9: the configured bots."""
         return Answer(BotsView([_bot(bot) for bot in self._bots.list()]))
+
+    async def _messages_from_disk(
+        self, chat_id: int, moment: Timestamp, echoed: str | None
+    ) -> Answer:
+        chat = await self._chats.get(chat_id)
+        recent = chat.since(moment)
+        if recent is not None:
+            return _recent(chat_id, recent, echoed)
+        portions = self._chats.messages(chat, moment)
+        return Answer(portions=_streamed(chat_id, portions, echoed))
+
+    async def _queue_from_disk(self, chat_id: int) -> Answer:
+        chat = await self._chats.get(chat_id)
+        return _queue(chat_id, chat.queue, chat.queue_version)
 
     async def _status_at_rest(self, chat_id: int, seconds: float) -> Answer:
         return Answer(_status(await self._chats.rest(chat_id, seconds)))
@@ -267,6 +299,10 @@ def _status(summary: Summary) -> StatusView:
         message_count=summary.messages,
         total_cost=summary.cost,
     )
+
+
+def _recent(chat_id: int, messages: Sequence[Message], since: str | None) -> Answer:
+    return Answer(MessagesView(chat_id, _messages(messages), since))
 
 
 def _messages(messages: Sequence[Message]) -> list[MessageView]:
@@ -316,7 +352,8 @@ def _moment(since: str | None) -> Timestamp:
 
 
 def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) or float(text) > WAIT_LIMIT:
+    number = re.fullmatch(r"-?[0-9]{1,3}(\.[0-9]{1,20})?(e-?[0-9]{1,3})?", text)
+    if not number or not 0 <= float(text) <= WAIT_LIMIT:
         raise BadRequest(f"wait must be a number of seconds from 0 to {WAIT_LIMIT:.0f}")
     return float(text)
 

@@ -5,7 +5,7 @@ not here. ``E1`` to ``E9`` are the endpoints of the remote-control specification
 """
 
 from agentd.access.gate import Surface
-from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unauthorized
+from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from agentd.web import remote as shapes
 from agentd.web.remote import Remote
 from agentd.web.system import Health, System
@@ -33,7 +33,7 @@ IF_MATCH = Parameter(
     "If-Match",
     "header",
     "Replace only the version with this ETag; without it the last writer wins.",
-    {"type": "string"},
+    {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
 )
 
 CHAT = "/api/remote/chats/{chatId}"
@@ -152,14 +152,15 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
 
 def _system(system: System) -> tuple[Route, ...]:
     return (
-        Route("GET", "/healthz", Surface.OPEN, system.health, "Says that it is up.", gives=Health),
+        Route(
+            "GET", "/healthz", Surface.PUBLIC, system.health, "Says that it is up.", gives=Health
+        ),
         Route(
             "GET",
             "/metrics",
             Surface.OPEN,
             system.metrics,
             "Counters and gauges in the text format of Prometheus; from loopback, or with a key.",
-            errors=(Unauthorized,),
         ),
         Route(
             "GET",

@@ -10,13 +10,18 @@ import unicodedata
 _SECRETS = (
     (re.compile(r"(?i)\b(api_?key|access_token|token|password)=[^&\s\"']+"), r"\1=***"),
     (re.compile(r"(?i)(x-api-key|authorization|cookie)(['\"]?\s*[:=]\s*)[^\r\n]+"), r"\1\2***"),
-    (re.compile(r"\bagent_[A-Za-z0-9]{32}"), "agent_***"),
+    (re.compile(r"agent_[A-Za-z0-9]{32}"), "agent_***"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "***"),
 )
+
+_SUSPECT = re.compile(r"[=:]|agent_|[0-9a-f]{64}")
+"""What every secret above has in it."""
 
 
 def scrub(text: str) -> str:
     """The text without keys, tokens and their hashes."""
+    if not _SUSPECT.search(text):  # nearly every access line: one look instead of four
+        return text
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text

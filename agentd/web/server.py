@@ -8,6 +8,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.iostream import IOStream
 
+from agentd import ids
 from agentd.web.envelope import malformed
 from agentd.web.exchange import Desk, Exchange
 
@@ -34,11 +35,16 @@ class _Requests(HTTPServerConnectionDelegate):
         return Exchange(self._desk, request_conn, getattr(context, "remote_ip", ""))
 
 
+def _stays(value: bool) -> None:
+    """Tornado would switch it on and off around each answer: two system calls for nothing."""
+
+
 class Server(HTTPServer):
     """Tornado's server with our limits."""
 
     def initialize(self, desk: Desk) -> None:  # type: ignore[override]
         """Have the exchanges of this desk answer."""
+        self._access_log = desk.access_log
         super().initialize(
             _Requests(desk),
             idle_connection_timeout=HEAD_SECONDS,
@@ -51,10 +57,16 @@ class Server(HTTPServer):
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Serve one connection; Tornado's bare refusal of what is not HTTP gets a body."""
         stream.set_nodelay(True)
+        stream.set_nodelay = _stays  # type: ignore[method-assign]
         write = stream.write
 
         def write_enveloped(data: "bytes | memoryview") -> "Awaitable[None]":
-            return write(malformed() if data == _BARE_REFUSAL else data)
+            return write(self._refused(address) if data == _BARE_REFUSAL else data)
 
         stream.write = write_enveloped  # type: ignore[method-assign,assignment]
         super().handle_stream(stream, address)
+
+    def _refused(self, address: Any) -> bytes:
+        request_id = ids.new_request_id()
+        self._access_log.note(str(address[0]), "-", "-", "-", 400, 0.0, request_id)
+        return malformed(request_id)

@@ -98,10 +98,20 @@ def test_elsewhere_a_wrong_key_in_the_address_does_not_matter():
     assert WITH_KEYS.admit(Surface.REMOTE, Presented(GOOD, "bad")) == LAPTOP
 
 
-def test_an_open_address_is_open():
+def test_a_public_address_is_open_to_all_whatever_they_bring():
     for gate in (WITH_KEYS, WITHOUT):
-        assert gate.admit(Surface.OPEN, Presented("wrong", "wrong", "wrong")) is NOBODY
+        assert gate.admit(Surface.PUBLIC, Presented("wrong", "wrong", "wrong")) is NOBODY
+        assert gate.admit(Surface.PUBLIC, Presented(GOOD)) is NOBODY
     assert NOBODY.by == "nobody"
+
+
+def test_an_open_address_needs_no_key_but_a_key_that_is_sent_must_be_good():
+    for gate in (WITH_KEYS, WITHOUT):
+        assert gate.admit(Surface.OPEN, Presented(query="wrong", session="wrong")) is NOBODY
+    assert WITH_KEYS.admit(Surface.OPEN, Presented(GOOD)) == LAPTOP
+    assert WITHOUT.admit(Surface.OPEN, Presented("wrong")) is NOBODY
+    for key in ("wrong", "", f"{GOOD},{GOOD}"):
+        refused(WITH_KEYS, Surface.OPEN, Presented(key, session="ann's"))
 
 
 some_key = st.none() | st.sampled_from(["", "bad", GOOD, ALSO_GOOD, f"{GOOD},{GOOD}"])

@@ -180,6 +180,23 @@ def test_without_requests_too_the_grace_ends(tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("content", [b"", b"["])
+def test_a_file_that_was_emptied_or_damaged_long_ago_has_no_grace(tmp_path, content):
+    async def test() -> None:
+        here = Scene(tmp_path)
+        here.file.add(LAPTOP)
+        service = KeyService(here.file, SystemClock())
+        await service.start()
+        here.path.write_bytes(content)
+        long_ago = time.time() - 3600
+        os.utime(here.path, (long_ago, long_ago))
+        await service.fresh()
+        assert service.match(LAPTOP_KEY) is None
+        await service.stop()
+
+    asyncio.run(test())
+
+
 def test_a_damaged_file_refuses_and_does_not_disable(tmp_path):
     async def test(here: Scene) -> None:
         here.path.write_bytes(b"keys: [\n")
@@ -218,11 +235,13 @@ def test_a_file_that_others_may_write_is_refused_at_once_and_heals(tmp_path):
 def test_trouble_elsewhere_than_in_the_file_heals_within_a_second(tmp_path):
     async def test(here: Scene) -> None:
         await here.service.revoke("phone")
+        here.clock.move(1)
+        await here.service.fresh()
         os.chmod(here.layout.revoked, 0o620)
         here.service.wake()
         await _until(lambda: here.service.trouble)
-        assert not await here.admitted(LAPTOP_KEY)
         os.chmod(here.layout.revoked, 0o600)
+        assert not await here.admitted(LAPTOP_KEY)
         here.clock.move(RETRY)
         assert await here.admitted(LAPTOP_KEY)
 

@@ -27,6 +27,7 @@ CATCH_ALL = {
     "events.Bus.publish": "one listener's failure never reaches another",
     "agent.service.Dispatcher._work": "an engine's bug ends its turn, not the daemon",
     "disk.journal.Committer._run": "nobody may wait for ever for a write",
+    "disk.journal._tell": "one line that cannot be told keeps nobody else waiting",
     "web.exchange.Exchange.finish": "any error becomes an answer",
     "web.exchange.Exchange._finish_later": "any error becomes an answer",
 }

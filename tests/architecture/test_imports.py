@@ -24,7 +24,7 @@ FORBIDDEN_TO_PRODUCT = {
     "yaml",
 }
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
-MAY_AWAIT = {"service", "offline", "engine"}
+MAY_AWAIT = {"service", "engine"}
 """In a product folder: services, the dispatcher, and engines (which carry out turns)."""
 
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -102,3 +102,15 @@ def test_a_settings_file_that_is_a_link_is_told(home, folder):
     os.symlink("/dev/null", folder / "agentd.yml")
     with pytest.raises(Misconfigured, match="symbolic link"):
         load(folder, {"config": "."})
+
+
+def test_a_mistake_elsewhere_keeps_nobody_from_finding_the_keys(home, folder):
+    (folder / "agentd.yml").write_text("prot: 1\n")
+    named = {"config": ".", "state": "s"}
+    with pytest.raises(Misconfigured):
+        load(folder, named)
+    assert settings.locate(named, {}, str(folder)).state == str(folder / "s")
+    with pytest.raises(Misconfigured, match="prot"):
+        settings.locate({"config": "."}, {}, str(folder))
+    (folder / "agentd.yml").write_text("state: t\n")
+    assert settings.locate({"config": "."}, {}, str(folder)).state == str(folder / "t")

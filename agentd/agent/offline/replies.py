@@ -3,8 +3,17 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agentd.agent.markdown import LANGUAGES, cell, code, fenced, human, plain, several, table
-from agentd.agent.requests import Count
+from agentd.agent.offline.markdown import (
+    LANGUAGES,
+    cell,
+    code,
+    fenced,
+    human,
+    plain,
+    several,
+    table,
+)
+from agentd.agent.offline.requests import Count
 from agentd.agent.tools import (
     ANYWHERE,
     Change,
@@ -288,14 +297,14 @@ def introduction(lines: Sequence[str]) -> tuple[str, str]:
             if paragraph:
                 break
             title = title or line.strip("# ")
+        elif len(paragraph) == 1 and not title and re.match(r"[-=~*]{3,}$", line):
+            title = paragraph.pop()
         elif in_code or re.match(r"\[?!\[|<|\.\. |[-=*~_]{3,}$|\[[^]]*\]:", line):
             continue
         elif line:
             paragraph.append(line)
         elif paragraph:
             break
-    if not title and len(paragraph) > 1 and len(lines) > 1 and re.match(r"[=-]{3,}", lines[1]):
-        title, *paragraph = paragraph
     return title, " ".join(paragraph)[:1000]
 
 

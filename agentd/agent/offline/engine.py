@@ -2,14 +2,15 @@
 
 It understands a documented set of requests about the workspace (``/help`` lists them), uses the
 tools for them, and answers in Markdown. This is the loop that carries the tools' work between
-``agentd.agent.answers`` and the world.
+``agentd.agent.offline.answers`` and the world.
 """
 
 from collections.abc import AsyncGenerator
 
-from agentd.agent.answers import Answer, answer
 from agentd.agent.engine import Assignment, Failed, Progress, Replied, ToolUsed
-from agentd.agent.markdown import plain
+from agentd.agent.offline.answers import Answer, answer
+from agentd.agent.offline.markdown import plain
+from agentd.agent.offline.understanding import requests_in
 from agentd.agent.tools import (
     CountFiles,
     FindFiles,
@@ -26,7 +27,6 @@ from agentd.agent.tools import (
     Workspace,
     told,
 )
-from agentd.agent.understanding import requests_in
 from agentd.errors import AgentdError, Unavailable
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agentd.agent.grammar import (
+from agentd.agent.offline.grammar import (
     DET,
     IN,
     KIND,
@@ -30,7 +30,7 @@ from agentd.agent.grammar import (
     place,
     unquoted,
 )
-from agentd.agent.requests import Changed, Count, Define, Describe, Help, Refused, Request
+from agentd.agent.offline.requests import Changed, Count, Define, Describe, Help, Refused, Request
 from agentd.agent.tools import (
     ANYWHERE,
     CountFiles,
@@ -159,7 +159,7 @@ def _explain(words: Words) -> Request | None:
 
 _TALK: list[tuple[str, Meaning]] = [
     (
-        r"help(?: +me)?|\?|commands?|usage|hi|hello|hey|ping|test|thanks?|thank you"
+        r"help(?: +me)?|\?|commands?|usage|hi|hello|hey|ping|test|please|thanks?|thank you"
         r"|what (?:can|do) (?:you|i) (?:do|understand|know|support|ask)(?: .{0,30})?"
         r"|(?:who|what) are you(?: .{0,30})?|are you (?:an? )?.{1,30}|how are you"
         r"|(?:which|what) (?:model|llm|ai|engine)(?: .{0,30})?"
@@ -186,8 +186,8 @@ _GIT: list[tuple[str, Meaning]] = [
         lambda _: GitDiff(commit="HEAD"),
     ),
     (
-        rf"(?:{SHOW}{DET}(?:diff +(?:of|for) +)?commit|git show|show commit"
-        r"|what(?:'s| is) +in +commit|what did +commit|what changed in +commit) +"
+        rf"(?:git +show|(?:{SHOW}{DET}(?:diff +(?:of|for) +)?|what(?:'s| is) +in +|what did +"
+        r"|what changed in +)commit(?= +`?(?:HEAD|v?[0-9]|[0-9a-f]{4,40}\b))) +"
         r"`?(?P<commit>[A-Za-z0-9_./~^-]+)`?(?: +(?:change|do))?",
         _commit,
     ),
@@ -391,9 +391,9 @@ _REFUSED: list[tuple[str, Meaning]] = [
     ),
 ]
 
-PHRASES: list[tuple[re.Pattern[str], Meaning]] = [
-    (re.compile(pattern.replace(" +", "[ \t]+"), re.IGNORECASE), meaning)
+PHRASES: list[tuple[str, Meaning]] = [
+    (pattern.replace(" +", "[ \t]+"), meaning)
     for part in (_TALK, _GIT, _ABOUT, _COUNTING, _FINDING, _READING, _SEARCHING, _REFUSED)
     for pattern, meaning in part
 ]
-"""Every phrase and its meaning."""
+"""Every phrase as a pattern, to be taken without regard to case, and its meaning."""

@@ -8,8 +8,8 @@ and yet nothing here waits.
 from collections.abc import Generator
 from typing import Any, TypeAlias
 
-from agentd.agent import manual, replies
-from agentd.agent.requests import (
+from agentd.agent.offline import manual, replies
+from agentd.agent.offline.requests import (
     Changed,
     Count,
     Define,

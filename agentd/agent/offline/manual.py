@@ -1,8 +1,8 @@
 """What the offline engine says of itself: what it can do, and what it cannot."""
 
-from agentd.agent.markdown import code, table
-from agentd.agent.requests import Refused, Unknown
-from agentd.agent.understanding import COMMANDS
+from agentd.agent.offline.markdown import code, table
+from agentd.agent.offline.requests import Refused, Unknown
+from agentd.agent.offline.understanding import COMMANDS
 
 CONNECT = (
     "I am agentd's **offline engine**: no language model, no network. I answer a fixed set of"

@@ -93,9 +93,9 @@ def place(token: str) -> str:
 
 def pathlike(token: str) -> bool:
     """Whether a word looks like the name of a file or folder rather than like English."""
-    word = unquoted(token)
+    word = re.sub(r":[0-9]+(?:-[0-9]+)?:?$", "", unquoted(token))
     return (
-        token.startswith("`")
+        (token.startswith("`") and (" " not in word or "." in word))
         or "/" in word
         or bool(re.fullmatch(r"\.\w[\w.-]*|[\w*?-][\w.*?-]*\.[\w*?]+", word))
         or bool(_WELL_KNOWN.fullmatch(word))

@@ -8,8 +8,8 @@ import re
 
 from msgspec import Struct
 
-from agentd.agent.phrases import PHRASES
-from agentd.agent.requests import Help, Request, Unknown
+from agentd.agent.offline.phrases import PHRASES
+from agentd.agent.offline.requests import Help, Request, Unknown
 
 LONGEST_LINE = 400
 """Characters; a longer line is none of our phrases."""
@@ -46,7 +46,7 @@ COMMANDS = (
     Command("status", "", "the git branch and the changed files"),
     Command("log", "[NUMBER] [PLACE]", "the latest commits"),
     Command("diff", "[PLACE]", "what is not committed yet"),
-    Command("commit", "COMMIT", "what one commit changed"),
+    Command("commit", "COMMIT", "what one commit changed", "git show"),
     Command("help", "", "this list", aliases=("commands", "?")),
 )
 """Every command, in the order of the help."""
@@ -115,7 +115,8 @@ def _plainly(text: str) -> str:
 
 def _phrase(text: str) -> Request | None:
     for pattern, meaning in PHRASES:
-        found = pattern.fullmatch(text)
+        # Compiled when first tried, then kept by re: all at once takes as long as a start.
+        found = re.fullmatch(pattern, text, re.IGNORECASE)
         request = found and meaning(found.groupdict(default=""))
         if request:
             return request

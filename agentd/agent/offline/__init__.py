@@ -1,0 +1,1 @@
+"""The embedded engine: no language model, no network, honest about both."""

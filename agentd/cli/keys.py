@@ -1,0 +1,109 @@
+"""``agentd keys``: the named access keys, whether or not the daemon runs."""
+
+import argparse
+import json
+import sys
+
+import msgspec
+
+from agentd.access.key import check_name, issue
+from agentd.access.service import KeyInfo, described
+from agentd.cli.options import Subcommands, layout
+from agentd.clock import SystemClock
+from agentd.disk.keys import KeyFile
+from agentd.errors import Unavailable
+
+EXAMPLES = """\
+examples:
+  export AGENTD_KEY=$(agentd keys generate laptop)   the key is shown this once
+  agentd keys list
+  agentd keys regenerate laptop              another key; the one before is refused at once
+  agentd keys revoke laptop                  a running daemon refuses it from the next request on
+  agentd keys reinstate laptop               after an older keys.yml was restored on purpose
+
+keys.yml holds salted hashes only: it is safe to commit, and to edit by hand.
+"""
+
+_WORDS = {
+    "generate": "make a key for a new name and print it",
+    "regenerate": "make another key for a name; the one before is revoked",
+    "revoke": "take a key away",
+    "reinstate": "accept a revoked key that stands in keys.yml again",
+}
+
+
+def add_parser(commands: Subcommands) -> None:
+    """Tell argparse about the command."""
+    parser = commands.add_parser(
+        "keys",
+        help="make, list and revoke access keys",
+        description="Named access keys, one per device or program.",
+        epilog=EXAMPLES,
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb, told in _WORDS.items():
+        one = verbs.add_parser(verb, help=told, description=told)
+        one.add_argument("name", metavar="NAME", help="the device or program")
+        one.add_argument("--json", action="store_true", help="answer in JSON")
+        one.set_defaults(run=run, verb=verb)
+    listing = verbs.add_parser("list", help="list the keys", description="list the keys")
+    listing.add_argument("--json", action="store_true", help="answer in JSON")
+    listing.set_defaults(run=run, verb="list")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do one verb."""
+    file = KeyFile(layout(args))
+    if args.verb == "list":
+        _list(file, as_json=args.json)
+    elif args.verb in ("generate", "regenerate"):
+        _issue(file, args)
+    else:
+        if args.verb == "revoke":
+            file.revoke(args.name, SystemClock().now())
+        else:
+            file.reinstate(args.name)
+        _tell(f"{args.name} is {args.verb}d", {"name": args.name, args.verb + "d": True}, args.json)
+    return 0
+
+
+def _issue(file: KeyFile, args: argparse.Namespace) -> None:
+    """The key goes to standard output, alone on the last line."""
+    check_name(args.name)
+    key, kept = issue(args.name, SystemClock().now())
+    if args.verb == "generate":
+        file.add(kept)
+    else:
+        file.renew(kept)
+    if args.json:
+        print(json.dumps({"name": kept.name, "key": key, "created": kept.created}))
+        return
+    print(f"{kept.name}: its key is shown this once", file=sys.stderr)
+    print(key)
+
+
+def _list(file: KeyFile, *, as_json: bool) -> None:
+    kept = file.read()
+    if kept.trouble:
+        raise Unavailable("no named key is accepted", kept.trouble)
+    keys = described(kept, file.last_used())
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(keys)))
+    elif keys:
+        rows = [("NAME", "CREATED", "LAST USED"), *map(_row, keys)]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        for row in rows:
+            print("  ".join(map(str.ljust, row, widths)).rstrip())
+    else:
+        print("no keys; make one with: agentd keys generate NAME", file=sys.stderr)
+
+
+def _row(key: KeyInfo) -> tuple[str, str, str]:
+    return key.name, key.created, "revoked" if key.revoked else key.last_used or "never"
+
+
+def _tell(text: str, value: dict[str, object], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(value))
+    else:
+        print(text, file=sys.stderr)

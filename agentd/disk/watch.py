@@ -1,0 +1,199 @@
+"""Hears of edited files in a few folders, within moments.
+
+Two parts with different duties. The scan is the truth: it compares the stamps of all files of a
+folder, at least once a second. The observer (inotify) only wakes the scan early, so nothing is
+lost when it is: no inotify to be had, an overflow, a dead thread, a folder that was swapped.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from watchdog.events import (
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+
+from agentd.disk.document import TEMPORARY, Stamp, stamp_of
+
+Changed: TypeAlias = Callable[[str], None]
+"""Called on the loop with the name, without its folder, of a file that is new, other or gone."""
+
+EVERY = 1.0
+"""Seconds between two scans when nothing wakes one."""
+
+_EVENTS: list[type[FileSystemEvent]] = [
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+]
+"""Reading a file is none of them, so our own reading does not wake us."""
+
+_log = logging.getLogger("agentd.watch")
+
+
+@dataclass
+class _Folder:
+    """A watched folder: what it held when last scanned, and what the observer watches."""
+
+    path: str
+    changed: Changed
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+    identity: tuple[int, int] | None = None
+    """Device and inode of the folder that the observer watches."""
+    watch: Any = None
+
+
+class Watcher:
+    """Watches folders, not what is below them. Start and stop it on one loop."""
+
+    def __init__(self) -> None:
+        self._folders: list[_Folder] = []
+        self._observer: Any = None
+        self._woken = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="watch")
+        self._task: asyncio.Task[None] | None = None
+        self.polling = ""
+        """Why files are only looked at once a second; empty when inotify works."""
+
+    def add(self, folder: str, changed: Changed) -> None:
+        """Watch one more folder, before the start. It may not exist yet."""
+        self._folders.append(_Folder(folder, changed))
+
+    async def start(self) -> None:
+        """From when this returns on, no change is missed."""
+        loop = asyncio.get_running_loop()
+        handler = _Waker(lambda: loop.call_soon_threadsafe(self._woken.set))
+        await loop.run_in_executor(self._thread, self._look, handler)
+        self._task = loop.create_task(self._run(handler))
+
+    async def stop(self) -> None:
+        """End the threads."""
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._stop_observer)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _run(self, handler: "_Waker") -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._woken.wait()
+            self._woken.clear()
+            for folder, name in await loop.run_in_executor(self._thread, self._look, handler):
+                # Its own turn on the loop: what one listener raises is not the others' matter.
+                loop.call_soon(folder.changed, name)
+
+    def _look(self, handler: "_Waker") -> list[tuple[_Folder, str]]:
+        """Mend the observer, then see what changed. Runs in the thread.
+
+        In this order: an edit after the watch was placed wakes the next look, one before it is
+        seen by this one.
+        """
+        self._mend(handler)
+        found = []
+        for folder in self._folders:
+            before, folder.stamps = folder.stamps, _scanned(folder.path)
+            both = before.keys() | folder.stamps.keys()
+            names = [name for name in both if before.get(name) != folder.stamps.get(name)]
+            found += [(folder, name) for name in sorted(names)]
+        return found
+
+    def _mend(self, handler: "_Waker") -> None:
+        if self.polling:
+            return
+        try:
+            if self._observer is None or not self._observer.is_alive():
+                self._begin_observer()
+            for folder in self._folders:
+                self._mend_folder(folder, handler)
+        except OSError as error:
+            self.polling = f"inotify is not to be had ({error.strerror or error})"
+            _log.warning("%s: edited files are noticed within a second", self.polling)
+            self._stop_observer()
+
+    def _begin_observer(self) -> None:
+        self._stop_observer()
+        observer = Observer()
+        self._observer = observer
+        observer.start()
+        for folder in self._folders:
+            folder.identity = folder.watch = None
+
+    def _mend_folder(self, folder: _Folder, handler: "_Waker") -> None:
+        """Watch the folder that is at its path now; it may be another than a moment ago."""
+        identity = _identity(folder.path)
+        if identity == folder.identity:
+            return
+        if folder.watch is not None:
+            # Two of our folders may be the same one, and then share their watch.
+            with suppress(KeyError):
+                self._observer.unschedule(folder.watch)
+        folder.identity = folder.watch = None
+        # Gone again since it was looked at: then it is no folder of ours yet.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            # The observer does not follow a link to the folder itself.
+            path = os.path.realpath(folder.path, strict=True)
+            folder.watch = self._observer.schedule(handler, path, event_filter=_EVENTS)
+            folder.identity = identity
+
+    def _stop_observer(self) -> None:
+        observer, self._observer = self._observer, None
+        if observer is not None and observer.is_alive():
+            observer.stop()
+            observer.join()
+
+
+class _Waker(FileSystemEventHandler):
+    """Does no more than wake: whatever were raised here would end the observer's thread."""
+
+    def __init__(self, wake: Callable[[], Any]) -> None:
+        self._wake = wake
+
+    def dispatch(self, event: FileSystemEvent) -> None:
+        """Something happened; a file that we are writing ourselves is no news until it is named."""
+        if TEMPORARY not in os.fsdecode(event.src_path) or event.dest_path:
+            # The loop is closed while the observer is still being stopped.
+            with suppress(RuntimeError):
+                self._wake()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _scanned(path: str) -> dict[str, Stamp]:
+    """The stamps of a folder's files; folders in it come and go unseen."""
+    stamps = {}
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.startswith(TEMPORARY) or entry.is_dir(follow_symlinks=False):
+                    continue
+                with suppress(FileNotFoundError):
+                    stamps[entry.name] = stamp_of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return {}
+    return stamps

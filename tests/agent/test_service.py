@@ -1,0 +1,387 @@
+"""Prompts become turns by themselves: one per chat, a few at once, in fair order, never twice."""
+
+import asyncio
+import errno
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agentd.agent import service as module
+from agentd.agent.engine import Assignment, Failed, Progress, Replied, ToolUsed
+from agentd.agent.service import SHUTDOWN, Dispatcher
+from agentd.agent.turn import SILENT
+from agentd.chats.queue import Wanted
+from agentd.chats.service import INTERRUPTED, NewChat
+from agentd.disk import journal
+from agentd.disk.layout import Layout
+from tests.conftest import ME, Life, living, until
+
+pytestmark = pytest.mark.gen_test(timeout=20)
+
+
+class Scripted:
+    """An engine that does what a test says, and remembers what it was given."""
+
+    name = "scripted"
+
+    def __init__(
+        self, script: Callable[[Assignment], AsyncGenerator[Progress, None]] | None = None
+    ):
+        self._script = script or self.echo
+        self.given: list[Assignment] = []
+        self.running: list[int] = []
+        self.most = 0
+        self.closed = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        assert assignment.chat_id not in self.running, "two turns at once in one chat"
+        self.given.append(assignment)
+        self.running.append(assignment.chat_id)
+        self.most = max(self.most, len(self.running))
+        try:
+            await self.go.wait()
+            async for step in self._script(assignment):
+                yield step
+        finally:
+            self.running.remove(assignment.chat_id)
+            self.closed += 1
+
+    async def echo(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        yield Replied(f"you said {assignment.prompt}")
+
+    @property
+    def prompts(self) -> list[str]:
+        return [assignment.prompt for assignment in self.given]
+
+
+@asynccontextmanager
+async def working(
+    layout: Layout, engine: Scripted, parallel: int = 2, *, crash: bool = False
+) -> AsyncIterator[tuple[Life, Dispatcher]]:
+    async with living(layout, crash=crash) as life:
+        await life.chats.end_interrupted()
+        dispatcher = Dispatcher(life.chats, engine, life.bus, parallel)
+        dispatcher.start()
+        try:
+            yield life, dispatcher
+        finally:
+            await dispatcher.stop(0)
+
+
+async def roles(life: Life, number: int) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in await life.history(number)]
+
+
+def scripted(*steps: Progress) -> Scripted:
+    async def script(_: Assignment) -> AsyncGenerator[Progress, None]:
+        for step in steps:
+            yield step
+
+    return Scripted(script)
+
+
+async def test_a_prompt_is_carried_out_by_itself(layout):
+    """Section 1: the prompt of a new chat is queued and processed automatically."""
+    async with working(layout, Scripted()) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
+        assert (await life.chats.rest(number, 10)).status == "completed"
+        assert await roles(life, number) == [("user", "hello"), ("assistant", "you said hello")]
+        await life.chats.append(number, "more", "", ME)
+        assert (await life.chats.rest(number, 10)).messages == 4
+
+
+async def test_what_the_engine_is_given(layout):
+    engine = Scripted()
+    async with working(layout, engine) as (life, _):
+        new = NewChat("a", model="m", skill="s", system_prompt="be brief")
+        number = (await life.chats.create(new, ME)).id
+        await life.chats.append(number, "b", "other", ME)
+        await life.chats.rest(number, 10)
+        assert engine.given == [
+            Assignment(number, "a", "m", "s", "be brief"),
+            Assignment(number, "b", "other", "s", "be brief"),
+        ]
+
+
+async def test_what_waited_before_the_start_is_taken_up(layout):
+    async with living(layout) as life:
+        numbers = [(await life.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
+    async with working(layout, Scripted()) as (life, _):
+        for number in numbers:
+            assert (await life.chats.rest(number, 10)).status == "completed"
+
+
+async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
+    engine = Scripted()
+    async with working(layout, engine, 3) as (life, _):
+        engine.go.clear()
+        numbers = [(await life.chats.create(NewChat(prompt="x"), ME)).id for _ in range(6)]
+        for number in numbers:
+            await life.chats.append(number, "y", "", ME)
+        await until(lambda: len(engine.running) == 3)
+        engine.go.set()
+        for number in numbers:
+            await life.chats.rest(number, 10)
+        assert engine.most == 3
+        assert len(engine.given) == 12
+
+
+async def test_paused_prompts_are_passed_over(layout):
+    engine = Scripted()
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(), ME)).id
+        wanted = [Wanted("a", 0, True), Wanted("b"), Wanted("c", 0, True), Wanted("d")]
+        await life.chats.replace(number, wanted, ME)
+    async with working(layout, engine) as (life, _):
+        assert (await life.chats.rest(number, 10)).status == "queued"
+        assert engine.prompts == ["b", "d"]
+        queue = (await life.chats.get(number)).queue
+        assert [prompt.text for prompt in queue] == ["a", "c"]
+        wanted = [Wanted(prompt.text, prompt.id, False) for prompt in queue]
+        await life.chats.replace(number, wanted, ME)
+        await life.chats.rest(number, 10)
+        assert engine.prompts == ["b", "d", "a", "c"]
+
+
+async def test_the_longest_waiting_chat_goes_first(layout):
+    engine = Scripted()
+    async with living(layout) as life:
+        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(4)]
+        for number in numbers[::-1]:
+            life.clock.move(1)
+            await life.chats.append(number, str(number), "", ME)
+    async with working(layout, engine, 1) as (life, _):
+        for number in numbers:
+            await life.chats.rest(number, 10)
+    assert engine.prompts == [str(number) for number in numbers[::-1]]
+
+
+async def test_a_long_queue_does_not_keep_the_other_chats_waiting(layout):
+    async with working(layout, engine := Scripted(), 1) as (life, _):
+        engine.go.clear()
+        long = (await life.chats.create(NewChat(), ME)).id
+        for n in range(5):
+            await life.chats.append(long, f"long {n}", "", ME)
+        life.clock.move(1)
+        short = (await life.chats.create(NewChat(prompt="short"), ME)).id
+        life.clock.move(1)
+        engine.go.set()
+        await life.chats.rest(short, 10)
+        await life.chats.rest(long, 10)
+        assert engine.prompts[:3] == ["long 0", "short", "long 1"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "reason"),
+    [
+        (scripted, SILENT),
+        (lambda: scripted(ToolUsed("look", "a", "b")), SILENT),
+        (lambda: scripted(Replied("half"), Failed("no more money")), "no more money"),
+    ],
+)
+async def test_a_failure_becomes_an_error_message_and_the_queue_goes_on(layout, engine, reason):
+    async with working(layout, engine()) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(number, "b", "", ME)
+        summary = await life.chats.rest(number, 10)
+        assert (summary.status, summary.outcome) == ("completed", "failed")
+        said = await roles(life, number)
+        assert said[-1] == ("error", reason)
+        assert said.count(("error", reason)) == 2
+
+
+async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, caplog):
+    async def script(assignment):
+        yield Replied("so far")
+        raise ValueError("a bug")
+
+    async with working(layout, Scripted(script)) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(number, "b", "", ME)
+        await life.chats.rest(number, 10)
+        said = await roles(life, number)
+        assert said[1:3] == [
+            ("assistant", "so far"),
+            ("error", "The engine failed: ValueError: a bug"),
+        ]
+        assert len(said) == 6
+    assert "the engine scripted failed" in caplog.text
+
+
+async def test_text_that_cannot_be_written_ends_its_turn_and_not_the_daemon(layout):
+    async with working(layout, scripted(Replied("a\ud800b"))) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.rest(number, 10)
+        assert (await roles(life, number))[-1][0] == "error"
+
+
+async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
+    async def script(assignment):
+        yield Failed("over")
+        await asyncio.Event().wait()
+
+    engine = Scripted(script)
+    async with working(layout, engine) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(number, "b", "", ME)
+        await life.chats.rest(number, 10)
+        await until(lambda: engine.closed == 2)
+
+
+async def test_a_stop_lets_running_turns_end_and_takes_nothing_new(layout):
+    engine = Scripted()
+    async with working(layout, engine) as (life, dispatcher):
+        engine.go.clear()
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(number, "b", "", ME)
+        await until(lambda: engine.running)
+        stopping = asyncio.create_task(dispatcher.stop(10))
+        await asyncio.sleep(0)
+        engine.go.set()
+        await stopping
+        assert life.chats.summary(number).outcome == "completed"
+        assert engine.prompts == ["a"]
+        assert [prompt.text for prompt in (await life.chats.get(number)).queue] == ["b"]
+
+
+async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
+    engine = Scripted()
+    async with working(layout, engine) as (life, dispatcher):
+        engine.go.clear()
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: engine.running)
+        await dispatcher.stop(0.01)
+        assert engine.closed == 1
+        assert life.chats.summary(number).outcome == "interrupted"
+        assert await roles(life, number) == [("user", "a"), ("error", SHUTDOWN)]
+
+
+async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
+    """Each life is ended abruptly while its engine works; the next one goes on after that."""
+    given: list[str] = []
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(), ME)).id
+        for n in range(6):
+            await life.chats.append(number, str(n), "", ME)
+    for _ in range(6):
+        engine = Scripted()
+        engine.go.clear()
+        async with living(layout, crash=True) as life:
+            await life.chats.end_interrupted()
+            dispatcher = Dispatcher(life.chats, engine, life.bus, 2)
+            dispatcher.start()
+            await until(lambda engine=engine: engine.running)
+            dying = list(dispatcher._tasks.values())
+            life.files.append = _nothing_more  # the disk is not reached any more: it is dead
+            await dispatcher.stop(0)
+            await asyncio.gather(*dying, return_exceptions=True)
+        given += engine.prompts
+    assert given == [str(n) for n in range(6)]
+    async with living(layout) as life:
+        await life.chats.end_interrupted()
+        said = await roles(life, number)
+        assert [text for role, text in said if role == "user"] == given
+        assert [text for role, text in said if role == "error"] == [INTERRUPTED] * 6
+
+
+def _nothing_more(*_):
+    raise module.Unavailable("dead")
+
+
+def full_disk(monkeypatch) -> None:
+    def write(fd, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal.os, "write", write)
+
+
+async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost(
+    layout, monkeypatch, caplog
+):
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    engine = scripted(ToolUsed("look", "a", "b"), Replied("done"))
+    async with working(layout, engine) as (life, _):
+        engine.go.clear()
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: engine.running)
+        full_disk(monkeypatch)
+        engine.go.set()
+        await until(lambda: caplog.text.count("waits for the disk") > 2)
+        assert life.chats.summary(number).messages == 1
+        monkeypatch.undo()
+        await life.chats.rest(number, 10)
+        assert [role for role, _ in await roles(life, number)] == ["user", "tool", "assistant"]
+
+
+async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(
+    layout, monkeypatch, caplog
+):
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    full_disk(monkeypatch)
+    engine = Scripted()
+    async with working(layout, engine) as (life, _):
+        await until(lambda: caplog.text.count("cannot start its turn") > 2)
+        assert life.chats.summary(number).status == "queued"
+        assert engine.given == []
+        monkeypatch.undo()
+        await life.chats.rest(number, 10)
+        assert engine.prompts == ["a"]
+
+
+async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layout, monkeypatch):
+    async with living(layout) as life:
+        bad = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        life.clock.move(1)
+        good = (await life.chats.create(NewChat(prompt="b"), ME)).id
+    real = journal.os.open
+
+    def refusing(path, flags, *mode, **how):
+        if path == layout.journal(bad) and flags & journal.os.O_APPEND:
+            raise OSError(errno.EPERM, "immutable")
+        return real(path, flags, *mode, **how)
+
+    monkeypatch.setattr(journal.os, "open", refusing)
+    async with working(layout, Scripted(), 1) as (life, _):
+        assert (await life.chats.rest(good, 5)).status == "completed"
+        assert life.chats.summary(bad).status == "queued"
+
+
+async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_nobody(
+    layout, monkeypatch, caplog
+):
+    engine = Scripted()
+    async with working(layout, engine, 1) as (life, _):
+        engine.go.clear()
+        bad = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(bad, "never sent", "", ME)
+        await until(lambda: engine.running)
+        with open(layout.journal(bad), "ab") as file:  # noqa: ASYNC230
+            file.write(b"foreign\n")
+        engine.go.set()
+        await until(lambda: engine.closed)
+        good = (await life.chats.create(NewChat(prompt="b"), ME)).id
+        assert (await life.chats.rest(good, 10)).status == "completed"
+        assert engine.prompts == ["a", "b"]
+        assert "another program" in life.chats.summary(bad).damage
+
+
+async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layout, monkeypatch):
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    async with living(layout, crash=True) as life:
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await life.chats.append(number, "b", "", ME)
+        await life.chats.start_turn(number, "scripted")
+    full_disk(monkeypatch)
+    engine = Scripted()
+    async with working(layout, engine) as (life, _):
+        await asyncio.sleep(0)
+        assert life.chats.summary(number).status == "processing"
+        monkeypatch.undo()
+        await life.chats.rest(number, 10)
+        assert engine.prompts == ["b"]
+        assert ("error", INTERRUPTED) in await roles(life, number)

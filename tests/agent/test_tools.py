@@ -1,0 +1,58 @@
+"""The tools describe themselves: to people, to histories and to models."""
+
+import msgspec
+import pytest
+
+from agentd.agent.tools import (
+    TOOLS,
+    Counts,
+    Diff,
+    FileText,
+    Hit,
+    Hits,
+    ListFiles,
+    ReadFile,
+    SearchText,
+    Status,
+    Tally,
+    told,
+)
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_every_tool_and_field_is_described_in_its_schema(tool):
+    schema = msgspec.json.schema(tool)["$defs"][tool.__name__]
+    assert schema["description"].strip().endswith(".")
+    assert "\n" not in schema["description"]
+    assert all(field["description"] for field in schema["properties"].values())
+    assert "name" not in schema["properties"]
+
+
+def test_a_models_input_is_checked_by_the_same_type():
+    assert msgspec.convert({"path": "a", "first": 3}, ReadFile) == ReadFile("a", 3)
+    for wrong in ({}, {"path": 1}, {"path": "a", "last": -1}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(wrong, ReadFile)
+
+
+def test_what_was_given_is_told_without_what_was_left_out():
+    assert told(ListFiles()) == ""
+    assert told(ReadFile("a b", 2)) == "path=a b first=2"
+    assert told(SearchText("x", suffixes=(".py", ".pyi"))) == "text=x suffixes=.py .pyi"
+
+
+@pytest.mark.parametrize(
+    ("result", "short"),
+    [
+        (FileText("a", ("x", "y"), 1, 1200, 9), "2 of 1,200 lines"),
+        (FileText("a", ("x",), 1, 1, 9, counted=False), "1 of more than 1 line"),
+        (Hits((Hit("a", 1, "x"), Hit("a", 2, "x")), 5), "2 lines in 1 file"),
+        (Hits((), 5), "0 lines in 0 files"),
+        (Counts((Tally(".py", 2, 30), Tally("", 1, 1))), "3 files, 31 lines"),
+        (Status("main", ()), "on main, clean"),
+        (Diff(""), "no difference"),
+        (Diff("a\nb\n", cut=True), "more than 2 lines"),
+    ],
+)
+def test_every_result_has_a_short_form(result, short):
+    assert str(result) == short

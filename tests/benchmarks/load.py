@@ -1,0 +1,137 @@
+"""The load: a process of its own, so that it is not measured, on plain sockets, so that it is fast.
+
+Reads one JSON object per line (``Shot``) and answers each with one (``Score``). Every answer must
+be a success: the speed of errors is of no interest.
+"""
+
+import select
+import socket
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from itertools import cycle
+from statistics import median
+
+import msgspec
+from msgspec import Struct
+
+PATIENCE = 30.0
+"""Seconds without any answer after which the server counts as hanging."""
+
+
+class Shot(Struct):
+    """What to send: ``requests`` in turn, over so many connections, for so long or so often."""
+
+    port: int
+    requests: list[bytes]
+    connections: int = 16
+    seconds: float = 1.0
+    count: int = 0
+    """When positive, this many answers end the shot, however long it takes."""
+    reconnect: bool = False
+    """A new connection for every request."""
+
+
+class Score(Struct):
+    """How it went: answers, the seconds that they took, and the median wait of one in seconds."""
+
+    answers: int
+    seconds: float
+    median: float
+
+    @property
+    def rate(self) -> float:
+        """Answers per second."""
+        return self.answers / self.seconds
+
+
+class Client:
+    """One connection with one request under way."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._got = b""
+        self._sent = 0.0
+
+    def send(self, request: bytes) -> None:
+        self._sent = time.perf_counter()
+        self.socket.sendall(request)
+
+    def receive(self) -> float | None:
+        """The seconds that the answer took, once it is whole."""
+        data = self.socket.recv(1 << 20)
+        if not data:
+            raise SystemExit("the server hung up")
+        self._got += data
+        head, blank, body = self._got.partition(b"\r\n\r\n")
+        if not blank or len(body) < _length(head):
+            return None
+        if head[9:10] != b"2":
+            raise SystemExit(f"not a success: {self._got[:1000]!r}")
+        self._got = b""
+        return time.perf_counter() - self._sent
+
+
+def _length(head: bytes) -> int:
+    _, found, rest = head.partition(b"Content-Length: ")
+    if b"Transfer-Encoding" in head:
+        raise SystemExit("this answer is streamed; measure another")
+    return int(rest.partition(b"\r\n")[0]) if found else 0
+
+
+def fire(shot: Shot) -> Score:
+    """Keep every connection busy until the time or the number is up."""
+    poll = select.epoll()
+    requests = cycle(shot.requests)
+    clients = {}
+    for _ in range(shot.connections):
+        client = Client(shot.port)
+        clients[client.socket.fileno()] = client
+        poll.register(client.socket, select.EPOLLIN)
+    waits = array("d")
+    began = time.perf_counter()
+    end = began + shot.seconds
+    for client in clients.values():
+        client.send(next(requests))
+    while len(waits) < shot.count if shot.count else time.perf_counter() < end:
+        for client in _readable(poll, clients):
+            took = client.receive()
+            if took is None:
+                continue
+            waits.append(took)
+            idle = _replaced(poll, clients, client, shot.port) if shot.reconnect else client
+            idle.send(next(requests))
+    score = Score(len(waits), time.perf_counter() - began, median(waits))
+    for client in clients.values():
+        client.socket.close()
+    return score
+
+
+def _readable(poll: "select.epoll", clients: dict[int, Client]) -> Iterator[Client]:
+    ready = poll.poll(PATIENCE)
+    if not ready:
+        raise SystemExit("no answer")
+    for number, _ in ready:
+        yield clients[number]
+
+
+def _replaced(poll: "select.epoll", clients: dict[int, Client], old: Client, port: int) -> Client:
+    del clients[old.socket.fileno()]
+    old.socket.close()
+    client = Client(port)
+    clients[client.socket.fileno()] = client
+    poll.register(client.socket, select.EPOLLIN)
+    return client
+
+
+def main() -> None:
+    shots = msgspec.json.Decoder(Shot)
+    for line in sys.stdin.buffer:
+        sys.stdout.buffer.write(msgspec.json.encode(fire(shots.decode(line))) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

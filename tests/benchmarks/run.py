@@ -1,0 +1,45 @@
+"""Measure, and print one table: ``python -m tests.benchmarks.run [--only NAME …] [--quick]``.
+
+The exit code is 1 when a target is missed; with ``--quick`` it only tells whether all ran.
+"""
+
+import argparse
+import sys
+from contextlib import closing
+
+from tests.benchmarks.measures import MEASURES, QUICK, Row, Size
+from tests.benchmarks.servers import Gun
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=list(MEASURES), metavar="NAME",
+                        help=f"some of: {', '.join(MEASURES)}")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="only see that the programs run")
+    options = parser.parse_args()
+    missed = False
+    tell(f"{'measured':>12} {'target':>14}  {'':6} what")
+    with closing(Gun()) as gun:
+        for name in options.only or MEASURES:
+            for row in MEASURES[name](QUICK if options.quick else Size(), gun):
+                tell(line(row, judged=not options.quick))
+                missed |= not row.met
+    return int(missed and not options.quick)
+
+
+def tell(text: str) -> None:
+    """Show it at once: a whole run takes minutes."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def line(row: Row, *, judged: bool) -> str:
+    """One line of the table."""
+    sign = ">=" if row.at_least else "<="
+    verdict = ("met" if row.met else "MISSED") if judged else "-"
+    measured, target = f"{row.measured:.2f}{row.unit}", f"{sign} {row.target:g}{row.unit}"
+    return f"{measured:>12} {target:>14}  {verdict:6} {row.what}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""The programs under measurement: started, watched and stopped."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os.path import dirname, join
+
+import msgspec
+
+from agentd.disk.layout import Layout
+from tests.benchmarks.load import Score, Shot
+
+ROOT = dirname(dirname(dirname(__file__)))
+START_LIMIT = 60.0
+MIB = 1024 * 1024
+
+
+class Server:
+    """A child that answers HTTP on ``port``."""
+
+    def __init__(self, command: list[str], port: int, probe: bytes, log: str) -> None:
+        self.port = port
+        began = time.perf_counter()
+        with open(log, "ab") as errors:
+            self._child = subprocess.Popen(
+                [sys.executable, *command],
+                stderr=errors,
+                cwd=dirname(log),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((ROOT, *_more_paths()))},
+            )
+        self._wait_for_answer(probe, log)
+        self.start_seconds = time.perf_counter() - began
+        """From the start of the process to its first answer."""
+
+    def resident(self) -> float:
+        """MiB of memory that it occupies now."""
+        with open(f"/proc/{self._child.pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        """End it and wait until it is gone."""
+        self._child.send_signal(how)
+        self._child.wait(60)
+
+    def _wait_for_answer(self, probe: bytes, log: str) -> None:
+        end = time.monotonic() + START_LIMIT
+        while time.monotonic() < end and self._child.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as caller:
+                caller.sendall(probe)
+                if caller.recv(12).startswith(b"HTTP/1.1 200"):
+                    return
+            time.sleep(0.002)
+        self._child.kill()
+        self._child.wait()
+        with open(log) as file:
+            raise SystemExit(f"it did not start:\n{file.read()}")
+
+
+def bare(folder: str) -> Server:
+    """The yardstick."""
+    port = free_port()
+    command = ["-m", "tests.benchmarks.bare", str(port)]
+    return Server(command, port, request("GET", "/"), join(folder, "bare.log"))
+
+
+def daemon(layout: Layout) -> Server:
+    """The daemon, as ``agentd serve`` starts it."""
+    port = free_port()
+    folders = ["--state", layout.state, "--config", layout.config]
+    command = ["-m", "agentd", *folders, "serve", "--port", str(port)]
+    log = join(dirname(layout.state), "daemon.log")
+    return Server(command, port, request("GET", "/healthz"), log)
+
+
+def held(layout: Layout) -> Server:
+    """The daemon with an engine that keeps what it is given; end it with SIGKILL."""
+    port = free_port()
+    folders = ["--state", layout.state, "--config", layout.config]
+    command = ["-m", "tests.benchmarks.held", *folders, "--port", str(port)]
+    log = join(dirname(layout.state), "held.log")
+    return Server(command, port, request("GET", "/healthz"), log)
+
+
+@contextmanager
+def running(server: Server, how: int = signal.SIGKILL) -> Iterator[Server]:
+    """Stop it at the end of the block."""
+    try:
+        yield server
+    finally:
+        server.stop(how)
+
+
+class Gun:
+    """The load generator, in its own process."""
+
+    def __init__(self) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "tests.benchmarks.load"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+        )
+
+    def fire(self, shot: Shot) -> Score:
+        """Send a load, and return how it was answered."""
+        self._child.stdin.write(msgspec.json.encode(shot) + b"\n")
+        self._child.stdin.flush()
+        answer = self._child.stdout.readline()
+        if not answer:
+            raise SystemExit("the load generator gave up; see above")
+        return msgspec.json.decode(answer, type=Score)
+
+    def close(self) -> None:
+        """End it."""
+        self._child.stdin.close()
+        self._child.wait(60)
+        self._child.stdout.close()
+
+
+def _more_paths() -> list[str]:
+    more = os.environ.get("PYTHONPATH")
+    return [more] if more else []
+
+
+def request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
+    """The bytes of one request."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
+    if key:
+        lines.append(f"X-API-Key: {key}")
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

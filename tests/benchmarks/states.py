@@ -1,0 +1,115 @@
+"""State folders as a daemon would have left them, made fast through the store's own records.
+
+No fsync and no daemon: a chat of 100,000 messages takes a few seconds.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from os.path import join
+
+from agentd.access.key import issue
+from agentd.chats.chat import Message, Prompt, Tokens
+from agentd.chats.fold import Chat, Summary
+from agentd.chats.records import (
+    Body,
+    ChatCreated,
+    Entry,
+    MessageAdded,
+    QueueAppended,
+    QueueReplaced,
+    TurnEnded,
+    TurnStarted,
+)
+from agentd.clock import Timestamp, iso
+from agentd.disk import checkpoint
+from agentd.disk.document import make_folder
+from agentd.disk.index import write_index
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.disk.lines import seal
+from agentd.ids import Marks
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = timedelta(milliseconds=100)
+PROMPT = "Add a test for the empty cart, and make the total of an empty cart zero, please."
+REPLY = (
+    "Done. `Cart.total` now answers `Decimal(0)` for an empty cart, and"
+    " `tests/test_cart.py` asserts it together with the rounding of single items.\n\n"
+    "I ran the whole suite: 214 tests passed.\n[[Commit]] [[Undo|Undo the last change]]"
+)
+
+
+class Maker:
+    """Makes one state folder: chats first, then ``finish``."""
+
+    def __init__(self, folder: str) -> None:
+        self.layout = Layout(join(folder, "state"), join(folder, "config"))
+        for path in (self.layout.state, self.layout.chats, self.layout.config):
+            make_folder(path)
+        self._chats: list[Summary] = []
+        self._prompts, self._messages, self._seq = count(1), count(1), 0
+        self._moment = BEGAN
+
+    def chat(self, messages: int, waiting: int = 0) -> Chat:
+        """A chat of so many messages, with so many paused prompts in its queue."""
+        chat = Chat(len(self._chats) + 1)
+        os.mkdir(self.layout.chat(chat.id), 0o700)
+        with open(self.layout.journal(chat.id), "wb") as journal:
+            for body in self._life(messages, waiting):
+                self._seq += 1
+                entry = Entry(chat.lines + 1, self._seq, self._now(), "key:benchmark", body)
+                line = seal(entry)
+                journal.write(line)
+                chat.apply(entry, len(line))
+        if chat.lines > 1024:  # as the daemon leaves it when it has let go of a chat
+            checkpoint.write(self.layout.checkpoint(chat.id), checkpoint.encode(chat))
+        self._chats.append(chat.summary())
+        return chat
+
+    def finish(self) -> str:
+        """Write the index; the answer is a named key that is good here."""
+        highest = Marks(len(self._chats), next(self._prompts), next(self._messages), self._seq)
+        write_index(self.layout.index, highest, self._chats)
+        key, kept = issue("benchmark", iso(BEGAN))
+        KeyFile(self.layout).add(kept)
+        return key
+
+    def _now(self) -> Timestamp:
+        self._moment += STEP
+        return iso(self._moment)
+
+    def _life(self, messages: int, waiting: int) -> Iterator[Body]:
+        yield ChatCreated("A chat to be measured")
+        for said in range(0, messages, 3):
+            yield from self._turn(min(3, messages - said))
+        if waiting:
+            now = iso(self._moment)
+            yield QueueReplaced(
+                tuple(Prompt(next(self._prompts), PROMPT, now, paused=True) for _ in range(waiting))
+            )
+
+    def _turn(self, messages: int) -> Iterator[Body]:
+        """A prompt, and then a tool's work and a reply as far as there may be messages."""
+        prompt = Prompt(next(self._prompts), PROMPT, iso(self._moment))
+        yield QueueAppended(prompt)
+        yield TurnStarted(prompt.id, self._message("user", PROMPT), "offline")
+        if messages > 1:
+            yield MessageAdded(self._message("tool", "cart.py\n\n12 lines changed", tool="edit"))
+        if messages > 2:
+            yield MessageAdded(self._message("assistant", REPLY))
+        yield TurnEnded("completed")
+
+    def _message(self, role: str, text: str, tool: str = "") -> Message:
+        paid = role == "assistant"
+        return Message(
+            next(self._messages),
+            role,
+            text,
+            iso(self._moment),
+            tool=tool,
+            tokens=Tokens(2100, 160) if paid else Tokens(),
+            cost=Decimal("0.0087") if paid else Decimal(0),
+        )

@@ -1,0 +1,72 @@
+"""Journals made up by hypothesis: only such as the service would write."""
+
+from decimal import Decimal
+
+from hypothesis import strategies as st
+
+from agentd.chats.chat import Message, Prompt, Tokens
+from agentd.chats.fold import Chat
+from agentd.chats.queue import next_up
+from agentd.chats.records import (
+    Body,
+    ChatCreated,
+    Entry,
+    MessageAdded,
+    Once,
+    QueueAppended,
+    QueueRemoved,
+    QueueReplaced,
+    QueueRewritten,
+    TurnEnded,
+    TurnStarted,
+)
+from agentd.clock import FrozenClock
+from agentd.disk.lines import seal
+
+AT = "2026-01-01T00:00:00.000Z"
+
+texts = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+
+
+def user(number: int, text: str, at: str = AT) -> Message:
+    return Message(number, "user", text, at)
+
+
+@st.composite
+def journals(draw: st.DrawFn, steps: int = 40) -> list[tuple[Entry, bytes]]:
+    """The entries of one chat and their sealed lines, under a clock that also jumps back."""
+    chat, clock, found = Chat(1), FrozenClock(), []
+
+    def record(body: Body) -> None:
+        last = found[-1][0].seq if found else 0
+        seq = last + draw(st.integers(1, 3))
+        entry = Entry(len(found) + 1, seq, chat.moment(clock.now()), "key:me", body)
+        line = seal(entry)
+        chat.apply(entry, len(line))
+        found.append((entry, line))
+
+    once = st.none() | st.builds(Once, st.sampled_from("abc"), st.just("digest"))
+    prompt = Prompt(1, "first", AT)
+    record(ChatCreated(draw(texts), prompt=draw(st.sampled_from([None, prompt])), once=draw(once)))
+    for number in range(2, draw(st.integers(2, steps))):
+        clock.move(draw(st.sampled_from([0.0, 0.5, 3600.0, 90000.0, -7200.0])))
+        record(_change(draw, chat, number, clock.now(), draw(once)))
+    return found
+
+
+def _change(draw: st.DrawFn, chat: Chat, number: int, now: str, once: Once | None) -> Body:
+    at = chat.moment(now)
+    text = draw(texts)
+    new = Prompt(number, text, at, paused=draw(st.booleans()))
+    choices: list[Body] = [QueueAppended(new, once), QueueReplaced((new, *chat.queue[::-1]))]
+    if chat.queue:
+        some = draw(st.sampled_from(chat.queue)).id
+        choices += [QueueRemoved(some), QueueRewritten(some, text)]
+    if chat.turn:
+        cost = draw(st.decimals(0, 1, places=6).map(Decimal))
+        said = Message(number, "assistant", text, at, tokens=Tokens(1, 2), cost=cost)
+        choices += [MessageAdded(said)] * 3
+        choices += [TurnEnded("failed", Message(number, "error", text, at)), TurnEnded("completed")]
+    elif up := next_up(chat.queue):
+        choices += [TurnStarted(up.id, user(number, up.text, at), "test")] * 3
+    return draw(st.sampled_from(choices))

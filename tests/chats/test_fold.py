@@ -1,0 +1,165 @@
+"""A chat is the fold of its records, from wherever one begins, and hides nothing."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentd.chats.chat import Message, Prompt
+from agentd.chats.fold import MARK_EVERY, RECENT_BYTES, RECENT_MESSAGES, Chat
+from agentd.chats.records import (
+    ChatCreated,
+    Entry,
+    MessageAdded,
+    Once,
+    QueueAppended,
+    TurnEnded,
+    TurnStarted,
+    message_in,
+)
+from tests.chats.records import AT, journals, user
+
+
+def fold(journal) -> Chat:
+    chat = Chat(1)
+    for entry, line in journal:
+        chat.apply(entry, len(line))
+    return chat
+
+
+def talk(texts, at=lambda number: AT) -> tuple[Chat, list[Message]]:
+    """A chat with one long turn, whose records have 100 bytes each."""
+    chat = Chat(1)
+    prompt = Prompt(1, "go", AT)
+    said = [Message(number + 2, "assistant", text, at(number)) for number, text in enumerate(texts)]
+    bodies = [ChatCreated("t", prompt=prompt), TurnStarted(1, user(1, "go"), "test")]
+    for number, body in enumerate([*bodies, *map(MessageAdded, said)]):
+        message = message_in(body)
+        when = message.at if message else AT
+        chat.apply(Entry(number + 1, number + 1, when, "agent", body), 100)
+    return chat, [user(1, "go"), *said]
+
+
+@settings(max_examples=60, deadline=None)
+@given(journals(), st.data())
+def test_the_fold_via_a_checkpoint_at_any_line_is_the_fold(journal, data):
+    cut = data.draw(st.integers(0, len(journal)))
+    stored = msgspec.json.encode(fold(journal[:cut]))
+    chat = msgspec.json.decode(stored, type=Chat)
+    for entry, line in journal[cut:]:
+        chat.apply(entry, len(line))
+    assert chat == fold(journal)
+
+
+@settings(max_examples=60, deadline=None)
+@given(journals())
+def test_what_is_counted_along_the_way_is_what_counting_finds(journal):
+    chat = fold(journal)
+    messages = [found for entry, _ in journal if (found := message_in(entry.body))]
+    assert chat.ready == sum(not prompt.paused for prompt in chat.queue)
+    assert chat.messages == len(messages)
+    assert chat.cost == sum(message.cost for message in messages)
+    assert chat.size == sum(len(line) for _, line in journal)
+    assert chat.lines == len(journal)
+    assert chat.highest_message == max((message.id for message in messages), default=0)
+    summary = chat.summary()
+    assert (summary.waiting, summary.ready) == (len(chat.queue), chat.ready)
+    assert bool(summary.ready_since) == bool(chat.ready)
+
+
+@settings(max_examples=60, deadline=None)
+@given(journals())
+def test_a_clock_that_jumps_back_never_hides_a_message(journal):
+    """Whoever asks again from the last message that he saw gets all that came after it."""
+    times = [entry.at for entry, _ in journal]
+    assert times == sorted(times)
+    chat = fold(journal)
+    messages = [found for entry, _ in journal if (found := message_in(entry.body))]
+    for index, message in enumerate(messages):
+        later = chat.since(message.at)
+        assert later is not None
+        assert later[-len(messages[index:]) :] == messages[index:]
+
+
+@pytest.mark.parametrize("size", [1, RECENT_BYTES // 8])
+def test_recent_messages_answer_since_as_the_journal_would_or_not_at_all(size):
+    def at(number):
+        return f"2026-01-01T00:{number // 180:02d}:{number // 3 % 60:02d}.000Z"
+
+    chat, messages = talk(["x" * size] * 700, at)
+    assert chat.since("") is None
+    assert len(chat.recent) <= RECENT_MESSAGES
+    assert chat.recent_bytes == sum(len(message.text) for message in chat.recent)
+    assert chat.recent_bytes <= RECENT_BYTES
+    answered = 0
+    for message in messages:
+        found = chat.since(message.at)
+        if found is not None:
+            answered += 1
+            assert found == [one for one in messages if one.at >= message.at]
+    assert 0 < answered < len(messages)
+    assert chat.since("9999") == []
+
+
+def test_a_message_larger_than_all_that_is_kept_is_kept_alone():
+    chat, messages = talk(["x", "y" * (2 * RECENT_BYTES)])
+    assert chat.recent == messages[-1:]
+    assert chat.since("") is None
+
+
+def test_no_message_from_a_moment_on_stands_before_the_place_found_for_it():
+    def at(number):
+        return f"2026-01-01T00:00:{number // 50:02d}.000Z"
+
+    chat, messages = talk(["x"] * 1000, at)
+    assert len(chat.marks) == -(-chat.messages // MARK_EVERY)
+    for message in messages:
+        offset = chat.offset_before(message.at)
+        first = next(n for n, one in enumerate(messages) if one.at >= message.at)
+        assert offset <= 100 * (first + 1)
+        assert offset >= 100 * (first + 1) - 100 * (MARK_EVERY + 50)
+
+
+def test_an_idempotency_key_is_forgotten_after_a_day():
+    old = Once("k", "d")
+    chat = Chat(1)
+    chat.apply(Entry(1, 1, "2026-01-01T00:00:00.000Z", "me", ChatCreated("t", once=old)), 9)
+    assert set(chat.once) == {"k"}
+    new = msgspec.structs.replace(old, key="new")
+    body = QueueAppended(Prompt(1, "x", AT), new)
+    chat.apply(Entry(2, 2, "2026-01-02T00:00:00.001Z", "me", body), 9)
+    assert set(chat.once) == {"new"}
+
+
+def test_a_turn_s_end_starts_the_wait_of_the_next_prompt_anew():
+    """So a chat with many prompts does not keep the others waiting until it has none."""
+    chat = Chat(1)
+    bodies = [
+        ChatCreated("t", prompt=Prompt(1, "a", AT)),
+        QueueAppended(Prompt(2, "b", AT)),
+        TurnStarted(1, user(1, "a"), "test"),
+        TurnEnded("completed"),
+    ]
+    for number, body in enumerate(bodies):
+        at = f"2026-01-01T00:00:0{number}.000Z"
+        chat.apply(Entry(number + 1, number + 1, at, "me", body), 9)
+        if number == 1:
+            assert chat.summary().ready_since == AT
+    assert chat.summary().ready_since == "2026-01-01T00:00:03.000Z"
+
+
+def test_a_snapshot_does_not_show_what_comes_later():
+    chat, _ = talk(["one"])
+    seen = chat.snapshot()
+    before = msgspec.json.encode(seen.recent), seen.size, seen.queue, seen.messages
+    later = MessageAdded(Message(9, "assistant", "two", AT))
+    chat.apply(Entry(4, 4, AT, "agent", later), 100)
+    chat.apply(Entry(5, 5, AT, "me", QueueAppended(Prompt(2, "b", AT))), 100)
+    assert (msgspec.json.encode(seen.recent), seen.size, seen.queue, seen.messages) == before
+
+
+def test_a_damaged_chat_is_not_at_work():
+    chat, _ = talk(["one"])
+    assert chat.summary().working
+    chat.damage = "journal.jsonl:3: the checksum does not match"
+    assert not chat.summary().working

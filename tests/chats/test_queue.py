@@ -1,0 +1,244 @@
+"""The queue's rules, one by one, and all of them at once against a model."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from agentd.chats import queue as rules
+from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Prompt
+from agentd.chats.fold import Chat
+from agentd.chats.queue import Wanted, check_wanted, checked_text, next_up, replaced, rewritten
+from agentd.chats.records import (
+    ChatCreated,
+    Entry,
+    QueueAppended,
+    QueueRemoved,
+    QueueReplaced,
+    QueueRewritten,
+    TurnEnded,
+    TurnStarted,
+)
+from agentd.errors import BadRequest, NotFound, TooLarge
+from tests.chats.records import AT, user
+
+A = Prompt(1, "a", AT, model="m1")
+B = Prompt(2, "b", AT, model="m2", paused=True)
+C = Prompt(3, "c", AT)
+QUEUE = (A, B, C)
+SENT = {90, 91}
+
+
+def fresh(text: str, paused: bool) -> Prompt:
+    return Prompt(100, text, AT, paused=paused)
+
+
+def replace(*wanted: Wanted) -> rules.Queue:
+    check_wanted(wanted)
+    return replaced(QUEUE, wanted, SENT, fresh)
+
+
+def test_rule_6_of_the_queue_only_the_text_changes():
+    """Section 4, rules of endpoint 6: id, position, model and pause state are kept."""
+    assert rewritten(QUEUE, 2, "new") == (A, Prompt(2, "new", AT, model="m2", paused=True), C)
+
+
+def test_a_prompt_that_does_not_wait_cannot_be_rewritten_or_removed():
+    """Section 4, the rules common to the five queue endpoints."""
+    for act in (lambda: rewritten(QUEUE, 9, "x"), lambda: rules.removed(QUEUE, 9)):
+        with pytest.raises(NotFound):
+            act()
+
+
+def test_replace_rule_1_the_array_becomes_the_entire_queue():
+    """Section 4, rules of endpoint 8, rule 1."""
+    assert replace(Wanted("x"), Wanted("c", 3)) == (fresh("x", False), C)
+
+
+def test_replace_rule_2_a_matching_id_keeps_row_model_and_pause_state():
+    """Section 4, rules of endpoint 8, rule 2."""
+    assert replace(Wanted("b2", 2)) == (Prompt(2, "b2", AT, model="m2", paused=True),)
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_replace_rule_2_unless_is_paused_is_set_explicitly(paused):
+    """Section 4, rules of endpoint 8, rule 2."""
+    queue = replace(Wanted("a", 1, paused), Wanted("b", 2, paused))
+    assert [(row.id, row.model, row.paused) for row in queue] == [
+        (1, "m1", paused),
+        (2, "m2", paused),
+    ]
+
+
+def test_replace_rule_3_without_id_or_with_id_0_it_is_a_new_prompt():
+    """Section 4, rules of endpoint 8, rule 3."""
+    assert replace(Wanted("x"), Wanted("y", 0, True), Wanted("z", 0, False)) == (
+        fresh("x", False),
+        fresh("y", True),
+        fresh("z", False),
+    )
+
+
+def test_replace_rule_4_prompts_absent_from_the_array_are_deleted():
+    """Section 4, rules of endpoint 8, rule 4: also those that the caller never saw."""
+    assert replace(Wanted("a", 1)) == (A,)
+
+
+def test_replace_rule_5_array_order_becomes_dispatch_order():
+    """Section 4, rules of endpoint 8, rule 5."""
+    assert replace(Wanted("c", 3), Wanted("a", 1), Wanted("b", 2)) == (C, A, B)
+
+
+def test_replace_rule_6_an_empty_array_clears_the_queue():
+    """Section 4, rules of endpoint 8, rule 6."""
+    assert replace() == ()
+
+
+def test_replace_rule_7_the_id_of_a_sent_prompt_is_skipped_and_not_recreated():
+    """Section 4, rules of endpoint 8, rule 7."""
+    assert replace(Wanted("again", 90), Wanted("a", 1), Wanted("again", 91)) == (A,)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\n", "\u2003\u00a0"])
+def test_replace_rule_8_empty_text_in_any_element_is_a_bad_request(text):
+    """Section 4, rules of endpoint 8, rule 8; of a skipped one too."""
+    for wanted in (Wanted(text), Wanted(text, 1), Wanted(text, 90)):
+        with pytest.raises(BadRequest, match=r"prompts\[1\]\.prompt is empty"):
+            replace(Wanted("fine"), wanted)
+
+
+def test_replace_rule_8_the_same_positive_id_twice_is_a_bad_request():
+    """Section 4, rules of endpoint 8, rule 8; 0 may come as often as wanted."""
+    for number in (1, 90, 999):
+        with pytest.raises(BadRequest, match=rf"prompts\[1\]\.id {number} appears twice"):
+            replace(Wanted("a", number), Wanted("b", number))
+    assert len(replace(Wanted("a"), Wanted("b"))) == 2
+
+
+def test_an_id_that_never_existed_or_was_deleted_changes_nothing():
+    """Section 4, the rules common to the five queue endpoints: 404, before anything is made."""
+    made: list[str] = []
+    with pytest.raises(NotFound, match="Prompt 77"):
+        replaced(QUEUE, [Wanted("x"), Wanted("y", 77)], SENT, lambda text, _: made.append(text))
+    assert made == []
+
+
+@pytest.mark.parametrize("number", [-1, LARGEST_ID + 1])
+def test_an_id_that_cannot_be_is_a_bad_request(number):
+    with pytest.raises(BadRequest, match=r"prompts\[0\]\.id"):
+        replace(Wanted("a", number))
+
+
+def test_paused_prompts_are_passed_over_and_do_not_block():
+    assert next_up((B, A)) == A
+    assert next_up((B,)) is None
+    assert next_up(()) is None
+
+
+def test_what_can_be_a_prompt():
+    assert checked_text("x" * PROMPT_LIMIT)
+    with pytest.raises(TooLarge):
+        checked_text("é" * (PROMPT_LIMIT // 2 + 1))
+    for text in ("a\0b", "a\ud800b"):
+        with pytest.raises(BadRequest):
+            checked_text(text)
+
+
+class QueueModel(RuleBasedStateMachine):
+    """Two callers with stale knowledge and a dispatcher, all on one queue.
+
+    The oracle is a plain list of ids with sets of those sent and deleted.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.chat = Chat(1)
+        self.made = 0
+        self.lines = 0
+        self.waiting: list[int] = []
+        self.sent: set[int] = set()
+        self.deleted: set[int] = set()
+        self.paused: set[int] = set()
+        self.record(ChatCreated("t"))
+
+    def record(self, body):
+        self.lines += 1
+        self.chat.apply(Entry(self.lines, self.lines, AT, "me", body), 100)
+
+    def prompt(self, text: str, paused: bool = False) -> Prompt:
+        self.made += 1
+        if paused:
+            self.paused.add(self.made)
+        return Prompt(self.made, text, AT, paused=paused)
+
+    @rule(paused=st.booleans())
+    def append(self, paused):
+        prompt = self.prompt("x", paused)
+        self.record(QueueAppended(prompt))
+        self.waiting.append(prompt.id)
+
+    @rule(number=st.integers(1, 30))
+    def rewrite(self, number):
+        if number in self.waiting:
+            self.record(QueueRewritten(number, "new"))
+            assert rules.find(self.chat.queue, number).text == "new"
+        else:
+            with pytest.raises(NotFound):
+                rules.rewritten(self.chat.queue, number, "new")
+
+    @rule(number=st.integers(1, 30))
+    def remove(self, number):
+        if number in self.waiting:
+            self.record(QueueRemoved(number))
+            self.waiting.remove(number)
+            self.deleted.add(number)
+
+    @rule(numbers=st.lists(st.integers(0, 30), max_size=6), paused=st.none() | st.booleans())
+    def replace_with_stale_ids(self, numbers, paused):
+        wanted = [Wanted("x", number, paused) for number in numbers]
+        positive = [number for number in numbers if number]
+        if len(set(positive)) < len(positive):
+            with pytest.raises(BadRequest):
+                check_wanted(wanted)
+            return
+        check_wanted(wanted)
+        if any(n not in self.waiting and n not in self.sent for n in positive):
+            with pytest.raises(NotFound):
+                replaced(self.chat.queue, wanted, self.chat.sent, self.prompt)
+            return
+        queue = replaced(self.chat.queue, wanted, self.chat.sent, self.prompt)
+        self.record(QueueReplaced(queue))
+        kept = [number for number in numbers if number not in self.sent]
+        new = iter(range(self.made - kept.count(0) + 1, self.made + 1))
+        after = [number or next(new) for number in kept]
+        self.deleted |= set(self.waiting) - set(after)
+        self.waiting = after
+        if paused is not None:
+            self.paused = self.paused - set(after) if not paused else self.paused | set(after)
+
+    @rule()
+    def dispatch(self):
+        up = next_up(self.chat.queue)
+        ready = [number for number in self.waiting if number not in self.paused]
+        assert (up.id if up else None) == (ready[0] if ready else None)
+        if up:
+            self.record(TurnStarted(up.id, user(self.lines + 1, up.text), "test"))
+            self.record(TurnEnded("completed"))
+            self.waiting.remove(up.id)
+            self.sent.add(up.id)
+
+    @invariant()
+    def each_id_is_in_exactly_one_of_queue_sent_and_deleted(self):
+        waiting = [prompt.id for prompt in self.chat.queue]
+        assert waiting == self.waiting
+        assert self.chat.sent == self.sent
+        places = [*waiting, *self.sent, *self.deleted]
+        assert sorted(places) == list(range(1, self.made + 1))
+
+    @invariant()
+    def the_count_of_ready_prompts_is_right(self):
+        assert self.chat.ready == len([p for p in self.chat.queue if not p.paused])
+
+
+TestQueueModel = QueueModel.TestCase
+TestQueueModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

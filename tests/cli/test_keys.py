@@ -1,0 +1,165 @@
+"""What a person types about keys, on real files."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+import agentd
+from agentd.access.key import KeyRing
+from agentd.cli.main import main
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+
+KEY = re.compile(r"agent_[A-Za-z0-9]{32}")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith(("AGENT", "XDG_", "STATE_DIR", "CONFIGURATION_DIR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AGENTD_STATE", "state")
+    monkeypatch.setenv("AGENTD_CONFIG", "config")
+    return tmp_path
+
+
+def opens(key: str) -> str | None:
+    kept = KeyFile(Layout("state", "config")).read()
+    return KeyRing("", [one for one in kept.named if one.sha256 not in kept.revoked]).match(key)
+
+
+def test_generate_prints_the_key_alone_on_the_last_line_and_only_once(capsys, folder):
+    assert main(["keys", "generate", "laptop"]) == 0
+    out = capsys.readouterr().out
+    key = out.splitlines()[-1]
+    assert KEY.fullmatch(key)
+    assert opens(key) == "laptop"
+    assert all(key not in path.read_text() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_key_can_be_regenerated_and_revoked(capsys):
+    main(["keys", "generate", "laptop"])
+    first = capsys.readouterr().out.strip()
+    assert main(["keys", "regenerate", "laptop"]) == 0
+    second = capsys.readouterr().out.strip()
+    assert (opens(first), opens(second)) == (None, "laptop")
+    assert main(["keys", "revoke", "laptop"]) == 0
+    assert opens(second) is None
+
+
+def test_an_older_file_brings_no_key_back_until_it_is_reinstated(capsys, folder):
+    main(["keys", "generate", "laptop"])
+    key = capsys.readouterr().out.strip()
+    older = (folder / "state" / "keys.yml").read_text()
+    main(["keys", "revoke", "laptop"])
+    (folder / "state" / "keys.yml").write_text(older)
+    assert opens(key) is None
+    main(["keys", "list"])
+    assert "revoked" in capsys.readouterr().out
+    assert main(["keys", "reinstate", "laptop"]) == 0
+    assert opens(key) == "laptop"
+
+
+def test_the_list_shows_names_and_no_hash(capsys):
+    assert main(["keys", "list"]) == 0
+    assert "no keys" in capsys.readouterr().err
+    main(["keys", "generate", "laptop"])
+    capsys.readouterr()
+    main(["keys", "list"])
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["NAME", "CREATED", "LAST", "USED"]
+    assert re.fullmatch(r"laptop  \S+Z  never", row)
+
+
+def test_json_is_for_programs(capsys):
+    main(["keys", "generate", "laptop", "--json"])
+    made = json.loads(capsys.readouterr().out)
+    assert opens(made["key"]) == made["name"] == "laptop"
+    main(["keys", "list", "--json"])
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed == {"name": "laptop", "created": made["created"], "lastUsed": None,
+                      "revoked": False}  # fmt: skip
+    main(["keys", "revoke", "laptop", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"name": "laptop", "revoked": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["keys", "revoke", "nobody"], 1, 'agentd: There is no key named "nobody"'),
+        (["keys", "generate", "a b"], 2, "agentd: A key's name is"),
+        (["keys", "generate", "environment"], 2, "AGENT_API_KEY"),
+        (["keys"], 2, "VERB"),
+        (["keys", "generate"], 2, "NAME"),
+        (["nonsense"], 2, "invalid choice"),
+        ([], 2, "COMMAND"),
+    ],
+)
+def test_what_goes_wrong_is_told_without_a_traceback(capsys, words, code, told):
+    assert main(words) == code
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--state", "other", "keys", "generate", "x"],
+        ["keys", "--state", "other", "generate", "x"],
+        ["keys", "generate", "x", "--state", "other"],
+    ],
+)
+def test_options_are_taken_before_and_behind_the_command(folder, words):
+    assert main(words) == 0
+    assert (folder / "other" / "keys.yml").exists()
+
+
+def test_a_key_can_be_revoked_though_the_settings_are_broken(folder):
+    main(["keys", "generate", "laptop"])
+    (folder / "config").mkdir()
+    (folder / "config" / "agentd.yml").write_text("prot: 1\n")
+    assert main(["keys", "revoke", "laptop"]) == 0
+
+
+def test_help_teaches_by_example(capsys):
+    for words in ([], ["keys"], ["hash-key"], ["check"], ["init"], ["serve"], ["ask"], ["demo"]):
+        assert main([*words, "--help"]) == 0
+        assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", [b"secret", b"secret\n", b"secret\r\n"])
+def test_a_key_from_standard_input_becomes_its_hash(capsys, monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["hash-key"]) == 0
+    assert capsys.readouterr().out == sha256(b"secret").hexdigest() + "\n"
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\n", b" a", b"a ", b"a,b", b"a\nb", "ä".encode(), b"\xff", b"x" * 5000]
+)
+def test_a_key_that_cannot_travel_in_a_header_is_refused(capsys, monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["hash-key"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_reader_that_goes_away_is_no_traceback(folder):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentd", "check", "--json", "--state", folder / "state"],
+            cwd=Path(agentd.__file__).parents[1],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")

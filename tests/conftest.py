@@ -1,0 +1,83 @@
+"""What several tests share: a state folder, and a daemon's inner parts living on it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agentd.chats.chat import Message
+from agentd.chats.service import ChatService
+from agentd.clock import FrozenClock
+from agentd.disk.chats import ChatFiles
+from agentd.disk.journal import Committer
+from agentd.disk.layout import Layout
+from agentd.disk.state import State, open_state
+from agentd.events import Bus, Event
+
+ME = "key:test"
+
+
+@dataclass
+class Life:
+    """One life of a daemon without its network: the real parts over a real folder."""
+
+    layout: Layout
+    state: State
+    committer: Committer
+    files: ChatFiles
+    bus: Bus
+    clock: FrozenClock
+    chats: ChatService
+    heard: list[Event] = field(default_factory=list)
+
+    async def history(self, chat_id: int, since: str = "") -> list[Message]:
+        """All messages of a chat from a moment on."""
+        chat = await self.chats.get(chat_id)
+        return [one async for part in self.chats.messages(chat, since) for one in part]
+
+
+@asynccontextmanager
+async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
+    """A life from start to end; with ``crash`` it leaves nothing behind but what was durable."""
+    state = open_state(layout)
+    committer = Committer(layout, state.sequences)
+    files = ChatFiles(layout, state.sequences, committer)
+    bus, clock = Bus(), FrozenClock()
+    chats = ChatService(files, clock, state.sequences, bus, state.chats)
+    life = Life(layout, state, committer, files, bus, clock, chats)
+    bus.subscribe(life.heard.append)
+    try:
+        yield life
+    finally:
+        await committer.close()
+        if crash:
+            assert state.lock
+            state.lock.release()
+        else:
+            await files.close()
+            state.save(chats.summaries())
+            state.release()
+
+
+async def until(true: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return once ``true()`` is; fail after ``seconds``."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not true():
+        assert loop.time() < end, "it did not come true in time"
+        await asyncio.sleep(0.001)
+
+
+def overwrite(path: str, at: int, data: bytes) -> None:
+    """Damage a file: these bytes stand there now, from ``at`` on."""
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "state"), str(tmp_path / "config"))

@@ -1,0 +1,304 @@
+# ruff: noqa: S311
+"""Callers of the remote API that do all kinds of things at random, and remember what they saw."""
+
+import contextlib
+import http.client
+import json
+import random
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.crash.daemon_with_ledger import KEY
+from tests.crash.oracle import (
+    GONE,
+    Append,
+    Expected,
+    Found,
+    Given,
+    Register,
+    Remove,
+    Replace,
+    Rewrite,
+    Said,
+    Waiting,
+)
+
+CHATS = 3
+"""Chats that a caller works on at the same time."""
+LONG_ENOUGH = 120
+"""Prompts after which a caller lets a chat rest."""
+
+
+class NoAnswer(Exception):
+    """The daemon has died, or was never there: whether it was done is not known."""
+
+
+@dataclass
+class Wire:
+    """One connection."""
+
+    url: str
+    connection: http.client.HTTPConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.url)
+        self.connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=20
+        )
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+
+    def send(self, method: str, path: str, body: object = None) -> tuple[int, Any, str]:
+        """Status, JSON body and ETag of an answer."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
+        try:
+            self.connection.request(method, f"/api/remote/chats{path}", data, headers)
+            answer = self.connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.connection.close()
+            raise NoAnswer from error
+        return answer.status, json.loads(content or b"null"), answer.headers.get("ETag", "")
+
+    def found(self, chat: int) -> Found:
+        """A chat at one moment: nothing moved from queue to history while we looked."""
+        while True:
+            status, first, before = self.send("GET", f"/{chat}/queue")
+            told, history, _ = self.send("GET", f"/{chat}/messages")
+            _, _, after = self.send("GET", f"/{chat}/queue")
+            if status != 200 or told != 200:
+                return Found((), (), damage=f"{first} {history}")
+            if before == after:
+                return Found(_queue(first), tuple(map(_said, history["messages"])))
+
+
+@dataclass
+class World:
+    """What all callers know."""
+
+    register: Register = field(default_factory=Register)
+    chats: dict[int, Expected] = field(default_factory=dict)
+    creating: set[str] = field(default_factory=set)
+    """Texts of chats that were asked for, without an answer."""
+    asked: set[str] = field(default_factory=set)
+    violations: list[str] = field(default_factory=list)
+    answers: int = 0
+    """Changes that were acknowledged."""
+    doubts: int = 0
+    """Requests that were never answered."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask_chat(self, text: str) -> None:
+        """A chat with this prompt is about to be asked for."""
+        self.creating.add(text)
+
+    def told_chat(self, text: str, chat: int) -> None:
+        """Its creation was acknowledged: the prompt waits or was sent, with an id untold."""
+        self.creating.discard(text)
+        self.chats[chat] = Expected(first=text)
+
+    def complain(self, where: object, complaints: Iterable[str]) -> None:
+        """Something is wrong."""
+        self.violations += [f"{where}: {complaint}" for complaint in complaints]
+
+    def give(self, kind: str, number: int) -> None:
+        """A number was given to something new."""
+        with self.lock:
+            self.complain("ids", self.register.give(kind, number))
+            self.answers += 1
+
+    def check(self, chat: int, found: Found) -> None:
+        """Compare, and go on from what was found."""
+        expected = self.chats[chat]
+        self.complain(f"chat {chat}", expected.violations(found))
+        self.complain(f"chat {chat}", self.register.note(found))
+        expected.settle(found)
+
+    def adopt(self, chat: int, found: Found) -> None:
+        """A chat whose creation was never answered."""
+        texts = {said.text for said in found.messages} | {row.text for row in found.queue}
+        if not texts & self.creating:
+            self.complain(f"chat {chat}", [f"nobody asked for it: {found}"])
+        self.chats[chat] = Expected(maybe=texts & self.creating)
+
+
+NOTED = {"ask", "told", "told_id", "told_queue", "seen"}
+
+
+class Noted:
+    """Stands before what is expected of a chat, and notes what its caller tells it."""
+
+    def __init__(self, chat: int, expected: Expected, tell: Callable[..., None]) -> None:
+        self._chat = chat
+        self._expected = expected
+        self._tell = tell
+
+    def __getattr__(self, name: str) -> Any:
+        """The real one's attribute."""
+        value = getattr(self._expected, name)
+        if name not in NOTED:
+            return value
+
+        def noted(*what: Any, **named: Any) -> None:
+            self._tell(self._chat, name, what, named)
+            value(*what, **named)
+
+        return noted
+
+
+class NotedWorld(World):
+    """Has ``tell`` note, in order, what was asked before it leaves and answered once it came."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def ask_chat(self, text: str) -> None:
+        """Noted, then done."""
+        self._tell(0, "ask_chat", (text,), {})
+        super().ask_chat(text)
+
+    def told_chat(self, text: str, chat: int) -> None:
+        """Noted, then done."""
+        self._tell(0, "told_chat", (text, chat), {})
+        super().told_chat(text, chat)
+        self.chats[chat] = Noted(chat, self.chats[chat], self._tell)  # type: ignore[assignment]
+
+
+def told_by(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
+    """What the callers may expect after these notes, and what the engine was given."""
+    world, given = World(), []
+    for chat, name, what, named in notes:
+        if name == "given":
+            given.append(Given(*what))
+        else:
+            getattr(world.chats[chat] if chat else world, name)(*what, **named)
+    return world, given
+
+
+class Caller:
+    """One program that uses the API, on chats of its own."""
+
+    def __init__(self, name: str, world: World, seed: int) -> None:
+        self.name = name
+        self.world = world
+        self.random = random.Random(f"{seed} {name}")
+        self.chats: list[int] = []
+        self.forgets = False
+        """A bug to build in: of some answers it forgets that it got them."""
+        self._texts = 0
+
+    def work(self, url: str, stop: threading.Event) -> None:
+        """Do one thing after another until the daemon dies."""
+        with contextlib.closing(Wire(url)) as wire, contextlib.suppress(NoAnswer):
+            while not stop.is_set():
+                self.step(wire)
+
+    def step(self, wire: Wire) -> None:
+        """One request."""
+        chat = self.random.choice(self.chats) if self.chats else 0
+        if not chat or (len(self.chats) < CHATS and self.random.random() < 0.1):
+            self._create(wire)
+            return
+        expected = self.world.chats[chat]
+        if len(expected.prompts) > LONG_ENOUGH:
+            self.chats.remove(chat)
+            return
+        actions = [self._append, self._rewrite, self._remove, self._replace, self._look]
+        weights = [10 if len(expected.order) < 12 else 1, 3, 2, 3, 4]
+        self.random.choices(actions, weights)[0](wire, chat, expected)
+
+    def _text(self) -> str:
+        self._texts += 1
+        size = self.random.choice([0, 0, 0, 100, 1000, 6000])
+        text = f"{self.name}.{self._texts} " + "x" * self.random.randrange(size + 1)
+        with self.world.lock:
+            self.world.asked.add(text.strip())
+        return text.strip()
+
+    def _create(self, wire: Wire) -> None:
+        text = self._text()
+        self.world.ask_chat(text)
+        status, body, _ = wire.send("POST", "", {"prompt": text})
+        if self._good(status, 201, body):
+            self.world.told_chat(text, body["chatId"])
+            self.world.give("chat", body["chatId"])
+            self.chats.append(body["chatId"])
+
+    def _append(self, wire: Wire, chat: int, expected: Expected) -> None:
+        wish = Append(self._text())
+        expected.ask(wish)
+        status, body, _ = wire.send("POST", f"/{chat}/queue", {"prompt": wish.text})
+        if self._good(status, 201, body):
+            expected.told_id(wish, body["id"])
+            self.world.give("prompt", body["id"])
+
+    def _rewrite(self, wire: Wire, chat: int, expected: Expected) -> None:
+        if not expected.order:
+            return
+        wish = Rewrite(self.random.choice(expected.order), self._text())
+        expected.ask(wish)
+        path = f"/{chat}/queue/{wish.id}"
+        status, body, _ = wire.send("PUT", path, {"prompt": wish.text})
+        if status == 404 or self._good(status, 200, body):
+            expected.told(wish, there=status != 404)
+            self.world.answers += 1
+
+    def _remove(self, wire: Wire, chat: int, expected: Expected) -> None:
+        if not expected.order:
+            return
+        # The highest is the one whose number a careless store would give away again.
+        prompt = max(expected.order) if self.random.random() < 0.5 else expected.order[0]
+        wish = Remove(prompt)
+        expected.ask(wish)
+        status, body, _ = wire.send("DELETE", f"/{chat}/queue/{prompt}")
+        if status == 404 or self._good(status, 204, body):
+            expected.told(wish, there=status != 404)
+            self.world.answers += 1
+
+    def _replace(self, wire: Wire, chat: int, expected: Expected) -> None:
+        kept = [one for one in expected.order if GONE not in expected.prompts[one].places]
+        kept = self.random.sample(kept, self.random.randrange(len(kept) + 1))
+        rows = [Waiting(one, self._text(), self.random.random() < 0.5) for one in kept]
+        for _ in range(self.random.randrange(4)):
+            row = Waiting(0, self._text(), self.random.random() < 0.5)
+            rows.insert(self.random.randrange(len(rows) + 1), row)
+        wish = Replace(tuple(rows))
+        expected.ask(wish)
+        wanted = [{"id": row.id, "prompt": row.text, "isPaused": row.paused} for row in rows]
+        status, body, _ = wire.send("PUT", f"/{chat}/queue", {"prompts": wanted})
+        if self._good(status, 200, body):
+            queue = _queue(body)
+            for row in queue:
+                if row.id not in expected.prompts:
+                    self.world.give("prompt", row.id)
+            expected.told_queue(wish, queue)
+            self.world.answers += 1
+
+    def _look(self, wire: Wire, chat: int, expected: Expected) -> None:
+        if self.random.random() < 0.5:
+            status, body, _ = wire.send("GET", f"/{chat}/status")
+            self._good(status, 200, body)
+            return
+        status, body, _ = wire.send("GET", f"/{chat}/messages")
+        if self._good(status, 200, body):
+            expected.seen(tuple(map(_said, body["messages"])))
+
+    def _good(self, status: int, wanted: int, body: object) -> bool:
+        if status != wanted:
+            self.world.complain(self.name, [f"answered {status}: {body}"])
+        return status == wanted and not (self.forgets and self.random.random() < 0.1)
+
+
+def _queue(body: dict[str, Any]) -> tuple[Waiting, ...]:
+    return tuple(Waiting(row["id"], row["prompt"], row["isPaused"]) for row in body["prompts"])
+
+
+def _said(row: dict[str, Any]) -> Said:
+    return Said(row["id"], row["role"], row["content"])

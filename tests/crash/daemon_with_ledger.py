@@ -1,0 +1,88 @@
+# ruff: noqa: S311
+"""A real daemon process whose engine keeps a ledger of its own, started by the hundred.
+
+``python -m tests.crash.daemon_with_ledger`` loads everything once and then forks a daemon for
+each line ``{"state": DIR, "ledger": FILE, "plant": NAME}`` on standard input, answering with
+its process id. The child runs ``agentd.daemon`` as it is, with another engine; ``plant`` is a
+bug to build in, for the checker to find.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from typing import NoReturn
+
+from agentd import daemon
+from agentd.agent.engine import Assignment, Progress, Replied, ToolUsed
+from agentd.catalog.settings import Settings
+from agentd.disk.layout import Layout
+from tests.crash import plants
+
+KEY = "agent_" + "Cr4sh" * 6 + "xy"
+KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
+
+
+class LedgerEngine:
+    """Notes each prompt, in one append that a killed process cannot take back, then replies."""
+
+    name = "ledger"
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Reply with the prompt's own words."""
+        os.write(self._fd, json.dumps([assignment.chat_id, assignment.prompt]).encode() + b"\n")
+        await asyncio.sleep(random.random() * 0.01)
+        yield ToolUsed("look", "at it", "seen")
+        yield Replied(assignment.prompt)
+
+
+async def serve(state: str, engine: LedgerEngine) -> int:
+    """Live until SIGTERM."""
+    settings = Settings(
+        port=0, agent_api_key=KEY_HASH, drain_seconds=0.1, max_parallel_turns=4, workspace=state
+    )
+    layout = Layout(state, os.path.join(state, "..", "config"))
+    async with daemon.started(settings, layout, {}, engine) as running:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.stop, 0)
+        return await running.stopped
+
+
+def _live(order: dict[str, str]) -> NoReturn:
+    code = 70
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(log, 2)
+        random.seed()
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+        plants.build_in(order.get("plant", ""))
+        code = asyncio.run(serve(order["state"], LedgerEngine(order["ledger"])))
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Fork a daemon per line; the system reaps them."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _live(json.loads(line))
+        sys.stdout.write(f"{pid}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Starts real daemon processes quickly, tells when they answer, and kills them."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 30.0
+"""Seconds after which a daemon that should have started or ended will not."""
+
+
+def until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Return once the condition is true; fail after that long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.002)
+
+
+class Life:
+    """One daemon process."""
+
+    def __init__(self, pid: int, state: str) -> None:
+        self.pid = pid
+        self.state = state
+        self.url = ""
+        try:
+            self._pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._pidfd = -1
+
+    def ended(self, seconds: float = 0) -> bool:
+        """True when the process has ended, within that time."""
+        return self._pidfd < 0 or bool(select.select([self._pidfd], [], [], seconds)[0])
+
+    def answers(self) -> bool:
+        """Wait until it answers; False when it ended instead."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, ValueError):
+                told = json.loads(Path(self.state, "daemon.json").read_bytes())
+                if told["pid"] == self.pid:
+                    self.url = told["url"]
+                    return True
+            if self.ended(0.002):
+                return False
+        raise TimeoutError(f"no answer from process {self.pid}")
+
+    def end(self, how: signal.Signals) -> None:
+        """End it, and return when it has ended."""
+        if self._pidfd < 0:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, how)
+        if not self.ended(PATIENCE):
+            raise TimeoutError(f"process {self.pid} does not end by {how.name}")
+        os.close(self._pidfd)
+        self._pidfd = -1
+
+
+class Keeper:
+    """The nursery of daemons over one state folder."""
+
+    def __init__(self, folder: str, plant: str = "") -> None:
+        self.state = os.path.join(folder, "state")
+        self.ledger = os.path.join(folder, "ledger.jsonl")
+        self.log = os.path.join(folder, "daemon.log")
+        self._plant = plant
+
+    def __enter__(self) -> Self:
+        """Load the nursery."""
+        self._nursery = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.daemon_with_ledger"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+        self._lives: list[Life] = []
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End every daemon that is still there."""
+        for life in self._lives:
+            life.end(signal.SIGKILL)
+        with self._nursery:
+            pass
+
+    def start(self) -> Life:
+        """A new daemon process; it does not answer yet."""
+        order = {"state": self.state, "ledger": self.ledger, "log": self.log, "plant": self._plant}
+        assert self._nursery.stdin
+        assert self._nursery.stdout
+        self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
+        life = Life(int(self._nursery.stdout.readline()), self.state)
+        self._lives = [kept for kept in self._lives if not kept.ended()] + [life]
+        return life

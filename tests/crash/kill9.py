@@ -1,0 +1,164 @@
+# ruff: noqa: S311, T201
+"""``kill -9`` at random moments of a daemon under load, over HTTP, again and again.
+
+    python -m tests.crash.kill9 --runs 2000 [--seed 1] [--folder DIR] [--plant NAME]
+
+After each restart, every chat in use is compared with what its caller was told; after the last
+one every chat, every journal, and the engine's own ledger.
+"""
+
+import argparse
+import contextlib
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from tests.crash import plants, reading
+from tests.crash.callers import Caller, NoAnswer, Wire, World
+from tests.crash.keeper import Keeper, Life
+from tests.crash.oracle import ledger_violations
+
+CALLERS = 4
+CLEAN_EVERY = 50
+"""Kills from one orderly stop to the next: both kinds of start take turns."""
+
+
+class Run:
+    """Many lives of one state folder."""
+
+    def __init__(self, keeper: Keeper, seed: int, *, forgets: bool = False) -> None:
+        self.world = World()
+        self.callers = [Caller(f"c{n}", self.world, seed) for n in range(CALLERS)]
+        for caller in self.callers:
+            caller.forgets = forgets
+        self.kills = 0
+        self.early = 0
+        """Kills before the daemon answered: a crash within a recovery."""
+        self._keeper = keeper
+        self._random = random.Random(seed)
+
+    def once(self) -> None:
+        """One life, from its start to its violent end."""
+        life = self._keeper.start()
+        self.kills += 1
+        if self._random.random() < 0.15 and life.ended(self._random.random() * 0.06) is False:
+            life.end(signal.SIGKILL)
+            self.early += 1
+            return
+        if not life.answers():
+            self.world.complain("start", ["the daemon did not start"])
+            return
+        self._compare(life)
+        self._load(life)
+        if self.kills % CLEAN_EVERY == 0:
+            self.orderly()
+
+    def orderly(self) -> None:
+        """A life that ends as it should."""
+        life = self._keeper.start()
+        if not life.answers():
+            self.world.complain("start", ["the daemon did not start"])
+            return
+        self._compare(life)
+        life.end(signal.SIGTERM)
+
+    def at_last(self) -> list[str]:
+        """Everything, once more, from the files; all complaints of the whole run."""
+        self.orderly()
+        world, keeper = self.world, self._keeper
+        found = reading.opened(keeper.state)
+        for chat in found.keys() - world.chats.keys():
+            world.adopt(chat, found[chat])
+        for chat in world.chats:
+            if chat in found:
+                world.check(chat, found[chat])
+            else:
+                world.complain(f"chat {chat}", ["it is lost"])
+        world.complain("ledger", ledger_violations(reading.ledger(keeper.ledger), found))
+        world.complain("journals", reading.journal_violations(keeper.state, world.asked))
+        log = Path(keeper.log).read_text(errors="replace")
+        world.complain("log", (line for line in log.splitlines() if "Error" in line[:40]))
+        return world.violations
+
+    def _compare(self, life: Life) -> None:
+        with contextlib.closing(Wire(life.url)) as wire:
+            for chat in [chat for caller in self.callers for chat in caller.chats]:
+                try:
+                    self.world.check(chat, wire.found(chat))
+                except NoAnswer:
+                    self.world.complain("start", ["the daemon died by itself"])
+
+    def _load(self, life: Life) -> None:
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=caller.work, args=(life.url, stop)) for caller in self.callers
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(self._random.choice([0.02, 0.1, 0.25]) * self._random.random())
+        life.end(signal.SIGKILL)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        for caller in self.callers:
+            doubts = sum(len(self.world.chats[chat].doubts) for chat in caller.chats)
+            self.world.doubts += doubts
+            if doubts > 1:
+                complaint = f"{doubts} requests in doubt at once: the checker loses answers"
+                self.world.complain(caller.name, [complaint])
+
+
+def figures(run: Run) -> str:
+    """What was done."""
+    world = run.world
+    return (
+        f"{run.kills} kills ({run.early} before the daemon answered), {len(world.chats)} chats,"
+        f" {world.answers} acknowledged changes, {world.doubts} in doubt:"
+        f" {len(world.violations)} violations"
+    )
+
+
+def lives(
+    folder: str, runs: int, seed: int, plant: str = "", *, forgets: bool = False
+) -> Generator[Run, None, None]:
+    """A run after each of its kills; the last one has been checked wholly.
+
+    ``plant`` is a bug of the daemon, ``forgets`` one of the checker: it loses answers.
+    """
+    with Keeper(folder, plant) as keeper:
+        run = Run(keeper, seed, forgets=forgets)
+        for _ in range(runs):
+            run.once()
+            yield run
+        run.at_last()
+        yield run
+
+
+def main() -> int:
+    """Run it long."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
+    parser.add_argument("--folder", default="", help="keep the files here")
+    parser.add_argument("--plant", default="", choices=["", *plants.ALL], help="a bug to find")
+    args = parser.parse_args()
+    folder = args.folder or tempfile.mkdtemp(prefix="agentd-kill9-")
+    print(f"seed {args.seed}, files in {folder}", flush=True)
+    began = time.monotonic()
+    for run in lives(folder, args.runs, args.seed, args.plant):
+        if run.kills % 100 == 0 or run.world.violations:
+            print(f"{time.monotonic() - began:.0f} s: {figures(run)}", flush=True)
+        if run.world.violations:
+            print("\n".join(run.world.violations[:20]))
+            return 1
+    print(f"{time.monotonic() - began:.0f} s: {figures(run)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

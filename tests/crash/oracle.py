@@ -1,0 +1,304 @@
+"""What a caller may expect to find after any crash. Pure: it neither reads files nor asks.
+
+A caller tells what it asks (``ask``) before the request leaves, and what was answered
+(``told``). A request without an answer is *in doubt*: it happened as a whole or not at all. What
+is then found of a chat (``Found``) must agree: nothing acknowledged is missing, nothing is there
+that nobody asked for, nothing twice. After a check without complaints, what was found is the
+new truth (``settle``). Every text is unique, so a text tells its prompt. One caller per chat,
+so its requests have an order; the dispatcher takes prompts from the queue at any time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+WAITING, SENT, GONE = "waiting", "sent", "gone"
+
+
+class Waiting(NamedTuple):
+    """A prompt in a queue."""
+
+    id: int
+    text: str
+    paused: bool = False
+
+
+class Said(NamedTuple):
+    """A message of a history, as the remote API shows it."""
+
+    id: int
+    role: str
+    text: str
+
+
+class Found(NamedTuple):
+    """A chat, as it is found after a crash."""
+
+    queue: tuple[Waiting, ...]
+    messages: tuple[Said, ...]
+    damage: str = ""
+
+
+class Append(NamedTuple):
+    """``POST /queue``; the answer is the prompt's id."""
+
+    text: str
+
+
+class Rewrite(NamedTuple):
+    """``PUT /queue/{id}``; the answer is whether it was still there."""
+
+    id: int
+    text: str
+
+
+class Remove(NamedTuple):
+    """``DELETE /queue/{id}``; the answer is whether it was still there."""
+
+    id: int
+
+
+class Replace(NamedTuple):
+    """``PUT /queue``, with id 0 for what is new; the answer is the new queue."""
+
+    wanted: tuple[Waiting, ...]
+
+
+Wish: TypeAlias = Append | Rewrite | Remove | Replace
+
+
+@dataclass
+class _Prompt:
+    texts: set[str]
+    places: set[str] = field(default_factory=lambda: {WAITING, SENT})
+
+
+@dataclass
+class Expected:
+    """What may be found of one chat."""
+
+    prompts: dict[int, _Prompt] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
+    """The ids in dispatch order, as far as it was acknowledged."""
+    maybe: set[str] = field(default_factory=set)
+    """Texts of prompts that are in doubt, so without an id."""
+    first: str = ""
+    """The text of the prompt that it was created with: it is there, with an id never told."""
+    sent: set[str] = field(default_factory=set)
+    """Texts that are known to be in the history."""
+    messages: dict[int, Said] = field(default_factory=dict)
+    """Messages that somebody has seen: they stay."""
+    doubts: list[Wish] = field(default_factory=list)
+    """What was asked and not answered."""
+
+    def ask(self, wish: Wish) -> None:
+        """A request is about to leave: from now on it is in doubt."""
+        self.doubts.append(wish)
+        match wish:
+            case Append(text):
+                self.maybe.add(text)
+            case Rewrite(prompt_id, text):
+                self._add_text(prompt_id, text)
+            case Remove(prompt_id):
+                if prompt_id in self.prompts:
+                    self.prompts[prompt_id].places.add(GONE)
+            case Replace(wanted):
+                self.maybe.add(self.first)  # its id is unknown, so it cannot be kept
+                self.first = ""
+                for row in wanted:
+                    self._add_text(row.id, row.text)
+                for prompt_id in self.prompts.keys() - {row.id for row in wanted}:
+                    self.prompts[prompt_id].places.add(GONE)
+
+    def told_id(self, wish: Append, prompt_id: int) -> None:
+        """An append was acknowledged."""
+        self.doubts.remove(wish)
+        self.maybe.discard(wish.text)
+        self.prompts[prompt_id] = _Prompt({wish.text})
+        self.order.append(prompt_id)
+
+    def told(self, wish: Rewrite | Remove, *, there: bool) -> None:
+        """A rewrite or removal was acknowledged, or there was nothing to change any more."""
+        self.doubts.remove(wish)
+        prompt = self.prompts[wish.id]
+        if isinstance(wish, Rewrite):
+            if there:
+                prompt.texts = {wish.text}
+            else:
+                prompt.texts.discard(wish.text)
+        elif there:
+            prompt.places = {GONE}
+            self.order.remove(wish.id)
+        if not there:
+            prompt.places -= {WAITING}
+            if isinstance(wish, Remove):
+                prompt.places.discard(GONE)
+
+    def told_queue(self, wish: Replace, queue: tuple[Waiting, ...]) -> None:
+        """A replacement was acknowledged."""
+        self.doubts.remove(wish)
+        self.maybe -= {row.text for row in wish.wanted}
+        for prompt in self.prompts.values():
+            prompt.places -= {WAITING}
+        for row in wish.wanted:
+            if row.id and row.id not in {kept.id for kept in queue}:  # it had been sent already
+                self.prompts[row.id].texts.discard(row.text)
+        for row in queue:
+            self.prompts[row.id] = _Prompt({row.text})
+        self.order = [row.id for row in queue]
+
+    def refused(self, wish: Wish) -> None:
+        """An error was answered: as with no answer at all, whether it happened is unknown."""
+
+    def seen(self, messages: Iterable[Said]) -> None:
+        """An answer showed these messages, so no crash may undo them."""
+        self.messages.update((said.id, said) for said in messages)
+
+    def violations(self, found: Found) -> Iterator[str]:
+        """What is wrong with what was found, in words."""
+        users = [said.text for said in found.messages if said.role == "user"]
+        yield from _twice(found, users)
+        if found.damage:
+            yield f"damaged: {found.damage}"
+        waiting = {row.id: row for row in found.queue}
+        for prompt_id, prompt in self.prompts.items():
+            place, text = _place(prompt_id, prompt, waiting, users)
+            if place not in prompt.places:
+                yield f"prompt {prompt_id} is {place}, expected {sorted(prompt.places)}"
+            elif place == WAITING and text not in prompt.texts:
+                yield f"prompt {prompt_id} waits as {text:.40}, expected {prompt.texts}"
+        if self.first and self.first not in {*users, *(row.text for row in found.queue)}:
+            yield f"the first prompt is lost: {self.first:.40}"
+        yield from self._unexplained(found, users)
+        yield from self._order(found)
+        yield from self._halves(waiting, users)
+        messages = {said.id: said for said in found.messages}
+        for said in self.messages.values():
+            if messages.get(said.id) != said:
+                yield f"message {said.id} was {said}, is {messages.get(said.id)}"
+
+    def settle(self, found: Found) -> None:
+        """What was found is the truth from now on."""
+        users = {said.text for said in found.messages if said.role == "user"}
+        for prompt_id, prompt in self.prompts.items():
+            place, text = _place(prompt_id, prompt, {row.id: row for row in found.queue}, users)
+            prompt.places = {WAITING, SENT} if place == WAITING else {place}
+            prompt.texts = {text} if text else prompt.texts
+        for row in found.queue:
+            self.prompts.setdefault(row.id, _Prompt({row.text}))
+        self.order = [row.id for row in found.queue]
+        self.first = ""
+        self.maybe.clear()
+        self.doubts.clear()
+        self.sent = users
+        self.seen(found.messages)
+
+    def _add_text(self, prompt_id: int, text: str) -> None:
+        if prompt_id in self.prompts:
+            self.prompts[prompt_id].texts.add(text)
+        else:
+            self.maybe.add(text)
+
+    def _unexplained(self, found: Found, users: list[str]) -> Iterator[str]:
+        known = {self.first}.union(self.maybe, self.sent, *(p.texts for p in self.prompts.values()))
+        for text in users:
+            if text not in known:
+                yield f"nobody asked for the message {text:.40}"
+        for row in found.queue:
+            if row.id not in self.prompts and row.text not in known:
+                yield f"nobody asked for the waiting {row}"
+
+    def _order(self, found: Found) -> Iterator[str]:
+        if any(isinstance(doubt, Replace) for doubt in self.doubts):
+            return
+        known = set(self.order)
+        there = [row.id for row in found.queue if row.id in known]
+        if there != [prompt_id for prompt_id in self.order if prompt_id in set(there)]:
+            yield f"the queue is {there}, expected the order {self.order}"
+        numbers = [said.id for said in found.messages]
+        if numbers != sorted(numbers):
+            yield f"the messages are out of order: {numbers}"
+
+    def _halves(self, waiting: dict[int, Waiting], users: list[str]) -> Iterator[str]:
+        """A replacement that is the only doubt happened as a whole or not at all."""
+        if len(self.doubts) != 1 or not isinstance(wish := self.doubts[0], Replace):
+            return
+        there = {row.text for row in waiting.values()} | set(users)
+        new = [row.text in there for row in wish.wanted if not row.id]
+        if new and any(new) != all(new):
+            yield f"half of a replacement: {new}"
+        left_out = self.prompts.keys() - {row.id for row in wish.wanted}
+        if any(new) and (kept := left_out & waiting.keys()):
+            yield f"half of a replacement: {sorted(kept)} are still there"
+
+
+def _place(
+    prompt_id: int, prompt: _Prompt, waiting: dict[int, Waiting], users: Iterable[str]
+) -> tuple[str, str]:
+    if prompt_id in waiting:
+        return WAITING, waiting[prompt_id].text
+    sent = prompt.texts.intersection(users)
+    return (SENT, sent.pop()) if sent else (GONE, "")
+
+
+def _twice(found: Found, users: list[str]) -> Iterator[str]:
+    for text, times in Counter(users).items():
+        if times > 1:
+            yield f"sent {times} times: {text:.40}"
+    for row in found.queue:
+        if row.text in users:
+            yield f"in the queue and in the history: {row}"
+    for prompt_id, times in Counter(row.id for row in found.queue).items():
+        if times > 1:
+            yield f"prompt {prompt_id} waits {times} times"
+
+
+@dataclass
+class Register:
+    """Every number that was ever told to anybody: none may be given to anything else again."""
+
+    given: dict[tuple[str, int], object] = field(default_factory=dict)
+
+    def give(self, kind: str, number: int) -> Iterator[str]:
+        """A number was given to something new."""
+        if (kind, number) in self.given:
+            yield f"{kind} id {number} was given before"
+        self.given.setdefault((kind, number), None)
+
+    def note(self, found: Found) -> Iterator[str]:
+        """These were found: numbers of a message belong to it alone."""
+        for row in found.queue:
+            self.given.setdefault(("prompt", row.id), None)
+        for said in found.messages:
+            if self.given.setdefault(("message", said.id), said) != said:
+                yield f"message id {said.id} was given before"
+
+
+class Given(NamedTuple):
+    """A line of the engine's own ledger: a prompt that was handed over."""
+
+    chat: int
+    text: str
+
+
+def ledger_violations(ledger: Iterable[Given], histories: dict[int, Found]) -> Iterator[str]:
+    """What is wrong with what the engine was given: nothing twice, nothing without a message.
+
+    And every reply belongs to something that it was given.
+    """
+    times = Counter(ledger)
+    for given, count in times.items():
+        if count > 1:
+            yield f"handed over {count} times: {given}"
+    told = {
+        chat: {said.text for said in found.messages if said.role == "user"}
+        for chat, found in histories.items()
+    }
+    for given in times:
+        if given.text not in told.get(given.chat, ()):
+            yield f"handed over, but not in the history: {given}"
+    for chat, found in histories.items():
+        for said in found.messages:
+            if said.role == "assistant" and Given(chat, said.text) not in times:
+                yield f"replied in chat {chat} to what it was not given: {said.text:.40}"

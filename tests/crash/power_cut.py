@@ -1,0 +1,208 @@
+# ruff: noqa: S311, T201
+"""Power cuts at random points: what was never synced may be gone, and nothing else.
+
+    python -m tests.crash.power_cut --runs 200 [--seed 1] [--forget fdatasync|fsync|folder|all]
+
+A daemon works under load in this process while every call that changes its folder is recorded,
+and so is what its callers asked and were told. Then the folder is laid out as a cut at some
+point of the record may have left it (``tests.crash.power``), a store starts on it, and all that
+was acknowledged before that point must be there. With ``--forget`` syncs are not believed: the
+same run must then fail, or the check checks nothing.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import NamedTuple
+
+from agentd import daemon
+from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.catalog.settings import Settings
+from agentd.disk.layout import Layout
+from agentd.errors import AgentdError
+from agentd.ids import Marks
+from tests.crash import reading
+from tests.crash.callers import Caller, NotedWorld, World, told_by
+from tests.crash.daemon_with_ledger import KEY_HASH
+from tests.crash.oracle import Given, ledger_violations
+from tests.crash.power import after_cut, lay_out
+from tests.crash.recorder import Event, Recorder, Told
+
+CALLERS = 4
+LIVES = 2
+"""Daemons that serve the folder one after the other, before the cuts."""
+CUTS_PER_RECORD = 50
+FORGET = {
+    "": frozenset[str](),
+    "fdatasync": frozenset({"fdatasync"}),
+    "fsync": frozenset({"fsync"}),
+    "folder": frozenset({"folder"}),
+    "all": frozenset({"fdatasync", "fsync", "folder"}),
+}
+
+
+class RecordedEngine:
+    """Notes what it is given, then replies with it."""
+
+    name = "recorded"
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Reply with the prompt's own words."""
+        given = Given(assignment.chat_id, assignment.prompt)
+        self._recorder.tell(0, "given", given, {})
+        await asyncio.sleep(0.002)
+        yield Replied(assignment.prompt)
+
+
+def recorded(folder: str, seed: int, seconds: float, forgets: frozenset[str]) -> list[Event]:
+    """The record of some daemons under load; their state folder is ``folder/state``."""
+    recorder = Recorder(folder, forgets)
+    world = NotedWorld(recorder.tell)
+    callers = [Caller(f"c{n}", world, seed) for n in range(CALLERS)]
+    with recorder.recording():
+        for _ in range(LIVES):
+            asyncio.run(_life(folder, recorder, callers, seconds))
+    if world.violations:
+        raise AssertionError(world.violations[:5])
+    return recorder.log
+
+
+async def _life(folder: str, recorder: Recorder, callers: list[Caller], seconds: float) -> None:
+    settings = Settings(
+        port=0, agent_api_key=KEY_HASH, drain_seconds=0, max_parallel_turns=4, workspace=folder
+    )
+    layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
+    stop = threading.Event()
+    async with daemon.started(settings, layout, {}, RecordedEngine(recorder)) as running:
+        work = [asyncio.to_thread(caller.work, running.url, stop) for caller in callers]
+        asyncio.get_running_loop().call_later(seconds, stop.set)
+        await asyncio.gather(*work)
+
+
+class Outcome(NamedTuple):
+    """What one cut showed."""
+
+    at: int
+    chats: int
+    damaged: int
+    """Chats that came up read-only; only pages out of order may do that."""
+    violations: list[str]
+
+
+def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -> Outcome:
+    """The power fails after ``at`` events of the log; this is what a start finds."""
+    tree = after_cut(log[:at], random.Random(seed), holes=holes)
+    world, given = told_by(event.what for event in log[:at] if isinstance(event, Told))
+    lay_out(tree, folder)
+    state = os.path.join(folder, "state")
+    try:
+        found = reading.opened(state)
+        again = reading.opened(state)
+        marks = reading.marks(state)
+    except AgentdError as error:
+        return Outcome(at, len(world.chats), 0, [f"it does not start: {error}"])
+    damaged = sum(bool(one.damage) for one in found.values())
+    if marks.merged(told := _told(world)) != marks:
+        world.complain("ids", [f"{told} were told, the next start goes on from {marks}"])
+    if found != again:
+        world.complain("start", ["a second start finds something else"])
+    if holes:
+        found = {chat: one._replace(damage="") for chat, one in found.items()}
+    for chat in found.keys() - world.chats.keys():
+        world.adopt(chat, found[chat])
+    for chat in world.chats:
+        if chat in found:
+            world.check(chat, found[chat])
+        else:
+            world.complain(f"chat {chat}", ["it is lost"])
+    replies_aside = {
+        chat: one._replace(messages=tuple(m for m in one.messages if m.role == "user"))
+        for chat, one in found.items()
+    }
+    world.complain("ledger", ledger_violations(given, replies_aside))
+    return Outcome(at, len(world.chats), damaged, world.violations)
+
+
+def _told(world: World) -> Marks:
+    """The highest numbers that anybody was told."""
+    chats = world.chats.values()
+    return Marks(
+        chat=max(world.chats, default=0),
+        prompt=max((prompt for chat in chats for prompt in chat.prompts), default=0),
+        message=max((message for chat in chats for message in chat.messages), default=0),
+    )
+
+
+def cuts(
+    folder: str,
+    runs: int,
+    seed: int,
+    forget: str = "",
+    *,
+    seconds: float = 0.8,
+    holes: bool = False,
+) -> Iterator[Outcome]:
+    """As many cuts as wanted, with a new record after every ``CUTS_PER_RECORD``."""
+    chance = random.Random(seed)
+    log: list[Event] = []
+    for run in range(runs):
+        if run % CUTS_PER_RECORD == 0:
+            place = os.path.join(folder, f"recorded-{run}")
+            os.mkdir(place)
+            log = recorded(place, seed + run, seconds, FORGET[forget])
+            answers = [
+                at for at, event in enumerate(log, 1)
+                if isinstance(event, Told) and event.what[1].startswith("told")
+            ]  # fmt: skip
+        # Half of the cuts come right after an answer: that is when it must hold.
+        at = chance.choice(answers) if run % 2 else chance.randrange(1, len(log))
+        place = os.path.join(folder, f"cut-{run}")
+        outcome = cut(log, at, place, chance.randrange(2**32), holes=holes)
+        if not outcome.violations:
+            shutil.rmtree(place)
+        yield outcome
+
+
+def main() -> int:
+    """Run it long."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
+    parser.add_argument("--folder", default="", help="keep the files here")
+    parser.add_argument("--forget", default="", choices=list(FORGET), help="syncs not to believe")
+    parser.add_argument("--holes", action="store_true", help="pages reach the disk out of order")
+    args = parser.parse_args()
+    folder = args.folder or tempfile.mkdtemp(prefix="agentd-power-cut-")
+    print(f"seed {args.seed}, files in {folder}", flush=True)
+    logging.disable()
+    began = time.monotonic()
+    bad = chats = damaged = 0
+    with open(os.path.join(folder, "log"), "w") as log, contextlib.redirect_stderr(log):
+        for outcome in cuts(folder, args.runs, args.seed, args.forget, holes=args.holes):
+            chats += outcome.chats
+            damaged += outcome.damaged
+            if outcome.violations:
+                bad += 1
+                told = "; ".join(one[:160] for one in outcome.violations[:3])
+                print(f"after event {outcome.at}: {told}", flush=True)
+    print(
+        f"{time.monotonic() - began:.0f} s: {args.runs} cuts with {chats} chats,"
+        f" {damaged} read-only: {bad} cuts lost something"
+    )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

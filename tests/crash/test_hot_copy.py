@@ -1,0 +1,124 @@
+"""``cp -r`` of the state folder, while the daemon works, is a backup of all acknowledged before."""
+
+import contextlib
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash import reading
+from tests.crash.callers import Caller, NotedWorld, Wire, told_by
+from tests.crash.keeper import Keeper, until_true
+
+COPIES = 12
+CALLERS = 4
+
+Notes = list[tuple[Any, ...]]
+
+
+class Load:
+    """Callers at work on a daemon, and the notes of all that they asked and were told."""
+
+    def __init__(self, seed: int) -> None:
+        self.notes: Notes = []
+        self.world = NotedWorld(lambda *what: self.notes.append(what))
+        self.callers = [Caller(f"c{n}", self.world, seed) for n in range(CALLERS)]
+
+    @contextlib.contextmanager
+    def going_on(self, url: str) -> Iterator[None]:
+        """They work for as long as the block lasts."""
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=caller.work, args=(url, stop)) for caller in self.callers
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def complaints(copy: Path, before: Notes, meanwhile: Notes) -> list[str]:
+    """What is wrong with a copy: what was asked while it was being taken is in doubt."""
+    world, _ = told_by(before)
+    for chat, name, what, named in meanwhile:
+        if chat in (0, *world.chats) and name in ("ask", "ask_chat"):
+            getattr(world.chats[chat] if chat else world, name)(*what, **named)
+    found = reading.opened(str(copy))
+    asked = {what[0] for _, name, what, _ in [*before, *meanwhile] if name == "ask_chat"}
+    for chat in world.chats:
+        if chat in found:
+            world.complain(f"chat {chat}", world.chats[chat].violations(found[chat]))
+        else:
+            world.complain(f"chat {chat}", ["it is lost"])
+    world.complain("new", (str(chat) for chat in found.keys() - world.chats.keys() if not asked))
+    world.complain("damage", (one.damage for one in found.values() if one.damage))
+    return world.violations
+
+
+def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_path: Path) -> None:
+    with Keeper(str(tmp_path)) as keeper:
+        life = keeper.start()
+        assert life.answers()
+        load = Load(seed=40)
+        taken = []
+        with load.going_on(life.url):
+            for number in range(COPIES):
+                copy = tmp_path / f"copy-{number}"
+                until_true(lambda target=50 * (number + 1): load.world.answers >= target)
+                began = len(load.notes)
+                subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+                taken.append((copy, load.notes[:began], load.notes[began:]))
+        for copy, before, meanwhile in taken:
+            assert not complaints(copy, before, meanwhile)
+        assert sum(len(meanwhile) for _, _, meanwhile in taken) > COPIES, "nothing was going on"
+        with contextlib.closing(Wire(life.url)) as wire:
+            for chat in load.world.chats:
+                load.world.check(chat, wire.found(chat))
+        assert not load.world.violations
+
+
+def test_a_copy_that_lacks_what_was_acknowledged_would_be_noticed(tmp_path: Path) -> None:
+    with Keeper(str(tmp_path)) as keeper:
+        life = keeper.start()
+        assert life.answers()
+        load = Load(seed=41)
+        copy = tmp_path / "copy"
+        with load.going_on(life.url):
+            until_true(lambda: load.world.answers > 50)
+            subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+            copied = len(load.notes)
+            until_true(lambda: len(load.notes) > copied + 100)
+    assert complaints(copy, load.notes, [])
+
+
+@pytest.mark.parametrize("cache", ["index.json", "chats/*/checkpoint.json"])
+def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
+    tmp_path: Path, cache: str
+) -> None:
+    """A copy takes files one after another: an older cache meets a newer journal."""
+    with Keeper(str(tmp_path)) as keeper:
+        life = keeper.start()
+        assert life.answers()
+        load = Load(seed=42)
+        with load.going_on(life.url):
+            until_true(lambda: load.world.answers > 100)
+        life.end(signal.SIGTERM)
+        older = {path: path.read_bytes() for path in Path(keeper.state).glob(cache)}
+        assert older
+        life = keeper.start()
+        assert life.answers()
+        before = load.world.answers
+        with load.going_on(life.url):
+            until_true(lambda: load.world.answers > before + 100)
+        life.end(signal.SIGTERM)
+        for path, data in older.items():
+            path.write_bytes(data)
+        assert not complaints(Path(keeper.state), load.notes, [])

@@ -1,0 +1,160 @@
+"""The checker itself: it complains of each kind of loss and doubling, and of nothing else."""
+
+import pytest
+
+from tests.crash.oracle import (
+    Append,
+    Expected,
+    Found,
+    Given,
+    Register,
+    Remove,
+    Replace,
+    Rewrite,
+    Said,
+    Waiting,
+    ledger_violations,
+)
+
+
+@pytest.fixture
+def expected() -> Expected:
+    """A chat in whose queue 1 and 2 wait; their texts are ``one`` and ``two``."""
+    expected = Expected()
+    for prompt_id, text in enumerate(("one", "two"), 1):
+        expected.ask(wish := Append(text))
+        expected.told_id(wish, prompt_id)
+    return expected
+
+
+def found(*queue: tuple[int, str], sent: tuple[str, ...] = ()) -> Found:
+    messages = tuple(Said(100 + n, "user", text) for n, text in enumerate(sent))
+    return Found(tuple(Waiting(*row) for row in queue), messages)
+
+
+BOTH = ((1, "one"), (2, "two"))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [found(*BOTH), found((2, "two"), sent=("one",)), found(sent=("one", "two"))],
+    ids=["waiting", "one sent", "both sent"],
+)
+def test_what_was_acknowledged_may_wait_or_have_been_sent(expected: Expected, there: Found) -> None:
+    assert not [*expected.violations(there)]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        found((1, "one")),
+        found(*BOTH, sent=("one",)),
+        found(sent=("one", "one", "two")),
+        found((2, "two"), (1, "one")),
+        found((1, "one"), (2, "other")),
+        found(*BOTH, (3, "three")),
+        found(*BOTH, sent=("three",)),
+        found(*BOTH, (2, "two")),
+        found(*BOTH)._replace(damage="line 3"),
+    ],
+    ids=[
+        "lost", "in both", "sent twice", "order", "another text", "unasked prompt",
+        "unasked message", "twice", "damaged",
+    ],
+)  # fmt: skip
+def test_every_loss_and_every_doubling_is_a_complaint(expected: Expected, there: Found) -> None:
+    assert [*expected.violations(there)]
+
+
+@pytest.mark.parametrize(
+    ("wish", "done"),
+    [
+        (Append("three"), found(*BOTH, (3, "three"))),
+        (Rewrite(2, "new"), found((1, "one"), (2, "new"))),
+        (Remove(2), found((1, "one"))),
+        (Replace((Waiting(2, "new"), Waiting(0, "three"))), found((2, "new"), (3, "three"))),
+    ],
+    ids=["append", "rewrite", "remove", "replace"],
+)
+def test_what_is_in_doubt_happened_as_a_whole_or_not_at_all(
+    expected: Expected, wish: Append | Rewrite | Remove | Replace, done: Found
+) -> None:
+    assert [*expected.violations(done)]
+    expected.ask(wish)
+    assert not [*expected.violations(done)]
+    assert not [*expected.violations(found(*BOTH))]
+    assert [*expected.violations(found())]
+
+
+def test_half_a_replacement_is_a_complaint(expected: Expected) -> None:
+    expected.ask(Replace((Waiting(0, "three"), Waiting(0, "four"))))
+    assert [*expected.violations(found((3, "three")))]
+    assert [*expected.violations(found(*BOTH, (3, "three"), (4, "four")))]
+
+
+def test_what_was_acknowledged_is_no_longer_in_doubt(expected: Expected) -> None:
+    expected.ask(rewrite := Rewrite(2, "new"))
+    expected.told(rewrite, there=True)
+    assert [*expected.violations(found(*BOTH))]
+    expected.ask(remove := Remove(1))
+    expected.told(remove, there=True)
+    assert [*expected.violations(found((1, "one"), (2, "new")))]
+    assert [*expected.violations(found((2, "new"), sent=("one",)))]
+    assert not [*expected.violations(found((2, "new")))]
+    expected.ask(replace := Replace((Waiting(0, "three"),)))
+    expected.told_queue(replace, (Waiting(3, "three"),))
+    assert [*expected.violations(found((2, "new")))]
+    assert not [*expected.violations(found((3, "three"), sent=("new",)))]
+
+
+def test_a_prompt_that_was_not_there_any_more_has_been_sent(expected: Expected) -> None:
+    expected.ask(remove := Remove(1))
+    expected.told(remove, there=False)
+    assert [*expected.violations(found(*BOTH))]
+    assert [*expected.violations(found((2, "two")))]
+    assert not [*expected.violations(found((2, "two"), sent=("one",)))]
+
+
+def test_what_was_found_is_the_truth_from_then_on(expected: Expected) -> None:
+    expected.ask(Append("three"))
+    expected.settle(found(*BOTH, (3, "three")))
+    assert [*expected.violations(found(*BOTH))]
+    expected.settle(found((2, "two"), sent=("one",)))
+    assert [*expected.violations(found(*BOTH))]
+
+
+def test_the_prompt_that_a_chat_was_created_with_is_there_unless_replaced() -> None:
+    expected = Expected(first="first")
+    assert [*expected.violations(found())]
+    assert not [*expected.violations(found((1, "first")))]
+    assert not [*expected.violations(found(sent=("first",)))]
+    expected.ask(Replace(()))
+    assert not [*expected.violations(found())]
+
+
+def test_a_message_that_was_seen_stays_as_it_is(expected: Expected) -> None:
+    there = found(*BOTH)._replace(messages=(Said(5, "assistant", "yes"),))
+    expected.seen(there.messages)
+    assert not [*expected.violations(there)]
+    assert [*expected.violations(found(*BOTH))]
+    assert [*expected.violations(there._replace(messages=(Said(5, "assistant", "no"),)))]
+
+
+def test_a_number_is_given_once() -> None:
+    register = Register()
+    assert not [*register.give("prompt", 1)]
+    assert not [*register.give("chat", 1)]
+    assert [*register.give("prompt", 1)]
+    there = found((2, "two"), sent=("one",))
+    assert not [*register.note(there)]
+    assert not [*register.note(there)]
+    assert [*register.give("prompt", 2)]
+    assert [*register.note(found(sent=("another",)))]
+
+
+def test_the_ledger_and_the_histories_agree() -> None:
+    histories = {1: Found((), (Said(1, "user", "one"), Said(2, "assistant", "one")))}
+    assert not [*ledger_violations([Given(1, "one")], histories)]
+    assert [*ledger_violations([Given(1, "one"), Given(1, "one")], histories)]
+    assert [*ledger_violations([Given(1, "one"), Given(1, "two")], histories)]
+    assert [*ledger_violations([], histories)]

@@ -1,0 +1,235 @@
+"""Many chats in few bytes of memory, read back the same; a copy of the folder is always whole."""
+
+import asyncio
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentd.chats.service import NewChat
+from agentd.disk import chats as module
+from agentd.disk import journal
+from agentd.disk.layout import Layout
+from agentd.errors import NotFound, Unavailable
+from tests.conftest import ME, living, overwrite, until
+
+pytestmark = pytest.mark.gen_test(timeout=30)
+
+
+async def test_idle_chats_are_let_go_of_and_read_back_the_same(layout, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_OPEN", 20)
+    async with living(layout) as life:
+        for n in range(60):
+            number = (await life.chats.create(NewChat(title=str(n), prompt="x"), ME)).id
+            if n % 3 == 0:
+                await life.chats.start_turn(number, "test")
+                await life.chats.end_turn(number, "failed", "why")
+            if n % 2 == 0:
+                await life.chats.append(number, "y", "m", ME)
+        assert len(life.files._opened) <= 20
+        for summary in life.chats.summaries():
+            chat = await life.chats.get(summary.id)
+            assert chat.summary() == summary
+            await life.chats.append(summary.id, "z", "", ME)
+            assert (await life.chats.get(summary.id)).queue[:-1] == chat.queue
+        assert len(life.files._opened) <= 20
+
+
+async def test_the_least_recently_used_chat_is_let_go_of_first(layout, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_OPEN", 3)
+    async with living(layout) as life:
+        first = (await life.chats.create(NewChat(), ME)).id
+        for _ in range(4):
+            await life.chats.create(NewChat(), ME)
+            await life.chats.get(first)
+        assert first in life.files._opened
+
+
+async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_going(
+    layout, monkeypatch
+):
+    monkeypatch.setattr(module, "KEPT_OPEN", 3)
+    async with living(layout) as life:
+        working = []
+        for _ in range(5):
+            working.append((await life.chats.create(NewChat(prompt="x"), ME)).id)
+            await life.chats.start_turn(working[-1], "test")
+        for _ in range(5):
+            await life.chats.create(NewChat(), ME)
+        assert set(working) <= set(life.files._opened)
+        assert len(life.files._opened) <= 6
+
+
+async def test_many_openings_of_one_chat_are_one(layout, monkeypatch):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
+    async with living(layout) as life:
+        chats = await asyncio.gather(*(life.files.open(number) for _ in range(20)))
+        assert len(set(map(id, chats))) == 1
+
+
+async def test_who_leaves_while_a_chat_is_opened_harms_nobody(layout):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
+    async with living(layout) as life:
+        tasks = [asyncio.create_task(life.files.open(number)) for _ in range(4)]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        assert (await tasks[1]).id == number
+
+
+async def test_an_opening_that_fails_after_all_left_is_not_an_unheard_error(layout):
+    async with living(layout) as life:
+        task = asyncio.create_task(life.files.open(5))
+        await asyncio.sleep(0)
+        task.cancel()
+        await until(lambda: not life.files._opening)
+        with pytest.raises(NotFound):
+            await life.files.open(5)
+
+
+async def test_history_in_portions_is_everything_once(layout, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK", 5000)
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+        await life.chats.start_turn(number, "test")
+        for n in range(300):
+            life.clock.move(0.4)
+            await life.chats.add(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
+            if n % 10 == 0:
+                await life.chats.append(number, "between", "", ME)
+        chat = await life.chats.get(number)
+        portions = [part async for part in life.files.history(chat, "")]
+        messages = [message for part in portions for message in part]
+        assert len(portions) > 5
+        assert len(messages) == chat.messages == 301
+        assert [message.id for message in messages] == sorted(message.id for message in messages)
+        assert messages[-len(chat.recent) :] == chat.recent
+        for message in messages[::15]:
+            later = [one async for part in life.files.history(chat, message.at) for one in part]
+            assert later == [one for one in messages if one.at >= message.at]
+
+
+async def test_history_is_that_of_the_chat_as_it_was_asked_of(layout):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+        await life.chats.start_turn(number, "test")
+        chat = await life.chats.get(number)
+        await life.chats.add(number, "assistant", "later")
+        assert [len(part) async for part in life.files.history(chat, "")] == [1]
+
+
+@pytest.mark.parametrize("how", ["shorter", "gone", "altered"])
+async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(layout, how):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+        await life.chats.start_turn(number, "test")
+        chat, path = await life.chats.get(number), layout.journal(number)
+        match how:
+            case "shorter":
+                os.truncate(path, 0)
+            case "gone":
+                os.rename(path, path + ".away")
+            case "altered":
+                overwrite(path, chat.size // 2, b"#")
+        with pytest.raises(Unavailable) as caught:
+            async for _ in life.files.history(chat, ""):
+                pass
+        assert path in caught.value.details
+
+
+async def test_a_long_chat_has_a_checkpoint_while_it_grows(layout, monkeypatch):
+    monkeypatch.setattr(module, "CHECKPOINT_EVERY", 50)
+    async with living(layout, crash=True) as life:
+        number = (await life.chats.create(NewChat(), ME)).id
+        for _ in range(130):
+            await life.chats.append(number, "x", "", ME)
+        await until(lambda: os.path.exists(layout.checkpoint(number)))
+        await asyncio.to_thread(life.files._readers.shutdown)
+        assert module.load(layout, number).checkpointed in (50, 100)
+
+
+async def test_a_dead_journal_is_read_as_far_as_it_is_safe_and_the_others_go_on(
+    layout, monkeypatch, caplog
+):
+    """After a failed fsync the kernel may show bytes that are not on the disk."""
+
+    def fail(fd):
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="safe"), ME)).id
+        other = (await life.chats.create(NewChat(), ME)).id
+        monkeypatch.setattr(journal.os, "fdatasync", fail)
+        with pytest.raises(Unavailable, match="the disk failed"):
+            await life.chats.append(number, "perhaps", "", ME)
+        monkeypatch.undo()
+        assert b"perhaps" in Path(layout.journal(number)).read_bytes()
+        chat = await life.chats.get(number)
+        assert [prompt.text for prompt in chat.queue] == ["safe"]
+        assert "the disk failed" in life.chats.summary(number).damage
+        with pytest.raises(Unavailable, match="read-only"):
+            await life.chats.append(number, "x", "", ME)
+        await life.chats.append(other, "x", "", ME)
+    async with living(layout) as life:
+        assert life.chats.summary(number).damage == ""
+        chat = await life.chats.get(number)
+        assert [prompt.text for prompt in chat.queue] == ["safe", "perhaps"]
+
+
+async def test_a_chat_that_was_refused_at_once_leaves_nothing_behind(layout, monkeypatch):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(), ME)).id
+        monkeypatch.setattr(journal, "WAITING_LIMIT", 10)
+        waiting = asyncio.create_task(life.chats.append(number, "x", "", ME))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="does not keep up"):
+            await life.chats.create(NewChat(), ME)
+        await waiting
+        assert list(life.files._opened) == [number]
+
+
+async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_it(
+    layout, tmp_path, monkeypatch
+):
+    """``cp -r`` at any moment, while the daemon works."""
+    monkeypatch.setattr(module, "CHECKPOINT_EVERY", 40)
+    async with living(layout) as life:
+        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(8)]
+        over = False
+
+        async def write(number: int) -> None:
+            while not over:
+                await life.chats.append(number, "x" * 300, "", ME)
+                if await life.chats.start_turn(number, "test"):
+                    await life.chats.add(number, "assistant", "hello")
+                    await life.chats.end_turn(number, "completed")
+
+        writers = [asyncio.create_task(write(number)) for number in numbers]
+        for n in range(8):
+            await life.chats.append(numbers[0], "marker", "", ME)
+            acknowledged = {chat.id: chat.size for chat in life.chats.summaries()}
+            copy = tmp_path / f"copy-{n}"
+            if n % 2:
+                await asyncio.to_thread(shutil.copytree, layout.state, copy)
+            else:
+                child = await asyncio.create_subprocess_exec("cp", "-r", layout.state, str(copy))
+                assert await child.wait() == 0
+            await asyncio.to_thread(life.state.save, life.chats.summaries())
+            await _is_whole(Layout(str(copy), layout.config), acknowledged)
+        over = True
+        await asyncio.gather(*writers)
+
+
+async def _is_whole(layout: Layout, acknowledged: dict[int, int]) -> None:
+    async with living(layout) as life:
+        await life.chats.end_interrupted()
+        assert {chat.id for chat in life.chats.summaries()} == set(acknowledged)
+        for chat in life.chats.summaries():
+            assert not chat.damage
+            assert chat.size >= acknowledged[chat.id]
+            said = await life.history(chat.id)
+            assert len(said) == chat.messages
+            await life.chats.append(chat.id, "after the restore", "", ME)

@@ -1,0 +1,86 @@
+"""The written specification of the state folder names every file, every record and every field."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from agentd.chats.chat import Message, Prompt, Role
+from agentd.chats.records import Body, Entry, Once, Outcome
+from agentd.chats.service import NewChat
+from agentd.disk.index import Index
+from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
+from agentd.disk.layout import Layout
+from agentd.disk.state import Daemon, Format
+from agentd.ids import Marks
+from tests.conftest import ME, living
+
+README = Path(__file__).parents[2] / "state" / "README.md"
+SPANS = set(re.findall(r"`([^`\n]+)`", README.read_text()))
+WORDS = SPANS | {word for span in SPANS for word in re.findall(r"\w+", span)}
+"""All that is set in code, and the words of it."""
+
+
+def names_of(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
+
+
+def test_every_file_of_the_state_folder_is_named():
+    layout = Layout("STATE", "CONFIG")
+    paths = [getattr(layout, name) for name in dir(Layout) if not name.startswith("_")
+             and isinstance(getattr(Layout, name), property)]  # fmt: skip
+    for path in [path for path in paths if path.startswith("STATE/")]:
+        name = path.removeprefix("STATE/")
+        assert name in WORDS or any(word.startswith(f"{name}/") for word in WORDS), name
+    for path in (layout.journal(1), layout.checkpoint(1)):
+        assert path.removeprefix("STATE/").replace("/1/", "/<id>/") in WORDS
+
+
+@pytest.mark.parametrize("record", get_args(Body))
+def test_every_record_is_named_with_every_field(record):
+    tag = record.__struct_config__.tag
+    [row] = [line for line in README.read_text().splitlines() if line.startswith(f"| `{tag}` |")]
+    assert names_of(record) <= set(re.findall(r"`(\w+)`", row.split("|")[2]))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Entry, Prompt, Message, Once, Format, Daemon, Marks, Index,
+        NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson,
+    ],
+)  # fmt: skip
+def test_every_field_is_named(kind):
+    assert names_of(kind) <= WORDS
+
+
+def test_every_role_and_outcome_is_named():
+    assert {*get_args(Role), *get_args(Outcome)} <= WORDS
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_no_file_is_there_that_is_not_named(layout):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
+    for path in Path(layout.state).rglob("*"):
+        name = str(path.relative_to(layout.state)).replace(f"chats/{number}", "chats/<id>")
+        assert path.is_dir() or name in WORDS
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
+@pytest.mark.gen_test(timeout=20)
+async def test_the_recipes_for_jq_work(layout):
+    async with living(layout) as life:
+        number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
+        await life.chats.start_turn(number, "test")
+    recipes = re.findall(r"^    (jq .*) state/(\S+)$", README.read_text(), re.MULTILINE)
+    assert len(recipes) == 4
+    for command, path in recipes:
+        shell = f"{command} {Path(layout.state, path)}"
+        assert subprocess.run(  # noqa: S602, ASYNC221
+            shell, shell=True, check=True, capture_output=True
+        ).stdout.strip()

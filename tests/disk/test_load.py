@@ -1,0 +1,258 @@
+"""A chat is read back whole, or up to its damage, and nothing that was written is lost."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agentd.chats.service import NewChat
+from agentd.disk import checkpoint
+from agentd.disk import load as module
+from agentd.disk.load import load, take_stock
+from agentd.errors import NotFound, Unavailable
+from tests.conftest import ME, living, overwrite
+
+pytestmark = pytest.mark.gen_test(timeout=20)
+
+
+async def written(layout, prompts: int = 5, *, crash: bool = True) -> int:
+    """A chat with some prompts, left by a crash (without a checkpoint) or a clean stop."""
+    async with living(layout, crash=crash) as life:
+        chat = await life.chats.create(NewChat(title="T"), ME)
+        for n in range(prompts):
+            await life.chats.append(chat.id, f"prompt {n}", "", ME)
+        return chat.id
+
+
+def append(path: str, data: bytes) -> None:
+    overwrite(path, os.path.getsize(path), data)
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"n":7,"seq":9}\n', b"\0" * 40_000], ids=len)
+async def test_a_torn_end_is_kept_aside_and_cut_off_and_the_chat_goes_on(layout, torn, caplog):
+    number = await written(layout)
+    whole = Path(layout.journal(number)).read_bytes()
+    append(layout.journal(number), torn)
+    async with living(layout) as life:
+        assert life.chats.summary(number).damage == ""
+        assert Path(layout.journal(number)).read_bytes() == whole
+        [aside] = Path(layout.chat(number)).glob("journal.jsonl.torn-*")
+        assert aside.read_bytes() == torn
+        assert aside.stat().st_mode & 0o777 == 0o600
+        assert "an unfinished write" in caplog.text
+        await life.chats.append(number, "next", "", ME)
+    assert Path(layout.journal(number)).read_bytes().startswith(whole)
+
+
+async def test_a_torn_end_is_not_cut_while_a_daemon_may_be_writing(layout):
+    number = await written(layout)
+    append(layout.journal(number), b"{")
+    size = os.path.getsize(layout.journal(number))
+    assert "journal.jsonl:7" in load(layout, number).chat.damage
+    assert os.path.getsize(layout.journal(number)) == size
+
+
+async def test_a_torn_end_that_cannot_be_cut_off_is_damage_and_the_rest_is_read(
+    layout, monkeypatch
+):
+    number = await written(layout)
+    append(layout.journal(number), b"{")
+    monkeypatch.setattr(module.time, "time_ns", lambda: 1)
+    aside = Path(f"{layout.journal(number)}.torn-1")
+    aside.write_bytes(b"the last time")
+    loaded = load(layout, number, mend=True)
+    assert loaded.chat.damage
+    assert len(loaded.chat.queue) == 5
+    assert aside.read_bytes() == b"the last time"
+    assert Path(layout.journal(number)).read_bytes().endswith(b"{")
+
+
+async def test_damage_in_the_middle_makes_that_chat_read_only_and_named_and_no_other(
+    layout, caplog
+):
+    bad, good = await written(layout), await written(layout)
+    overwrite(layout.journal(bad), os.path.getsize(layout.journal(bad)) // 2, b"#")
+    data = Path(layout.journal(bad)).read_bytes()
+    async with living(layout) as life:
+        damage = life.chats.summary(bad).damage
+        assert damage.startswith(f"{layout.journal(bad)}:")
+        assert damage in caplog.text
+        assert 0 < len((await life.chats.get(bad)).queue) < 5
+        with pytest.raises(Unavailable, match="read-only"):
+            await life.chats.append(bad, "x", "", ME)
+        await life.chats.append(good, "x", "", ME)
+    assert Path(layout.journal(bad)).read_bytes() == data
+    assert not list(Path(layout.chat(bad)).glob("*.torn-*"))
+
+
+async def test_a_mended_journal_is_believed_again(layout):
+    """What a person puts right is right: no cache remembers the damage."""
+    number = await written(layout, 200, crash=False)
+    sound = Path(layout.journal(number)).read_bytes()
+    os.unlink(layout.checkpoint(number))
+    os.unlink(layout.index)
+    overwrite(layout.journal(number), len(sound) // 2, b"#")
+    async with living(layout) as life:
+        assert (await life.chats.get(number)).damage
+    Path(layout.journal(number)).write_bytes(sound)
+    async with living(layout) as life:
+        assert not life.chats.summary(number).damage
+        assert len((await life.chats.get(number)).queue) == 200
+
+
+async def test_a_line_of_a_newer_agentd_is_left_alone(layout):
+    number = await written(layout)
+    body = {"type": "chat.frobbed"}
+    newer = {"n": 7, "seq": 9000, "at": "2027-01-01T00:00:00.000Z", "by": "me", "body": body}
+    append(layout.journal(number), module.checkpoint.seal(newer))
+    data = Path(layout.journal(number)).read_bytes()
+    async with living(layout) as life:
+        assert "unknown form" in life.chats.summary(number).damage
+    assert Path(layout.journal(number)).read_bytes() == data
+
+
+async def test_a_checkpoint_is_only_a_short_cut(layout):
+    number = await written(layout, crash=False)
+    quick = load(layout, number)
+    assert quick.checkpointed == quick.chat.lines == 6
+    os.unlink(layout.checkpoint(number))
+    slow = load(layout, number)
+    assert slow.checkpointed == 0
+    assert slow.chat == quick.chat
+
+
+async def test_a_checkpoint_from_before_is_read_on_from(layout):
+    number = await written(layout, crash=False)
+    async with living(layout, crash=True) as life:
+        await life.chats.append(number, "later", "", ME)
+    loaded = load(layout, number)
+    assert loaded.checkpointed == 6
+    assert [prompt.text for prompt in loaded.chat.queue][-1] == "later"
+
+
+async def test_a_checkpoint_from_after_the_journal_is_ignored(layout, tmp_path):
+    """A copy takes files one after another; a restore may leave a newer checkpoint behind."""
+    number = await written(layout, crash=False)
+    older = Path(layout.journal(number)).read_bytes()
+    async with living(layout) as life:
+        await life.chats.append(number, "later", "", ME)
+        await life.chats.append(number, "later", "", ME)
+    Path(layout.journal(number)).write_bytes(older)
+    loaded = load(layout, number)
+    assert loaded.checkpointed == 0
+    assert len(loaded.chat.queue) == 5
+
+
+async def test_a_checkpoint_of_another_past_is_ignored_even_where_every_number_agrees(layout):
+    """A restored folder gives the same numbers to other changes of the same length."""
+    number = await written(layout, crash=False)
+    folder = Path(layout.state)
+    shutil.copytree(folder, folder.with_name("backup"))
+    async with living(layout) as life:
+        await life.chats.append(number, "aaa", "", ME)
+    newer = Path(layout.checkpoint(number)).read_bytes()
+    shutil.rmtree(folder)
+    shutil.copytree(folder.with_name("backup"), folder)
+    async with living(layout, crash=True) as life:
+        life.clock.move(60)
+        await life.chats.append(number, "bbb", "", ME)
+    Path(layout.checkpoint(number)).write_bytes(newer)
+    assert load(layout, number).chat.queue[-1].text == "bbb"
+
+
+async def test_a_checkpoint_of_another_chat_is_ignored(layout):
+    number = await written(layout, crash=False)
+    shutil.copytree(layout.chat(number), layout.chat(77))
+    loaded = load(layout, 77)
+    assert loaded.chat.id == 77
+    assert loaded.checkpointed == 0
+
+
+@pytest.mark.parametrize("damage", ["torn", "altered", "empty", "a folder", "a link", "newer"])
+async def test_a_checkpoint_that_is_not_sound_is_ignored(layout, damage):
+    number = await written(layout, crash=False)
+    path = Path(layout.checkpoint(number))
+    data = path.read_bytes()
+    path.unlink()
+    match damage:
+        case "torn":
+            path.write_bytes(data[:50])
+        case "altered":
+            path.write_bytes(data.replace(b"prompt 3", b"prompt 4"))
+        case "empty":
+            path.write_bytes(b"")
+        case "a folder":
+            path.mkdir()
+        case "a link":
+            path.with_name("elsewhere").write_bytes(data)
+            path.symlink_to("elsewhere")
+        case "newer":
+            chat = load(layout, number).chat
+            path.write_bytes(checkpoint.seal(checkpoint.Checkpoint(2, chat)))
+    loaded = load(layout, number)
+    assert loaded.checkpointed == 0
+    assert [prompt.text for prompt in loaded.chat.queue] == [f"prompt {n}" for n in range(5)]
+
+
+async def test_a_missing_chat_is_not_found(layout):
+    with pytest.raises(NotFound):
+        load(layout, 5)
+
+
+@pytest.mark.parametrize("instead", ["a folder", "a link", "nothing but a checkpoint", "a FIFO"])
+async def test_a_journal_that_cannot_be_read_is_named_and_the_others_go_on(layout, instead, caplog):
+    bad, good = await written(layout, crash=False), await written(layout, crash=False)
+    path = Path(layout.journal(bad))
+    path.rename(path.with_name("elsewhere"))
+    match instead:
+        case "a folder":
+            path.mkdir()
+        case "a link":
+            path.symlink_to("elsewhere")
+        case "a FIFO":
+            os.mkfifo(path)
+    async with living(layout) as life:
+        assert str(path) in life.chats.summaries()[0].damage
+        assert str(path) in caplog.text
+        for act in (life.chats.get(bad), life.chats.append(bad, "x", "", ME)):
+            with pytest.raises(Unavailable, match=f"Chat {bad} cannot be read"):
+                await act
+        await life.chats.append(good, "x", "", ME)
+    assert path.with_name("elsewhere").exists()
+    assert not os.path.exists(layout.trash)
+
+
+@pytest.mark.parametrize("first", [None, b"", b'{"n":1,"seq":1', b"\0" * 40_000], ids=str)
+async def test_a_chat_that_died_before_its_first_line_is_set_aside(layout, first, caplog):
+    """Nobody was ever told of it; its id is not given out again all the same."""
+    good = await written(layout)
+    os.mkdir(layout.chat(99))
+    if first is not None:
+        Path(layout.journal(99)).write_bytes(first)
+    async with living(layout) as life:
+        assert [chat.id for chat in life.chats.summaries()] == [good]
+        assert "chat 99 was never finished" in caplog.text
+        [aside] = os.listdir(layout.trash)
+        assert aside.startswith("99.unborn-")
+        assert not os.path.exists(layout.chat(99))
+
+
+async def test_what_is_no_chat_is_passed_over(layout):
+    good = await written(layout)
+    for name in ("007", "0", "-1", "notes", "1e3", "٣", "9" * 16, "9" * 30, ".tmp-x"):
+        os.mkdir(os.path.join(layout.chats, name))
+    chats, marks = take_stock(layout, {}, mend=True)
+    assert list(chats) == [good]
+    assert marks.chat == good
+    assert not os.path.exists(layout.trash)
+
+
+async def test_what_a_crash_left_half_written_is_swept(layout):
+    number = await written(layout)
+    left = Path(layout.chat(number), ".tmp-checkpoint.json-1")
+    left.write_bytes(b"{")
+    take_stock(layout, {}, mend=False)
+    assert left.exists()
+    take_stock(layout, {}, mend=True)
+    assert not left.exists()

@@ -1,0 +1,154 @@
+"""A program is run to its end, within limits, and nothing of it is left."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from agentd.errors import Unavailable
+from agentd.outside.process import Finished, environment, run
+
+
+def python(source: str, **more) -> Finished:
+    more.setdefault("folder", "/")
+    return asyncio.run(run([sys.executable, "-c", source], **more))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to pass within 5 seconds"
+        time.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_output_errors_and_code_are_told():
+    ended = python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
+    assert ended == Finished(3, b"out\n", b"err\n")
+
+
+def test_the_input_arrives_whole_and_ends():
+    given = b"x" * 3_000_000
+    ended = python("import sys; print(len(sys.stdin.buffer.read()))", given=given)
+    assert ended.output == b"3000000\n"
+
+
+def test_input_that_nobody_reads_is_no_error():
+    assert python("pass", given=b"x" * 3_000_000).code == 0
+
+
+def test_without_input_there_is_an_end_at_once():
+    assert python("import sys; print(sys.stdin.read() == '')").output == b"True\n"
+
+
+def test_arguments_pass_through_no_shell(tmp_path):
+    argument = "; touch canary `touch canary` $(touch canary)"
+    ended = asyncio.run(run(["echo", argument], folder=str(tmp_path)))
+    assert ended.output.decode() == argument + "\n"
+    assert os.listdir(tmp_path) == []
+
+
+def test_our_own_environment_does_not_reach_it(monkeypatch):
+    monkeypatch.setenv("AGENT_API_KEY", "canary")
+    monkeypatch.setenv("GIT_DIR", "canary")
+    monkeypatch.setenv("LC_TIME", "C")
+    ended = python("import os; print(dict(os.environ))")
+    assert b"canary" not in ended.output
+    assert b"LC_TIME" in ended.output
+    assert b"PATH" in ended.output
+    assert environment(X="1")["X"] == "1"
+
+
+def test_a_late_program_is_killed_with_its_children(tmp_path):
+    source = (
+        "import subprocess, sys; c = subprocess.Popen(['sleep', '60']);"
+        "print(c.pid, flush=True); c.wait()"
+    )
+    began = time.monotonic()
+    ended = python(source, timeout=1.0)
+    assert ended.late
+    assert ended.code < 0
+    assert time.monotonic() - began < 5
+    until(lambda: gone(int(ended.output)))
+
+
+def test_a_child_left_behind_is_killed_too():
+    source = (
+        "import subprocess; d = subprocess.DEVNULL;"
+        "c = subprocess.Popen(['sleep', '60'], stdin=d, stdout=d, stderr=d); print(c.pid)"
+    )
+    ended = python(source)
+    assert not ended.late
+    until(lambda: gone(int(ended.output)))
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_loud_program_is_cut_and_ended(stream):
+    source = f"import sys\nwhile True: sys.{stream}.write('x' * 65536)"
+    ended = python(source, limit=100_000, timeout=20)
+    assert ended.cut
+    assert not ended.late
+    assert max(len(ended.output), len(ended.errors)) == 100_000
+
+
+def test_output_of_exactly_the_limit_is_not_cut():
+    ended = python("print('x' * 9)", limit=10)
+    assert (ended.output, ended.cut) == (b"x" * 9 + b"\n", False)
+
+
+def test_cancelling_kills_the_whole_group(tmp_path):
+    pids = tmp_path / "pids"
+    source = (
+        "import os, subprocess, time; c = subprocess.Popen(['sleep', '60']);"
+        f"open({str(pids) + '~'!r}, 'w').write(f'{{os.getpid()}} {{c.pid}}');"
+        f"os.rename({str(pids) + '~'!r}, {str(pids)!r}); time.sleep(60)"
+    )
+
+    async def scene() -> None:
+        task = asyncio.create_task(run([sys.executable, "-c", source], folder="/"))
+        async with asyncio.timeout(10):
+            while not pids.exists():  # noqa: ASYNC110 - a file cannot set an event
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+    for pid in map(int, pids.read_text().split()):
+        until(lambda pid=pid: gone(pid))
+
+
+def test_it_runs_in_a_group_of_its_own():
+    ended = python("import os; print(os.getpgrp() == os.getpid())")
+    assert ended.output == b"True\n"
+
+
+def test_what_cannot_be_started_is_told(tmp_path):
+    with pytest.raises(Unavailable, match="program no-such-program is not installed"):
+        asyncio.run(run(["no-such-program"], folder=str(tmp_path)))
+    with pytest.raises(Unavailable, match="is not there any more"):
+        asyncio.run(run(["true"], folder=str(tmp_path / "gone")))
+    (tmp_path / "plain").write_text("")
+    with pytest.raises(Unavailable, match="cannot be started"):
+        asyncio.run(run([str(tmp_path / "plain")], folder=str(tmp_path)))
+
+
+def test_no_descriptor_is_left():
+    async def scene() -> int:
+        await run(["true"], folder="/")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            await run(["true"], folder="/", given=b"x")
+        return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(scene()) <= 0

@@ -1,0 +1,443 @@
+"""The real git, on repositories of friends and of strangers."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Awaitable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentd.agent.tools import Change, GitDiff, GitLog, GitStatus
+from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
+from agentd.outside.repository import MOST_CHANGES, GitRepository
+
+T = TypeVar("T")
+
+
+def do(work: Awaitable[T]) -> T:
+    async def wait() -> T:
+        async with asyncio.timeout(30):
+            return await work
+
+    return asyncio.run(wait())
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A person with a name and nothing else configured."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[user]\n name = Ada\n email = ada@example.org\n[init]\n defaultBranch = main\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return home
+
+
+@pytest.fixture
+def root(tmp_path: Path, home: Path) -> Path:
+    """A repository with two commits."""
+    work = tmp_path / "work"
+    work.mkdir()
+    git(work, "init", "-q")
+    (work / "a.txt").write_text("one\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "First")
+    (work / "sub").mkdir()
+    (work / "sub" / "b.txt").write_text("two\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "Second | with `ticks`")
+    return work
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A file that is there once a program of the repository ran."""
+    return tmp_path / "canary"
+
+
+def test_a_clean_repository(root):
+    status = do(GitRepository(str(root)).status(GitStatus()))
+    assert (status.branch, status.changes, status.cut) == ("main", (), False)
+
+
+def test_every_kind_of_change_is_told(root):
+    (root / "a.txt").write_text("changed\n")
+    git(root, "mv", "sub/b.txt", "sub/ü c.txt")
+    (root / "new").write_text("")
+    (root / "staged").write_text("")
+    git(root, "add", "staged")
+    status = do(GitRepository(str(root)).status(GitStatus()))
+    assert set(status.changes) == {
+        Change(".M", "a.txt"),
+        Change("R.", "sub/ü c.txt", "sub/b.txt"),
+        Change("A.", "staged"),
+        Change("??", "new"),
+    }
+
+
+def test_a_conflict_is_told(root):
+    git(root, "checkout", "-qb", "other", "HEAD~1")
+    (root / "a.txt").write_text("theirs\n")
+    git(root, "commit", "-qam", "theirs")
+    git(root, "checkout", "-q", "main")
+    (root / "a.txt").write_text("ours\n")
+    git(root, "commit", "-qam", "ours")
+    subprocess.run(["git", "merge", "-q", "other"], cwd=root, check=False, capture_output=True)
+    status = do(GitRepository(str(root)).status(GitStatus()))
+    assert Change("UU", "a.txt") in status.changes
+
+
+def test_ahead_behind_and_a_detached_head(root, tmp_path):
+    git(tmp_path, "clone", "-q", str(root), "clone")
+    clone = tmp_path / "clone"
+    (clone / "c").write_text("")
+    git(clone, "add", "c")
+    git(clone, "commit", "-qm", "ahead")
+    status = do(GitRepository(str(clone)).status(GitStatus()))
+    assert (status.upstream, status.ahead, status.behind) == ("origin/main", 1, 0)
+    git(clone, "checkout", "-q", "--detach")
+    assert do(GitRepository(str(clone)).status(GitStatus())).branch == ""
+
+
+def test_many_changes_are_cut(root):
+    for number in range(MOST_CHANGES + 1):
+        (root / f"n{number}").write_text("")
+    status = do(GitRepository(str(root)).status(GitStatus()))
+    assert (len(status.changes), status.cut) == (MOST_CHANGES, True)
+
+
+def test_the_log_is_newest_first_and_cut_at_its_limit(root):
+    repository = GitRepository(str(root))
+    log = do(repository.log(GitLog(limit=1)))
+    assert [(commit.author, commit.subject) for commit in log.commits] == [
+        ("Ada", "Second | with `ticks`")
+    ]
+    assert log.cut
+    both = do(repository.log(GitLog(limit=2)))
+    assert ([commit.subject for commit in both.commits][1], both.cut) == ("First", False)
+    assert [commit.subject for commit in do(repository.log(GitLog("a.txt"))).commits] == ["First"]
+
+
+def test_a_diff_holds_what_is_staged_and_what_is_not(root):
+    (root / "a.txt").write_text("unstaged\n")
+    (root / "sub" / "b.txt").write_text("staged\n")
+    git(root, "add", "sub")
+    repository = GitRepository(str(root))
+    diff = do(repository.diff(GitDiff()))
+    assert "+unstaged" in diff.text
+    assert "+staged" in diff.text
+    only = do(repository.diff(GitDiff("sub")))
+    assert "+unstaged" not in only.text
+    assert "+staged" in only.text
+
+
+def test_a_commit_shows_what_it_changed(root):
+    repository = GitRepository(str(root))
+    assert "+two" in do(repository.diff(GitDiff(commit="HEAD"))).text
+    first = do(repository.diff(GitDiff(commit="main~1"))).text
+    assert "+one" in first
+    assert "First" not in first
+
+
+def test_an_enormous_diff_is_cut(root):
+    (root / "a.txt").write_text("line\n" * 100_000)
+    diff = do(GitRepository(str(root)).diff(GitDiff()))
+    assert diff.cut
+    assert len(diff.text) <= 128 * 1024
+
+
+def test_a_repository_without_commits(tmp_path):
+    git(tmp_path, "init", "-q", "fresh")
+    fresh = tmp_path / "fresh"
+    (fresh / "x").write_text("new\n")
+    git(fresh, "add", "x")
+    repository = GitRepository(str(fresh))
+    assert do(repository.log(GitLog())).commits == ()
+    assert do(repository.status(GitStatus())).changes == (Change("A.", "x"),)
+    assert "+new" in do(repository.diff(GitDiff())).text
+
+
+def test_no_repository_is_a_clear_answer(tmp_path):
+    (tmp_path / "plain").mkdir()
+    repository = GitRepository(str(tmp_path / "plain"))
+    for work in (
+        repository.status(GitStatus()),
+        repository.log(GitLog()),
+        repository.diff(GitDiff()),
+        repository.diff(GitDiff(commit="HEAD")),
+    ):
+        with pytest.raises(NotFound, match="not in a git repository"):
+            do(work)
+
+
+def test_a_folder_that_vanished_and_a_missing_git_are_told(tmp_path, root, monkeypatch):
+    with pytest.raises(Unavailable, match="not there any more"):
+        do(GitRepository(str(tmp_path / "gone")).status(GitStatus()))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="git is not installed"):
+        do(GitRepository(str(root)).status(GitStatus()))
+
+
+def test_a_workspace_within_a_larger_repository_sees_its_own_part(root):
+    (root / "a.txt").write_text("outside\n")
+    (root / "sub" / "b.txt").write_text("inside\n")
+    repository = GitRepository(str(root / "sub"))
+    assert do(repository.status(GitStatus())).changes == (Change(".M", "b.txt"),)
+    diff = do(repository.diff(GitDiff())).text
+    assert "a/b.txt" in diff
+    assert "outside" not in diff
+    subjects = [commit.subject for commit in do(repository.log(GitLog())).commits]
+    assert subjects == ["Second | with `ticks`"]
+    assert "one" not in do(repository.diff(GitDiff(commit="HEAD~1"))).text
+
+
+def test_a_work_tree_set_elsewhere_shows_nothing_from_there(root, tmp_path):
+    (tmp_path / "a.txt").write_text("secret\n")
+    git(root, "config", "core.worktree", str(tmp_path))
+    repository = GitRepository(str(root))
+    for work in (repository.status(GitStatus()), repository.diff(GitDiff())):
+        with suppress(AgentdError):
+            assert "secret" not in str(do(work))
+
+
+HOSTILE = ["--output=canary", "--upload-pack=touch canary", "-O/dev/null", "-p", "--", "a;touch x"]
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, "HEAD..main", "HEAD:a.txt", "", "x" * 300, ":/First"])
+def test_a_commit_name_is_never_an_option(root, value):
+    before = set(os.listdir(root))
+    repository = GitRepository(str(root))
+    if value:
+        with pytest.raises(BadRequest, match="not the name of a commit"):
+            do(repository.diff(GitDiff(commit=value)))
+    with pytest.raises(NotFound, match="no such commit"):
+        do(repository.diff(GitDiff(commit="nowhere")))
+    assert set(os.listdir(root)) == before
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, ":(top)a.txt", ":!a.txt", "*"])
+def test_a_path_is_never_an_option_or_a_pattern(root, value):
+    (root / "a.txt").write_text("changed\n")
+    before = set(os.listdir(root))
+    repository = GitRepository(str(root))
+    assert do(repository.diff(GitDiff(value))).text == ""
+    assert do(repository.log(GitLog(value))).commits == ()
+    assert set(os.listdir(root)) == before
+
+
+@pytest.mark.parametrize("value", ["../x", "/etc", "sub/../../x", "a\0b"])
+def test_a_path_outside_is_refused(root, value):
+    repository = GitRepository(str(root))
+    for work in (repository.diff(GitDiff(value)), repository.log(GitLog(value))):
+        with pytest.raises(Forbidden):
+            do(work)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(path=st.text(max_size=20), commit=st.text(max_size=20))
+def test_whatever_is_asked_only_our_errors_come(root, path, commit):
+    repository = GitRepository(str(root))
+    for work in (repository.log(GitLog(path)), repository.diff(GitDiff(path, commit))):
+        with suppress(AgentdError):
+            do(work)
+
+
+def everything(root: Path) -> list[str]:
+    """Each operation's outcome."""
+    repository = GitRepository(str(root))
+    outcomes = []
+    for work in (
+        repository.status(GitStatus()),
+        repository.log(GitLog()),
+        repository.diff(GitDiff()),
+        repository.diff(GitDiff(commit="HEAD")),
+    ):
+        try:
+            outcomes.append(str(do(work)))
+        except AgentdError as error:
+            outcomes.append(error.message)
+    return outcomes
+
+
+def poison(root: Path, canary: Path) -> dict[str, str]:
+    run = f"touch {canary}; false"
+    script = root.parent / "script"
+    script.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    script.chmod(0o755)
+    return {
+        "core.fsmonitor": str(script),
+        "core.pager": run,
+        "pager.log": run,
+        "pager.diff": run,
+        "diff.external": str(script),
+        "core.sshCommand": run,
+        "core.askPass": str(script),
+        "core.editor": run,
+        "gpg.program": str(script),
+        "credential.helper": f"!{run}",
+        "diff.evil.textconv": run,
+        "diff.evil.command": run,
+        "interactive.diffFilter": run,
+        "log.showSignature": "true",
+        "diff.submodule": "diff",
+        "alias.status": f"!{run}",
+        "core.alternateRefsCommand": run,
+    }
+
+
+def sign(root: Path) -> None:
+    """Give the last commit a signature, so that showing it could check that."""
+    head, _, message = git(root, "cat-file", "commit", "HEAD").partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+    commit = f"{head}\n{signature}\n\n{message}"
+    signed = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
+        cwd=root,
+        input=commit.encode(),
+        check=True,
+        capture_output=True,
+    )
+    git(root, "reset", "-q", "--soft", signed.stdout.decode().strip())
+
+
+def test_no_program_that_a_repository_names_is_run(root, canary):
+    sign(root)
+    for name, value in poison(root, canary).items():
+        git(root, "config", name, value)
+    hooks = root / ".git" / "hooks"
+    for hook in ("post-index-change", "fsmonitor-watchman", "post-checkout"):
+        (hooks / hook).write_text(f"#!/bin/sh\ntouch {canary}\n")
+        (hooks / hook).chmod(0o755)
+    (root / ".gitattributes").write_text("* diff=evil\n")
+    (root / "a.txt").write_text("changed\n")
+    assert everything(root)[1] == "2 commits"
+    assert not canary.exists()
+    assert "+changed" in do(GitRepository(str(root)).diff(GitDiff())).text
+
+
+@pytest.mark.parametrize("what", ["clean", "smudge", "process"])
+@pytest.mark.parametrize("name", ["evil", "Evil.dots", "filter.x"])
+def test_where_a_repository_sets_a_filter_comparing_is_refused(root, canary, what, name):
+    with open(root / ".git" / "config", "a") as config:
+        config.write(f'[FILTER "{name}"]\n {what} = "touch {canary}; cat"\n')
+    (root / ".gitattributes").write_text(f"* filter={name}\n")
+    (root / "a.txt").write_text("changed\n")
+    repository = GitRepository(str(root))
+    for work in (repository.status(GitStatus()), repository.diff(GitDiff())):
+        with pytest.raises(Forbidden, match="a program that git would run"):
+            do(work)
+    assert len(do(repository.log(GitLog())).commits) == 2
+    assert "+two" in do(repository.diff(GitDiff(commit="HEAD"))).text
+    assert not canary.exists()
+
+
+def test_a_filter_hidden_in_an_included_file_or_a_work_trees_own_is_found(root, canary):
+    (root / ".git" / "more").write_text(f'[filter "evil"]\n clean = touch {canary}\n')
+    (root / ".gitattributes").write_text("* filter=evil\n")
+    (root / "a.txt").write_text("changed\n")
+    git(root, "config", "include.path", "more")
+    with pytest.raises(Forbidden):
+        do(GitRepository(str(root)).status(GitStatus()))
+    git(root, "config", "--unset", "include.path")
+    git(root, "config", "extensions.worktreeConfig", "true")
+    git(root, "config", "--worktree", "filter.evil.clean", f"touch {canary}")
+    with pytest.raises(Forbidden):
+        do(GitRepository(str(root)).status(GitStatus()))
+    assert not canary.exists()
+
+
+def test_the_persons_own_filter_is_trusted(root, home):
+    git(root, "config", "--global", "filter.own.clean", "cat")
+    (root / ".gitattributes").write_text("* filter=own\n")
+    assert do(GitRepository(str(root)).status(GitStatus())).changes
+
+
+def test_without_the_guard_the_filter_would_have_run(root, canary):
+    git(root, "config", "filter.evil.clean", f"touch {canary}; cat")
+    (root / ".gitattributes").write_text("* filter=evil\n")
+    (root / "a.txt").write_text("two\n")
+    git(root, "-c", "core.fsmonitor=false", "status")
+    assert canary.exists()
+
+
+def test_a_lacking_object_is_not_fetched(root, canary):
+    blob = git(root, "rev-parse", "HEAD:a.txt").strip()
+    os.unlink(root / ".git" / "objects" / blob[:2] / blob[2:])
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::sh -c touch% {canary}",
+        "protocol.ext.allow": "always",
+        "protocol.allow": "always",
+    }.items():
+        git(root, "config", name, value)
+    (root / "a.txt").write_text("changed\n")
+    everything(root)
+    assert not canary.exists()
+    subprocess.run(["git", "diff"], cwd=root, check=False, capture_output=True)
+    assert canary.exists(), "this repository is not hostile enough"
+
+
+def test_a_submodules_own_filter_is_not_run(root, canary, tmp_path):
+    git(tmp_path, "init", "-q", "inner")
+    inner = tmp_path / "inner"
+    (inner / "x").write_text("x\n")
+    git(inner, "add", "x")
+    git(inner, "commit", "-qm", "inner")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "mod")
+    git(root, "commit", "-qm", "with a submodule")
+    git(root / "mod", "config", "filter.evil.clean", f"touch {canary}; cat")
+    (root / "mod" / ".gitattributes").write_text("* filter=evil\n")
+    (root / "mod" / "x").write_text("y\n")
+    everything(root)
+    assert not canary.exists()
+    git(root, "status")
+    assert canary.exists(), "this repository is not hostile enough"
+
+
+def test_a_hidden_bare_repository_is_not_taken(tmp_path, canary):
+    bare = tmp_path / "work" / "bare"
+    git(tmp_path, "init", "-q", "--bare", str(bare))
+    git(bare, "config", "core.bare", "false")
+    git(bare, "config", "core.worktree", str(bare))
+    git(bare, "config", "core.fsmonitor", f"touch {canary}")
+    assert all("not in a git repository" in outcome for outcome in everything(bare))
+    assert not canary.exists()
+
+
+def test_a_damaged_configuration_is_told(root):
+    (root / ".git" / "config").write_text("[core\n")
+    assert all("bad config line" in outcome for outcome in everything(root))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_another_users_repository_is_not_trusted(root):
+    for folder, _, _ in os.walk(root):
+        os.chown(folder, 65534, 65534)
+    with pytest.raises(Forbidden, match="belongs to another user"):
+        do(GitRepository(str(root)).status(GitStatus()))
+
+
+def test_reading_takes_no_lock_and_writes_nothing(root):
+    (root / "a.txt").write_text("one\n")
+    os.utime(root / "a.txt", (1, 1))
+    before = (root / ".git" / "index").stat().st_mtime_ns
+    everything(root)
+    assert (root / ".git" / "index").stat().st_mtime_ns == before
+    assert do(GitRepository(str(root)).status(GitStatus())).changes == ()
+    assert do(GitRepository(str(root)).diff(GitDiff())).text == ""

@@ -1,0 +1,225 @@
+"""Whatever path is asked for, nothing outside the root is opened."""
+
+import os
+import string
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound
+from agentd.outside.tree import LARGEST_FOLDER, Budget, Tree, shown
+
+SECRET = "outside"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace beside a secret, with links of every kind."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text(SECRET)
+    (tmp_path / "work-beside").mkdir()
+    (tmp_path / "work-beside" / "key").write_text(SECRET)
+    work = tmp_path / "work"
+    (work / "src" / "deep").mkdir(parents=True)
+    (work / "a").write_text("inside")
+    (work / "src" / "b").write_text("inside")
+    (work / "in").symlink_to("src")
+    (work / "out").symlink_to(tmp_path / "secret")
+    (work / "up").symlink_to("..")
+    (work / "file").symlink_to("../secret/key")
+    (work / "twice").symlink_to("up")
+    (work / "loop").symlink_to("loop")
+    (work / "gone").symlink_to("nothing")
+    (work / "src" / "deep" / "beside").symlink_to(tmp_path / "work-beside")
+    return work
+
+
+def content(tree: Tree, path: str) -> str:
+    with tree.open_file(tree.resolve(path), path) as descriptor:
+        return os.read(descriptor, 100).decode()
+
+
+THERE = ["a", "b", "key", "src", "deep", "secret", "work", "work-beside", "etc"]
+LINKS = ["in", "out", "up", "file", "twice", "loop", "gone", "beside"]
+SIGNS = [".", "..", "", "~", "...", "..\\", "%2e%2e"]
+PIECES = st.sampled_from(THERE) | st.sampled_from(LINKS) | st.sampled_from(SIGNS)
+PATHS = st.one_of(st.lists(PIECES, max_size=8).map("/".join), st.text(string.printable), st.text())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@given(path=PATHS)
+def test_no_path_leaves_the_root(root, path):
+    tree = Tree(str(root))
+    with suppress(AgentdError):
+        assert content(tree, path) == "inside"
+    with suppress(AgentdError):
+        steps = tree.resolve(path)
+        if tree.is_folder(steps, path):
+            inner = list(tree.walk(steps, Budget()))
+            assert SECRET not in {found.name for found in inner}
+            assert all(".." not in found.path.split("/") for found in inner)
+            assert "key" not in {found.name for found in inner}
+
+
+@pytest.mark.parametrize(
+    "path", ["out/key", "up/secret/key", "file", "twice/secret/key", "src/deep/beside/key", "up"]
+)
+def test_a_link_that_leads_out_is_refused_by_name(root, path):
+    with pytest.raises(Forbidden, match="leads out of the workspace"):
+        Tree(str(root)).resolve(path)
+
+
+@pytest.mark.parametrize("path", ["..", "../secret/key", "src/../a", "/etc/passwd", "//etc/passwd"])
+def test_dots_and_absolute_paths_are_refused(root, path):
+    with pytest.raises(Forbidden, match="not inside the workspace"):
+        Tree(str(root)).resolve(path)
+
+
+def test_a_link_that_stays_inside_is_followed(root):
+    assert content(Tree(str(root)), "in/b") == "inside"
+
+
+def test_a_broken_link_and_a_loop_are_told(root):
+    with pytest.raises(NotFound, match=r"no gone"):
+        content(Tree(str(root)), "gone")
+    with pytest.raises((Forbidden, NotFound)):
+        content(Tree(str(root)), "loop")
+
+
+def test_a_folder_swapped_for_a_link_after_the_check_is_not_followed(root):
+    tree = Tree(str(root))
+    steps = tree.resolve("src/b")
+    (root / "src").rename(root / "moved")
+    (root / "src").symlink_to(root.parent / "secret")
+    with pytest.raises(NotFound), tree.open_file(steps, "src/b"):
+        pass
+    (root.parent / "secret" / "b").write_text(SECRET)
+    with pytest.raises((Forbidden, NotFound)), tree.open_file(steps, "src/b"):
+        pass
+
+
+def test_a_file_swapped_for_a_link_at_the_last_moment_is_not_followed(root, monkeypatch):
+    def swap(mode: int, path: str) -> None:
+        (root / "a").unlink()
+        (root / "a").symlink_to(root.parent / "secret" / "key")
+
+    monkeypatch.setattr("agentd.outside.tree._must_be_regular", swap)
+    with pytest.raises(Forbidden, match="became a link"):
+        content(Tree(str(root)), "a")
+
+
+def test_a_swapper_in_the_background_never_wins(root):
+    tree = Tree(str(root))
+    (root.parent / "secret" / "b").write_text(SECRET)
+    (root / "here").mkdir()
+    (root / "here" / "b").write_text("inside")
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            os.rename(root / "here", root / "kept")
+            os.symlink(root.parent / "secret", root / "here")
+            os.unlink(root / "here")
+            os.rename(root / "kept", root / "here")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    seen = set()
+    try:
+        for _ in range(3000):
+            try:
+                seen.add(content(tree, "here/b"))
+            except AgentdError as error:
+                seen.add(type(error).__name__)
+    finally:
+        over.set()
+        swapper.join()
+    assert SECRET not in seen
+    assert content(tree, "here/b") == "inside"
+
+
+def test_what_is_no_regular_file_is_not_opened(root):
+    os.mkfifo(root / "pipe")
+    with pytest.raises(BadRequest, match="no regular file"):
+        content(Tree(str(root)), "pipe")
+    with pytest.raises(BadRequest, match="is a folder"):
+        content(Tree(str(root)), "src")
+    with pytest.raises(BadRequest, match="is a folder"):
+        content(Tree(str(root)), ".")
+
+
+def test_a_closed_folder_is_neither_opened_nor_walked(root):
+    tree = Tree(str(root), closed=[str(root / "src"), str(root.parent / "secret")])
+    for path in ("src", "src/b", "in/b"):
+        with pytest.raises(Forbidden, match="belongs to agentd"):
+            tree.resolve(path)
+    paths = {found.path for found in tree.walk((), Budget())}
+    assert "a" in paths
+    assert not any(path.startswith("src") for path in paths)
+
+
+def test_a_walk_goes_by_name_and_passes_over_generated_folders(root):
+    (root / "node_modules" / "x").mkdir(parents=True)
+    (root / ".git").mkdir()
+    (root / ".git" / "config").write_text("")
+    paths = [found.path for found in Tree(str(root)).walk((), Budget())]
+    assert "node_modules" in paths
+    assert "node_modules/x" not in paths
+    assert ".git/config" not in paths
+    assert paths.index("src") + 1 == paths.index("src/b")
+    assert "in/b" not in paths
+
+
+def test_a_spent_budget_ends_a_walk_and_says_so(root):
+    budget = Budget(entries=3)
+    assert len(list(Tree(str(root)).walk((), budget))) == 3
+    assert budget.cut
+    stopped = Budget()
+    stopped.stop()
+    assert list(Tree(str(root)).walk((), stopped)) == []
+    assert stopped.cut
+    late = Budget(seconds=-1)
+    assert not late.take(entries=1)
+
+
+def test_an_enormous_folder_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentd.outside.tree.LARGEST_FOLDER", 5)
+    assert LARGEST_FOLDER > 5
+    for number in range(9):
+        (tmp_path / str(number)).touch()
+    budget = Budget()
+    assert len(list(Tree(str(tmp_path)).walk((), budget))) == 5
+    assert budget.cut
+
+
+def test_descriptors_are_given_back(root):
+    tree = Tree(str(root))
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ("a", "src/b", "out/key", "src", "gone", "loop", "src/none"):
+        with suppress(AgentdError):
+            content(tree, path)
+        next(tree.walk((), Budget()))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_name_of_any_bytes_can_be_shown(root):
+    (Path(os.fsdecode(os.fsencode(str(root)) + b"/\xff\xfe"))).write_text("")
+    names = [shown(found.path) for found in Tree(str(root)).walk((), Budget())]
+    assert "\ufffd\ufffd" in names
+    "".join(names).encode()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_told(root):
+    (root / "a").chmod(0)
+    with pytest.raises(Forbidden, match="may not be read"):
+        content(Tree(str(root)), "a")
+    (root / "src").chmod(0)
+    paths = [found.path for found in Tree(str(root)).walk((), Budget())]
+    assert "src" in paths
+    assert "src/b" not in paths
+    (root / "src").chmod(0o700)

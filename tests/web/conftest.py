@@ -1,0 +1,51 @@
+"""A daemon of one's own for each test, or one for all tests of a module."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.web.support import Client, Engine, Serving
+
+Serve = Callable[..., Serving]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start daemons; all of them stop with the test."""
+    with ExitStack() as stack:
+        yield lambda folder=tmp_path, engine=None, **settings: stack.enter_context(
+            Serving(folder, engine, **settings)
+        )
+
+
+@pytest.fixture
+def daemon(serve: Serve) -> Serving:
+    """A daemon over empty folders."""
+    return serve()
+
+
+@pytest.fixture
+def engine(daemon: Serving) -> Engine:
+    """The daemon's engine."""
+    return daemon.engine
+
+
+@pytest.fixture
+def client(daemon: Serving) -> Client:
+    """A client with a good key."""
+    return daemon.client()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One daemon for all tests of a module: for those that leave no trace."""
+    with Serving(tmp_path_factory.mktemp("daemon")) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def caller(shared: Serving) -> Client:
+    """A client of the shared daemon with a good key."""
+    return shared.client()

@@ -1,0 +1,348 @@
+"""A whole daemon in a thread of the test, an engine that does as told, and a client for both."""
+
+import asyncio
+import contextlib
+import hashlib
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from email.message import Message as Headers
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from agentd import daemon
+from agentd.access.key import issue
+from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.catalog.settings import Settings
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+
+KEY = "agent_" + "Kk0" * 10 + "Zz"
+HASH = hashlib.sha256(KEY.encode()).hexdigest()
+"""What ``AGENT_API_KEY`` holds for it."""
+
+PATIENCE = 20.0
+"""Seconds after which what should have happened will not."""
+
+
+def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """The first true value of ``condition``, which is looked at again and again."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.003)
+    return found
+
+
+class Engine:
+    """Carries out prompts by a script, and can be held in the middle of all its turns."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.given: list[Assignment] = []
+        """What was handed over, in order."""
+        self.says: Callable[[Assignment], list[Progress]] = _echo
+        self._lock = threading.Lock()
+        self._held = False
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def hold(self) -> None:
+        """From now on, turns begin and then stand still."""
+        self._held = True
+
+    def release(self) -> None:
+        """Let all turns go on."""
+        with self._lock:
+            self._held = False
+            waiting, self._waiting = self._waiting, []
+        for loop, event in waiting:
+            loop.call_soon_threadsafe(event.set)
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Say what the script says."""
+        event = asyncio.Event()
+        with self._lock:
+            if self._held:
+                self._waiting.append((asyncio.get_running_loop(), event))
+            else:
+                event.set()
+            self.given.append(assignment)
+        await event.wait()
+        for progress in self.says(assignment):
+            yield progress
+
+
+def _echo(assignment: Assignment) -> list[Progress]:
+    return [Replied(f"echo: {assignment.prompt}")]
+
+
+class Serving:
+    """A daemon over the folder, from ``with`` to its end."""
+
+    def __init__(self, folder: Path, engine: Engine | None = None, **settings: Any) -> None:
+        self.layout = Layout(str(folder / "state"), str(folder / "config"))
+        self.engine = engine or Engine()
+        self.settings = Settings(
+            **{
+                "port": 0,
+                "workspace": str(folder),
+                "agent_api_key": HASH,
+                "drain_seconds": 0,
+                "max_parallel_turns": 64,
+                **settings,
+            }
+        )
+        self.url = ""
+        self.exit_code: int | None = None
+        self._clients: list[Client] = []
+        self._failure: BaseException | None = None
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: daemon.Running | None = None
+        self._thread = threading.Thread(target=self._live)
+
+    def __enter__(self) -> Self:
+        """Return once it answers."""
+        self._thread.start()
+        self._ready.wait(PATIENCE)
+        if self._failure:
+            self._thread.join()
+            raise self._failure
+        assert self.url, "it did not start"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop it, with its clients."""
+        for client in self._clients:
+            client.close()
+        self.stop()
+        self.join()
+
+    def stop(self) -> None:
+        """Ask it to stop."""
+        assert self._loop
+        assert self._running
+        with contextlib.suppress(RuntimeError):  # it has stopped already
+            self._loop.call_soon_threadsafe(self._running.stop, 0)
+
+    def join(self) -> None:
+        """Return when it has stopped."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "it did not stop"
+        if self._failure:
+            raise self._failure
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return urlsplit(self.url).port or 0
+
+    def new_key(self, name: str) -> str:
+        """A named key, as ``agentd keys generate`` makes one: through the file."""
+        key, kept = issue(name, "2026-01-01T00:00:00.000Z")
+        KeyFile(self.layout).add(kept)
+        return key
+
+    def client(self, key: str | None = KEY) -> "Client":
+        """A client with a key."""
+        self._clients.append(Client(self.url, key))
+        return self._clients[-1]
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with daemon.started(self.settings, self.layout, {}, self.engine) as self._running:
+            self.url = self._running.url
+            self._ready.set()
+            self.exit_code = await self._running.stopped
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON, in which no key comes twice."""
+        return json.loads(self.body.decode(), object_pairs_hook=_unique)
+
+    def __getitem__(self, name: str) -> Any:
+        """A field of the JSON body."""
+        return self.json()[name]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+@dataclass(slots=True)
+class Client:
+    """Sends requests on one connection, and looks at each answer for what is true of all."""
+
+    url: str
+    key: str | None = KEY
+    connection: http.client.HTTPConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.url)
+        assert address.hostname
+        self.connection = http.client.HTTPConnection(
+            address.hostname, address.port, timeout=PATIENCE
+        )
+
+    def send(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """One request: ``body`` is sent as it is when it is bytes, else as JSON."""
+        sent = {"X-API-Key": self.key} if self.key is not None else {}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        self.connection.request(method, path, body, {**sent, **(headers or {})})
+        response = self.connection.getresponse()
+        reply = Reply(response.status, response.headers, response.read())
+        check(reply, with_body=method != "HEAD")
+        return reply
+
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """``GET``."""
+        return self.send("GET", path, None, headers)
+
+    def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
+        """``POST``."""
+        return self.send("POST", path, body, headers)
+
+    def put(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
+        """``PUT``."""
+        return self.send("PUT", path, body, headers)
+
+    def delete(self, path: str) -> Reply:
+        """``DELETE``."""
+        return self.send("DELETE", path)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.connection.close()
+
+    # Short forms of what most tests begin with.
+
+    def chat(self, **wish: Any) -> int:
+        """A new chat's id."""
+        reply = self.post("/api/remote/chats", wish)
+        assert reply.status == 201, reply.body
+        return int(reply["chatId"])
+
+    def status(self, chat: int, wait: float = 0) -> Any:
+        """A chat's status."""
+        return self.get(f"/api/remote/chats/{chat}/status?wait={wait}").json()
+
+    def messages(self, chat: int) -> list[dict[str, Any]]:
+        """A chat's messages, once it is at rest."""
+        self.status(chat, 20)
+        found: list[dict[str, Any]] = self.get(f"/api/remote/chats/{chat}/messages")["messages"]
+        return found
+
+    def prompts(self, chat: int) -> list[dict[str, Any]]:
+        """A chat's queue."""
+        found: list[dict[str, Any]] = self.get(f"/api/remote/chats/{chat}/queue")["prompts"]
+        return found
+
+
+def check(reply: Reply, *, with_body: bool = True) -> None:
+    """What holds of every answer of every surface (specification 7, and our own promises)."""
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["X-Request-Id"]
+    assert "Server" not in reply.headers
+    if reply.status == 204:
+        assert reply.body == b""
+    elif reply.headers["Content-Type"].startswith("text/plain"):
+        assert reply.status == 200
+    elif with_body:
+        assert reply.headers["Content-Type"] == "application/json; charset=utf-8"
+        found = reply.json()
+        if reply.status >= 400:
+            assert set(found) == {"error", "message", "details"}
+            assert all(isinstance(text, str) for text in found.values())
+            assert found["error"]
+            assert found["message"]
+            assert "Traceback" not in found["details"]
+
+
+def raw(port: int, data: bytes, *, leave: bool = False) -> list[Reply]:
+    """Send these bytes; every answer until the daemon hangs up.
+
+    To ``leave`` is to say that no more will come: for what the daemon would wait for.
+    """
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(data)
+            if leave:
+                connection.shutdown(socket.SHUT_WR)
+        return list(replies(received(connection)))
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the other side hangs up."""
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def replies(data: bytes) -> Iterator[Reply]:
+    """The answers in a stream of bytes; each must be whole."""
+    while data:
+        head, blank, rest = data.partition(b"\r\n\r\n")
+        assert blank, data
+        line, _, lines = head.partition(b"\r\n")
+        headers = Headers()
+        for one in lines.decode("latin1").split("\r\n"):
+            name, _, value = one.partition(": ")
+            headers[name] = value
+        assert line.startswith(b"HTTP/1.1 "), line
+        status = int(line.split(b" ")[1])
+        length = int(headers.get("Content-Length", "0" if status in (100, 204) else len(rest)))
+        assert len(rest) >= length, data
+        yield Reply(status, headers, rest[:length])
+        data = rest[length:]
+
+
+def request(method: str, path: str, *lines: str, body: bytes = b"", key: str | None = KEY) -> bytes:
+    """A request as bytes, with ``Host``, the key and, for a body, its length."""
+    head = [f"{method} {path} HTTP/1.1", "Host: localhost", *lines]
+    if key is not None:
+        head.append(f"X-API-Key: {key}")
+    if body:
+        head.append(f"Content-Length: {len(body)}")
+    return "\r\n".join([*head, "", ""]).encode("latin1") + body
+
+
+def journals(layout: Layout) -> dict[str, bytes]:
+    """All that is remembered of all chats, by file."""
+    found = Path(layout.chats).glob("*/journal.jsonl")
+    return {str(path): path.read_bytes() for path in found}

@@ -1,0 +1,315 @@
+"""Connections: how they are kept, shared, left and closed."""
+
+import asyncio
+import io
+import re
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tornado.httpclient import AsyncHTTPClient
+
+from agentd.chats.service import ChatService
+from tests.web.conftest import Serve
+from tests.web.support import (
+    KEY,
+    Client,
+    Engine,
+    Serving,
+    journals,
+    raw,
+    received,
+    replies,
+    request,
+    until,
+)
+
+CHATS = "/api/remote/chats"
+LAST = "Connection: close"
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z 127\.0\.0\.1"
+    r" (?P<caller>\S+) (?P<method>\S+) (?P<path>\S+) (?P<status>\d{3}) \d+\.\dms (?P<id>\S+)"
+)
+
+
+# One connection, many requests.
+
+
+def test_a_connection_is_kept_after_every_kind_of_answer(client: Client) -> None:
+    client.get("/healthz")
+    first = client.connection.sock
+    big = b'{"x":"' + b"x" * 2 * 1024 * 1024
+    for method, path, body, status in [
+        ("GET", "/healthz", None, 200),
+        ("POST", CHATS, b"{}", 201),
+        ("POST", CHATS, b"{", 400),
+        ("POST", "/nothing", b"x" * 100_000, 404),
+        ("POST", "/healthz", b"x" * 100_000, 405),
+        ("POST", CHATS, big, 413),
+        ("POST", "/nothing", big, 404),
+        ("HEAD", "/healthz", None, 200),
+    ]:
+        assert client.send(method, path, body).status == status
+        assert client.connection.sock is first
+    client.key = "bad"
+    assert client.post(CHATS, b"x" * 100_000).status == 401
+    assert client.connection.sock is first
+
+
+def test_pipelined_requests_are_answered_in_order(daemon: Serving) -> None:
+    bodies = [b'{"prompt":"p%d"}' % number for number in range(20)]
+    data = b"".join(request("POST", CHATS, body=body) for body in bodies)
+    answers = raw(daemon.port, data + request("GET", "/healthz", LAST))
+    assert [answer.status for answer in answers] == [201] * 20 + [200]
+    ids = [answer["chatId"] for answer in answers[:20]]
+    assert ids == sorted(ids)
+
+
+def test_a_body_may_be_chunked(daemon: Serving) -> None:
+    head = request("POST", CHATS, "Transfer-Encoding: chunked", LAST)
+    body = b'4\r\n{"pr\r\nb\r\nompt":"hi"}\r\n0\r\n\r\n'
+    (answer,) = raw(daemon.port, head + body)
+    assert (answer.status, answer["status"]) == (201, "queued")
+
+
+def test_who_asks_first_is_told_to_go_on(daemon: Serving) -> None:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=20) as connection:
+        lines = ["Expect: 100-continue", "Content-Length: 2", LAST]
+        connection.sendall(request("POST", CHATS, *lines))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"{}")
+        assert [answer.status for answer in replies(received(connection))] == [201]
+
+
+def test_connection_close_is_honoured(daemon: Serving) -> None:
+    (answer,) = raw(daemon.port, request("GET", "/healthz", LAST))
+    assert answer.headers["Connection"] == "close"
+    old = request("GET", "/healthz").replace(b"HTTP/1.1", b"HTTP/1.0")
+    assert [answer.status for answer in raw(daemon.port, old)] == [200]
+
+
+def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
+    monkeypatch.setattr("agentd.web.server.HEAD_SECONDS", 0.1)
+    assert [a.status for a in raw(serve().port, request("GET", "/healthz"))] == [200]
+
+
+# Large bodies.
+
+
+def test_413_comes_before_the_body_is_sent(daemon: Serving) -> None:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=20) as connection:
+        connection.sendall(request("POST", CHATS, "Content-Length: 2000000"))
+        first = connection.recv(65536)
+        assert first.startswith(b"HTTP/1.1 413 ")
+        connection.sendall(b"x" * 2_000_000)
+        connection.sendall(request("GET", "/healthz", LAST))
+        (answer,) = replies(received(connection))
+        assert answer.status == 200
+
+
+def test_401_wastes_no_memory_on_a_body(daemon: Serving) -> None:
+    client = daemon.client(None)
+    before = _peak(client)
+    for _ in range(3):
+        assert client.post(CHATS, b"x" * 15 * 1024 * 1024).status == 401
+    assert _peak(client) - before < 40 * 1024 * 1024
+
+
+def _peak(client: Client) -> int:
+    (peak,) = re.findall(rb"agentd_resident_peak_bytes (\d+)", client.get("/metrics").body)
+    return int(peak)
+
+
+# Callers who leave.
+
+
+def test_what_a_caller_asked_for_is_done_though_it_left(daemon: Serving) -> None:
+    """Specification 1: a prompt of a new chat is processed; nobody need wait for it."""
+    for number in range(10):
+        with socket.create_connection(("127.0.0.1", daemon.port)) as connection:
+            connection.sendall(request("POST", CHATS, body=b'{"prompt":"%d"}' % number))
+    until(lambda: len(daemon.engine.given) == 10)
+    assert daemon.client().get("/healthz").status == 200
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """``begun`` and ``over`` of each wait for a chat to come to rest."""
+    found: list[str] = []
+    rest = ChatService.rest
+
+    async def watched(self: ChatService, chat_id: int, seconds: float) -> object:
+        found.append("begun")
+        try:
+            return await rest(self, chat_id, seconds)
+        finally:
+            found.append("over")
+
+    monkeypatch.setattr(ChatService, "rest", watched)
+    return found
+
+
+def test_who_leaves_during_a_wait_is_waited_for_no_more(
+    waits: list[str], client: Client, daemon: Serving, engine: Engine
+) -> None:
+    engine.hold()
+    chat = client.chat(prompt="p")
+    with socket.create_connection(("127.0.0.1", daemon.port)) as connection:
+        connection.sendall(request("GET", f"{CHATS}/{chat}/status?wait=60"))
+        until(lambda: waits == ["begun"])
+    until(lambda: waits == ["begun", "over"])
+    assert client.status(chat)["status"] == "processing"
+
+
+def test_a_caller_that_never_reads_holds_nobody_up(client: Client, daemon: Serving) -> None:
+    chat = client.chat(prompt="x" * 200_000)
+    client.messages(chat)
+    with socket.create_connection(("127.0.0.1", daemon.port)) as connection:
+        connection.sendall(request("GET", f"{CHATS}/{chat}/messages") * 50)
+        for _ in range(20):
+            assert client.get("/healthz").status == 200
+
+
+# Stopping.
+
+
+def test_a_stop_lets_answers_finish(
+    waits: list[str], client: Client, daemon: Serving, engine: Engine
+) -> None:
+    engine.hold()
+    chat = client.chat(prompt="p")
+    until(lambda: engine.given)
+    found: list[str] = []
+    other = daemon.client()
+    thread = threading.Thread(target=lambda: found.append(other.status(chat, 60)["status"]))
+    thread.start()
+    until(lambda: waits)
+    daemon.stop()
+    daemon.join()
+    thread.join(20)
+    assert found == ["completed"]
+    assert b"Interrupted" in next(iter(journals(daemon.layout).values()))
+    assert daemon.exit_code == 0
+
+
+def test_after_a_stop_nobody_is_let_in(daemon: Serving) -> None:
+    port = daemon.port
+    daemon.stop()
+    daemon.join()
+    with pytest.raises(ConnectionError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+# The access log.
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What daemons started later write to standard error."""
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    return stream
+
+
+@pytest.fixture
+def logged(written: io.StringIO, serve: Serve) -> Serving:
+    """A daemon whose access lines are captured."""
+    return serve()
+
+
+def access_lines(written: io.StringIO, daemon: Serving) -> list[re.Match[str]]:
+    """What the daemon has written until its end: access lines, and nothing else."""
+    daemon.stop()
+    daemon.join()
+    found = [LINE.fullmatch(line) for line in written.getvalue().splitlines()]
+    return [line for line in found if line or pytest.fail(written.getvalue())]
+
+
+def test_each_answer_has_one_line_with_its_request_id(
+    written: io.StringIO, logged: Serving
+) -> None:
+    client = logged.client()
+    answers = [
+        client.get("/api/remote/bots?x=secret"),
+        client.post(CHATS, {}),
+        client.get("/nothing"),
+        client.send("PUT", "/healthz", b"x" * 2 * 1024 * 1024),
+        logged.client("bad").get("/api/remote/bots"),
+        *raw(logged.port, b"nonsense\r\n\r\n"),
+    ]
+    lines = access_lines(written, logged)
+    assert {(line["id"], int(line["status"])) for line in lines} == {
+        (answer.headers["X-Request-Id"], answer.status) for answer in answers
+    }
+    assert len(lines) == len(answers)
+    assert lines[0]["path"] == "/api/remote/bots", "the query is never written"
+    callers = [line["caller"] for line in lines]
+    assert callers == ["key:environment"] * 2 + ["nobody"] * 2 + ["-"] * 2
+
+
+def test_what_a_caller_may_choose_cannot_fill_the_log_or_the_numbers(
+    written: io.StringIO, logged: Serving
+) -> None:
+    client = logged.client()
+    client.get("/" + "x" * 50_000)
+    for number in range(100):
+        client.send(f"METHOD{number}", "/healthz")
+    numbers = client.get("/metrics").body.decode()
+    assert 'agentd_http_answers_total{method="other",status="405"} 100\n' in numbers
+    assert "METHOD" not in numbers
+    longest = max(access_lines(written, logged), key=lambda line: len(line["path"]))
+    assert len(longest["path"]) < 1000
+
+
+# Many at once.
+
+
+@asynccontextmanager
+async def callers(count: int) -> AsyncIterator[AsyncHTTPClient]:
+    """A client with that many connections."""
+    client = AsyncHTTPClient(force_instance=True, max_clients=count)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@pytest.mark.gen_test(timeout=30)
+async def test_two_hundred_at_once_are_all_served(daemon: Serving) -> None:
+    headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
+    async with callers(200) as client:
+        answers = await asyncio.gather(
+            *(
+                client.fetch(daemon.url + CHATS, method="POST", headers=headers, body="{}")
+                for _ in range(200)
+            )
+        )
+        assert {answer.code for answer in answers} == {201}
+        assert len({answer.body for answer in answers}) == 200
+
+
+@pytest.mark.gen_test(timeout=30)
+async def test_fifty_waits_end_together_and_hold_nobody_up(daemon: Serving) -> None:
+    daemon.engine.hold()
+    headers = {"X-API-Key": KEY}
+    async with callers(60) as client:
+        made = await client.fetch(
+            daemon.url + CHATS,
+            method="POST",
+            headers={**headers, "Content-Type": "application/json"},
+            body='{"prompt":"p"}',
+        )
+        chat = re.findall(rb'"chatId":(\d+)', made.body)[0].decode()
+        url = f"{daemon.url}{CHATS}/{chat}/status"
+        waits = [
+            asyncio.ensure_future(client.fetch(f"{url}?wait=60", headers=headers))
+            for _ in range(50)
+        ]
+        for _ in range(20):
+            assert b'"processing"' in (await client.fetch(url, headers=headers)).body
+        assert not any(wait.done() for wait in waits)
+        daemon.engine.release()
+        for wait in waits:
+            assert b'"completed"' in (await wait).body
