@@ -11,6 +11,10 @@ from tests.wire.splitting import split
 LINE = st.text().filter(lambda text: not set(text) & {"\r", "\n", "\0"} and text.isprintable())
 
 
+def single_bytes(stream):
+    return [stream[at : at + 1] for at in range(len(stream))]
+
+
 def fed(pieces, limit=1 << 20):
     reader, found = Reader(limit), []
     try:
@@ -58,6 +62,7 @@ NOISE = st.lists(FIELDS | ENDS | st.binary(max_size=4)).map(b"".join)
 @given(NOISE, st.data())
 def test_every_split_of_anything_reads_the_same(stream, data):
     assert fed(split(stream, data), 20) == fed([stream], 20)
+    assert fed(single_bytes(stream), 20) == fed([stream], 20)
 
 
 def test_a_stream_is_read_as_the_standard_says():
@@ -78,6 +83,13 @@ def test_a_stream_is_read_as_the_standard_says():
     )
 
 
+def test_a_line_end_that_is_split_is_one():
+    assert fed([b"data: x\r", b"", b"\ndata: y\r", b"\n\r", b"\n"]) == (
+        [Received("message", "x\ny", "")],
+        ("", None),
+    )
+
+
 def test_an_event_is_read_as_soon_as_it_is_whole():
     reader = Reader()
     assert list(reader.feed(b"data: x\r\n\r")) == [Received("message", "x", "")]
@@ -87,7 +99,7 @@ def test_an_event_is_read_as_soon_as_it_is_whole():
 @pytest.mark.parametrize("stream", [b"data: " + b"x" * 100, b"data: xxxx\n" * 12, b":" + b"x" * 99])
 def test_an_event_without_end_is_not_kept(stream):
     assert fed([stream], 64) == ([], "too large")
-    assert fed([stream[at : at + 1] for at in range(len(stream))], 64) == ([], "too large")
+    assert fed(single_bytes(stream), 64) == ([], "too large")
 
 
 def test_comments_for_ever_are_no_event():

@@ -15,8 +15,8 @@ class Outlet:
     """Puts records out in order, and keeps what cannot go.
 
     ``ready``: a socket takes what is put out, and has not too much to write. ``held``: nothing
-    tracked may go yet, only answers that may go ahead of it. ``resumption`` is there under
-    stateful reconnect.
+    tracked may go yet, only answers that may go ahead of it. Ready and not held, nothing waits.
+    ``resumption`` is there under stateful reconnect.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Outlet:
         """Whether this tracked record is to be written now; if not, it waits."""
         if self.resumption:
             self.resumption.keep(record)
-        if self.ready and not (self.held or self._waiting):
+        if self.ready and not self.held:
             return True
         if not self._away:
             self._waiting.append(record)

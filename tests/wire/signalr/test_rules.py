@@ -166,6 +166,14 @@ def test_rule_6_only_a_negotiated_websocket_with_handshake_version_2_is_stateful
         assert drive.forgotten
 
 
+def test_rule_6_what_no_client_acknowledges_is_not_kept():
+    drive = Drive(STATEFUL)
+    drive.dial(Transport.STREAM)
+    drive.post({"protocol": "json", "version": 2}, PING)
+    assert len(drive.tell(*range(RECORDS_LIMIT + 1))) == RECORDS_LIMIT + 1
+    assert not drive.forgotten
+
+
 def test_rule_7_events_wait_for_the_clients_first_record():
     drive = Drive()
     drive.dial()
@@ -202,7 +210,10 @@ def test_rule_8_after_a_re_attachment_it_is_silent_until_the_sequence():
     assert drive.tell(2) == []
     assert drive.send(PING, {"type": 1, "invocationId": "x", "target": "Nope"}) == []
     assert drive.wait(2.9) == []
-    assert drive.send(sequence(1))[0] == sequence(1)
+    told = drive.send(sequence(1))
+    assert told[0] == sequence(1)
+    assert numbers(told[1:]) == [1, 2]
+    assert len(told) == 3
     assert not drive.forgotten
 
 
@@ -281,6 +292,18 @@ def test_rule_10_a_second_socket_of_version_0_greets_anew_and_gets_what_it_misse
     assert drive.cut == ({"link 1": None} if still_open else {})
     assert drive.greet() == [{}]
     assert numbers(drive.send(PING)) == ([3] if still_open else [2, 3])
+
+
+def test_rule_10_answers_to_calls_of_a_former_socket_are_not_told_to_the_next():
+    drive = settled(OLD)
+    drive.connection.pause(drive.link, drive.now)
+    drive.send({"type": 1, "invocationId": "7", "target": "Nope", "arguments": []})
+    drive.tell(1)
+    drive.lose()
+    drive.dial()
+    assert drive.greet() == [{}]
+    assert numbers(drive.send(PING)) == [1]
+    assert len(drive.written["link 2"]) == 2
 
 
 def test_rule_10_a_second_socket_that_does_not_greet_is_closed():
