@@ -1,6 +1,7 @@
 """The answer to one request, put on the wire."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import cast
 
@@ -62,14 +63,14 @@ class Reply:
         Raises what making the first portion raises, before anything is sent.
         """
         assert answer.portions is not None
-        portions = aiter(answer.portions)
-        first = await anext(portions, b"")
-        if self.bodiless:
-            await self._begin(answer.status, self._head(answer), b"")
-            return
-        await self._begin(answer.status, self._head(answer), first)
-        async for portion in portions:
-            await self._connection.write(portion)
+        async with aclosing(answer.portions) as portions:
+            first = await anext(portions, b"")
+            if self.bodiless:
+                await self._begin(answer.status, self._head(answer), b"")
+                return
+            await self._begin(answer.status, self._head(answer), first)
+            async for portion in portions:
+                await self._connection.write(portion)
 
     def _begin(self, status: int, headers: _Head, chunk: bytes) -> Awaitable[None]:
         self.begun = True

@@ -5,11 +5,22 @@ not here. ``E1`` to ``E9`` are the endpoints of the remote-control specification
 """
 
 from agentd.access.gate import Surface
-from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed
+from agentd.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    LimitReached,
+    MethodNotAllowed,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from agentd.web import remote as shapes
+from agentd.web.event_stream import EventStream
+from agentd.web.hub import Hub
 from agentd.web.remote import Remote
 from agentd.web.system import Health, System
-from agentd.web.table import Parameter, Route, Table
+from agentd.web.table import HUB, Parameter, Route, Table
 
 SINCE = Parameter(
     "since",
@@ -36,12 +47,31 @@ IF_MATCH = Parameter(
     {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
 )
 
+API_KEY = Parameter(
+    "api_key", "query", "The access key, where headers cannot be set.", {"type": "string"}
+)
+CONNECTION = Parameter("id", "query", "The token that negotiating gave.", {"type": "string"})
+_MARK: dict[str, object] = {"type": "string", "pattern": r"^[0-9]{1,16}(\.[0-9]{1,4})?$"}
+LAST_EVENT = Parameter(
+    "Last-Event-ID",
+    "header",
+    "The id of the last event that was seen: what came since is told.",
+    _MARK,
+)
+SINCE_MARK = Parameter("since", "query", "As Last-Event-ID, for who cannot set headers.", _MARK)
+CHATS = Parameter(
+    "chats",
+    "query",
+    "Only the events of these chats: ids, with commas between them.",
+    {"type": "string", "pattern": "^[1-9][0-9]{0,14}(,[1-9][0-9]{0,14})*$"},
+)
+
 CHAT = "/api/remote/chats/{chatId}"
 
 
-def table(remote: Remote, system: System) -> Table:
+def table(remote: Remote, hub: Hub, stream: EventStream, system: System) -> Table:
     """All rows, with the objects that answer them."""
-    return Table((*_remote(remote), *_system(system)))
+    return Table((*_remote(remote), *_live(hub, stream), *_system(system)))
 
 
 def _remote(remote: Remote) -> tuple[Route, ...]:
@@ -146,6 +176,68 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             "The configured bots, read-only.",
             gives=shapes.BotsView,
             section="4, E9",
+        ),
+    )
+
+
+def _live(hub: Hub, stream: EventStream) -> tuple[Route, ...]:
+    door = Surface.LIVE
+    busy = (Forbidden, LimitReached, Unavailable)
+    return (
+        Route(
+            "POST",
+            f"{HUB}/negotiate",
+            door,
+            hub.negotiate,
+            "Negotiate a SignalR connection.",
+            errors=busy,
+            parameters=(API_KEY,),
+            section="6",
+        ),
+        Route(
+            "OPTIONS", f"{HUB}/negotiate", Surface.PUBLIC, hub.options, "A preflight.", status=204
+        ),
+        Route(
+            "GET",
+            HUB,
+            door,
+            hub.get,
+            "A WebSocket, a stream of server-sent events, or one long poll of the SignalR hub.",
+            errors=(*busy, BadRequest, NotFound, Conflict),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route(
+            "POST",
+            HUB,
+            door,
+            hub.post,
+            "What a client says that listens to a stream or polls.",
+            errors=(BadRequest, NotFound, MethodNotAllowed),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route(
+            "DELETE",
+            HUB,
+            door,
+            hub.delete,
+            "A client that polls leaves.",
+            status=202,
+            errors=(BadRequest, NotFound),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route("OPTIONS", HUB, Surface.PUBLIC, hub.options, "A preflight.", status=204),
+        Route(
+            "GET",
+            "/api/events",
+            Surface.EXTENDED,
+            stream.events,
+            "The live events as server-sent events; what was missed comes first.",
+            errors=(*busy, BadRequest),
+            parameters=(LAST_EVENT, SINCE_MARK, CHATS),
+            section="6",
         ),
     )
 
