@@ -63,7 +63,7 @@ class State:
 
     def save(self, chats: list[Summary]) -> None:
         """Store the index, for a cheap start. Blocking; a failure is only logged."""
-        if not self.lock:
+        if not self.lock or not self.holds_lock():
             return
         try:
             write_index(self.layout.index, self.sequences.used, chats)
@@ -76,12 +76,14 @@ class State:
 
     def release(self) -> None:
         """The daemon has stopped: nothing is written any more. Blocking."""
-        if self.lock:
+        if not self.lock:
+            return
+        if self.holds_lock():  # else these may be another daemon's by now
             with contextlib.suppress(AgentdError):  # a rest of the block is skipped at worst
                 replace(self.layout.ids, seal(self.sequences.used))
             with contextlib.suppress(OSError):
                 os.unlink(self.layout.daemon)
-            self.lock.release()
+        self.lock.release()
 
 
 def open_state(layout: Layout) -> State:

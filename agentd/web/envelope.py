@@ -46,7 +46,9 @@ def enveloped(error: Exception) -> tuple[int, dict[str, str], Envelope]:
     """The status, the extra headers and the body of an error; an unexpected one is logged."""
     if isinstance(error, errors.AgentdError) and type(error) in KINDS:
         status, kind = KINDS[type(error)]
-        return status, _headers(error), Envelope(kind, error.message, error.details)
+        # A message may repeat what was sent, and what was sent may be a key in a wrong place.
+        envelope = Envelope(kind, scrub(error.message), scrub(error.details))
+        return status, _headers(error), envelope
     log.error("an unexpected error", exc_info=error)
     status, kind = INTERNAL
     details = scrub(f"{type(error).__name__}: {error}")

@@ -45,6 +45,13 @@ class LogFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
 
+    def format(self, record: logging.LogRecord) -> str:
+        """The event, from its own words alone: a traceback that others wrote is not taken over."""
+        record.exc_text = None
+        text = super().format(record)
+        record.exc_text = None
+        return text
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The message on one line."""
         return scrub(visible(super().formatMessage(record)))

@@ -168,7 +168,13 @@ class NotedWorld(World):
         """Noted, then done."""
         self._tell(0, "told_chat", (text, chat), {})
         super().told_chat(text, chat)
-        self.chats[chat] = Noted(chat, self.chats[chat], self._tell)  # type: ignore[assignment]
+        self.expect(chat)
+
+    def expect(self, chat: int) -> Expected:
+        """What is expected of a chat, from now on with notes."""
+        expected = self.chats.get(chat, Expected())
+        self.chats[chat] = Noted(chat, expected, self._tell)  # type: ignore[assignment]
+        return expected
 
 
 def told_by(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:

@@ -9,7 +9,7 @@ from agentd.agent.service import Dispatcher
 from agentd.chats.fold import Chat
 from agentd.chats.records import TurnStarted
 from agentd.chats.service import INTERRUPTED, ChatService
-from agentd.disk import state
+from agentd.disk import journal, state
 from agentd.disk.journal import Committer, Journal
 from agentd.ids import Marks, Sequences
 
@@ -97,7 +97,21 @@ ALL = {
 }
 
 
+def failed_writes_are_acknowledged() -> None:
+    """The error of a write is lost on its way to the caller."""
+    journal._failure = lambda path, error: None  # type: ignore[assignment, return-value]
+
+
+def nothing_is_cut_back() -> None:
+    """What a failed write left stays where it is."""
+    journal._cut_back = lambda fd, size: True
+
+
+DISK = {plant.__name__: plant for plant in (failed_writes_are_acknowledged, nothing_is_cut_back)}
+"""Bugs that only a failing disk shows."""
+
+
 def build_in(name: str) -> None:
     """Build this one in; the empty name is none."""
     if name:
-        ALL[name]()
+        {**ALL, **DISK}[name]()

@@ -29,6 +29,12 @@ def opened(folder: str) -> dict[int, Found]:
         state.release()
 
 
+def read(layout: Layout) -> dict[int, Found]:
+    """Every chat, as it is, without a start."""
+    chats = Path(layout.chats).glob("*")
+    return {int(path.name): _found(layout, int(path.name)) for path in chats}
+
+
 def marks(folder: str) -> Marks:
     """The highest numbers that a start of the store holds for given: the next ones are higher."""
     state = open_state(Layout(folder, folder))

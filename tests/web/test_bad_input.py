@@ -500,7 +500,7 @@ values: Any = st.recursive(
 
 
 @settings(
-    max_examples=200,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -7,11 +7,14 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from tornado.httpclient import AsyncHTTPClient
 
+from agentd import daemon as root
 from agentd.chats.service import ChatService
+from agentd.web.access_log import AccessLog
 from tests.web.conftest import Serve
 from tests.web.support import (
     KEY,
@@ -207,9 +210,9 @@ def test_after_a_stop_nobody_is_let_in(daemon: Serving) -> None:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What daemons started later write to standard error."""
+    """The access lines of daemons that start later."""
     stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(root, "AccessLog", partial(AccessLog, stream=stream))
     return stream
 
 

@@ -1,0 +1,360 @@
+# ruff: noqa: S301, S311, T201
+"""Every call to the disk of every change goes wrong once, in every way.
+
+    python -m tests.crash.fault_sweep [--every 1] [--seed 1] [--only append] [--folder DIR]
+
+For each change, in a process of its own: a daemon starts on a copy of a folder, the n-th call
+that touches the disk fails, or takes half, or the process dies there. The answer must be an
+error in the envelope or a durable success; other chats must go on; and the next start must find
+all that was acknowledged, nothing that nobody asked for, and no half of anything.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import os
+import pickle
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from agentd import daemon
+from agentd.access.key import issue
+from agentd.agent import service
+from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.catalog.settings import Settings
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import AgentdError
+from tests.crash import plants, reading
+from tests.crash.callers import Caller, NotedWorld, Wire, World
+from tests.crash.daemon_with_ledger import KEY_HASH
+from tests.crash.faults import CALLS, KINDS, Faults, real_write
+from tests.crash.oracle import Expected, Found, Given, ledger_violations
+
+CHANGES = (
+    "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "revoke", "start",
+)  # fmt: skip
+AT = "2026-01-01T00:00:00.000Z"
+TARGET, OTHER = 1, 2
+"""The chat that is changed, and one that must go on."""
+
+
+class Case(NamedTuple):
+    """One thing that goes wrong."""
+
+    change: str
+    warm: bool
+    """Whether the daemon has changed something before: then fewer calls are needed."""
+    kind: str = ""
+    at: int = 0
+
+
+class Engine:
+    """Notes what it is given, then replies."""
+
+    name = "noting"
+
+    def __init__(self, note: Callable[..., None]) -> None:
+        self._note = note
+
+    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+        """Reply with the prompt's own words."""
+        self._note(0, "given", (assignment.chat_id, assignment.prompt), {})
+        yield Replied(assignment.prompt)
+
+
+class Asking(Caller):
+    """Notes each answer instead of judging it."""
+
+    def __init__(self, world: World, note: Callable[..., None]) -> None:
+        super().__init__(f"x{os.getpid()}", world, seed=1)
+        self.answers: list[int] = []
+        self._note = note
+
+    def _good(self, status: int, wanted: int, body: object) -> bool:
+        self.answers.append(status)
+        enveloped = isinstance(body, dict) and {"error", "message", "details"} == set(body)
+        if status != wanted and not (status >= 500 and enveloped):
+            self._note(0, "complain", ("answer", [f"{status}: {body}"]), {})
+        return status == wanted
+
+    def change(self, wire: Wire, what: str, chat: int) -> None:
+        """Ask for one change of a chat."""
+        expected = self.world.chats[chat]
+        match what:
+            case "create":
+                self._create(wire)
+            case "append" | "dispatch":
+                self._append(wire, chat, expected)
+            case "rewrite":
+                self._rewrite(wire, chat, expected)
+            case "remove":
+                self._remove(wire, chat, expected)
+            case "replace":
+                self._replace(wire, chat, expected)
+        if what == "dispatch":
+            wire.send("GET", f"/{chat}/status?wait=0.3")
+
+
+class Patient:
+    """The process in which it goes wrong."""
+
+    def __init__(self, case: Case, folder: str, pipe: int) -> None:
+        self.case = case
+        self.layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
+        self.faults = Faults(case.kind, case.at)
+        self._pipe = pipe
+
+    def note(self, *what: Any) -> None:
+        """Tell the one who watches, in a way that no fault reaches."""
+        data = pickle.dumps(what)
+        real_write(self._pipe, len(data).to_bytes(4, "big") + data)
+
+    def live(self) -> NoReturn:
+        """Go through the case; the end is always sudden."""
+        sys.stderr = io.StringIO()
+        logging.disable()
+        service.RETRY_SECONDS = 0.05
+        self.faults.install()
+        try:
+            asyncio.run(self._serve())
+        except AgentdError as error:
+            if self.case.change != "start":
+                self.note(0, "complain", ("start", [f"it did not start: {error}"]), {})
+        except Exception as error:
+            self.note(0, "complain", ("daemon", [f"{type(error).__name__}: {error}"]), {})
+        self.note(0, "counted", tuple(self.faults.names), {})
+        os._exit(0)
+
+    async def _serve(self) -> None:
+        settings = Settings(
+            port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=self.layout.state
+        )
+        self.faults.armed = self.case.change == "start"
+        async with daemon.started(settings, self.layout, {}, Engine(self.note)) as running:
+            try:
+                await asyncio.to_thread(self._go_through, running.url)
+            finally:
+                self.note(0, "counted", tuple(self.faults.names), {})
+                os._exit(0)  # a daemon that is not stopped in order leaves the most behind
+
+    def _go_through(self, url: str) -> None:
+        world = NotedWorld(self.note)
+        caller = Asking(world, self.note)
+        for chat, found in reading.read(self.layout).items():
+            world.expect(chat).settle(found)
+        with contextlib.closing(Wire(url)) as wire:
+            if self.case.warm:
+                caller.change(wire, "append", OTHER)
+                wire.send("GET", f"/{OTHER}/status?wait=10")
+            self.faults.armed = True
+            if self.case.change in ("generate", "revoke"):
+                self._change_keys()
+            else:
+                caller.change(wire, self.case.change, TARGET)
+            self._look(wire)
+            if self.case.kind.endswith("good") or self.case.change == "start":
+                return  # a chat that could not be read or mended at start waits for the next one
+            self.faults.armed = False
+            del caller.answers[:]
+            caller.change(wire, "append", OTHER)
+            if self.case.kind in ("ENOSPC", "half") and "sync" not in self._hit():
+                caller.change(wire, "append", TARGET)  # there is space again
+            if set(caller.answers) - {201}:
+                complaint = f"when all was well again it answered {caller.answers}"
+                self.note(0, "complain", ("afterwards", [complaint]), {})
+
+    def _hit(self) -> str:
+        """The call that went wrong."""
+        return self.faults.names[self.case.at - 1] if self.case.at <= len(self.faults.names) else ""
+
+    def _look(self, wire: Wire) -> None:
+        """Whatever the disk does, what is there can be read."""
+        for chat in (TARGET, OTHER):
+            status, body, _ = wire.send("GET", f"/{chat}/status")
+            at_start = self.case.change == "start" and self.layout.state in str(body)
+            if status != 200 and not (status == 503 and at_start):
+                self.note(0, "complain", ("status", [f"{status}: {body}"]), {})
+
+    def _change_keys(self) -> None:
+        store = KeyFile(self.layout)
+        kept = issue("new", AT)[1]
+        try:
+            if self.case.change == "generate":
+                store.add(kept)
+            else:
+                store.revoke("old", AT)
+        except AgentdError:
+            return
+        self.note(0, "key", (self.case.change,), {})
+
+
+def prepared(folder: str) -> dict[int, Found]:
+    """A folder with two chats that have history and a queue of paused prompts, and a key."""
+    layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
+    settings = Settings(port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=folder)
+
+    async def make() -> None:
+        async with daemon.started(settings, layout, {}, Engine(lambda *_: None)) as running:
+            await asyncio.to_thread(fill, running.url)
+
+    def fill(url: str) -> None:
+        with contextlib.closing(Wire(url)) as wire:
+            for chat in (TARGET, OTHER):
+                wire.send("POST", "", {"prompt": f"first of {chat}"})
+                wire.send("GET", f"/{chat}/status?wait=10")
+                rows = [{"prompt": f"{chat}-{n}", "isPaused": True} for n in range(3)]
+                wire.send("PUT", f"/{chat}/queue", {"prompts": rows})
+
+    asyncio.run(make())
+    KeyFile(layout).add(issue("old", AT)[1])
+    return reading.read(layout)
+
+
+def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
+    """Go through a case on this folder: the violations, and the calls that were counted."""
+    if case.change == "start":
+        leave_unfinished(Layout(os.path.join(folder, "state"), ""))
+    layout = Layout(os.path.join(folder, "state"), "")
+    before = reading.read(layout)
+    incoming, outgoing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(incoming)
+        Patient(case, folder, outgoing).live()
+    os.close(outgoing)
+    with open(incoming, "rb") as pipe:
+        notes = list(_notes(pipe))
+    os.waitpid(pid, 0)
+    return judged(layout, before, notes)
+
+
+def leave_unfinished(layout: Layout) -> None:
+    """As after a crash: one chat in the middle of a turn, the other with a torn last line."""
+    path = layout.journal(TARGET)
+    with open(path, "rb") as file:
+        lines = file.read().splitlines(keepends=True)
+    started = next(n for n, line in enumerate(lines) if b'"turn.started"' in line)
+    with open(path, "wb") as file:
+        file.write(b"".join(lines[: started + 1]))
+    with open(layout.journal(OTHER), "ab") as file:
+        file.write(b'{"n":99,"seq":')
+    for cache in (layout.index, layout.checkpoint(TARGET), layout.checkpoint(OTHER)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(cache)
+
+
+def judged(
+    layout: Layout, before: dict[int, Found], notes: list[tuple[Any, ...]]
+) -> tuple[list[str], list[str]]:
+    """What is wrong with what the next start finds."""
+    world, given, counted, keys = World(), [], list[str](), list[str]()
+    for chat, found in before.items():
+        world.chats[chat] = Expected()
+        world.chats[chat].settle(found)
+    for chat, name, what, named in notes:
+        match name:
+            case "given":
+                given.append(Given(*what))
+            case "counted":
+                counted = list(what)
+            case "key":
+                keys += what
+            case _:
+                getattr(world.chats[chat] if chat else world, name)(*what, **named)
+    try:
+        found_now = reading.opened(layout.state)
+        world.complain("start", ["it differs"] * (found_now != reading.opened(layout.state)))
+    except AgentdError as error:
+        return [*world.violations, f"it does not start: {error}"], counted
+    for chat in found_now.keys() - world.chats.keys():
+        world.adopt(chat, found_now[chat])
+    for chat in world.chats:
+        world.check(chat, found_now.get(chat, Found((), (), damage="it is lost")))
+    fresh = {chat: one._replace(messages=_users(one)) for chat, one in found_now.items()}
+    world.complain("ledger", ledger_violations(given, fresh))
+    kept = KeyFile(layout).read()
+    good = {key.name for key in kept.named if key.sha256 not in kept.revoked}
+    world.complain("keys", [kept.trouble] if kept.trouble else [])
+    if ("generate" in keys and "new" not in good) or ("revoke" in keys and "old" in good):
+        world.complain("keys", [f"{keys} were acknowledged, good are {good}"])
+    return world.violations, counted
+
+
+def _users(found: Found) -> tuple[Any, ...]:
+    return tuple(said for said in found.messages if said.role == "user")
+
+
+def _notes(pipe: Any) -> Iterator[tuple[Any, ...]]:
+    while head := pipe.read(4):
+        yield pickle.loads(pipe.read(int.from_bytes(head, "big")))
+
+
+def cases(template: str, folder: str, only: str) -> list[Case]:
+    """Every call of every change, as a run without faults counts them, times every fault."""
+    found = []
+    for change in [only] if only else CHANGES:
+        for warm in (False,) if change in ("generate", "revoke", "start") else (False, True):
+            place = os.path.join(folder, f"{change}-{warm}")
+            shutil.copytree(template, place)
+            violations, counted = suffer(Case(change, warm), place)
+            if violations or not counted:
+                raise AssertionError((change, violations))
+            for kind in KINDS:
+                for at, name in enumerate(counted, 1):
+                    if kind not in ("short", "half") or name == "write":
+                        found.append(Case(change, warm, kind, at))
+    return found
+
+
+def sweep(folder: str, every: int, seed: int, only: str = "") -> Iterator[tuple[Case, list[str]]]:
+    """Every so-manieth case, and its violations."""
+    template = os.path.join(folder, "template")
+    os.mkdir(template)
+    prepared(template)
+    chosen = cases(template, folder, only)
+    chance = random.Random(seed)
+    for number, case in enumerate(chance.sample(chosen, len(chosen) // every)):
+        place = os.path.join(folder, f"case-{number}")
+        shutil.copytree(template, place)
+        violations, _ = suffer(case, place)
+        if not violations:
+            shutil.rmtree(place)
+        yield case, violations
+
+
+def main() -> int:
+    """Sweep; print one JSON object per violated case, then the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="try one case in so many")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", choices=["", *CHANGES])
+    parser.add_argument("--folder", default="", help="keep the files here")
+    parser.add_argument("--plant", default="", choices=["", *plants.DISK], help="a bug to find")
+    args = parser.parse_args()
+    plants.build_in(args.plant)
+    logging.disable()
+    folder = args.folder or tempfile.mkdtemp(prefix="agentd-faults-")
+    began = time.monotonic()
+    tried = bad = 0
+    with open(os.path.join(folder, "log"), "w") as log, contextlib.redirect_stderr(log):
+        for case, violations in sweep(folder, args.every, args.seed, args.only):
+            tried += 1
+            if violations:
+                bad += 1
+                print(json.dumps({**case._asdict(), "violations": violations[:3]}), flush=True)
+    took = time.monotonic() - began
+    print(f"{took:.0f} s: {tried} faults in {len(CALLS)} kinds of calls, {bad} violated a rule")
+    return 1 if bad or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

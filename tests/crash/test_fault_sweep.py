@@ -1,0 +1,36 @@
+"""Whichever call to the disk fails: an error or a durable success, and a clean next start."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.crash import plants
+from tests.crash.keeper import ROOT
+
+EVERY = 20
+"""One case in so many; the program tries all."""
+
+
+def swept(*options: str) -> tuple[int, list[str]]:
+    """The program's exit code and lines: it forks, so it needs a process without threads."""
+    command = [sys.executable, "-m", "tests.crash.fault_sweep", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> None:
+    code, lines = swept("--every", str(EVERY), "--folder", str(tmp_path))
+    assert code == 0, lines
+    tried = int(lines[-1].split()[2])
+    assert tried > 60
+
+
+@pytest.mark.parametrize("plant", plants.DISK)
+def test_the_sweep_finds_what_a_careless_store_does(tmp_path: object, plant: str) -> None:
+    options = ("--only", "append", "--every", "2", "--plant", plant, "--folder", str(tmp_path))
+    code, lines = swept(*options)
+    assert code == 1, lines
+    assert any(json.loads(line)["violations"] for line in lines[:-1])

@@ -1,0 +1,320 @@
+"""The daemon as a process: how it starts, says that it is ready, stops, and dies."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.disk.layout import Layout
+from tests.web.support import HASH, KEY, PATIENCE, Client, until
+
+ROOT = Path(__file__).parent.parent
+
+HELD = """
+import sys
+from agentd import daemon
+from agentd.cli.main import main
+from tests.web.support import Engine
+
+engine = Engine()
+engine.hold()
+daemon._engine = lambda *_: engine
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command itself, with an engine whose turns never end."""
+
+WARY = """
+import sys
+from agentd import daemon
+from agentd.cli.main import main
+
+daemon.LOCK_SECONDS = 0.05
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command itself, looking at its lock more often."""
+
+
+class Process:
+    """``agentd serve`` over one folder."""
+
+    def __init__(self, folder: Path, *options: str, program: str = "", **environ: str) -> None:
+        self.layout = Layout(str(folder / "state"), str(folder / "config"))
+        self._log = folder / f"log-{time.monotonic_ns()}"
+        python = ["-c", program] if program else ["-m", "agentd"]
+        places = ["--state", self.layout.state, "--config", self.layout.config]
+        with self._log.open("wb") as log:
+            self.child = subprocess.Popen(
+                [sys.executable, *python, "serve", *places, "--port", "0", *options],
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(folder),
+                    "PYTHONPATH": str(ROOT),
+                    "AGENT_API_KEY": HASH,
+                    **environ,
+                },
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def log(self) -> str:
+        """All that it wrote."""
+        return self._log.read_text()
+
+    def announced(self) -> dict[str, Any]:
+        """What ``daemon.json`` says of it; empty before it is there."""
+        try:
+            found: dict[str, Any] = json.loads(Path(self.layout.daemon).read_text())
+        except FileNotFoundError:
+            return {}
+        return found if found["pid"] == self.child.pid else {}
+
+    def up(self) -> "Process":
+        """Return once it has announced itself."""
+        until(lambda: self.announced() or self.child.poll() is not None)
+        assert self.child.poll() is None, self.log
+        return self
+
+    def client(self) -> Client:
+        """A client of it; for a few requests."""
+        return Client(self.announced()["url"])
+
+    def end(self, number: int) -> int:
+        """Send a signal; the exit code."""
+        self.child.send_signal(number)
+        return self.child.wait(PATIENCE)
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start daemons; none outlives the test."""
+    with ExitStack() as stack:
+
+        def started(*options: str, **more: str) -> Process:
+            process = Process(tmp_path, *options, **more)
+            stack.callback(process.child.wait, PATIENCE)
+            stack.callback(process.child.kill)
+            return process
+
+        yield started
+
+
+@pytest.fixture
+def manager() -> Iterator[socket.socket]:
+    """A service manager that listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(f"\0agentd-test-{os.getpid()}-{os.urandom(8).hex()}")
+        listener.settimeout(PATIENCE)
+        yield listener
+
+
+def address(manager: socket.socket) -> str:
+    """As ``NOTIFY_SOCKET`` writes it."""
+    return "@" + manager.getsockname()[1:].decode()
+
+
+def ask(client: Client, method: str, path: str, body: Any = None) -> Any:
+    """The JSON of an answer, on a connection of its own."""
+    try:
+        reply = client.send(method, path, body)
+        assert reply.status < 300, reply.body
+        return reply.json()
+    finally:
+        client.close()
+
+
+def healthy(process: Process) -> bool:
+    """Whether it answers at the first try."""
+    return bool(ask(process.client(), "GET", "/healthz") == {"status": "ok"})
+
+
+# Starting.
+
+
+def test_it_tells_where_it_listens_and_answers_there(start: Start) -> None:
+    process = start().up()
+    announced = process.announced()
+    assert announced["pid"] == process.child.pid
+    assert announced["url"].startswith("http://127.0.0.1:")
+    assert not announced["url"].endswith(":0")
+    assert healthy(process)
+    until(lambda: f"on {announced['url']}" in process.log)
+
+
+def test_what_it_keeps_is_its_owners_alone(start: Start) -> None:
+    process = start().up()
+    ask(process.client(), "POST", "/api/remote/chats", {"prompt": "help"})
+    for path in [Path(process.layout.state), *Path(process.layout.state).rglob("*")]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_prompt_is_answered_without_any_configuration(start: Start) -> None:
+    """Specification 1: read its answers without a browser."""
+    client = start().up().client()
+    chat = client.chat(prompt="help")
+    messages = client.messages(chat)
+    client.close()
+    assert [message["role"] for message in messages][:1] == ["user"]
+    assert messages[-1]["role"] == "assistant"
+
+
+def test_it_says_ready_once_requests_are_answered(start: Start, manager: socket.socket) -> None:
+    process = start(NOTIFY_SOCKET=address(manager))
+    message = manager.recv(4096).decode()
+    assert message.startswith("READY=1\nSTATUS=Serving ")
+    assert healthy(process), "the first request after READY=1"
+
+
+def test_it_gives_signs_of_life(start: Start, manager: socket.socket) -> None:
+    start(NOTIFY_SOCKET=address(manager), WATCHDOG_USEC="100000")
+    heard = [manager.recv(4096) for _ in range(5)]
+    assert heard.count(b"WATCHDOG=1") >= 3
+
+
+@pytest.mark.parametrize("bad", [HASH.upper(), KEY, HASH + "0", "x", HASH[:-1] + "g"])
+def test_a_hash_that_can_never_match_is_refused_at_the_start_and_not_repeated(
+    start: Start, bad: str
+) -> None:
+    """Specification 5.3: AGENT_API_KEY holds the SHA-256 in lowercase hexadecimal."""
+    process = start(AGENT_API_KEY=bad)
+    assert process.child.wait(PATIENCE) not in (0, None)
+    assert "AGENT_API_KEY" in process.log
+    assert len(bad) < 10 or bad not in process.log
+    assert "Traceback" not in process.log
+
+
+def test_a_second_daemon_is_refused_and_told_who_is_there(start: Start) -> None:
+    first = start().up()
+    second = start()
+    assert second.child.wait(PATIENCE) not in (0, None)
+    for word in (str(first.child.pid), first.announced()["url"], "--state"):
+        assert word in second.log
+    assert "Traceback" not in second.log
+    assert healthy(first)
+
+
+def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = start("--port", port)
+        assert refused.child.wait(PATIENCE) not in (0, None)
+    assert f"127.0.0.1:{port}" in refused.log
+    assert "--port" in refused.log
+    assert "Traceback" not in refused.log
+    assert healthy(start().up())
+
+
+# Stopping.
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(
+    start: Start, manager: socket.socket, number: signal.Signals
+) -> None:
+    process = start(NOTIFY_SOCKET=address(manager)).up()
+    made = ask(process.client(), "POST", "/api/remote/chats", {"title": "kept"})
+    assert process.end(number) == 0
+    assert not Path(process.layout.daemon).exists()
+    assert b'"kept"' in Path(process.layout.index).read_bytes()
+    heard = [manager.recv(4096), manager.recv(4096)]
+    assert heard[1].startswith(b"STOPPING=1")
+    assert "Traceback" not in process.log
+    status = f"/api/remote/chats/{made['chatId']}/status"
+    assert ask(start().up().client(), "GET", status)["title"] == "kept"
+
+
+def test_a_running_turn_is_interrupted_at_the_end_and_not_sent_again(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "agentd.yml").write_text("drain_seconds: 0.1\n")
+    process = start(program=HELD).up()
+    chat = _working_chat(process)
+    assert process.end(signal.SIGTERM) == 0
+    _assert_interrupted(start().up(), chat)
+
+
+def _working_chat(process: Process) -> int:
+    """A chat with one prompt at work and one that waits, paused."""
+    client = process.client()
+    chat = client.chat(prompt="first")
+    until(lambda: client.status(chat)["status"] == "processing")
+    wish = {"prompts": [{"prompt": "second", "isPaused": True}]}
+    client.put(f"/api/remote/chats/{chat}/queue", wish)
+    client.close()
+    return chat
+
+
+def _assert_interrupted(process: Process, chat: int) -> None:
+    """The prompt was sent once and its turn ended in an error message; the queue is as it was."""
+    client = process.client()
+    said = [(message["role"], message["content"][:11]) for message in client.messages(chat)]
+    assert said == [("user", "first"), ("error", "Interrupted")]
+    assert client.status(chat)["status"] == "queued"
+    assert [prompt["prompt"] for prompt in client.prompts(chat)] == ["second"]
+    client.close()
+
+
+# Dying.
+
+
+def test_after_kill_9_it_starts_again_and_sends_no_prompt_twice(start: Start) -> None:
+    """Specification 3, 'Queued prompt lifecycle': sent is sent."""
+    process = start(program=HELD).up()
+    chat = _working_chat(process)
+    assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    assert Path(process.layout.daemon).exists(), "nobody tidied up"
+    again = start().up()
+    _assert_interrupted(again, chat)
+    assert again.end(signal.SIGTERM) == 0
+    _assert_interrupted(start().up(), chat)
+
+
+def test_what_waits_goes_on_after_kill_9(start: Start) -> None:
+    process = start(program=HELD).up()
+    chat = _working_chat(process)
+    client = process.client()
+    client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "help"})
+    client.close()
+    process.end(signal.SIGKILL)
+    client = start().up().client()
+    said = [(message["role"], message["content"]) for message in client.messages(chat)]
+    client.close()
+    assert [role for role, _ in said][:2] == ["user", "error"]
+    assert ("user", "help") in said
+    assert said[-1][0] == "assistant"
+
+
+def test_it_stops_when_its_lock_is_taken_away(start: Start) -> None:
+    """Else a second daemon could be let in beside it."""
+    process = start(program=WARY).up()
+    os.unlink(process.layout.daemon_lock)
+    assert process.child.wait(PATIENCE) == 75
+    assert "no longer ours" in process.log
+
+
+def test_a_daemon_that_lost_its_lock_touches_nothing_of_its_successors(start: Start) -> None:
+    process = start(program=HELD).up()
+    os.unlink(process.layout.daemon_lock)
+    successor = start().up()
+    ask(successor.client(), "POST", "/api/remote/chats", {"title": "the successor's"})
+    process.end(signal.SIGTERM)
+    assert successor.announced()
+    assert successor.end(signal.SIGTERM) == 0
+    assert b"the successor's" in Path(successor.layout.index).read_bytes()

@@ -1,0 +1,97 @@
+"""The OpenAPI document is valid, complete, and what the running daemon does."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from tests.web.support import KEY, Client, Engine, Serving
+from tests.web.test_gate_matrix import ROUTES
+
+EXAMPLES = 40
+"""Requests by chance per address, beside those that the document's limits suggest."""
+
+CONFIG = """
+[checks]
+# A prompt may be sent between being added and being looked for.
+ensure_resource_availability.enabled = false
+# 413 is how a text longer than maxLength is refused.
+negative_data_rejection.expected-statuses = [400, 401, 404, 405, 409, 412, 413, 415]
+[[operations]]
+# A skill that nobody has; an Idempotency-Key that was used.
+include-path = "/api/remote/chats"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 409]
+[[operations]]
+# Another version, and ids of prompts that are not in the queue or come twice.
+include-operation-id = "replace"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
+"""
+
+
+@pytest.fixture(scope="module")
+def document(shared: Serving) -> Any:
+    """The document as the daemon gives it."""
+    return shared.client().get("/api/openapi.json").json()
+
+
+def test_the_document_is_valid(document: Any) -> None:
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_the_document_has_every_route_and_no_other(document: Any) -> None:
+    described = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
+    assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_every_address_tells_its_door_and_its_errors(document: Any) -> None:
+    """Specification 5.8 and 7."""
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            answers = set(operation["responses"])
+            assert {"421", "500"} <= answers
+            if path.startswith("/api/remote"):
+                assert operation["security"] == [{"key": []}]
+                assert {"401", "503"} <= answers
+            if "requestBody" in operation:
+                assert {"400", "413", "415"} <= answers
+            if "{" in path:
+                assert "404" in answers
+
+
+def test_operations_have_names_of_their_own(document: Any) -> None:
+    names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    assert len(set(names)) == len(names)
+
+
+def test_the_document_holds_no_secret_and_no_place(document: Any, shared: Serving) -> None:
+    text = str(document)
+    for secret in (KEY, shared.settings.agent_api_key, shared.layout.state):
+        assert secret not in text
+
+
+def test_the_daemon_does_what_the_document_says(
+    client: Client, daemon: Serving, engine: Engine, tmp_path: Path
+) -> None:
+    """Schemathesis tries each address with good and bad input: no check fails, nothing is 500."""
+    config = tmp_path / "schemathesis.toml"
+    config.write_text(CONFIG)
+    program = [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"]
+    options = ["--header", f"X-API-Key: {KEY}", "--max-examples", str(EXAMPLES)]
+    options += ["--generation-deterministic", "--no-color"]
+    done = subprocess.run(
+        [*program, "--config-file", str(config), "run", f"{daemon.url}/api/openapi.json", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+    assert " 11 total" in done.stdout
+    assert len(engine.given) > 10
+    assert 'status="500"' not in client.get("/metrics").body.decode()
