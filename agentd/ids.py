@@ -31,11 +31,6 @@ def new_salt() -> str:
     return secrets.token_hex(16)
 
 
-def new_token() -> str:
-    """The secret of one live connection: 128 random bits, safe in an address."""
-    return secrets.token_urlsafe(16)
-
-
 def new_generation() -> str:
     """Tells one history of a state folder from another: 128 random bits in hexadecimal."""
     return secrets.token_hex(16)

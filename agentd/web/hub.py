@@ -60,7 +60,7 @@ class Hub:
             agreed = negotiate.terms(_query(call))
         except BadRequest as error:
             return Answer(negotiate.refused(error.message))
-        public, secret = ids.new_token(), ids.new_token()
+        public, secret = ids.new_connection_id(), ids.new_connection_id()
         token = secret if agreed.version else public
         self._begin(token, agreed, call.caller)
         return Answer(negotiate.body(negotiate.negotiated(agreed, public, token)))
@@ -135,7 +135,7 @@ class Hub:
         """The client that opens a WebSocket; without ``id`` a new one, that did not negotiate."""
         if not _query(call).get("id"):
             self.roll.check(call.caller, call.headers.get("Origin"))
-            return self._begin(ids.new_token(), DIRECT, call.caller)
+            return self._begin(ids.new_connection_id(), DIRECT, call.caller)
         client = self._client(call)
         client.connection.check(Transport.WEBSOCKET)
         return client

@@ -18,53 +18,20 @@ from agentd.errors import (
 from agentd.web import remote as shapes
 from agentd.web.event_stream import EventStream
 from agentd.web.hub import Hub
+from agentd.web.parameters import (
+    API_KEY,
+    CHATS,
+    CONNECTION,
+    IF_MATCH,
+    LAST_EVENT,
+    ONCE,
+    SINCE,
+    SINCE_MARK,
+    WAIT,
+)
 from agentd.web.remote import Remote
 from agentd.web.system import Health, System
-from agentd.web.table import HUB, Parameter, Route, Table
-
-SINCE = Parameter(
-    "since",
-    "query",
-    "Messages from this ISO 8601 moment on, the moment included; an invalid one is ignored.",
-    {"type": "string"},
-)
-WAIT = Parameter(
-    "wait",
-    "query",
-    "Seconds to wait, at most, for the chat to come to rest before answering.",
-    {"type": "number", "minimum": 0, "maximum": shapes.WAIT_LIMIT},
-)
-ONCE = Parameter(
-    "Idempotency-Key",
-    "header",
-    "The same key and body within 24 hours answer as the first time, and do nothing again.",
-    {"type": "string", "minLength": 1, "maxLength": 255},
-)
-IF_MATCH = Parameter(
-    "If-Match",
-    "header",
-    "Replace only the version with this ETag; without it the last writer wins.",
-    {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
-)
-
-API_KEY = Parameter(
-    "api_key", "query", "The access key, where headers cannot be set.", {"type": "string"}
-)
-CONNECTION = Parameter("id", "query", "The token that negotiating gave.", {"type": "string"})
-_MARK: dict[str, object] = {"type": "string", "pattern": r"^[0-9]{1,16}(\.[0-9]{1,4})?$"}
-LAST_EVENT = Parameter(
-    "Last-Event-ID",
-    "header",
-    "The id of the last event that was seen: what came since is told.",
-    _MARK,
-)
-SINCE_MARK = Parameter("since", "query", "As Last-Event-ID, for who cannot set headers.", _MARK)
-CHATS = Parameter(
-    "chats",
-    "query",
-    "Only the events of these chats: ids, with commas between them.",
-    {"type": "string", "pattern": "^[1-9][0-9]{0,14}(,[1-9][0-9]{0,14})*$"},
-)
+from agentd.web.table import HUB, Route, Table
 
 CHAT = "/api/remote/chats/{chatId}"
 
