@@ -21,6 +21,7 @@ FUNCTION_LINES = 50
 LONGER: dict[str, str] = {
     "chats.service.ChatService": "every command on a chat, one short method each",
     "web.routes._remote": "a table: one row after the other",
+    "web.routes._live": "a table: one row after the other",
 }
 
 CATCH_ALL = {
