@@ -17,7 +17,7 @@ from agentd.web.call import Answer, Call
 from agentd.web.feed import Feed, Mark, Told
 from agentd.web.hub_client import Client
 from agentd.web.links import PollLink, StreamLink, upgrade
-from agentd.web.live import Roll
+from agentd.web.live import REFUSED_SECONDS, Roll
 from agentd.wire.signalr import negotiate
 from agentd.wire.signalr.hub import Subscribe
 from agentd.wire.signalr.negotiate import DIRECT, Terms, Transport
@@ -25,8 +25,6 @@ from agentd.wire.signalr.records import Event
 
 SLICE = 200
 """Clients that an event goes to before the loop has a turn for others."""
-UNKNOWN_SECONDS = 1.0
-"""How long a poll for an unknown connection waits for its 404: a client repeats it at once."""
 
 _STREAM_HEAD = {
     "Content-Type": "text/event-stream",
@@ -72,7 +70,7 @@ class Hub:
         try:
             client = self._client(call)
         except NotFound:
-            await asyncio.sleep(UNKNOWN_SECONDS)
+            await asyncio.sleep(REFUSED_SECONDS)
             raise
         if "text/event-stream" in call.headers.get("Accept", ""):
             link = StreamLink(client)
@@ -163,7 +161,7 @@ class Hub:
             for start in range(0, len(clients), SLICE):
                 now = self._now()
                 for client in clients[start : start + SLICE]:
-                    client.drive(client.connection.tell(event, now))
+                    client.tell(event, now)
                 if start + SLICE < len(clients):
                     await asyncio.sleep(0)
         self._teller = None

@@ -13,7 +13,7 @@ from agentd.wire.signalr.connection import Action, Connection, Cut, Forget, Writ
 from agentd.wire.signalr.hub import Subscribe
 from agentd.wire.signalr.negotiate import Terms
 from agentd.wire.signalr.polls import Answer
-from agentd.wire.signalr.records import COME_BACK, Record, closing
+from agentd.wire.signalr.records import COME_BACK, Event, Record, closing
 
 
 class Link(Protocol):
@@ -71,7 +71,17 @@ class Client:
         return self._home.now()
 
     def drive(self, actions: Actions) -> None:
-        """Carry out, in order."""
+        """Carry out, in order, and set the timer anew."""
+        self._carry_out(actions)
+        self._set_timer()
+
+    def tell(self, event: Event, now: float) -> None:
+        """Something changed. It makes nothing due sooner but the wait for a slow link."""
+        self._carry_out(self.connection.tell(event, now))
+        if self.connection.paused:
+            self._set_timer()
+
+    def _carry_out(self, actions: Actions) -> None:
         for action in actions:
             match action:
                 case Write(link=link, record=record):
@@ -86,7 +96,6 @@ class Client:
                     self._over()
                 case _:
                     pass
-        self._set_timer()
 
     def end(self, reason: str) -> None:
         """End it for good with a reason; without one the client may come back."""
