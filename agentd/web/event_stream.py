@@ -7,7 +7,8 @@ The first event says ``resumed`` or ``gap``; then come the missed ones, then the
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import suppress
 
 from agentd.chats.chat import LARGEST_ID
 from agentd.errors import BadRequest
@@ -19,6 +20,8 @@ from agentd.wire import sse
 KEEP_ALIVE_SECONDS = 15.0
 BACKLOG = 8 * 1024 * 1024
 """Bytes that may wait for a slow listener before it is cut; it comes back with its last id."""
+LAST_SECONDS = 0.5
+"""How long a stream that is ended may take to deliver what is on its way."""
 _PORTION = 256 * 1024
 _RETRY_SECONDS = 1.0
 
@@ -31,66 +34,70 @@ _HEAD = {
 
 
 class EventStream:
-    """The endpoint."""
+    """The endpoint; after ``keep_alive`` seconds without an event it gives a sign of life."""
 
-    def __init__(self, feed: Feed, roll: Roll) -> None:
+    def __init__(self, feed: Feed, roll: Roll, keep_alive: float = KEEP_ALIVE_SECONDS) -> None:
         self._feed = feed
         self._roll = roll
+        self._keep_alive = keep_alive
 
     def events(self, call: Call) -> Answer:
         """One listener's stream."""
-        self._roll.check(call.caller, call.headers.get("Origin"))
-        given = call.headers.get("Last-Event-ID") or call.query("since")
+        since = _mark(call.headers.get("Last-Event-ID") or call.query("since"))
         chats = _chats(call.query("chats"))
-        listener = _Listener(self._feed, chats)
-        return Answer(portions=self._told(call, listener, _mark(given)), headers=dict(_HEAD))
+        return Answer(portions=self._told(call, chats, since), headers=dict(_HEAD))
 
     async def _told(
-        self, call: Call, listener: "_Listener", since: Mark | None
+        self, call: Call, chats: frozenset[int] | None, since: Mark | None
     ) -> AsyncGenerator[bytes, None]:
+        self._roll.check(call.caller, call.headers.get("Origin"))
+        listener = _Listener(chats)
         with self._roll.held(call.caller, listener.end):
+            # What is told from now on waits for the listener; all before it is asked for.
             self._feed.subscribe(listener.hear)
+            upto = self._feed.position
             try:
                 yield sse.retry(_RETRY_SECONDS)
-                if since is not None:
-                    async for portion in self._caught_up(listener, since):
-                        yield portion
-                while portion := await listener.portion():
+                async for portion in self._caught_up(listener, since or Mark(upto), upto):
                     yield portion
+                while not listener.ended:
+                    if await listener.heard(self._keep_alive):
+                        if portion := listener.portion():
+                            yield portion
+                    else:  # the events of other chats have passed: they need not be read again
+                        yield sse.mark(str(Mark(self._feed.position)))
             finally:
                 self._feed.unsubscribe(listener.hear)
+                listener.gone()
 
-    async def _caught_up(self, listener: "_Listener", since: Mark) -> AsyncGenerator[bytes, None]:
+    async def _caught_up(
+        self, listener: "_Listener", since: Mark, upto: int
+    ) -> AsyncGenerator[bytes, None]:
         """What was missed; live events gather meanwhile, so they never overtake."""
-        upto = self._feed.position
+        span = f'{{"from":{since.seq},"to":{upto}}}'
         missed = await self._feed.missed(since, upto)
         if missed is None:
-            told = f'{{"from":{since.seq},"to":{upto}}}'
-            yield sse.event(told, "gap", str(Mark(upto)))
+            yield sse.event(span, "gap", str(Mark(upto)))
             return
-        yield sse.event(f'{{"from":{since.seq},"to":{upto}}}', "resumed")
-        gathered: list[bytes] = []
-        size = 0
-        for event in missed:
-            if listener.wants(event):
-                gathered.append(event.sse)
-                size += len(event.sse)
-            if size > _PORTION:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-        if gathered:
-            yield b"".join(gathered)
+        yield sse.event(span, "resumed")
+        for portion in _portions(event.sse for event in missed if listener.wants(event)):
+            if listener.ended:
+                return
+            yield portion
+        yield sse.mark(str(Mark(upto)))
 
 
 class _Listener:
-    """What waits for one stream, and the wish to hear it."""
+    """What waits for one stream, and the wish to hear it. Made by the task that tells it."""
 
-    def __init__(self, feed: Feed, chats: frozenset[int] | None) -> None:
+    def __init__(self, chats: frozenset[int] | None) -> None:
+        self.ended = False
         self._chats = chats
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._wake = asyncio.Event()
-        self._ended = False
+        self._task = asyncio.current_task()
+        self._timer: asyncio.TimerHandle | None = None
 
     def wants(self, event: Told) -> bool:
         """Whether this event is for this listener."""
@@ -98,34 +105,60 @@ class _Listener:
 
     def hear(self, event: Told) -> None:
         """A live event."""
-        if self._ended or not self.wants(event):
+        if self.ended or not self.wants(event):
             return
         self._waiting.append(event.sse)
         self._size += len(event.sse)
         if self._size > BACKLOG:  # too slow: what it misses now it is told when it comes back
-            self._waiting.clear()
-            self._ended = True
+            self.end("")
         self._wake.set()
 
     def end(self, _reason: str) -> None:
-        """End the stream after what it has been given."""
+        """End the stream after what is on its way; at once when that takes long."""
+        if self.ended:
+            return
+        self.ended = True
         self._waiting.clear()
-        self._ended = True
         self._wake.set()
+        if self._task:
+            self._timer = asyncio.get_running_loop().call_later(LAST_SECONDS, self._task.cancel)
 
-    async def portion(self) -> bytes:
-        """All that waits, or a sign of life after a while; empty when the stream is over."""
-        if not self._waiting and not self._ended:
+    def gone(self) -> None:
+        """The stream is over."""
+        if self._timer:
+            self._timer.cancel()
+
+    async def heard(self, seconds: float) -> bool:
+        """Return once something waits, or it is over; False when that takes too long."""
+        if not self._waiting and not self.ended:
             self._wake.clear()
-            try:
-                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
                     await self._wake.wait()
-            except TimeoutError:
-                return sse.KEEP_ALIVE
-        portion = b"".join(self._waiting)
-        self._waiting.clear()
-        self._size = 0
-        return portion
+        return bool(self._waiting) or self.ended  # it may have come with the very timeout
+
+    def portion(self) -> bytes:
+        """The first of what waits; empty when nothing does."""
+        taken: list[bytes] = []
+        size = 0
+        while self._waiting and size < _PORTION:
+            taken.append(self._waiting.popleft())
+            size += len(taken[-1])
+        self._size -= size
+        return b"".join(taken)
+
+
+def _portions(events: Iterable[bytes]) -> Iterator[bytes]:
+    gathered: list[bytes] = []
+    size = 0
+    for event in events:
+        gathered.append(event)
+        size += len(event)
+        if size >= _PORTION:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
 
 
 def _mark(given: str | None) -> Mark | None:

@@ -26,6 +26,7 @@ from agentd import ids
 from agentd.access.gate import Gate, Presented, Surface
 from agentd.errors import (
     AgentdError,
+    BadRequest,
     MethodNotAllowed,
     Misdirected,
     NotFound,
@@ -36,6 +37,7 @@ from agentd.web.access_log import AccessLog
 from agentd.web.call import Answer, Call, Upgrade
 from agentd.web.envelope import enveloped
 from agentd.web.hosts import Hosts
+from agentd.web.live import REFUSED_SECONDS
 from agentd.web.reply import Reply
 from agentd.web.table import HUB, JSON_LIMIT, Route, Table
 
@@ -106,6 +108,7 @@ class Exchange(HTTPMessageDelegate):
     ) -> None:
         """Look at the head; nothing of the body is read before the gate has decided."""
         assert isinstance(start_line, RequestStartLine)
+        self._began = time.monotonic()  # not before: an idle connection waits for its next request
         self._start_line = start_line
         self._method = start_line.method
         self._reply.bodiless = self._method == "HEAD"
@@ -135,15 +138,19 @@ class Exchange(HTTPMessageDelegate):
         if self._reply.begun:
             self._connection.finish()
             return
-        if self._refusal or self._call is None or self._route is None:
+        answer: Answer | Awaitable[Answer]
+        if self._refusal and self._polls:
+            answer = _refused_later(self._refusal)
+        elif self._refusal or self._call is None or self._route is None:
             self._send_error(self._refusal or NotFound("Nothing is here"))
             return
-        self._call.body = b"".join(self._chunks)
-        try:
-            answer = self._route.endpoint(self._call)
-        except Exception as error:  # a task boundary: any error becomes an answer
-            self._send_error(error)
-            return
+        else:
+            self._call.body = b"".join(self._chunks)
+            try:
+                answer = self._route.endpoint(self._call)
+            except Exception as error:  # a task boundary: any error becomes an answer
+                self._send_error(error)
+                return
         if isinstance(answer, Answer) and answer.whole:
             self._send(answer)
         else:
@@ -159,6 +166,11 @@ class Exchange(HTTPMessageDelegate):
         self._chunks.clear()
         if self._task and self._method in ("GET", "HEAD"):
             self._task.cancel()
+
+    @property
+    def _polls(self) -> bool:
+        """Whether it is a long poll of the hub, or a stream of it."""
+        return self._path == HUB and self._method == "GET" and "Upgrade" not in self._headers
 
     def _admit(self) -> None:
         desk, headers = self._desk, self._headers
@@ -231,6 +243,7 @@ class Exchange(HTTPMessageDelegate):
                 self._connection.finish()
                 self._note(ready.status)
         except asyncio.CancelledError:
+            self._connection.close()  # the caller has left, or does not take what it is given
             raise
         except StreamClosedError:
             return
@@ -283,8 +296,16 @@ def hub_path(path: str) -> str:
 
 def _api_key(query: str) -> str | None:
     """The key in an address (specification, section 5.2); given twice, it is none."""
-    values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
+    try:
+        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
+    except ValueError as error:
+        raise BadRequest("The query has too many parameters") from error
     return None if values is None else ",".join(values)
+
+
+async def _refused_later(refusal: Exception) -> Answer:
+    await asyncio.sleep(REFUSED_SECONDS)
+    raise refusal
 
 
 def surface_of(path: str) -> Surface:

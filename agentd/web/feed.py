@@ -4,8 +4,9 @@ An event has a *mark*: the ``seq`` of its record, and its part, for one record m
 things. Whoever comes back with the last mark that he saw gets what he missed, or hears of a gap.
 """
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -19,7 +20,11 @@ from agentd.web.remote import message_view, prompt_view
 from agentd.wire import sse
 from agentd.wire.signalr.records import Event as Record
 
-log = logging.getLogger(__name__)
+RECENT_EVENTS = 2000
+RECENT_BYTES = 2 * 1024 * 1024
+"""What is kept in memory of the last events, at most; older ones are read from the disk."""
+MISSED_BYTES = 64 * 1024 * 1024
+"""More than that missed is told as a gap."""
 
 WHOLE = 1 << 30
 """The part of a record's last event: whoever has it has the whole record."""
@@ -97,6 +102,31 @@ class Chats(Protocol):
 Listener: TypeAlias = Callable[[Told], None]
 
 
+class _Recent:
+    """The last stored events: a short break need not be read from the disk."""
+
+    def __init__(self, before: Mark) -> None:
+        self._events: deque[Told] = deque()
+        self._size = 0
+        self._before = before
+        """The last mark that is no longer here."""
+
+    def add(self, event: Told, mark: Mark) -> None:
+        """One more; the oldest go when they are too many or too large."""
+        self._events.append(event)
+        self._size += len(event.data)
+        while len(self._events) > RECENT_EVENTS or self._size > RECENT_BYTES:
+            oldest = self._events.popleft()
+            self._size -= len(oldest.data)
+            self._before = oldest.mark or mark
+
+    def after(self, mark: Mark) -> list[Told] | None:
+        """All that were told after a mark; None when some of them are no longer here."""
+        if mark < self._before:
+            return None
+        return [event for event in self._events if event.mark and event.mark > mark]
+
+
 class Feed:
     """Hears the bus, encodes, tells its listeners; reads back what somebody missed."""
 
@@ -105,6 +135,7 @@ class Feed:
         self._history = history
         self._listeners: dict[Listener, None] = {}
         self._part = 0
+        self._recent = _Recent(Mark(latest))
         self.position = latest
         """The seq of the last record of which everything was told."""
         bus.subscribe(self._heard)
@@ -125,35 +156,43 @@ class Feed:
         """
         if after.seq > upto:
             return None
-        if after == (upto, WHOLE):
-            return []
+        if (recent := self._recent.after(after)) is not None:
+            return [event for event in recent if event.mark and event.mark.seq <= upto]
         first = after.seq if after.part == WHOLE else after.seq - 1
         found = await self._history.missed(self._chats.summaries(), first, upto)
         if found is None:
             return None
-        marked = _marked(found)
-        return [Told(event, mark) for event, mark in marked if mark > after]
+        return await asyncio.to_thread(_told, found, after)
 
     def _heard(self, event: Event) -> None:
-        mark = None
-        if not isinstance(event, KeysUpdate):
+        if isinstance(event, KeysUpdate):
+            told = Told(event, None)
+        else:
             whole = isinstance(event, ChatUpdate)
             mark = Mark(event.seq, WHOLE if whole else self._part)
             self._part = 0 if whole else self._part + 1
             if whole:
                 self.position = event.seq
-        if self._listeners:
             told = Told(event, mark)
-            for listener in tuple(self._listeners):
-                listener(told)
+            self._recent.add(told, mark)
+        for listener in tuple(self._listeners):
+            listener(told)
 
 
-def _marked(found: Iterable[tuple[int, Event]]) -> Iterator[tuple[Event, Mark]]:
-    part = 0
+def _told(found: Iterable[tuple[int, Event]], after: Mark) -> list[Told] | None:
+    """Encoded, with their marks; None when they are too large. Off the loop."""
+    told: list[Told] = []
+    part = size = 0
     for seq, event in found:
         whole = isinstance(event, ChatUpdate)
-        yield event, Mark(seq, WHOLE if whole else part)
+        mark = Mark(seq, WHOLE if whole else part)
         part = 0 if whole else part + 1
+        if mark > after:
+            told.append(Told(event, mark))
+            size += len(told[-1].data)
+            if size > MISSED_BYTES:
+                return None
+    return told
 
 
 def _arguments(event: Event) -> tuple[int | None, list[object]]:

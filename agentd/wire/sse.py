@@ -32,13 +32,16 @@ def event(data: str, name: str = "", id: int | str | None = None) -> bytes:  # n
     Raises ``ValueError`` for a line break in ``name`` or ``id``, or a NUL in ``id``. A line break
     of any kind in ``data`` arrives as a line feed.
     """
-    lines = [] if id is None else [f"id: {_field(str(id))}"]
-    if "\0" in str(id):
-        raise ValueError("an id holds no NUL")
+    lines = [] if id is None else [f"id: {_id(id)}"]
     if name:
         lines.append(f"event: {_field(name)}")
     lines += [f"data: {line}" for line in _TEXT_LINE_END.split(data)]
     return ("\n".join(lines) + "\n\n").encode()
+
+
+def mark(id: int | str) -> bytes:  # noqa: A002
+    """What a client comes back with from now on, without an event; ``ValueError`` as above."""
+    return f"id: {_id(id)}\n\n".encode()
 
 
 def comment(text: str) -> bytes:
@@ -66,6 +69,7 @@ class Reader:
         self._after_return = False
         self._begun = False
         self._name = ""
+        self._id = ""
         self._data: list[str] = []
         self._size = 0
 
@@ -109,15 +113,22 @@ class Reader:
             case "event":
                 self._name = value
             case "id" if "\0" not in value:
-                self.last_id = value
+                self._id = value
             case "retry" if value.isascii() and value.isdigit() and len(value) < 16:
                 self.retry = int(value) / 1000
         return None
 
     def _dispatched(self) -> Received | None:
         name, data = self._name or "message", self._data
+        self.last_id = self._id  # only now: an event that broke off half-way was not seen
         self._name, self._data, self._size = "", [], 0
         return Received(name, "\n".join(data), self.last_id) if data else None
+
+
+def _id(given: int | str) -> str:
+    if "\0" in str(given):
+        raise ValueError("an id holds no NUL")
+    return _field(str(given))
 
 
 def _field(text: str) -> str:
