@@ -243,7 +243,6 @@ class Exchange(HTTPMessageDelegate):
                 self._connection.finish()
                 self._note(ready.status)
         except asyncio.CancelledError:
-            self._connection.close()  # the caller has left, or does not take what it is given
             raise
         except StreamClosedError:
             return

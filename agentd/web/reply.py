@@ -1,5 +1,6 @@
 """The answer to one request, put on the wire."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from http import HTTPStatus
@@ -60,7 +61,8 @@ class Reply:
     async def stream(self, answer: Answer) -> None:
         """Send it in portions, each once the caller has taken the one before.
 
-        Raises what making the first portion raises, before anything is sent.
+        Raises what making the first portion raises, before anything is sent. To cancel it is to
+        hang up on a caller who does not take what it is given.
         """
         assert answer.portions is not None
         async with aclosing(answer.portions) as portions:
@@ -68,9 +70,13 @@ class Reply:
             if self.bodiless:
                 await self._begin(answer.status, self._head(answer), b"")
                 return
-            await self._begin(answer.status, self._head(answer), first)
-            async for portion in portions:
-                await self._connection.write(portion)
+            try:
+                await self._begin(answer.status, self._head(answer), first)
+                async for portion in portions:
+                    await self._connection.write(portion)
+            except asyncio.CancelledError:
+                self._connection.close()
+                raise
 
     def _begin(self, status: int, headers: _Head, chunk: bytes) -> Awaitable[None]:
         self.begun = True
