@@ -44,7 +44,6 @@ class Hub:
         self._clients: dict[str, Client] = {}
         self._told: deque[Told] = deque()
         self._teller: asyncio.Task[None] | None = None
-        feed.subscribe(self._hear)
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -110,6 +109,8 @@ class Hub:
         """Its token is found no more."""
         self._clients.pop(client.token, None)
         self.roll.remove(client.end)
+        if not self._clients:
+            self._feed.unsubscribe(self._hear)
 
     async def catch_up(self, client: Client, wish: Subscribe) -> None:
         """Tell a client what it missed since the seq that it names."""
@@ -126,6 +127,7 @@ class Hub:
     def _begin(self, token: str, agreed: Terms, caller: Caller) -> Client:
         client = Client(self, token, agreed, caller)
         self._clients[token] = client
+        self._feed.subscribe(self._hear)
         self.roll.add(caller, client.end)
         return client
 

@@ -12,6 +12,9 @@ MOST = 12_000
 """Live connections at once, over all keys."""
 MOST_PER_KEY = 8_000
 
+REFUSED_SECONDS = 1.0
+"""How long a long poll that is refused waits for its answer: a client repeats it at once."""
+
 
 class Roll:
     """The open live connections by their caller, each with the way to end it."""
