@@ -103,28 +103,38 @@ Listener: TypeAlias = Callable[[Told], None]
 
 
 class _Recent:
-    """The last stored events: a short break need not be read from the disk."""
+    """The last stored events, not encoded: a short break need not be read from the disk."""
 
-    def __init__(self, before: Mark) -> None:
-        self._events: deque[Told] = deque()
+    def __init__(self, before: int) -> None:
+        self._events: deque[tuple[int, Event]] = deque()
         self._size = 0
         self._before = before
-        """The last mark that is no longer here."""
+        """The last record of which not everything is here."""
 
-    def add(self, event: Told, mark: Mark) -> None:
-        """One more; the oldest go when they are too many or too large."""
-        self._events.append(event)
-        self._size += len(event.data)
+    def add(self, seq: int, event: Event) -> None:
+        """One more; the oldest go when they are too many or hold too much."""
+        self._events.append((seq, event))
+        self._size += _weight(event)
         while len(self._events) > RECENT_EVENTS or self._size > RECENT_BYTES:
-            oldest = self._events.popleft()
-            self._size -= len(oldest.data)
-            self._before = oldest.mark or mark
+            self._before, oldest = self._events.popleft()
+            self._size -= _weight(oldest)
 
-    def after(self, mark: Mark) -> list[Told] | None:
-        """All that were told after a mark; None when some of them are no longer here."""
-        if mark < self._before:
+    def after(self, seq: int, upto: int) -> list[tuple[int, Event]] | None:
+        """The events of the records after one, up to another; None when some are gone."""
+        if seq < self._before:
             return None
-        return [event for event in self._events if event.mark and event.mark > mark]
+        return [row for row in self._events if seq < row[0] <= upto]
+
+
+def _weight(event: Event) -> int:
+    """About how many bytes an event keeps in memory."""
+    match event:
+        case MessageUpdate(message=message):
+            return 300 + len(message.text)
+        case QueueUpdate(prompts=prompts):
+            return 100 + 8 * len(prompts)
+        case _:
+            return 400
 
 
 class Feed:
@@ -135,7 +145,7 @@ class Feed:
         self._history = history
         self._listeners: dict[Listener, None] = {}
         self._part = 0
-        self._recent = _Recent(Mark(latest))
+        self._recent = _Recent(latest)
         self.position = latest
         """The seq of the last record of which everything was told."""
         bus.subscribe(self._heard)
@@ -156,27 +166,27 @@ class Feed:
         """
         if after.seq > upto:
             return None
-        if (recent := self._recent.after(after)) is not None:
-            return [event for event in recent if event.mark and event.mark.seq <= upto]
         first = after.seq if after.part == WHOLE else after.seq - 1
-        found = await self._history.missed(self._chats.summaries(), first, upto)
+        found = self._recent.after(first, upto)
         if found is None:
-            return None
+            found = await self._history.missed(self._chats.summaries(), first, upto)
+        if not found:
+            return None if found is None else []
         return await asyncio.to_thread(_told, found, after)
 
     def _heard(self, event: Event) -> None:
-        if isinstance(event, KeysUpdate):
-            told = Told(event, None)
-        else:
+        mark = None
+        if not isinstance(event, KeysUpdate):
             whole = isinstance(event, ChatUpdate)
             mark = Mark(event.seq, WHOLE if whole else self._part)
             self._part = 0 if whole else self._part + 1
             if whole:
                 self.position = event.seq
+            self._recent.add(event.seq, event)
+        if self._listeners:  # with nobody there, nothing is encoded
             told = Told(event, mark)
-            self._recent.add(told, mark)
-        for listener in tuple(self._listeners):
-            listener(told)
+            for listener in tuple(self._listeners):
+                listener(told)
 
 
 def _told(found: Iterable[tuple[int, Event]], after: Mark) -> list[Told] | None:
