@@ -119,8 +119,9 @@ class Wire:
 
     def __init__(self, port: int) -> None:
         self.target = port
-        self.closed = False
-        """Whether new connections are refused."""
+        self.through = threading.Event()
+        """Set as long as new connections get through at once; if not, they wait."""
+        self.through.set()
         self.made = 0
         """How many connections were let through."""
         self._open: list[tuple[socket.socket, socket.socket]] = []
@@ -163,8 +164,7 @@ class Wire:
             except OSError:
                 return
             try:
-                if self.closed:
-                    raise ConnectionRefusedError
+                self.through.wait(PATIENCE)
                 far = socket.create_connection(("127.0.0.1", self.target), PATIENCE)
             except OSError:
                 _reset(near)
