@@ -79,7 +79,7 @@ class EventStream:
         if missed is None:
             yield sse.event(span, "gap", str(Mark(upto)))
             return
-        yield sse.event(span, "resumed")
+        yield sse.event(span, "resumed", str(since))
         for portion in _portions(event.sse for event in missed if listener.wants(event)):
             if listener.ended:
                 return

@@ -257,7 +257,7 @@ def test_only_the_chats_that_were_asked_for(daemon, client):
         told = history(daemon)
         query = f"{EVENTS}?since=0&chats={','.join(map(str, wanted))}"
         with listening(daemon, query) as stream:
-            stream.until(lambda s=stream: s.reader.last_id == told[-1].id)
+            stream.until(lambda s=stream, last=told[-1].id: s.reader.last_id == last)
             assert stream.events[1:] == [event for event in told if chat_of(event) in wanted]
             client.chat(title="not asked for")
             client.post(f"/api/remote/chats/{min(wanted)}/queue", {"prompt": "more"})
