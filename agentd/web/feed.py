@@ -77,7 +77,7 @@ class Told(Record):
         """The event for ``GET /api/events``; made once."""
         if not self._sse:
             mark = None if self.mark is None else str(self.mark)
-            self._sse = sse.event(self.arguments.decode(), self.name, mark)
+            self._sse = sse.json_event(self.arguments, self.name, mark)
         return self._sse
 
 

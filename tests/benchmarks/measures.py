@@ -128,7 +128,7 @@ def queues(size: Size, gun: Gun) -> Iterator[Row]:
 
 def start(size: Size, gun: Gun) -> Iterator[Row]:
     """From the start of the process to its first answer, and the memory that it then has."""
-    with scratch_folder() as folder, folder() as crowded:
+    with scratch_folder() as folder, scratch_folder() as crowded:
         empty = Layout(join(folder, "state"), join(folder, "config"))
         maker = Maker(crowded)
         for number in range(size.chats):

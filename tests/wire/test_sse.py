@@ -5,9 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.errors import TooLarge
-from agentd.wire.sse import KEEP_ALIVE, Reader, Received, comment, event, retry
+from agentd.wire.sse import (
+    Reader,
+    Received,
+    event,
+    json_event,
+    mark,
+    retry,
+)
 from tests.wire.splitting import split
 
+COMMENT = b":\n\n"
 LINE = st.text().filter(lambda text: not set(text) & {"\r", "\n", "\0"} and text.isprintable())
 
 
@@ -30,8 +38,10 @@ def test_what_is_written():
     assert event("{}") == b"data: {}\n\n"
     assert event("{}", "messageUpdate", 7) == b"id: 7\nevent: messageUpdate\ndata: {}\n\n"
     assert event("a\r\nb\rc\n") == b"data: a\ndata: b\ndata: c\ndata: \n\n"
-    assert comment("hello\nthere") == b": hello\n: there\n\n"
     assert retry(2.5) == b"retry: 2500\n\n"
+    assert mark("7.0") == b"id: 7.0\n\n"
+    assert json_event(b'["a\\n"]', "x", "7") == event('["a\\n"]', "x", "7")
+    assert json_event(b"[]", "x") == event("[]", "x")
 
 
 @pytest.mark.parametrize("wrong", [{"name": "a\nb"}, {"id": "a\rb"}, {"id": "a\0"}])
@@ -42,9 +52,9 @@ def test_a_field_cannot_smuggle_in_another(wrong):
 
 @given(st.lists(st.tuples(LINE, LINE, st.text())), st.data())
 def test_every_split_gives_back_what_was_written(told, data):
-    stream = retry(3) + KEEP_ALIVE
+    stream = retry(3) + COMMENT
     for name, key, text in told:
-        stream += comment("still here") + event(text, name, key)
+        stream += b": still here\n\n" + event(text, name, key)
     expected = [
         Received(name or "message", text.replace("\r\n", "\n").replace("\r", "\n"), key)
         for name, key, text in told
@@ -83,6 +93,19 @@ def test_a_stream_is_read_as_the_standard_says():
     )
 
 
+def test_an_event_that_broke_off_was_not_seen():
+    """Whoever comes back with its id would never be told it."""
+    assert fed([event("seen", id=1) + b"id: 2\ndata: half"])[1] == ("1", None)
+    assert fed([event("seen", id=1) + b"id: 2\ndata: whole\n\n"])[1] == ("2", None)
+
+
+def test_a_mark_moves_the_place_and_is_no_event():
+    assert fed([event("seen", id=1) + mark("2.0")]) == (
+        [Received("message", "seen", "1")],
+        ("2.0", None),
+    )
+
+
 def test_a_line_end_that_is_split_is_one():
     assert fed([b"data: x\r", b"", b"\ndata: y\r", b"\n\r", b"\n"]) == (
         [Received("message", "x\ny", "")],
@@ -103,5 +126,5 @@ def test_an_event_without_end_is_not_kept(stream):
 
 
 def test_comments_for_ever_are_no_event():
-    assert fed([KEEP_ALIVE * 100], 64)[1] == ("", None)
+    assert fed([COMMENT * 100], 64)[1] == ("", None)
     assert fed([b": x\n" * 100], 64)[1] == ("", None)
