@@ -104,7 +104,7 @@ async def test_what_is_not_known_to_be_safe_is_not_told(layout):
         await busy(life)
         summaries = life.chats.summaries()
         told = numbered(life.heard)
-        await busy(life, seed=1)
+        await life.chats.append(1, "one more", "", ME)
         replay = Replay(layout)
         last = life.state.sequences.used.seq
         assert await replay.missed(summaries, 0, last) == told

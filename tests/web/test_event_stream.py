@@ -10,15 +10,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tornado.httputil import HTTPHeaders
 
 from agentd import daemon as root
+from agentd.access.gate import Caller
 from agentd.disk.keys import KeyFile
 from agentd.web import event_stream, feed
+from agentd.web.call import Call
 from agentd.web.event_stream import EventStream
+from agentd.web.hosts import Hosts
 from agentd.web.live import Roll
 from agentd.wire.sse import Reader
-from tests.conftest import overwrite
+from tests.conftest import ME, living, overwrite
+from tests.disk.test_replay import busy
 from tests.web.support import KEY, PATIENCE, request, until
+from tests.web.test_feed import Fed
 
 EVENTS = "/api/events"
 
@@ -230,6 +236,27 @@ def test_live_never_overtakes_what_was_missed(daemon, client, monkeypatch):
         assert stream.count(len(told)) == told
 
 
+@pytest.mark.gen_test
+async def test_what_happens_between_the_first_bytes_and_the_reading_is_told_once(layout):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        stream = EventStream(fed.feed, Roll(Hosts()))
+        caller = Caller("key", "laptop", "manager")
+        call = Call("GET", EVENTS, "since=0", {}, HTTPHeaders(), caller, "127.0.0.1")
+        portions = stream.events(call).portions
+        reader, found = Reader(), []
+        for seed in range(1, 3):  # before what was missed is read, and after
+            found += reader.feed(await anext(portions))
+            await busy(life, seed)
+        await life.chats.append(1, "the last", "", ME)
+        while not any("the last" in event.data for event in found[-2:]):
+            found += reader.feed(await anext(portions))
+        await portions.aclose()
+        await fed.replay.close()
+        assert [event.id for event in found[1:]] == [str(event.mark) for event in fed.told]
+
+
 def test_who_comes_while_much_happens_misses_nothing_and_gets_nothing_twice(daemon, client):
     streams = []
     writer = threading.Thread(target=lambda: [talk(daemon.client()) for _ in range(15)])
@@ -374,9 +401,12 @@ def test_a_stop_ends_streams_cleanly_and_takes_no_time(daemon):
         assert time.monotonic() - began < 1.5
 
 
-def test_a_listener_that_does_not_read_is_cut_and_harms_nobody(daemon, client, monkeypatch):
+def test_a_listener_that_does_not_read_is_cut_and_harms_nobody(serve, monkeypatch):
     """What it missed it is told when it comes back."""
     monkeypatch.setattr(event_stream, "BACKLOG", 500_000)
+    monkeypatch.setattr(root, "Roll", partial(Roll, most=2))
+    daemon = serve()
+    client = daemon.client()
     chat = client.chat(title="long")
     with listening(daemon, buffer=4096) as slow, listening(daemon) as quick:
         for stream in (slow, quick):
@@ -386,6 +416,7 @@ def test_a_listener_that_does_not_read_is_cut_and_harms_nobody(daemon, client, m
             wish = {"prompts": [{"prompt": text, "isPaused": True}]}
             client.put(f"/api/remote/chats/{chat}/queue", wish)
             assert f"{number:03}xxx" in quick.count(2 * number + 2)[-2].data[:200]
+        until(lambda: _may_listen(daemon))  # the slow one is gone, though it never read
         slow.to_end()
         assert len(slow.events) < len(quick.events)
         back = slow.reader.last_id
