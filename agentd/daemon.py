@@ -258,6 +258,7 @@ async def _watch_keys(layout: Layout, keys: KeyService) -> None:
     watcher = Watcher()
     watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
     await watcher.start()
+    keys.wake()  # what was edited before the watch began
     try:
         await asyncio.get_running_loop().create_future()
     finally:

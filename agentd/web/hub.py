@@ -16,7 +16,7 @@ from agentd.errors import BadRequest, NotFound
 from agentd.web.call import Answer, Call
 from agentd.web.feed import Feed, Mark, Told
 from agentd.web.hub_client import Client
-from agentd.web.links import PollLink, StreamLink, upgrade
+from agentd.web.links import PollLink, StreamLink, check_upgrade, upgrade
 from agentd.web.live import REFUSED_SECONDS, Roll
 from agentd.wire.signalr import negotiate
 from agentd.wire.signalr.hub import Subscribe
@@ -42,7 +42,7 @@ class Hub:
         self._feed = feed
         self._now = monotonic
         self._clients: dict[str, Client] = {}
-        self._told: deque[Told] = deque()
+        self._told: deque[Told | asyncio.Future[None]] = deque()
         self._teller: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -65,6 +65,7 @@ class Hub:
     async def get(self, call: Call) -> Answer:
         """``GET``: a WebSocket, a stream of server-sent events, or one long poll."""
         if call.headers.get("Upgrade", "").lower() == "websocket":
+            check_upgrade(call.headers)
             return Answer(status=101, upgrade=upgrade(self._opening(call)))
         try:
             client = self._client(call)
@@ -116,7 +117,10 @@ class Hub:
         """Tell a client what it missed since the seq that it names."""
         assert wish.since is not None
         upto = self._feed.position
+        live: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._hear(live)
         missed = await self._feed.missed(Mark(wish.since), upto)
+        await live  # what is on its way waits with the client, which knows what it gets twice
         events: Iterable[Event]
         if missed is None:
             events = [Event("gap", [{"from": wish.since, "to": upto}])]
@@ -150,7 +154,8 @@ class Hub:
             raise NotFound("No such connection", "Negotiate a new one.")
         return client
 
-    def _hear(self, event: Told) -> None:
+    def _hear(self, event: "Told | asyncio.Future[None]") -> None:
+        """Have an event told in its turn; a future is done when its turn comes."""
         self._told.append(event)
         if self._teller is None:
             self._teller = asyncio.get_running_loop().create_task(self._tell())
@@ -159,6 +164,9 @@ class Hub:
         """Each event to every client, with turns for others between slices of them."""
         while self._told:
             event = self._told.popleft()
+            if isinstance(event, asyncio.Future):
+                event.set_result(None)
+                continue
             clients = list(self._clients.values())
             for start in range(0, len(clients), SLICE):
                 now = self._now()

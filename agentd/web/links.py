@@ -17,6 +17,7 @@ from tornado.httputil import (
 from tornado.web import Application
 from tornado.websocket import WebSocketHandler
 
+from agentd.errors import BadRequest
 from agentd.web.call import Answer, Upgrade
 from agentd.web.hub_client import Client
 from agentd.wire.signalr.negotiate import Transport
@@ -168,6 +169,15 @@ class _Handler(WebSocketHandler):
         """The socket is gone, by whomever."""
         client = self._client
         client.drive(client.connection.lost(self._link, client.now))
+
+
+def check_upgrade(headers: HTTPHeaders) -> None:
+    """Raise ``BadRequest`` for what Tornado would refuse in words of its own."""
+    tokens = {token.strip().lower() for token in headers.get("Connection", "").split(",")}
+    if "upgrade" not in tokens or not headers.get("Sec-WebSocket-Key"):
+        raise BadRequest("This is no opening of a WebSocket (RFC 6455, section 4.1)")
+    if headers.get("Sec-WebSocket-Version") != "13":
+        raise BadRequest("Version 13 of the WebSocket protocol is spoken here")
 
 
 def upgrade(client: Client) -> Upgrade:

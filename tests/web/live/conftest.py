@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.web.live.support import HUB, Listening, Wire, missing
+from tests.web.live.support import HUB, Listening, Socket, Wire, missing
 from tests.web.support import KEY, Serving
 
 Listen = Callable[..., Listening]
+Dial = Callable[..., Socket]
 
 
 @pytest.fixture
@@ -31,3 +32,15 @@ def wire(daemon: Serving) -> Iterator[Wire]:
     """A line to the daemon that can be cut."""
     with closing(Wire(daemon.port)) as made:
         yield made
+
+
+@pytest.fixture
+def dial(daemon: Serving) -> Iterator[Dial]:
+    """Open WebSockets by hand."""
+    with ExitStack() as stack:
+
+        def open_one(query: str = "", *headers: str, key: str = KEY, **more: Any) -> Socket:
+            asked = f"api_key={key}&{query}".rstrip("&")
+            return stack.enter_context(Socket(daemon.port, asked, *headers, **more))
+
+        yield open_one

@@ -10,8 +10,9 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agentd.disk.layout import Layout
 from tests.web.support import PATIENCE, until
@@ -204,3 +205,82 @@ def delete_by_hand(layout: Layout, name: str) -> None:
     saved.write_text(head + "".join(kept))
     saved.chmod(0o600)
     saved.rename(path)
+
+
+class Socket:
+    """A WebSocket of the hub's, by hand: it sends what no client would, or reads nothing."""
+
+    def __init__(self, port: int, query: str = "", *headers: str, host: str = "localhost") -> None:
+        self.connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        lines = [
+            f"GET {HUB}?{query} HTTP/1.1",
+            f"Host: {host}",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+            *headers,
+        ]
+        self.connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        self._read = self.connection.makefile("rb")
+        self.status = int(self._read.readline().split()[1])
+        self.headers = dict(line.split(": ", 1) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        while line := self._read.readline().decode().rstrip("\r\n"):
+            yield line
+
+    def __enter__(self) -> Self:
+        """It is open already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hang up."""
+        self._read.close()
+        _reset(self.connection)
+
+    def send(self, *messages: object) -> None:
+        """Records, in one frame."""
+        self.send_text("".join(json.dumps(message) + END for message in messages))
+
+    def send_text(self, text: str) -> None:
+        """One text frame, masked with zeros."""
+        data = text.encode()
+        size = bytes([0xFE]) + struct.pack("!H", len(data))
+        if len(data) < 126:
+            size = bytes([0x80 | len(data)])
+        elif len(data) > 0xFFFF:
+            size = bytes([0xFF]) + struct.pack("!Q", len(data))
+        self.connection.sendall(b"\x81" + size + bytes(4) + data)
+
+    def greet(self, version: int = 1, *more: object) -> None:
+        """Handshake and its answer."""
+        self.send({"protocol": "json", "version": version}, *more)
+        assert next(self.records()) == {}
+
+    def records(self) -> Iterator[Line]:
+        """What comes, until the closing frame or the end."""
+        while len(head := self._read.read(2)) == 2:
+            size = head[1]
+            if size == 126:
+                (size,) = struct.unpack("!H", self._read.read(2))
+            elif size == 127:
+                (size,) = struct.unpack("!Q", self._read.read(8))
+            data = self._read.read(size)
+            if head[0] == 0x88:
+                self.code = struct.unpack("!H", data[:2])[0] if data else None
+                return
+            if head[0] == 0x81:
+                assert data.endswith(END.encode())
+                for record in data.decode().split(END)[:-1]:
+                    yield json.loads(record)
+
+    def events(self, count: int) -> list[Line]:
+        """So many events; pings between them are passed over."""
+        found: list[Line] = []
+        for record in self.records():
+            if record.get("type") == 1:
+                found.append(record)
+            if len(found) >= count:
+                return found
+        raise AssertionError(f"only {found}")
