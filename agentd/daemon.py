@@ -29,16 +29,21 @@ from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
+from agentd.disk.replay import Replay
 from agentd.disk.skills import SkillFolder
 from agentd.disk.state import Daemon, State, open_state
 from agentd.errors import Unavailable
-from agentd.events import Bus
+from agentd.events import Bus, KeysUpdate
 from agentd.outside.repository import GitRepository
 from agentd.outside.service_manager import Notifier
 from agentd.outside.workspace import FolderWorkspace
 from agentd.web.access_log import AccessLog
+from agentd.web.event_stream import EventStream
 from agentd.web.exchange import Desk
+from agentd.web.feed import Feed
 from agentd.web.hosts import Hosts
+from agentd.web.hub import Hub
+from agentd.web.live import Roll
 from agentd.web.remote import Remote
 from agentd.web.routes import table
 from agentd.web.scrub import LogFormatter
@@ -116,10 +121,19 @@ async def started(
         chats = ChatService(files, clock, state.sequences, bus, state.chats)
         stack.push_async_callback(_put_away, state, chats, committer, files)
         await chats.end_interrupted()
-        keys = KeyService(KeyFile(layout), clock, settings.agent_api_key)
+        roll = Roll(Hosts((settings.host, *settings.hosts)))
+
+        def keys_changed(lost: frozenset[str]) -> None:
+            roll.revoke(lost)
+            bus.publish(KeysUpdate(keys.names))
+
+        keys = KeyService(KeyFile(layout), clock, settings.agent_api_key, keys_changed)
         await keys.start()
         stack.push_async_callback(keys.stop)
-        url = _open_door(stack, settings, layout, chats, keys, clock)
+        replay = Replay(layout)
+        stack.push_async_callback(replay.close)
+        feed = Feed(bus, chats, replay, state.sequences.used.seq)
+        url = _open_door(stack, settings, layout, chats, keys, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
@@ -147,18 +161,23 @@ def _open_door(
     layout: Layout,
     chats: ChatService,
     keys: KeyService,
-    clock: SystemClock,
+    feed: Feed,
+    roll: Roll,
 ) -> str:
     """Answer requests from now on; the address."""
+    clock = SystemClock()
     access_log = AccessLog(clock)
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
-    routes = table(Remote(chats, Bots(), SkillFolder(layout)), system)
+    hub = Hub(feed, roll, clock.monotonic)
+    remote = Remote(chats, Bots(), SkillFolder(layout))
+    routes = table(remote, hub, EventStream(feed, roll), system)
     system.describe(routes)
-    hosts = Hosts((settings.host, *settings.hosts))
-    desk = Desk(routes, Gate(keys), keys, hosts, access_log)
+    desk = Desk(routes, Gate(keys), keys, roll.hosts, access_log)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)
+    stack.callback(hub.close)
+    stack.callback(roll.close)
     return url
 
 
@@ -238,6 +257,7 @@ async def _watch_keys(layout: Layout, keys: KeyService) -> None:
     watcher = Watcher()
     watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
     await watcher.start()
+    keys.wake()  # what was edited before the watch began
     try:
         await asyncio.get_running_loop().create_future()
     finally:

@@ -6,7 +6,7 @@ Source: the remote-control specification, section 6.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec import Struct
 from agentd.chats.chat import Message
 from agentd.chats.fold import Summary
 from agentd.chats.queue import Queue
+from agentd.chats.records import Entry, changes_queue, message_in, type_of
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,27 @@ class ChatUpdate(Struct, frozen=True):
     """The type of the record that caused it, such as ``turn.ended``."""
 
 
-Event: TypeAlias = MessageUpdate | QueueUpdate | ChatUpdate
+class KeysUpdate(Struct, frozen=True):
+    """The named access keys are others: ``names``. Not stored, so it has no ``seq``."""
+
+    name: ClassVar[str] = "keysUpdate"
+    names: tuple[str, ...]
+
+
+Event: TypeAlias = MessageUpdate | QueueUpdate | ChatUpdate | KeysUpdate
 Listener: TypeAlias = Callable[[Event], None]
+
+
+def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Iterator[Event]:
+    """What one record has to tell, the chat and its queue being as they are after it.
+
+    The ``ChatUpdate`` comes last: whoever has it has all of its ``seq``.
+    """
+    if changes_queue(entry.body):
+        yield QueueUpdate(entry.seq, chat_id, queue)
+    if message := message_in(entry.body):
+        yield MessageUpdate(entry.seq, chat_id, message)
+    yield ChatUpdate(entry.seq, summary, type_of(entry.body))
 
 
 class Bus:

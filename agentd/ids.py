@@ -36,6 +36,11 @@ def new_generation() -> str:
     return secrets.token_hex(16)
 
 
+def new_connection_id() -> str:
+    """Names a live connection and is secret: 128 random bits that need no escape in an address."""
+    return secrets.token_urlsafe(16)
+
+
 def new_request_id() -> str:
     """Tells one request from every other, such as ``9f86d081-2a``: of this process, and its number.
 

@@ -69,6 +69,7 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
     assert "Tool: " in told
     assert "clock.py" in done.stdout, told
     assert '"isPaused":true' in done.stdout, told
+    assert "event: resumed\n" in done.stdout, told
     assert (
         done.stdout.rstrip().endswith(
             '{"error":"Unauthorized","message":"Invalid or missing API key","details":""}'

@@ -158,6 +158,11 @@ class KeyService:
         return self._ring.configured
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the keys that are good now."""
+        return tuple(self._ring.digests)
+
+    @property
     def trouble(self) -> str:
         """Why no named key is accepted; empty when all is well."""
         return self._kept.trouble

@@ -7,7 +7,7 @@ Source: the remote-control specification, sections 2 to 4.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Protocol
@@ -31,13 +31,10 @@ from agentd.chats.records import (
     QueueRewritten,
     TurnEnded,
     TurnStarted,
-    changes_queue,
-    message_in,
-    type_of,
 )
 from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import Conflict, NotFound, PreconditionFailed, Unavailable
-from agentd.events import Bus, ChatUpdate, Event, MessageUpdate, QueueUpdate
+from agentd.events import Bus, ChatUpdate, Event, told_by
 from agentd.ids import Sequences
 
 log = logging.getLogger(__name__)
@@ -354,7 +351,7 @@ class ChatService:
 
         def told(entry: Entry) -> None:
             self._known[chat.id] = summary
-            for event in _events(entry, chat.id, queue, summary):
+            for event in told_by(entry, chat.id, queue, summary):
                 self._bus.publish(event)
 
         at = at or chat.moment(self._clock.now())
@@ -386,12 +383,3 @@ class ChatService:
                 "Use a new key for each request, and the same one only to repeat it.",
             )
         return earlier
-
-
-def _events(entry: Entry, chat_id: int, queue: rules.Queue, summary: Summary) -> Iterator[Event]:
-    """What one record has to tell."""
-    if changes_queue(entry.body):
-        yield QueueUpdate(entry.seq, chat_id, queue)
-    if message := message_in(entry.body):
-        yield MessageUpdate(entry.seq, chat_id, message)
-    yield ChatUpdate(entry.seq, summary, type_of(entry.body))

@@ -2,17 +2,11 @@
 
 import argparse
 import json
-import os
 import sys
-import time
 
-from agentd.cli.client import Client
-from agentd.cli.options import Subcommands, place
-from agentd.disk.state import announced
-from agentd.errors import BadRequest, Unauthorized, Unavailable
-
-KEY_VARIABLE = "AGENTD_KEY"
-START_SECONDS = 3.0
+from agentd.cli.client import KEY_VARIABLE, Client, daemon_url, given_key
+from agentd.cli.options import Subcommands, layout
+from agentd.errors import BadRequest
 
 EXAMPLES = f"""\
 examples:
@@ -47,16 +41,11 @@ def run(args: argparse.Namespace) -> int:
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
     if not prompt.strip():
         raise BadRequest("the prompt is empty", 'Ask something: agentd ask "what is this?"')
-    key = os.environ.get(KEY_VARIABLE, "")
-    if not key:
-        raise Unauthorized(
-            f"{KEY_VARIABLE} is not set",
-            f"Make a key once with: export {KEY_VARIABLE}=$(agentd keys generate laptop)",
-        )
+    key = given_key()
     wish = {"prompt": prompt, "title": args.title}
     if args.model:
         wish["model"] = args.model
-    with Client(args.url or _url(args), key) as client:
+    with Client(args.url or daemon_url(layout(args)), key) as client:
         return converse(client, wish, as_json=args.json)
 
 
@@ -78,28 +67,3 @@ def converse(client: Client, wish: dict[str, str], *, as_json: bool = False) -> 
     if as_json:
         print(json.dumps(last))
     return 0 if last.get("role") == "assistant" else 1
-
-
-def _url(args: argparse.Namespace) -> str:
-    """Where this state folder's daemon listens; one that is just starting is waited for."""
-    _, layout = place(args)
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        daemon = announced(layout)
-        if daemon and _lives(daemon.pid):
-            return daemon.url
-        if time.monotonic() >= deadline:
-            raise Unavailable(
-                f"no daemon serves {layout.state}", "Start one with: agentd serve, or give --url."
-            )
-        time.sleep(0.05)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 
 from agentd import __version__
-from agentd.cli import ask, check, demo, hash_key, init, keys, serve
+from agentd.cli import ask, check, demo, hash_key, init, keys, serve, tail
 from agentd.cli.options import Parser
 from agentd.errors import AgentdError, BadRequest, Misconfigured
 
-COMMANDS = (serve, demo, ask, keys, hash_key, check, init)
+COMMANDS = (serve, demo, ask, tail, keys, hash_key, check, init)
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -19,6 +19,7 @@ examples:
   agentd serve &                             run the daemon on this folder
   export AGENTD_KEY=$(agentd keys generate laptop)
   agentd ask "what is this folder?"          one prompt, its answer
+  agentd tail                                what happens in all chats, as it happens
   agentd check                               read every file, tell every mistake
 
 agentd COMMAND --help shows more. Exit codes: 0 done, 1 failed, 2 wrong usage.

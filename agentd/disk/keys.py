@@ -7,6 +7,7 @@ with a ``git checkout`` or a backup, until ``agentd keys reinstate``. ``last_use
 cache. Whoever changes any of them holds ``keys.lock``.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeVar
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 LOCK_WAIT = 5.0
 """Seconds to wait for somebody else who changes the keys."""
+
+SETTLE = 0.02
+"""Seconds after which the time of a file that is being emptied is right."""
 
 _HEADER = b"""\
 # Named access keys of agentd: salted hashes only, safe to commit. Deleting an entry revokes its
@@ -92,13 +96,18 @@ class KeyFile:
             return Kept(trouble=error.message)
         if found is None:
             return Kept(revoked=revoked)
-        saved = found.stamp.mtime_ns / 1e9
         if not found.data.strip():
-            return Kept(revoked=revoked, torn=True, saved=saved)
+            return Kept(revoked=revoked, torn=True, saved=self._saved())
         try:
             return Kept(self._parsed(found.data), revoked)
         except Misconfigured as error:
-            return Kept(revoked=revoked, trouble=error.message, torn=True, saved=saved)
+            return Kept(revoked=revoked, trouble=error.message, torn=True, saved=self._saved())
+
+    def _saved(self) -> float:
+        """When a torn file was last written: a file is empty a little before its time says so."""
+        time.sleep(SETTLE)
+        stamp = self.stamp()
+        return stamp.mtime_ns / 1e9 if stamp else 0.0
 
     def check(self) -> None:
         """Raise what is wrong with ``keys.yml``: ``Misconfigured`` or ``Unavailable``."""

@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from urllib.parse import parse_qs
 
-from tornado.httputil import HTTPHeaders
+from tornado.http1connection import HTTP1Connection
+from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
 from agentd.access.gate import Caller
 from agentd.chats.chat import LARGEST_ID
@@ -19,6 +20,9 @@ T = TypeVar("T")
 
 _ID = re.compile("[1-9][0-9]{0,15}")
 _KEY_LIMIT = 255
+
+
+Upgrade: TypeAlias = Callable[[HTTP1Connection, RequestStartLine, HTTPHeaders], HTTPMessageDelegate]
 
 
 @dataclass(slots=True)
@@ -73,4 +77,11 @@ class Answer:
     body: object = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    portions: AsyncIterator[bytes] | None = None
+    portions: AsyncGenerator[bytes, None] | None = None
+    upgrade: Upgrade | None = None
+    """Hands the connection over to a WebSocket."""
+
+    @property
+    def whole(self) -> bool:
+        """True when it can be sent at once."""
+        return self.portions is None and self.upgrade is None

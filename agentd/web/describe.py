@@ -62,9 +62,15 @@ def openapi(table: Table) -> bytes:
     return msgspec.json.encode(document)
 
 
+def _name(route: Route) -> str:
+    """A name of its own: one endpoint answers all preflights."""
+    name = route.endpoint.__name__
+    return f"{name}_{route.path.rpartition('/')[2]}" if route.method == "OPTIONS" else name
+
+
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": route.endpoint.__name__,
+        "operationId": _name(route),
         "summary": route.summary,
         "parameters": [*_path_parameters(route), *_other_parameters(route)],
         "responses": _responses(route),

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable
 from typing import Protocol
+from urllib.parse import parse_qs
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
@@ -25,6 +26,7 @@ from agentd import ids
 from agentd.access.gate import Gate, Presented, Surface
 from agentd.errors import (
     AgentdError,
+    BadRequest,
     MethodNotAllowed,
     Misdirected,
     NotFound,
@@ -32,11 +34,12 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.web.access_log import AccessLog
-from agentd.web.call import Answer, Call
+from agentd.web.call import Answer, Call, Upgrade
 from agentd.web.envelope import enveloped
 from agentd.web.hosts import Hosts
+from agentd.web.live import REFUSED_SECONDS
 from agentd.web.reply import Reply
-from agentd.web.table import JSON_LIMIT, Route, Table
+from agentd.web.table import HUB, JSON_LIMIT, Route, Table
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +98,8 @@ class Exchange(HTTPMessageDelegate):
         self._size = 0
         self._task: asyncio.Task[None] | None = None
         self._whole = False
+        self._start_line: RequestStartLine | None = None
+        self._upgraded: HTTPMessageDelegate | None = None
         self._method = self._path = self._query = ""
         self._headers = HTTPHeaders()
 
@@ -103,9 +108,12 @@ class Exchange(HTTPMessageDelegate):
     ) -> None:
         """Look at the head; nothing of the body is read before the gate has decided."""
         assert isinstance(start_line, RequestStartLine)
+        self._began = time.monotonic()  # not before: an idle connection waits for its next request
+        self._start_line = start_line
         self._method = start_line.method
         self._reply.bodiless = self._method == "HEAD"
         self._path, _, self._query = start_line.path.partition("?")
+        self._path = hub_path(self._path)
         self._headers = headers
         await self._desk.keys.fresh()
         try:
@@ -130,16 +138,20 @@ class Exchange(HTTPMessageDelegate):
         if self._reply.begun:
             self._connection.finish()
             return
-        if self._refusal or self._call is None or self._route is None:
+        answer: Answer | Awaitable[Answer]
+        if self._refusal and self._polls:
+            answer = _refused_later(self._refusal)
+        elif self._refusal or self._call is None or self._route is None:
             self._send_error(self._refusal or NotFound("Nothing is here"))
             return
-        self._call.body = b"".join(self._chunks)
-        try:
-            answer = self._route.endpoint(self._call)
-        except Exception as error:  # a task boundary: any error becomes an answer
-            self._send_error(error)
-            return
-        if isinstance(answer, Answer):
+        else:
+            self._call.body = b"".join(self._chunks)
+            try:
+                answer = self._route.endpoint(self._call)
+            except Exception as error:  # a task boundary: any error becomes an answer
+                self._send_error(error)
+                return
+        if isinstance(answer, Answer) and answer.whole:
             self._send(answer)
         else:
             self._connection.set_close_callback(self.on_connection_close)
@@ -149,9 +161,16 @@ class Exchange(HTTPMessageDelegate):
 
     def on_connection_close(self) -> None:
         """The caller has left. What changes something goes on; what only waits does not."""
+        if self._upgraded:
+            self._upgraded.on_connection_close()
         self._chunks.clear()
         if self._task and self._method in ("GET", "HEAD"):
             self._task.cancel()
+
+    @property
+    def _polls(self) -> bool:
+        """Whether it is a long poll of the hub, or a stream of it."""
+        return self._path == HUB and self._method == "GET" and "Upgrade" not in self._headers
 
     def _admit(self) -> None:
         desk, headers = self._desk, self._headers
@@ -161,9 +180,10 @@ class Exchange(HTTPMessageDelegate):
                 "Add it to 'hosts' in agentd.yml if it is yours.",
             )
         found = desk.table.find(self._path)
-        row = found and next(iter(found.methods.values()))
+        row = found and (found.route(self._method) or next(iter(found.methods.values())))
         surface = row.surface if row else surface_of(self._path)
-        caller = desk.gate.admit(surface, Presented(header=headers.get("X-API-Key")))
+        query = _api_key(self._query) if surface is Surface.LIVE else None
+        caller = desk.gate.admit(surface, Presented(headers.get("X-API-Key"), query))
         self._caller = caller.by
         if found is None:
             raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
@@ -211,10 +231,12 @@ class Exchange(HTTPMessageDelegate):
             self._send_error(self._refusal)
         self._connection.finish()
 
-    async def _finish_later(self, answer: Awaitable[Answer]) -> None:
+    async def _finish_later(self, answer: Answer | Awaitable[Answer]) -> None:
         try:
-            ready = await answer
-            if ready.portions is None:
+            ready = answer if isinstance(answer, Answer) else await answer
+            if ready.upgrade:
+                self._hand_over(ready.upgrade)
+            elif ready.portions is None:
                 self._send(ready)
             else:
                 await self._reply.stream(ready)
@@ -230,6 +252,14 @@ class Exchange(HTTPMessageDelegate):
                 return
             log.error("an answer broke off half-way", exc_info=error)
             self._connection.close()  # a clean end would make the half look like the whole
+
+    def _hand_over(self, upgrade: Upgrade) -> None:
+        """From here on the connection is a WebSocket's."""
+        assert self._start_line
+        self._note(101)
+        self._upgraded = upgrade(self._connection, self._start_line, self._headers)
+        self._upgraded.headers_received(self._start_line, self._headers)
+        self._upgraded.finish()
 
     def _send_error(self, error: Exception) -> None:
         status, headers, envelope = enveloped(error)
@@ -255,10 +285,34 @@ class Exchange(HTTPMessageDelegate):
         )
 
 
+def hub_path(path: str) -> str:
+    """The hub's addresses are matched without case, and with a slash at the end or without."""
+    lower = path.lower().rstrip("/")
+    if lower == HUB.lower():
+        return HUB
+    return f"{HUB}/negotiate" if lower == f"{HUB}/negotiate".lower() else path
+
+
+def _api_key(query: str) -> str | None:
+    """The key in an address (specification, section 5.2); given twice, it is none."""
+    try:
+        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
+    except ValueError as error:
+        raise BadRequest("The query has too many parameters") from error
+    return None if values is None else ",".join(values)
+
+
+async def _refused_later(refusal: Exception) -> Answer:
+    await asyncio.sleep(REFUSED_SECONDS)
+    raise refusal
+
+
 def surface_of(path: str) -> Surface:
     """Whose door stands before a path that leads nowhere."""
     if path == "/api/remote" or path.startswith("/api/remote/"):
         return Surface.REMOTE
+    if path == HUB or path.startswith(f"{HUB}/"):
+        return Surface.LIVE
     if path == "/api" or path.startswith("/api/"):
         return Surface.EXTENDED
     return Surface.PUBLIC

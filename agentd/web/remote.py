@@ -4,7 +4,7 @@ Source: the remote-control specification, sections 2 to 4.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from decimal import Decimal
 from typing import Annotated, Protocol
 
@@ -241,7 +241,7 @@ class Remote:
         prompt = await self._chats.append(
             chat_id, wish.prompt, wish.model or "", call.caller.by, once
         )
-        return Answer(_prompt(prompt), 201)
+        return Answer(prompt_view(prompt), 201)
 
     async def rewrite(self, call: Call) -> Answer:
         """Endpoint 6: another text for a prompt that waits."""
@@ -249,7 +249,7 @@ class Remote:
         checked_text(wish.prompt)
         chat_id, prompt_id = call.id("chatId", "Chat"), call.id("promptId", "Prompt")
         prompt = await self._chats.rewrite(chat_id, prompt_id, wish.prompt, call.caller.by)
-        return Answer(_prompt(prompt))
+        return Answer(prompt_view(prompt))
 
     async def remove(self, call: Call) -> Answer:
         """Endpoint 7: one prompt less."""
@@ -305,23 +305,20 @@ def _recent(chat_id: int, messages: Sequence[Message], since: str | None) -> Ans
     return Answer(MessagesView(chat_id, _messages(messages), since))
 
 
+def message_view(message: Message) -> MessageView:
+    """A message as answers and events show it."""
+    return MessageView(
+        message.id, message.role, simplified(message), message.at, message.tokens, message.cost
+    )
+
+
 def _messages(messages: Sequence[Message]) -> list[MessageView]:
-    return [
-        MessageView(
-            message.id,
-            message.role,
-            simplified(message),
-            message.at,
-            message.tokens,
-            message.cost,
-        )
-        for message in messages
-    ]
+    return [message_view(message) for message in messages]
 
 
 async def _streamed(
     chat_id: int, portions: AsyncIterator[Sequence[Message]], since: str | None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A ``MessagesView`` in portions: a long history never stands in memory as a whole."""
     before = b'{"chatId":%d,"messages":[' % chat_id
     async for portion in portions:
@@ -330,12 +327,13 @@ async def _streamed(
     yield before.removeprefix(b",") + b'],"since":%b}' % encoded(since)
 
 
-def _prompt(prompt: Prompt) -> PromptView:
+def prompt_view(prompt: Prompt) -> PromptView:
+    """A prompt as answers and events show it."""
     return PromptView(prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at)
 
 
 def _queue(chat_id: int, queue: Queue, version: int) -> Answer:
-    view = QueueView(chat_id, [_prompt(prompt) for prompt in queue])
+    view = QueueView(chat_id, [prompt_view(prompt) for prompt in queue])
     return Answer(view, headers={"ETag": f'"{version}"'})
 
 

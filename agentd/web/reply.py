@@ -1,6 +1,8 @@
 """The answer to one request, put on the wire."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import cast
 
@@ -59,17 +61,22 @@ class Reply:
     async def stream(self, answer: Answer) -> None:
         """Send it in portions, each once the caller has taken the one before.
 
-        Raises what making the first portion raises, before anything is sent.
+        Raises what making the first portion raises, before anything is sent. To cancel it is to
+        hang up on a caller who does not take what it is given.
         """
         assert answer.portions is not None
-        portions = aiter(answer.portions)
-        first = await anext(portions, b"")
-        if self.bodiless:
-            await self._begin(answer.status, self._head(answer), b"")
-            return
-        await self._begin(answer.status, self._head(answer), first)
-        async for portion in portions:
-            await self._connection.write(portion)
+        async with aclosing(answer.portions) as portions:
+            first = await anext(portions, b"")
+            if self.bodiless:
+                await self._begin(answer.status, self._head(answer), b"")
+                return
+            try:
+                await self._begin(answer.status, self._head(answer), first)
+                async for portion in portions:
+                    await self._connection.write(portion)
+            except asyncio.CancelledError:
+                self._connection.close()
+                raise
 
     def _begin(self, status: int, headers: _Head, chunk: bytes) -> Awaitable[None]:
         self.begun = True

@@ -5,43 +5,40 @@ not here. ``E1`` to ``E9`` are the endpoints of the remote-control specification
 """
 
 from agentd.access.gate import Surface
-from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed
+from agentd.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    LimitReached,
+    MethodNotAllowed,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from agentd.web import remote as shapes
+from agentd.web.event_stream import EventStream
+from agentd.web.hub import Hub
+from agentd.web.parameters import (
+    API_KEY,
+    CHATS,
+    CONNECTION,
+    IF_MATCH,
+    LAST_EVENT,
+    ONCE,
+    SINCE,
+    SINCE_MARK,
+    WAIT,
+)
 from agentd.web.remote import Remote
 from agentd.web.system import Health, System
-from agentd.web.table import Parameter, Route, Table
-
-SINCE = Parameter(
-    "since",
-    "query",
-    "Messages from this ISO 8601 moment on, the moment included; an invalid one is ignored.",
-    {"type": "string"},
-)
-WAIT = Parameter(
-    "wait",
-    "query",
-    "Seconds to wait, at most, for the chat to come to rest before answering.",
-    {"type": "number", "minimum": 0, "maximum": shapes.WAIT_LIMIT},
-)
-ONCE = Parameter(
-    "Idempotency-Key",
-    "header",
-    "The same key and body within 24 hours answer as the first time, and do nothing again.",
-    {"type": "string", "minLength": 1, "maxLength": 255},
-)
-IF_MATCH = Parameter(
-    "If-Match",
-    "header",
-    "Replace only the version with this ETag; without it the last writer wins.",
-    {"type": "string", "pattern": '^("[0-9]{1,16}"|[*])$'},
-)
+from agentd.web.table import HUB, Route, Table
 
 CHAT = "/api/remote/chats/{chatId}"
 
 
-def table(remote: Remote, system: System) -> Table:
+def table(remote: Remote, hub: Hub, stream: EventStream, system: System) -> Table:
     """All rows, with the objects that answer them."""
-    return Table((*_remote(remote), *_system(system)))
+    return Table((*_remote(remote), *_live(hub, stream), *_system(system)))
 
 
 def _remote(remote: Remote) -> tuple[Route, ...]:
@@ -146,6 +143,68 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             "The configured bots, read-only.",
             gives=shapes.BotsView,
             section="4, E9",
+        ),
+    )
+
+
+def _live(hub: Hub, stream: EventStream) -> tuple[Route, ...]:
+    door = Surface.LIVE
+    busy = (Forbidden, LimitReached, Unavailable)
+    return (
+        Route(
+            "POST",
+            f"{HUB}/negotiate",
+            door,
+            hub.negotiate,
+            "Negotiate a SignalR connection.",
+            errors=busy,
+            parameters=(API_KEY,),
+            section="6",
+        ),
+        Route(
+            "OPTIONS", f"{HUB}/negotiate", Surface.PUBLIC, hub.options, "A preflight.", status=204
+        ),
+        Route(
+            "GET",
+            HUB,
+            door,
+            hub.get,
+            "A WebSocket, a stream of server-sent events, or one long poll of the SignalR hub.",
+            errors=(*busy, BadRequest, NotFound, Conflict),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route(
+            "POST",
+            HUB,
+            door,
+            hub.post,
+            "What a client says that listens to a stream or polls.",
+            errors=(BadRequest, NotFound, MethodNotAllowed),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route(
+            "DELETE",
+            HUB,
+            door,
+            hub.delete,
+            "A client that polls leaves.",
+            status=202,
+            errors=(BadRequest, NotFound),
+            parameters=(API_KEY, CONNECTION),
+            section="6",
+        ),
+        Route("OPTIONS", HUB, Surface.PUBLIC, hub.options, "A preflight.", status=204),
+        Route(
+            "GET",
+            "/api/events",
+            Surface.EXTENDED,
+            stream.events,
+            "The live events as server-sent events; what was missed comes first.",
+            errors=(*busy, BadRequest),
+            parameters=(LAST_EVENT, SINCE_MARK, CHATS),
+            section="6",
         ),
     )
 

@@ -14,6 +14,9 @@ from agentd.web.call import Answer, Call
 
 Endpoint: TypeAlias = Callable[[Call], Answer | Awaitable[Answer]]
 
+HUB = "/liveChatHub"
+"""The live connection's address (specification, section 6)."""
+
 JSON_LIMIT = 1024 * 1024
 """The largest JSON body, in bytes."""
 

@@ -64,7 +64,7 @@ Measure = Callable[[Size, Gun], Iterator[Row]]
 
 def requests(size: Size, gun: Gun) -> Iterator[Row]:
     """Reads and durable appends against Tornado answering a constant."""
-    with _folder() as folder:
+    with scratch_folder() as folder:
         maker = Maker(folder)
         chat, *others = [maker.chat(300, waiting=20), *(maker.chat(3) for _ in range(17))]
         key = maker.finish()
@@ -88,7 +88,7 @@ def requests(size: Size, gun: Gun) -> Iterator[Row]:
 
 def history(size: Size, gun: Gun) -> Iterator[Row]:
     """What a long history costs."""
-    with _folder() as folder:
+    with scratch_folder() as folder:
         maker = Maker(folder)
         small, large = maker.chat(100), maker.chat(size.long)
         key = maker.finish()
@@ -112,7 +112,7 @@ def history(size: Size, gun: Gun) -> Iterator[Row]:
 
 def queues(size: Size, gun: Gun) -> Iterator[Row]:
     """What a long queue costs."""
-    with _folder() as folder:
+    with scratch_folder() as folder:
         maker = Maker(folder)
         few, many = maker.chat(3, waiting=100), maker.chat(3, waiting=1000)
         short, long = maker.chat(3, waiting=10), maker.chat(3, waiting=10_000)
@@ -128,7 +128,7 @@ def queues(size: Size, gun: Gun) -> Iterator[Row]:
 
 def start(size: Size, gun: Gun) -> Iterator[Row]:
     """From the start of the process to its first answer, and the memory that it then has."""
-    with _folder() as folder, _folder() as crowded:
+    with scratch_folder() as folder, scratch_folder() as crowded:
         empty = Layout(join(folder, "state"), join(folder, "config"))
         maker = Maker(crowded)
         for number in range(size.chats):
@@ -154,7 +154,7 @@ def start(size: Size, gun: Gun) -> Iterator[Row]:
 
 def soak(size: Size, gun: Gun) -> Iterator[Row]:
     """What many requests of every kind leave in memory."""
-    with _folder() as folder:
+    with scratch_folder() as folder:
         maker = Maker(folder)
         chat, other = maker.chat(300, waiting=20), maker.chat(3, waiting=20)
         key = maker.finish()
@@ -252,5 +252,5 @@ def _median_ratio(ones: list[float], others: list[float]) -> float:
     return median(one / other for one, other in zip(ones, others, strict=True))
 
 
-def _folder() -> "tempfile.TemporaryDirectory[str]":
+def scratch_folder() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="agentd-benchmark-")

@@ -7,8 +7,13 @@ import argparse
 import sys
 from contextlib import closing
 
-from tests.benchmarks.measures import MEASURES, QUICK, Row, Size
+from tests.benchmarks.fanout import fan_out
+from tests.benchmarks.measures import MEASURES as OF_REQUESTS
+from tests.benchmarks.measures import QUICK, Row, Size
+from tests.benchmarks.replaying import replay
 from tests.benchmarks.servers import Gun
+
+MEASURES = {**OF_REQUESTS, "fan-out": fan_out, "replay": replay}
 
 
 def main() -> int:

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.access.key import KeyRing, issue
+from agentd.access.service import GRACE
 from agentd.disk import keys as disk_keys
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
@@ -219,6 +222,30 @@ def test_an_empty_file_may_be_half_saved(file, layout, content):
     assert file.read().torn
     file.add(PHONE)
     assert file.read().named == (PHONE,)
+
+
+def test_a_file_that_is_just_being_saved_is_never_taken_for_one_emptied_long_ago(file, layout):
+    file.add(LAPTOP)
+    whole = text(layout)
+    read = [file.read()]
+    ages = []
+
+    def save() -> None:
+        for _ in range(40):
+            os.utime(layout.keys, (0, 0))
+            Path(layout.keys).write_text(whole)
+            count = len(read)
+            while len(read) < count + 2:  # one that began after it was saved
+                time.sleep(0.001)
+
+    saving = threading.Thread(target=save)
+    saving.start()
+    while saving.is_alive():
+        read.append(file.read())
+        if read[-1].torn:
+            ages.append(time.time() - read[-1].saved)
+    saving.join()
+    assert all(age < GRACE for age in ages)
 
 
 def test_a_file_of_comments_alone_is_no_keys(file, layout):

@@ -1,0 +1,164 @@
+"""What is read back is what was told live, whatever was lost but the journals."""
+
+import logging
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from agentd.chats.queue import Wanted
+from agentd.chats.service import NewChat
+from agentd.disk import checkpoint
+from agentd.disk.load import load
+from agentd.disk.replay import Replay
+from tests.conftest import ME, living, overwrite
+
+
+async def busy(life, seed=0, steps=40):
+    """Do a bit of everything that can be done with chats."""
+    chance = random.Random(seed)  # noqa: S311
+    chats = [(await life.chats.create(NewChat(prompt=f"chat {n}"), ME)).id for n in range(3)]
+    for step in range(steps):
+        chat = chance.choice(chats)
+        state = await life.chats.get(chat)
+        match chance.randrange(8):
+            case 0 | 1:
+                await life.chats.append(chat, f"prompt {step}", "", ME)
+            case 2 if state.queue:
+                await life.chats.rewrite(chat, state.queue[0].id, f"rewritten {step}", ME)
+            case 3 if state.queue:
+                await life.chats.remove(chat, state.queue[-1].id, ME)
+            case 4:
+                wanted = Wanted(f"replaced {step}", paused=bool(step % 2))
+                await life.chats.replace(chat, [wanted], ME)
+            case 5 if state.queue and not state.turn:
+                await life.chats.start_turn(chat, "scripted")
+            case 6 if state.turn:
+                await life.chats.add(chat, "assistant", f"reply {step} \u2028\n")
+            case 7 if state.turn:
+                await life.chats.end_turn(chat, "failed", "it went wrong" if step % 2 else "")
+            case _:
+                life.chats.summary(chat)
+
+
+async def replayed(life, after=0, upto=None, **options):
+    replay = Replay(life.layout, **options)
+    try:
+        last = life.state.sequences.used.seq if upto is None else upto
+        return await replay.missed(life.chats.summaries(), after, last)
+    finally:
+        await replay.close()
+
+
+def numbered(events):
+    return [(event.seq, event) for event in events]
+
+
+@pytest.mark.gen_test
+async def test_it_tells_what_was_told_live(layout):
+    async with living(layout) as life:
+        await busy(life)
+        assert await replayed(life) == numbered(life.heard)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.gen_test
+async def test_after_any_life_every_span_is_what_was_told_then(layout, seed):
+    async with living(layout, crash=bool(seed % 2)) as life:
+        await busy(life, seed)
+        told = numbered(life.heard)
+    async with living(layout) as life:
+        last = told[-1][0]
+        chance = random.Random(seed)  # noqa: S311
+        for after in chance.sample(range(last + 1), 8):
+            upto = chance.randint(after, last)
+            expected = [pair for pair in told if after < pair[0] <= upto]
+            assert await replayed(life, after, upto) == expected
+
+
+@pytest.mark.parametrize("cut", ["at the end", "half-way", "missing", "torn"])
+@pytest.mark.gen_test
+async def test_checkpoints_change_nothing(layout, cut):
+    async with living(layout) as life:
+        await busy(life)
+        for summary in life.chats.summaries():
+            path = layout.checkpoint(summary.id)
+            if cut != "missing":
+                lines = Path(layout.journal(summary.id)).read_bytes().splitlines(keepends=True)
+                kept = len(lines) if cut == "at the end" else len(lines) // 2
+                end = sum(map(len, lines[:kept]))
+                state = load(layout, summary.id, end=end).chat
+                checkpoint.write(path, checkpoint.encode(state))
+            if cut == "torn":
+                os.truncate(path, 100)
+        for after in range(0, life.heard[-1].seq + 1, 7):
+            expected = [pair for pair in numbered(life.heard) if pair[0] > after]
+            assert await replayed(life, after) == expected
+
+
+@pytest.mark.gen_test
+async def test_what_is_not_known_to_be_safe_is_not_told(layout):
+    """A line that is on disk, but of which nobody was told, may yet be cut off."""
+    async with living(layout) as life:
+        await busy(life)
+        summaries = life.chats.summaries()
+        told = numbered(life.heard)
+        await life.chats.append(1, "one more", "", ME)
+        replay = Replay(layout)
+        last = life.state.sequences.used.seq
+        assert await replay.missed(summaries, 0, last) == told
+        await replay.close()
+
+
+@pytest.mark.gen_test
+async def test_too_many_are_none_and_just_enough_are_all(layout):
+    async with living(layout) as life:
+        await busy(life)
+        count = len(life.heard)
+        assert await replayed(life, most=count) == numbered(life.heard)
+        assert await replayed(life, most=count - 1) is None
+        assert await replayed(life, most=1) is None
+
+
+@pytest.mark.parametrize("damage", ["missing", "middle", "fifo", "link", "shorter"])
+@pytest.mark.gen_test
+async def test_a_damaged_chat_does_not_keep_the_others_from_telling(layout, caplog, damage):
+    async with living(layout) as life:
+        await busy(life)
+        path = layout.journal(2)
+        size = os.path.getsize(path)
+        match damage:
+            case "middle":
+                overwrite(path, size // 2, b"\0\0\0")
+            case "shorter":
+                os.truncate(path, 0)
+            case _:
+                os.rename(path, f"{path}.away")
+        if damage == "fifo":
+            os.mkfifo(path)
+        if damage == "link":
+            os.symlink(f"{path}.away", path)
+        with caplog.at_level(logging.WARNING):
+            found = await replayed(life)
+        if damage != "missing":
+            os.unlink(path)
+        told = numbered(life.heard)
+        others = [pair for pair in told if chat_of(pair[1]) != 2]
+        assert [pair for pair in found if chat_of(pair[1]) != 2] == others
+        of_it = [pair for pair in found if chat_of(pair[1]) == 2]
+        assert of_it == [pair for pair in told if chat_of(pair[1]) == 2][: len(of_it)]
+        assert bool(of_it) == (damage == "middle")
+        assert "chat 2" in caplog.text
+
+
+def chat_of(event):
+    return event.chat.id if hasattr(event, "chat") else event.chat_id
+
+
+@pytest.mark.gen_test
+async def test_lines_longer_than_what_is_read_at_a_time_are_whole(layout, monkeypatch):
+    monkeypatch.setattr("agentd.disk.replay._CHUNK", 100)
+    async with living(layout) as life:
+        await busy(life)
+        assert await replayed(life) == numbered(life.heard)

@@ -1,0 +1,67 @@
+"""Listens with pysignalr and prints what happens, one JSON object per line.
+
+The only argument is JSON: ``url``, ``calls``. It is ended by a signal.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pysignalr.client import SignalRClient
+from pysignalr.exceptions import AuthorizationError, ServerError
+from pysignalr.messages import CompletionMessage
+
+EVENTS = ("messageUpdate", "chatUpdate", "queueUpdate", "keysUpdate", "gap")
+
+
+def say(what: str, **more: object) -> None:
+    """Print one line."""
+    print(json.dumps({"what": what, **more}), flush=True)  # noqa: T201
+
+
+def hearing(name: str) -> Callable[[Any], Awaitable[None]]:
+    """What prints the events of a name."""
+
+    async def heard(arguments: Any) -> None:
+        say("event", name=name, arguments=arguments)
+
+    return heard
+
+
+async def main(wish: dict[str, Any]) -> None:
+    """Listen until the connection is over for good."""
+    client = SignalRClient(wish["url"], retry_sleep=0.1)
+    for name in EVENTS:
+        client.on(name, hearing(name))
+
+    async def opened() -> None:
+        say("open")
+
+    async def closed() -> None:
+        say("reconnecting")
+
+    async def failed(message: CompletionMessage) -> None:
+        say("result", error=message.error)
+
+    client.on_open(opened)
+    client.on_close(closed)
+    client.on_error(failed)
+    for method, *given in wish.get("calls", ()):
+        asyncio.get_running_loop().create_task(client.send(method, given, _done))
+    try:
+        await client.run()
+    except AuthorizationError:
+        say("refused", error="401")
+    except (ServerError, RuntimeError, ValueError, OSError) as error:
+        say("closed", error=f"{type(error).__name__}: {error}")
+
+
+async def _done(message: Any) -> None:
+    say("result", result=getattr(message, "result", None))
+
+
+logging.disable(logging.CRITICAL)
+asyncio.run(main(json.loads(sys.argv[1])))

@@ -1,0 +1,46 @@
+"""Clients and lines of one's own for each test; all of them end with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from tests.web.live.support import HUB, Listening, Socket, Wire, missing
+from tests.web.support import KEY, Serving
+
+Listen = Callable[..., Listening]
+Dial = Callable[..., Socket]
+
+
+@pytest.fixture
+def listen(daemon: Serving) -> Iterator[Listen]:
+    """Start real clients of the daemon, or of what stands at another ``url``."""
+    with ExitStack() as stack:
+
+        def start(client: str, *, key: str = KEY, url: str = "", **wish: Any) -> Listening:
+            if why := missing(client):
+                pytest.skip(why)
+            address = f"{url or daemon.url}{HUB}?api_key={key}"
+            return stack.enter_context(closing(Listening(client, address, **wish)))
+
+        yield start
+
+
+@pytest.fixture
+def wire(daemon: Serving) -> Iterator[Wire]:
+    """A line to the daemon that can be cut."""
+    with closing(Wire(daemon.port)) as made:
+        yield made
+
+
+@pytest.fixture
+def dial(daemon: Serving) -> Iterator[Dial]:
+    """Open WebSockets by hand."""
+    with ExitStack() as stack:
+
+        def open_one(query: str = "", *headers: str, key: str = KEY, **more: Any) -> Socket:
+            asked = f"api_key={key}&{query}".rstrip("&")
+            return stack.enter_context(Socket(daemon.port, asked, *headers, **more))
+
+        yield open_one

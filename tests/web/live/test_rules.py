@@ -1,0 +1,359 @@
+"""What the hub promises on its sockets, streams and polls, seen byte by byte."""
+
+import logging
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from io import StringIO
+from urllib.parse import quote
+
+import pytest
+
+from agentd.disk.keys import KeyFile
+from agentd.web.scrub import LogFormatter
+from tests.web.live.conftest import Dial
+from tests.web.live.support import END, HUB, Line, delete_by_hand
+from tests.web.support import KEY, PATIENCE, Client, Serving, received, replies, request
+
+PING = {"type": 6}
+AT_ONCE = 1.0
+"""Seconds within which a revoked key's connections are closed."""
+
+
+Log = Callable[[Serving], str]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
+    """All that a daemon, started after this, wrote in its life, which ends."""
+    lines = StringIO()
+    monkeypatch.setattr("sys.stderr", lines)
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(LogFormatter())
+    logging.getLogger().addHandler(handler)
+
+    def told(daemon: Serving) -> str:
+        daemon.stop()
+        daemon.join()
+        return lines.getvalue()
+
+    yield told
+    logging.getLogger().removeHandler(handler)
+
+
+def is_chat(record: Line) -> bool:
+    """Whether it tells of a chat as a whole."""
+    return record.get("target") == "chatUpdate"
+
+
+def negotiated(client: Client, query: str = "negotiateVersion=1") -> str:
+    """The id to dial."""
+    reply = client.send("POST", f"{HUB}/negotiate?{query}")
+    assert reply.status == 200
+    return str(reply.json().get("connectionToken") or reply["connectionId"])
+
+
+def test_rule_1_negotiation_without_a_version_gives_the_connection_id_as_token(
+    client: Client, dial: Dial
+) -> None:
+    """Rule 1."""
+    old = client.send("POST", f"{HUB}/negotiate").json()
+    assert old["negotiateVersion" if "negotiateVersion" in old else "connectionId"] is not None
+    assert "connectionToken" not in old
+    dial(f"id={old['connectionId']}").greet()
+
+
+def test_rule_2_only_text_is_offered_and_stateful_reconnect_only_when_asked_for(
+    client: Client,
+) -> None:
+    """Rule 2."""
+    plain = client.send("POST", f"{HUB}/negotiate?negotiateVersion=1").json()
+    assert [one["transferFormats"] for one in plain["availableTransports"]] == [["Text"]] * 3
+    assert "useStatefulReconnect" not in plain
+    asked = f"{HUB}/negotiate?negotiateVersion=1&useStatefulReconnect=true"
+    assert client.send("POST", asked)["useStatefulReconnect"] is True
+
+
+def test_rule_3_nothing_is_sent_before_the_handshake_and_its_answer_is_empty(
+    client: Client, dial: Dial
+) -> None:
+    """Rules 3 and 4: and an event has nothing but type, target and arguments."""
+    listening = dial()
+    client.messages(client.chat(prompt="before"))
+    listening.greet(1, PING)
+    events = listening.events(1)
+    assert set(events[0]) == {"type", "target", "arguments"}
+
+
+def test_rule_7_events_wait_for_the_first_record_after_the_handshake(
+    client: Client, dial: Dial
+) -> None:
+    """Rule 7."""
+    listening = dial()
+    listening.greet()
+    client.chat()
+    listening.connection.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        listening.connection.recv(1, socket.MSG_PEEK)
+    listening.connection.settimeout(20)
+    listening.send(PING)
+    assert listening.events(1)[0]["target"] == "chatUpdate"
+
+
+def test_rule_8_a_stateful_socket_that_comes_back_hears_nothing_before_its_sequence(
+    client: Client, dial: Dial
+) -> None:
+    """Rules 6, 8 and 9: then the oldest unacknowledged number, and what was missed."""
+    token = negotiated(client, "negotiateVersion=1&useStatefulReconnect=true")
+    first = dial(f"id={token}")
+    first.greet(2, PING)
+    client.chat()
+    assert first.events(1)
+    second = dial(f"id={token}")
+    assert list(first.records()) == []
+    client.chat()
+    second.connection.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        second.connection.recv(1, socket.MSG_PEEK)
+    second.connection.settimeout(20)
+    second.send({"type": 9, "sequenceId": 1})
+    records = second.records()
+    assert next(records) == {"type": 9, "sequenceId": 1}
+    assert [next(records)["arguments"][0]["chatId"] for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", f"{HUB}/negotiate"),
+        ("GET", HUB),
+        ("POST", HUB),
+        ("DELETE", HUB),
+    ],
+)
+def test_rule_11_every_request_needs_a_key_of_its_own_an_id_is_none(
+    daemon: Serving, client: Client, method: str, path: str
+) -> None:
+    """Rule 11."""
+    token = negotiated(client)
+    for wrong in ("", f"&api_key={'x' * 38}"):
+        refused = daemon.client(key=None).send(method, f"{path}?id={token}{wrong}")
+        assert (refused.status, refused["message"]) == (401, "Invalid or missing API key")
+    assert daemon.client(key=None).send("OPTIONS", path).status == 204
+
+
+def test_rule_11_an_id_is_good_only_with_the_key_that_negotiated_it(
+    daemon: Serving, client: Client, dial: Dial
+) -> None:
+    """Rule 11."""
+    token = negotiated(client)
+    assert dial(f"id={token}", key=daemon.new_key("other")).status == 404
+
+
+@pytest.mark.parametrize("how", ["by hand", "by agentd"])
+def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
+    daemon: Serving, dial: Dial, how: str
+) -> None:
+    """Rule 11."""
+    cut = dial(key=daemon.new_key("lost"))
+    cut.greet(1, PING)
+    kept = dial(key=daemon.new_key("kept"))
+    kept.greet(1, PING)
+    began = time.monotonic()
+    if how == "by hand":
+        delete_by_hand(daemon.layout, "lost")
+    else:
+        KeyFile(daemon.layout).revoke("lost", "2026-01-01T00:00:00.000Z")
+    said = list(cut.records())
+    assert time.monotonic() - began < AT_ONCE
+    assert said[-1] == {"type": 7, "error": "The access key is no longer valid"}
+    daemon.client().chat()
+    assert "chatUpdate" in [event["target"] for event in kept.events(2)]
+
+
+def test_rule_12_at_shutdown_clients_are_told_to_come_back(daemon: Serving, dial: Dial) -> None:
+    """Rule 12."""
+    listening = dial()
+    listening.greet(1, PING)
+    daemon.stop()
+    assert list(listening.records())[-1] == {"type": 7, "allowReconnect": True}
+    assert listening.code == 1000
+
+
+def test_rule_13_a_poll_that_is_over_gets_a_204_without_a_body(
+    daemon: Serving, client: Client
+) -> None:
+    """Rule 13: one that a newer one replaces, and one whose connection ends."""
+    query = f"{HUB}?id={negotiated(client)}"
+    assert client.get(query).body == b""
+    polls = [socket.create_connection(("127.0.0.1", daemon.port), PATIENCE) for _ in range(2)]
+    for poll in polls:
+        poll.sendall(request("GET", query, "Connection: close"))
+    (replaced,) = select.select(polls, [], [], PATIENCE)[0]
+    polls.remove(replaced)
+    assert client.delete(query).status == 202
+    for poll in (replaced, *polls):
+        (reply,) = replies(received(poll))
+        assert (reply.status, reply.body, reply.headers.get("Content-Length")) == (204, b"", None)
+        poll.close()
+    assert client.get(query).status == 404
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost.evil.example"]
+)
+def test_rule_16_a_page_of_a_foreign_origin_is_refused(
+    client: Client, dial: Dial, origin: str
+) -> None:
+    """Rule 16."""
+    assert dial("", f"Origin: {origin}").status == 403
+    headers = {"Origin": origin}
+    assert client.send("POST", f"{HUB}/negotiate", None, headers).status == 403
+    ours = {"Origin": "http://localhost:3000"}
+    assert client.send("POST", f"{HUB}/negotiate", None, ours).status == 200
+
+
+def test_rule_16_nothing_is_compressed(dial: Dial) -> None:
+    """Rule 16."""
+    offered = dial("", "Sec-WebSocket-Extensions: permessage-deflate")
+    assert offered.status == 101
+    assert "Sec-WebSocket-Extensions" not in offered.headers
+
+
+def test_a_foreign_host_name_is_misdirected(dial: Dial) -> None:
+    assert dial("", host="evil.example").status == 421
+
+
+def test_the_key_in_an_address_opens_the_hub_and_nothing_else(daemon: Serving) -> None:
+    nobody = daemon.client(key=None)
+    assert nobody.send("POST", f"{HUB}/negotiate?api_key={KEY}").status == 200
+    for path in ("/api/remote/bots", "/api/events", "/api/remote/chats/1/status"):
+        assert nobody.get(f"{path}?api_key={KEY}").status == 401
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Upgrade: websocket",),
+        ("Upgrade: websocket", "Connection: Upgrade"),
+        ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"),
+        (
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Version: 7000",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        ),
+    ],
+)
+def test_a_malformed_upgrade_gets_an_error_in_the_envelope_and_no_connection(
+    log: Log, daemon: Serving, lines: tuple[str, ...]
+) -> None:
+    headers = dict(line.split(": ") for line in lines)
+    reply = daemon.client(key=None).get(f"{HUB}?api_key={KEY}", headers)
+    assert reply.status == 400
+    assert set(reply.json()) == {"error", "message", "details"}
+    assert KEY not in log(daemon)
+
+
+def test_a_flood_of_parameters_is_a_bad_request(client: Client) -> None:
+    assert client.get(f"{HUB}?{'a=1&' * 200}").status == 400
+
+
+def test_a_record_over_32_kib_ends_the_connection_with_a_reason(dial: Dial) -> None:
+    listening = dial()
+    listening.greet()
+    listening.send({"type": 6, "pad": "x" * 33_000})
+    (last,) = list(listening.records())
+    assert last["type"] == 7
+    assert "32768" in last["error"]
+
+
+def test_records_of_up_to_32_kib_are_taken(dial: Dial) -> None:
+    listening = dial()
+    listening.greet()
+    listening.send({"type": 6, "pad": "x" * 32_000})
+    listening.send({"type": 1, "target": "No", "arguments": [], "invocationId": "7"})
+    answer = next(listening.records())
+    assert (answer["type"], answer["invocationId"]) == (3, "7")
+
+
+def test_an_unknown_method_is_answered_and_the_connection_stays(client: Client, dial: Dial) -> None:
+    listening = dial()
+    listening.greet()
+    listening.send({"type": 1, "target": "Shout", "arguments": ["!"], "invocationId": "1"})
+    answer = next(listening.records())
+    assert answer["error"]
+    client.chat()
+    assert listening.events(1)
+
+
+def test_the_hubs_address_is_matched_without_case_and_with_a_slash(client: Client) -> None:
+    for path in ("/livechathub/negotiate", "/LIVECHATHUB/negotiate/"):
+        assert client.send("POST", path).status == 200
+
+
+def test_neither_key_nor_id_is_in_any_line_of_the_log(
+    log: Log, daemon: Serving, client: Client, dial: Dial
+) -> None:
+    token = negotiated(client)
+    listening = dial(f"id={token}")
+    listening.send_text("no handshake" + END)
+    list(listening.records())
+    other = dial()
+    other.greet()
+    other.connection.sendall(b"\xff" * 64)  # no frame
+    list(other.records())
+    dial(f"id=unknown&access_token={quote(KEY)}")
+    told = log(daemon)
+    assert HUB in told
+    assert KEY not in told
+    assert token not in told
+
+
+def test_rule_14_a_client_that_never_reads_is_cut_while_others_hear_all(
+    client: Client, dial: Dial
+) -> None:
+    """Rule 14."""
+    stuck = dial()
+    stuck.greet(1, PING)
+    reading = dial()
+    reading.greet(1, PING)
+    told = reading.records()
+    for number in range(50):
+        client.messages(client.chat(prompt=f"{number}" + "x" * 200_000))
+        ends = (record["arguments"][0].get("reason") for record in told if is_chat(record))
+        assert "turn.ended" in ends  # which reads only so far
+    said = list(stuck.records())
+    assert said[-1] == {"type": 7, "allowReconnect": True}
+    assert sum(record.get("target") == "messageUpdate" for record in said) < 100
+
+
+def test_rule_14_who_was_cut_is_told_what_it_missed(client: Client, dial: Dial) -> None:
+    """Rule 14."""
+    before = client.chat()
+    for _ in range(3):
+        client.messages(client.chat(prompt="missed"))
+    back = dial()
+    back.greet(1, PING)
+    seq = 1
+    back.send({"type": 1, "target": "Subscribe", "arguments": ["all", seq], "invocationId": "1"})
+    told = []
+    for record in back.records():
+        if record["type"] == 3:
+            assert "error" not in record
+            break
+        told.append(record)
+    messages = [one["arguments"] for one in told if one["target"] == "messageUpdate"]
+    assert [message["content"] for _, message in messages] == ["missed", "echo: missed"] * 3
+    assert before not in [chat for chat, _ in messages]
+
+
+def test_a_mark_from_the_future_is_a_gap(dial: Dial) -> None:
+    listening = dial()
+    listening.greet(1, PING)
+    call = {"type": 1, "target": "Subscribe", "arguments": ["all", 99], "invocationId": "1"}
+    listening.send(call)
+    records = listening.records()
+    assert next(records)["target"] == "gap"
+    assert next(records) == {"type": 3, "invocationId": "1"}

@@ -1,0 +1,194 @@
+"""Marks: whoever comes back with one gets exactly the rest, from memory or from the disk."""
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+from agentd.disk.replay import Replay
+from agentd.events import KeysUpdate
+from agentd.web import feed as module
+from agentd.web.feed import WHOLE, Feed, Mark
+from tests.conftest import ME, living
+from tests.disk.test_replay import busy
+
+
+class Fed:
+    """A feed over a life, what it told, and a way to ask it."""
+
+    def __init__(self, life):
+        self.life = life
+        self.replay = Replay(life.layout)
+        self.told = []
+        self.feed = Feed(life.bus, life.chats, self.replay, life.state.sequences.used.seq)
+        self.feed.subscribe(self.told.append)
+
+    async def missed(self, mark, upto=None):
+        upto = self.feed.position if upto is None else upto
+        found = await self.feed.missed(mark, upto)
+        return found if found is None else bytes_of(found)
+
+
+def bytes_of(told):
+    return [(event.mark, event.name, event.chat, event.sse, event.data) for event in told]
+
+
+@pytest.fixture(params=["memory", "disk", "both"])
+def kept(request, monkeypatch):
+    """How much of what was told is still in memory."""
+    monkeypatch.setattr(
+        module, "RECENT_EVENTS", {"memory": 9999, "disk": 0, "both": 30}[request.param]
+    )
+
+
+def test_a_mark_is_written_as_the_seq_and_the_part_unless_the_record_is_whole():
+    assert str(Mark(17)) == "17"
+    assert str(Mark(17, 0)) == "17.0"
+    assert sorted([Mark(18, 0), Mark(17), Mark(17, 1), Mark(17, 0)]) == [
+        Mark(17, 0), Mark(17, 1), Mark(17), Mark(18, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.gen_test
+async def test_marks_rise_and_the_last_of_a_record_is_whole(layout):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        marks = [event.mark for event in fed.told]
+        assert marks == sorted(set(marks))
+        for mark, after in zip(marks, [*marks[1:], None], strict=True):
+            assert (mark.part == WHOLE) == (after is None or after.seq > mark.seq)
+        assert fed.feed.position == marks[-1].seq
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_for_every_mark_the_answer_is_exactly_the_rest(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        told = bytes_of(fed.told)
+        for place in range(len(told) + 1):
+            mark = told[place - 1][0] if place else Mark(0)
+            assert await fed.missed(mark) == told[place:]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        told = bytes_of(fed.told)
+        for upto in range(1, fed.feed.position, 5):
+            assert await fed.missed(Mark(0), upto) == [row for row in told if row[0].seq <= upto]
+        await fed.replay.close()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.gen_test
+async def test_after_a_restart_the_same_bytes_are_told(layout, crash):
+    async with living(layout, crash=crash) as life:
+        fed = Fed(life)
+        await busy(life)
+        told = bytes_of(fed.told)
+        await fed.replay.close()
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life, seed=1)
+        told += bytes_of(fed.told)
+        for place in range(0, len(told), 5):
+            assert await fed.missed(told[place][0]) == told[place + 1 :]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_a_mark_from_the_future_cannot_be_told_from(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        position = fed.feed.position
+        assert await fed.missed(Mark(position)) == []
+        assert await fed.missed(Mark(position + 1)) is None
+        assert await fed.missed(Mark(position + 1, 0)) is None
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_what_is_too_large_to_tell_is_a_gap(layout, monkeypatch):
+    monkeypatch.setattr(module, "RECENT_EVENTS", 0)
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        size = sum(len(event.data) for event in fed.told)
+        monkeypatch.setattr(module, "MISSED_BYTES", size)
+        assert len(await fed.missed(Mark(0))) == len(fed.told)
+        monkeypatch.setattr(module, "MISSED_BYTES", size - 1)
+        assert await fed.missed(Mark(0)) is None
+        assert await fed.missed(fed.told[0].mark) is not None
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
+    async with living(layout) as life:
+        monkeypatch.setattr(module, "RECENT_BYTES", 5000)
+        fed = Fed(life)
+        await busy(life)
+        recent = fed.feed._recent
+        kept = [(seq, event.name) for seq, event in recent._events]
+        assert kept == [(event.seq, event.name) for event in fed.told[-len(kept) :]]
+        weight = sum(module._weight(event) for _, event in recent._events)
+        assert weight == recent._size <= 5000
+        monkeypatch.setattr(module, "RECENT_EVENTS", 3)
+        await life.chats.append(1, "one more", "", ME)
+        kept = [(seq, event.name) for seq, event in recent._events]
+        assert kept == [(event.seq, event.name) for event in fed.told[-3:]]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_what_is_recorded_while_the_disk_is_read_is_told_once(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        heard = []
+        for seed in range(1, 4):
+            mark = random.Random(seed).choice(fed.told).mark  # noqa: S311
+            place = [event.mark for event in fed.told].index(mark) + 1
+            upto, heard[:] = fed.feed.position, []
+            fed.feed.subscribe(heard.append)
+            reading = asyncio.ensure_future(fed.missed(mark, upto))
+            await busy(life, seed)
+            fed.feed.unsubscribe(heard.append)
+            assert await reading + bytes_of(heard) == bytes_of(fed.told)[place:]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_what_is_not_stored_has_no_mark_and_disturbs_none(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        life.bus.publish(KeysUpdate(("laptop",)))
+        keys = fed.told.pop()
+        assert keys.sse == b'event: keysUpdate\ndata: [["laptop"]]\n\n'
+        assert keys.mark is None
+        assert await fed.missed(Mark(0)) == bytes_of(fed.told)
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_an_event_is_the_same_in_both_forms(layout):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        for event in fed.told:
+            record = msgspec.json.decode(event.data[:-1])
+            assert record["target"] == event.name
+            assert record["arguments"] == msgspec.json.decode(event.arguments)
+            head, data = event.sse[:-2].rsplit(b"\n", 1)
+            assert head == f"id: {event.mark}\nevent: {event.name}".encode()
+            assert data == b"data: " + event.arguments
+        await fed.replay.close()
