@@ -125,10 +125,13 @@ def test_rule_12_clients_come_back_by_themselves_after_a_restart(
     listening.wait("open")
     talk(daemon.client(), "before")
     listening.hears("echo: before")
+    if name == SIGNALRCORE:  # which dials only once after a goodbye
+        wire.through.clear()
     daemon.stop()
     daemon.join()
     again = serve(tmp_path)
     wire.target = again.port
+    wire.through.set()
     client = again.client()
     said = ["before"]
 
