@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from os.path import join
 from statistics import median
 
@@ -66,23 +67,34 @@ def requests(size: Size, gun: Gun) -> Iterator[Row]:
     """Reads and durable appends against Tornado answering a constant."""
     with scratch_folder() as folder:
         maker = Maker(folder)
-        chat, *others = [maker.chat(300, waiting=20), *(maker.chat(3) for _ in range(17))]
+        chat = maker.chat(300, waiting=20)
+        many = [maker.chat(3) for _ in range(16)]
+        # A chat for each round: how long a queue may become is measured by ``queues``.
+        alone, single = ([[maker.chat(3)] for _ in range(size.rounds)] for _ in range(2))
         key = maker.finish()
         with running(servers.bare(folder)) as bare, running(servers.held(maker.layout)) as held:
             yardstick = Shot(bare.port, [request("GET", "/")], seconds=size.seconds)
-            for what, shot, target in (
-                ("GET status", _status(held, key, chat, size), 0.9),
-                ("GET messages?since, the last 20", _since(held, key, chat, size), 0.75),
-                ("GET queue of 20", _get(held, key, f"{_path(chat)}/queue", size), 0.75),
-                ("POST queue, durable, one chat", _append(held, key, others[:1], size), 0.6),
-                ("POST queue, durable, 16 chats", _append(held, key, others[1:], size), 0.6),
+            status = _status(held, key, chat, size)
+            for what, shots, target in (
+                ("GET status", [status], 0.9),
+                ("GET messages?since, the last 20", [_since(held, key, chat, size)], 0.75),
+                ("GET queue of 20", [_get(held, key, f"{_path(chat)}/queue", size)], 0.75),
+                ("POST queue, durable, one chat", _appends(held, key, alone, size), 0.6),
+                ("POST queue, durable, 16 chats", _appends(held, key, [many], size), 0.6),
             ):
-                ratio = _ratio(gun, shot, yardstick, size.rounds)
+                turns = cycle(shots)
+                ratio = _in_turn(
+                    lambda turns=turns: gun.fire(next(turns)).rate,
+                    lambda: gun.fire(yardstick).rate,
+                    size.rounds,
+                )
                 yield Row(f"{what}, 16 connections: rate, of bare Tornado", ratio, target, True)
-            one = msgspec.structs.replace(_status(held, key, chat, size), connections=1)
-            append = _append(held, key, others[:1], size)
-            append = msgspec.structs.replace(append, connections=1, count=size.appends // 5)
-            ratio = _wait_ratio(gun, append, one, size.rounds)
+            one = msgspec.structs.replace(status, connections=1)
+            few = replace(size, appends=size.appends // 5)
+            turns = cycle(_appends(held, key, single, few, connections=1))
+            ratio = _in_turn(
+                lambda: gun.fire(next(turns)).median, lambda: gun.fire(one).median, size.rounds
+            )
             yield Row("POST queue, 1 connection: median wait, of GET status", ratio, 3.5)
 
 
@@ -168,7 +180,8 @@ def soak(size: Size, gun: Gun) -> Iterator[Row]:
             ]
             steady = Shot(daemon.port, mixed, count=size.soak - size.soak // 10)
             hasty = Shot(daemon.port, mixed, count=size.soak // 10, reconnect=True)
-            gun.fire(hasty)  # fills caches, as any use does
+            gun.fire(msgspec.structs.replace(steady, count=size.soak // 2))
+            gun.fire(hasty)  # the allocator and the caches are full by then
             before = daemon.resident()
             gun.fire(steady)
             gun.fire(hasty)
@@ -203,6 +216,14 @@ def _append(server: Server, key: str, chats: list[Chat], size: Size) -> Shot:
     body = msgspec.json.encode({"prompt": PROMPT})
     posts = [request("POST", f"{_path(chat)}/queue", key, body) for chat in chats]
     return Shot(server.port, posts, count=size.appends)
+
+
+def _appends(
+    server: Server, key: str, turns: list[list[Chat]], size: Size, connections: int = 16
+) -> list[Shot]:
+    """One shot at each group of chats."""
+    shots = [_append(server, key, chats, size) for chats in turns]
+    return [msgspec.structs.replace(shot, connections=connections) for shot in shots]
 
 
 def _replace(server: Server, key: str, chat: Chat, size: Size) -> Shot:
