@@ -45,9 +45,6 @@ class Hub:
         self._told: deque[Told | asyncio.Future[None]] = deque()
         self._teller: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._clients)
-
     # The requests of the hub.
 
     def negotiate(self, call: Call) -> Answer:
