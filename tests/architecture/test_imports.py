@@ -9,7 +9,7 @@ import agentd
 
 ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids"}
-PRODUCT = {"chats", "agent", "access", "catalog"}
+PRODUCT = {"chats", "agent", "access", "catalog", "proxy"}
 SHELLS = {"disk", "outside", "web"}
 OUTERMOST = {"daemon", "cli", "__main__"}
 
