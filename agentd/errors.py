@@ -14,11 +14,14 @@ AgentdError
 ├── LimitReached          too often or too many
 ├── Disabled              a whole surface is not configured
 ├── Unavailable           right now it cannot be done: disk full, a damaged or read-only file
+│   └── SupplierUnreachable   a supplier's host cannot be reached, stalls, or breaks off
 └── Misconfigured         a file or an option written by a person is wrong: each ``Mistake`` told
 
 Which status and body each becomes is told in ``web.envelope`` alone.
 """
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -95,6 +98,19 @@ class Unavailable(AgentdError):
     """It cannot be done right now; trying later may help."""
 
 
+class SupplierUnreachable(Unavailable):
+    """A supplier's host cannot be reached, stalls, breaks off, or does not speak HTTP.
+
+    ``stage`` tells how far the call came: ``name``, ``connect``, ``tls``, ``head`` (no answer
+    yet) or ``body`` (in the middle of one); ``host`` is the supplier's.
+    """
+
+    def __init__(self, message: str, stage: str, host: str) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.host = host
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake in a file or option that a person wrote."""
@@ -119,3 +135,12 @@ class Misconfigured(AgentdError):
     def __init__(self, mistakes: list[Mistake]) -> None:
         super().__init__("\n".join(map(str, mistakes)))
         self.mistakes = mistakes
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``; did you mean "port"?``, or all that are known when none is near."""
+    names = list(known)
+    close = difflib.get_close_matches(name[:64].lower(), names, 1)
+    if close:
+        return f'; did you mean "{close[0]}"?'
+    return f" (known: {', '.join(names)})" if names else ""

@@ -102,12 +102,12 @@ def stamp(path: str) -> Stamp | None:
         return None
 
 
-def read(path: str, limit: int, *, guarded: bool = False) -> Document | None:
+def read(path: str, limit: int, *, guarded: bool = False, private: bool = False) -> Document | None:
     """The document, or ``None`` when it does not exist.
 
     It must be a regular file of at most ``limit`` bytes. A ``guarded`` one, by which somebody
-    is let in, must also be our own and changeable by nobody else. Raises ``Misconfigured`` or
-    ``Unavailable``.
+    is let in, must also be our own and changeable by nobody else; a ``private`` one, which
+    holds a secret, readable by nobody else. Raises ``Misconfigured`` or ``Unavailable``.
     """
     with told(path, "read"):
         try:
@@ -119,6 +119,8 @@ def read(path: str, limit: int, *, guarded: bool = False) -> Document | None:
             _refuse_wrong_kind(path, info)
             if guarded:
                 _refuse_open_door(path, info)
+            if private:
+                _refuse_open_book(path, info)
             data = _read_up_to(descriptor, limit + 1)
         finally:
             os.close(descriptor)
@@ -204,6 +206,12 @@ def _refuse_open_door(path: str, info: os.stat_result) -> None:
     else:
         return
     raise Misconfigured([Mistake(path, 0, what)])
+
+
+def _refuse_open_book(path: str, info: os.stat_result) -> None:
+    if info.st_mode & 0o077:
+        what = f"holds a secret, and others can read or change it; chmod 600 {path}"
+        raise Misconfigured([Mistake(path, 0, what)])
 
 
 def _read_up_to(descriptor: int, size: int) -> bytes:

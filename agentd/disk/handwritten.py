@@ -28,20 +28,29 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\
 """What YAML forbids, and what it takes for a line's end although no editor shows one."""
 
 
-def load(where: str, text: bytes, shape: type[T]) -> T:
+def load(
+    where: str,
+    text: bytes,
+    shape: type[T],
+    check: schema.Check[T] | None = None,
+    *,
+    others: bool = False,
+) -> T:
     """The file ``where`` with this content, as a ``shape``, a ``msgspec.Struct``.
 
-    An empty file is a ``shape`` of defaults. Raises ``Misconfigured`` with every mistake.
+    An empty file is a ``shape`` of defaults. ``check`` and ``others`` are told in
+    ``schema.convert``. Raises ``Misconfigured`` with every mistake.
     """
-    content = _decoded(where, text)
+    content = decoded(where, text)
     mistakes = list(_forbidden(where, content))
     if mistakes:
         raise Misconfigured(mistakes)
-    return schema.convert(where, yaml.compose(content, Loader=_LOADER), shape)
+    root = yaml.compose(content, Loader=_LOADER)
+    return schema.convert(where, root, shape, check, others=others)
 
 
-def _decoded(where: str, text: bytes) -> str:
-    """The content as text, after the checks for which no parser is needed."""
+def decoded(where: str, text: bytes) -> str:
+    """The content as text, without what hides in it. Raises ``Misconfigured``."""
     if len(text) > LIMIT:
         raise Misconfigured([Mistake(where, 0, f"is larger than {LIMIT} bytes")])
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):

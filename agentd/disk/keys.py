@@ -22,8 +22,15 @@ from agentd.clock import Timestamp
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.document import Stamp
 from agentd.disk.layout import Layout
-from agentd.disk.schema import nearest
-from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake, NotFound, Unavailable
+from agentd.errors import (
+    AgentdError,
+    Conflict,
+    Misconfigured,
+    Mistake,
+    NotFound,
+    Unavailable,
+    nearest,
+)
 
 T = TypeVar("T")
 

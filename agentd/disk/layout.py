@@ -21,6 +21,16 @@ class Layout:
         return join(self.config, "agentd.yml")
 
     @property
+    def models(self) -> str:
+        """The models and their suppliers, written by hand."""
+        return join(self.config, "models.yml")
+
+    @property
+    def skills_settings(self) -> str:
+        """The skills' order and colours, written by hand."""
+        return join(self.config, "skills.yml")
+
+    @property
     def skills(self) -> str:
         """One folder per skill."""
         return join(self.config, "skills")

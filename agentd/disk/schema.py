@@ -6,19 +6,24 @@ Known kinds: structs, ``dict[str, X]``, ``list[X]``, ``tuple[X, ...]``, ``str``,
 ``Meta(extra={"secret": True})`` is never shown.
 """
 
-import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
-from agentd.errors import Misconfigured, Mistake
+from agentd.errors import Misconfigured, Mistake, nearest
 
 T = TypeVar("T")
+
+Place: TypeAlias = tuple[str | int, ...]
+"""Where in a file something stands: names of entries, and numbers of items from 0."""
+
+Check: TypeAlias = Callable[[T], Iterable[tuple[Place, str]]]
+"""Tells what is wrong with a value as a whole: the place of each mistake, and what it is."""
 
 MISTAKES = 50
 """More are counted, not told."""
@@ -28,17 +33,28 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][-+]?[0-9]{1,2})
 _ACCESS_KEY = re.compile(r"(agent_)[A-Za-z0-9]{8,}")
 
 
-def convert(where: str, root: Node | None, shape: type[T]) -> T:
+def convert(
+    where: str,
+    root: Node | None,
+    shape: type[T],
+    check: Check[T] | None = None,
+    *,
+    others: bool = False,
+) -> T:
     """The value of the whole file ``where``, of which ``root`` is the outermost node.
 
-    A file without content has the ``shape``'s defaults. Raises ``Misconfigured`` with every
-    mistake.
+    A file without content has the ``shape``'s defaults. A value that fits is also asked of
+    ``check``. ``others``: names that the outermost map has beside are passed over. Raises
+    ``Misconfigured`` with every mistake.
     """
-    walker = _Walker(where)
+    walker = _Walker(where, others)
     if root is None or _is_nothing(root):
         root = MappingNode("", [])
     value = walker.part(root, inspect.type_info(shape), "")
-    if not isinstance(value, shape):
+    if isinstance(value, shape) and check:
+        for place, what in check(value):
+            walker.note(root, place, what)
+    if walker.mistakes or not isinstance(value, shape):
         raise Misconfigured(sorted(walker.mistakes, key=lambda mistake: mistake.line))
     return value
 
@@ -50,9 +66,10 @@ class _NotedError(Exception):
 class _Walker:
     """Walks one file's nodes and notes every mistake on the way."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, others: bool) -> None:
         self.mistakes: list[Mistake] = []
         self._where = where
+        self._others = others
         self._secret = False
         self._wrong = 0
 
@@ -62,6 +79,14 @@ class _Walker:
             return self._value(node, kind, path)
         except _NotedError:
             return None
+
+    def note(self, root: Node, place: Place, what: str) -> None:
+        """A mistake at a place below ``root``, or at what of the way to it is there."""
+        path = ""
+        for step in place:
+            path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)
+            root = _below(root, step)
+        self._noted(root, path, what)
 
     def _value(self, node: Node, kind: inspect.Type, path: str) -> Any:
         match kind:
@@ -105,10 +130,12 @@ class _Walker:
     def _struct(self, node: MappingNode, kind: inspect.StructType, path: str) -> Any:
         fields = {field.encode_name: field for field in kind.fields}
         wrong = self._wrong
-        found = self._entries(node, path, fields)
+        passing = self._others and not path
+        found = self._entries(node, path, None if passing else fields)
         values = {
             fields[name].name: self.part(value, fields[name].type, _join(path, name))
             for name, value in found.items()
+            if name in fields
         }
         for name, field in fields.items():
             if field.required and name not in found:
@@ -165,15 +192,6 @@ class _Walker:
         return _NotedError()
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``; did you mean "port"?``, or all that are known when none is near."""
-    names = list(known)
-    close = difflib.get_close_matches(name[:64].lower(), names, 1)
-    if close:
-        return f'; did you mean "{close[0]}"?'
-    return f" (known: {', '.join(names)})" if names else ""
-
-
 def _scalar(text: str, quoted: bool, kind: inspect.Type) -> Any:
     """Take a scalar as its kind wants it. Raises ``ValueError`` with a hint."""
     match kind:
@@ -181,6 +199,9 @@ def _scalar(text: str, quoted: bool, kind: inspect.Type) -> Any:
             return _text(text, quoted, kind)
         case inspect.LiteralType(values=values):
             return _choice(text, quoted, values)
+        case inspect.DecimalType():
+            # Quotes are how one keeps other programs from reading 0.10 as 0.1.
+            return Decimal(_matching(_NUMBER, text))
     if quoted:
         raise ValueError("; remove the quotes")
     match kind:
@@ -192,8 +213,6 @@ def _scalar(text: str, quoted: bool, kind: inspect.Type) -> Any:
             return _in_range(int(_matching(_INTEGER, text)), kind)
         case inspect.FloatType():
             return _in_range(float(_matching(_NUMBER, text)), kind)
-        case inspect.DecimalType():
-            return Decimal(_matching(_NUMBER, text))
     raise TypeError(f"{kind} has no form in a file")
 
 
@@ -281,6 +300,16 @@ def _shown(node: Node) -> str:
 def _is_nothing(node: Node) -> bool:
     """An empty value, or one that plainly says so."""
     return isinstance(node, ScalarNode) and not node.style and node.value in ("", "~", "null")
+
+
+def _below(node: Node, step: str | int) -> Node:
+    """The entry or item of a node; the node itself when it has no such thing."""
+    below: Node = node
+    if isinstance(node, MappingNode):
+        below = {key.value: value for key, value in node.value}.get(step, node)
+    elif isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        below = node.value[step]
+    return below
 
 
 def _join(path: str, name: str) -> str:

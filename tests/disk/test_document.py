@@ -182,6 +182,15 @@ def test_a_guarded_file_that_others_may_write_is_refused(path, mode):
         document.read(path, 10, guarded=True)
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_private_file_that_others_may_read_is_refused(path, mode):
+    document.replace(path, b"key")
+    assert document.read(path, 10, private=True) is not None
+    os.chmod(path, mode)
+    with pytest.raises(Misconfigured, match=f"chmod 600 {path}"):
+        document.read(path, 10, private=True)
+
+
 def test_a_guarded_file_may_be_readable_by_all(path):
     document.replace(path, b"key")
     os.chmod(path, 0o644)

@@ -153,6 +153,34 @@ def test_what_a_struct_refuses_itself_is_a_mistake():
     assert mistakes("host: nowhere") == ["agentd.yml:1: nowhere is not a host"]
 
 
+def test_what_a_check_finds_is_told_with_its_line():
+    def check(shape: Shape):
+        yield ("models", 1, "name"), "is the second"
+        yield ("models", 7, "name"), "is not there"
+        yield ("colours", "red"), "is loud"
+
+    text = "colours:\n  red: r\nmodels:\n- name: a\n- engine: native\n  name: b\n"
+    with pytest.raises(Misconfigured) as caught:
+        handwritten.load("f", text.encode(), Shape, check)
+    assert caught.value.message.splitlines() == [
+        "f:2: colours.red: is loud",
+        "f:4: models[7].name: is not there",
+        "f:6: models[1].name: is the second",
+    ]
+
+
+def test_names_beside_the_shape_are_passed_over_on_request_but_only_outermost():
+    text = b"host: a\nother: {any: [thing]}\n"
+    assert handwritten.load("f", text, Shape, others=True) == Shape(host="a")
+    with pytest.raises(Misconfigured, match="tag"):
+        handwritten.load("f", b"models: [{name: a, tag: b}]", Shape, others=True)
+
+
+def test_a_price_may_be_quoted():
+    shape = read("models: [{name: a, price: {input: '0.10'}}]")
+    assert str(shape.models[0].price.input) == "0.10"
+
+
 def test_an_unknown_name_without_a_neighbour_lists_what_is_known():
     assert "(known: host, port," in mistakes("zzzzzz: 1")[0]
 
