@@ -1,0 +1,1 @@
+"""The languages in which suppliers are spoken to, and the neutral one between them."""
