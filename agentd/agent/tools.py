@@ -1,18 +1,14 @@
-"""What an agent can do in the person's folder: the tools, and what each brings back.
+"""What an agent can do in the person's folder: the tools.
 
 A tool is the type of its input: the class's docstring describes it in one line, its fields are
 what may be given, each with a description and a default. So the same declaration names a tool
 in a history, checks what a model sends for it, and yields the JSON Schema that a model is shown.
 
-``Workspace`` and ``Repository`` are what an engine asks of the world. Paths are relative to the
-workspace's root, with ``/``. What can go wrong is raised: ``NotFound`` (no such path, or no git
-repository), ``BadRequest`` (not of the kind that the tool reads), ``Forbidden`` (outside the
-workspace, unreadable, or it would start a foreign program) and ``Unavailable`` (the folder
-vanished, git is missing, it took too long).
+Paths are relative to the workspace's root, with ``/``. What each tool brings back is in
+``results``; who carries them out, and what is asked before, in ``toolbox``.
 """
 
-from collections.abc import Awaitable
-from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -23,6 +19,10 @@ LONGEST_LISTING = 500
 LONGEST_READING = 400
 MOST_HITS = 1000
 MOST_COMMITS = 100
+LONGEST_RUN = 600
+"""Seconds that a command line may take at most."""
+LONGEST_TOLD = 500
+"""Characters of what a field was given that a reader is told."""
 
 _Folder = Annotated[str, Meta(description="A folder; the whole workspace when left out.")]
 _Place = Annotated[str, Meta(description="A file or folder; everything when left out.")]
@@ -106,7 +106,37 @@ class GitDiff(Struct, frozen=True):
     commit: Annotated[str, Meta(description="A commit or branch; uncommitted when left out.")] = ""
 
 
-ToolUse: TypeAlias = (
+class WriteFile(Struct, frozen=True):
+    """Write a whole text file, a new one or in place of what is there."""
+
+    name: ClassVar[str] = "write_file"
+    path: Annotated[str, Meta(description="The file; missing folders are made.")]
+    text: Annotated[str, Meta(description="All that shall be in it.")]
+
+
+class EditFile(Struct, frozen=True):
+    """Replace a text in a file by another; it must stand there exactly once."""
+
+    name: ClassVar[str] = "edit_file"
+    path: Annotated[str, Meta(description="The file.")]
+    old: Annotated[
+        str, Meta(min_length=1, description="What to replace, exactly as it stands, with blanks.")
+    ]
+    new: Annotated[str, Meta(description="What to put in its place.")]
+    all: Annotated[bool, Meta(description="Replace it wherever it stands.")] = False
+
+
+class RunCommand(Struct, frozen=True):
+    """Run a command line with /bin/sh in the workspace, and bring what it says."""
+
+    name: ClassVar[str] = "shell"
+    command: Annotated[str, Meta(min_length=1, description="The command line.")]
+    seconds: Annotated[
+        int, Meta(ge=1, le=LONGEST_RUN, description="It is ended after so many seconds.")
+    ] = 120
+
+
+Reading: TypeAlias = (
     ListFiles
     | FindFiles
     | ReadFile
@@ -117,6 +147,9 @@ ToolUse: TypeAlias = (
     | GitLog
     | GitDiff
 )
+
+Writing: TypeAlias = WriteFile | EditFile
+ToolUse: TypeAlias = Reading | Writing | RunCommand
 
 TOOLS: dict[str, type[ToolUse]] = {
     tool.name: tool
@@ -130,254 +163,29 @@ TOOLS: dict[str, type[ToolUse]] = {
         GitStatus,
         GitLog,
         GitDiff,
+        WriteFile,
+        EditFile,
+        RunCommand,
     )
 }
 """Every tool by its name."""
 
 
 def told(use: ToolUse) -> str:
-    """What a tool was given, for a reader: ``path=src depth=2``; what is left out is not told."""
+    """What a tool was given, for a reader: ``path=src depth=2``; what is left out is not told.
+
+    Each value is shortened: a file that is written may be long.
+    """
     plain = dict(
         zip(reversed(use.__struct_fields__), reversed(use.__struct_defaults__), strict=False)
     )
     given = ((field, getattr(use, field)) for field in use.__struct_fields__)
     return " ".join(
-        f"{field}={' '.join(value) if isinstance(value, tuple) else value}"
+        f"{field}={_shortened(' '.join(value) if isinstance(value, tuple) else str(value))}"
         for field, value in given
         if field not in plain or plain[field] != value
     )
 
 
-class Entry(Struct, frozen=True):
-    """One file or folder of a listing; ``size`` in bytes, 0 for what is no file."""
-
-    path: str
-    kind: Literal["file", "folder", "link", "other"]
-    size: int = 0
-
-
-class Listing(Struct, frozen=True):
-    """What is in a folder; ``cut`` when there is more than is told."""
-
-    path: str
-    entries: tuple[Entry, ...]
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        return _several(len(self.entries), "entry", "entries", self.cut)
-
-
-class FileText(Struct, frozen=True):
-    """Some lines of a file, the first of them numbered ``first``."""
-
-    path: str
-    lines: tuple[str, ...]
-    first: int
-    total: int
-    """Lines in the whole file; at least so many, when ``counted`` is false."""
-    size: int
-    """Bytes in the whole file."""
-    counted: bool = True
-    encoding: str = "utf-8"
-    shortened: int = 0
-    """How many of the lines are too long to be told whole."""
-
-    def __str__(self) -> str:
-        """In short."""
-        return f"{len(self.lines)} of {_several(self.total, 'line', 'lines', not self.counted)}"
-
-
-class Hit(Struct, frozen=True):
-    """One line that holds what was looked for."""
-
-    path: str
-    line: int
-    text: str
-
-
-class Hits(Struct, frozen=True):
-    """What a search found. ``passed_over`` counts files too large or not readable."""
-
-    hits: tuple[Hit, ...]
-    searched: int
-    passed_over: int = 0
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        return (
-            f"{_several(len(self.hits), 'line', 'lines', self.cut)}"
-            f" in {_several(len({hit.path for hit in self.hits}), 'file', 'files')}"
-        )
-
-
-class Tally(Struct, frozen=True):
-    """The files of one kind; those that are not text have no lines and no words."""
-
-    suffix: str
-    files: int = 0
-    lines: int = 0
-    words: int = 0
-    size: int = 0
-
-
-class Counts(Struct, frozen=True):
-    """What was counted, the kind with most files first."""
-
-    tallies: tuple[Tally, ...]
-    passed_over: int = 0
-    cut: bool = False
-
-    @property
-    def total(self) -> Tally:
-        """All kinds together."""
-        return Tally(
-            "",
-            sum(tally.files for tally in self.tallies),
-            sum(tally.lines for tally in self.tallies),
-            sum(tally.words for tally in self.tallies),
-            sum(tally.size for tally in self.tallies),
-        )
-
-    def __str__(self) -> str:
-        """In short."""
-        total = self.total
-        return (
-            f"{_several(total.files, 'file', 'files', self.cut)},"
-            f" {_several(total.lines, 'line', 'lines')}"
-        )
-
-
-class Definition(Struct, frozen=True):
-    """A class or function; ``depth`` is how many others it stands in."""
-
-    kind: Literal["class", "def", "async def"]
-    name: str
-    line: int
-    depth: int = 0
-    arguments: str = ""
-    doc: str = ""
-    """The first line of its docstring."""
-
-
-class Outline(Struct, frozen=True):
-    """What a Python file defines, in its order."""
-
-    path: str
-    definitions: tuple[Definition, ...]
-    doc: str = ""
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        return _several(len(self.definitions), "definition", "definitions", self.cut)
-
-
-class Change(Struct, frozen=True):
-    """A changed file: git's two letters (index, then work tree; ``??`` is not tracked)."""
-
-    code: str
-    path: str
-    before: str = ""
-    """Its former path, when it was renamed or copied."""
-
-
-class Status(Struct, frozen=True):
-    """The branch (empty when none is checked out) and the changed files."""
-
-    branch: str
-    changes: tuple[Change, ...]
-    upstream: str = ""
-    ahead: int = 0
-    behind: int = 0
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        changed = _several(len(self.changes), "changed file", "changed files", self.cut)
-        return f"on {self.branch or 'no branch'}, {changed if self.changes else 'clean'}"
-
-
-class Commit(Struct, frozen=True):
-    """One commit; ``at`` is its author's time with zone."""
-
-    id: str
-    at: str
-    author: str
-    subject: str
-
-
-class Commits(Struct, frozen=True):
-    """The latest commits, newest first; ``cut`` when there are older ones."""
-
-    commits: tuple[Commit, ...]
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        return _several(len(self.commits), "commit", "commits")
-
-
-class Diff(Struct, frozen=True):
-    """A unified diff; empty when nothing differs."""
-
-    text: str
-    cut: bool = False
-
-    def __str__(self) -> str:
-        """In short."""
-        lines = len(self.text.splitlines())
-        return _several(lines, "line", "lines", self.cut) if lines else "no difference"
-
-
-ToolResult: TypeAlias = Listing | FileText | Hits | Counts | Outline | Status | Commits | Diff
-
-
-def _several(number: int, one: str, many: str, more: bool = False) -> str:
-    """Such as ``1 file``, ``1,200 files``, ``more than 500 files``."""
-    return f"{'more than ' if more else ''}{number:,} {one if number == 1 else many}"
-
-
-class Workspace(Protocol):
-    """The person's folder; whatever it is asked, it never leaves it and is never slow for long."""
-
-    def list_files(self, wanted: ListFiles) -> Awaitable[Listing]:
-        """The entries of a folder, folders first at each level."""
-        ...
-
-    def find_files(self, wanted: FindFiles) -> Awaitable[Listing]:
-        """The files whose name matches."""
-        ...
-
-    def read_file(self, wanted: ReadFile) -> Awaitable[FileText]:
-        """Lines of a text file."""
-        ...
-
-    def search_text(self, wanted: SearchText) -> Awaitable[Hits]:
-        """The lines that hold a text, file by file."""
-        ...
-
-    def count_files(self, wanted: CountFiles) -> Awaitable[Counts]:
-        """How many files, lines and words."""
-        ...
-
-    def outline_file(self, wanted: OutlineFile) -> Awaitable[Outline]:
-        """The definitions in a Python file."""
-        ...
-
-
-class Repository(Protocol):
-    """The git repository that the workspace is in, if it is in one; it is only read."""
-
-    def status(self, wanted: GitStatus) -> Awaitable[Status]:
-        """The branch and the changed files."""
-        ...
-
-    def log(self, wanted: GitLog) -> Awaitable[Commits]:
-        """The latest commits."""
-        ...
-
-    def diff(self, wanted: GitDiff) -> Awaitable[Diff]:
-        """What differs."""
-        ...
+def _shortened(value: str) -> str:
+    return value if len(value) <= LONGEST_TOLD else value[:LONGEST_TOLD] + "…"

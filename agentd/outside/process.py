@@ -8,7 +8,8 @@ so none of the daemon's own secrets reach it.
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ OUTPUT_LIMIT = 10 * 2**20
 
 _DEATH = 5.0
 """Seconds that the kernel is given to end a killed program."""
+_LAST_WORDS = 1.0
+"""Seconds for what an ended program said to be read, while a child that fled holds its outputs."""
 
 
 class Finished(Struct, frozen=True):
@@ -57,20 +60,27 @@ async def run(
     given: bytes = b"",
     timeout: float = 60.0,
     limit: int = OUTPUT_LIMIT,
+    hear: Callable[[bytes], None] | None = None,
+    umask: int = -1,
 ) -> Finished:
     """Run a program to its end, in ``folder``, with ``given`` on its standard input.
 
     ``timeout`` is in seconds, ``limit`` in bytes for each of its two outputs. Raises
     ``Unavailable`` when it cannot be started. Cancelling kills all that it started.
+
+    With ``hear`` both outputs are told to it as they come, as one and not kept; and the end is
+    that of the program itself: children that hold its outputs open are killed, not awaited.
     """
     loop = asyncio.get_running_loop()
     try:
         transport, listener = await loop.subprocess_exec(
-            lambda: _Listener(loop, limit),
+            lambda: _Listener(loop, limit, hear),
             *command,
             cwd=folder,
             env=environment() if env is None else env,
             start_new_session=True,
+            stderr=subprocess.PIPE if hear is None else subprocess.STDOUT,
+            umask=umask,
         )
     except OSError as error:
         raise _not_started(command[0], folder, error) from error
@@ -78,7 +88,10 @@ async def run(
     try:
         listener.give(given)
         async with asyncio.timeout(timeout):
-            await listener.silent
+            await asyncio.shield(listener.silent if hear is None else listener.exited)
+        if hear is not None:
+            _kill(transport.get_pid())
+            await asyncio.wait([listener.silent], timeout=_LAST_WORDS)
     except TimeoutError:
         late = True
     finally:
@@ -93,12 +106,19 @@ async def run(
 class _Listener(asyncio.SubprocessProtocol):
     """Keeps what a program says. ``silent`` is done when it ended and its outputs are closed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limit: int,
+        hear: Callable[[bytes], None] | None,
+    ) -> None:
         self.said = {1: bytearray(), 2: bytearray()}
         self.cut = False
         self.exited = loop.create_future()
         self.silent = loop.create_future()
         self._limit = limit
+        self._hear = hear
+        self._heard = 0
         self._transport: asyncio.SubprocessTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,9 +134,14 @@ class _Listener(asyncio.SubprocessProtocol):
         pipe.close()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        said = self.said[fd]
-        said += data[: self._limit + 1 - len(said)]
-        if len(said) > self._limit and not self.cut:
+        if self._hear is None:
+            said = self.said[fd]
+            said += data[: self._limit + 1 - len(said)]
+            size = len(said)
+        else:
+            self._hear(data)
+            size = self._heard = self._heard + len(data)
+        if size > self._limit and not self.cut:
             self.cut = True
             if self._transport:
                 _kill(self._transport.get_pid())

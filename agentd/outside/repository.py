@@ -14,18 +14,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NoReturn
 
-from agentd.agent.tools import (
-    ANYWHERE,
-    MOST_COMMITS,
-    Change,
-    Commit,
-    Commits,
-    Diff,
-    GitDiff,
-    GitLog,
-    GitStatus,
-    Status,
-)
+from agentd.agent.results import Change, Commit, Commits, Diff, Status
+from agentd.agent.tools import ANYWHERE, MOST_COMMITS, GitDiff, GitLog, GitStatus
 from agentd.errors import BadRequest, Forbidden, NotFound, Unavailable
 from agentd.outside import process
 from agentd.outside.process import Finished

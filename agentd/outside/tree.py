@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
 
@@ -106,9 +106,13 @@ class Tree:
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
             raise Forbidden(f"{path} leads out of the workspace through a link.")
         steps = tuple(step for step in real[len(self.root) :].split("/") if step)
+        self.refuse_closed(steps, path)
+        return steps
+
+    def refuse_closed(self, steps: tuple[str, ...], path: str) -> None:
+        """Raise ``Forbidden`` for what is shut."""
         if self._is_closed(steps):
             raise Forbidden(f"{path} belongs to agentd itself and stays closed to the agent.")
-        return steps
 
     def is_folder(self, steps: tuple[str, ...], path: str) -> bool:
         """Whether a folder is there; raises ``NotFound`` if nothing is."""
@@ -128,6 +132,12 @@ class Tree:
                 yield descriptor
             finally:
                 os.close(descriptor)
+
+    @contextmanager
+    def folder(self, steps: tuple[str, ...], path: str) -> Iterator[int]:
+        """A descriptor of a folder, to step through; ``path`` is what to call it in an error."""
+        with self._open(steps, path, _STEP) as descriptor:
+            yield descriptor
 
     def walk(self, steps: tuple[str, ...], budget: Budget, depth: int = DEEPEST) -> Iterator[Found]:
         """Every entry beneath a folder, in order of name, a folder before what is in it.
@@ -210,7 +220,7 @@ def shown(path: str) -> str:
 
 
 @contextmanager
-def telling(path: str) -> Iterator[None]:
+def telling(path: str, deed: Literal["read", "written"] = "read") -> Iterator[None]:
     """Turn the system's errors about a path into ours."""
     path = shown(path)
     try:
@@ -218,13 +228,13 @@ def telling(path: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"There is no {path} in the workspace.") from error
     except PermissionError as error:
-        raise Forbidden(f"{path} may not be read by the user that agentd runs as.") from error
+        raise Forbidden(f"{path} may not be {deed} by the user that agentd runs as.") from error
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise Forbidden(f"{path} became a link while it was opened.") from error
         if error.errno == errno.ENAMETOOLONG:
             raise NotFound(f"There is no {path[:80]}… in the workspace.") from error
-        raise Unavailable(f"{path} cannot be read: {error.strerror}.") from error
+        raise Unavailable(f"{path} cannot be {deed}: {error.strerror}.") from error
 
 
 def _must_be_regular(mode: int, path: str) -> None:

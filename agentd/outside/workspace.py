@@ -1,4 +1,4 @@
-"""The person's folder, as the tools see it: listed, searched, read and counted.
+"""The person's folder, as the tools see it: listed, searched, read, counted and written.
 
 Every piece of work runs in a thread within a budget of entries, bytes and seconds, and ends
 soon after nobody waits for it any more. What had to be left out is told in the answer.
@@ -19,29 +19,36 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from agentd.agent.results import (
+    Counts,
+    Definition,
+    Entry,
+    FileText,
+    Hit,
+    Hits,
+    Listing,
+    Outline,
+    Tally,
+    Written,
+)
+from agentd.agent.toolbox import Place
 from agentd.agent.tools import (
     LONGEST_LISTING,
     LONGEST_READING,
     MOST_HITS,
     CountFiles,
-    Counts,
-    Definition,
-    Entry,
-    FileText,
+    EditFile,
     FindFiles,
-    Hit,
-    Hits,
     ListFiles,
-    Listing,
-    Outline,
     OutlineFile,
     ReadFile,
     SearchText,
-    Tally,
+    WriteFile,
 )
 from agentd.errors import AgentdError, BadRequest
 from agentd.outside import outline, process
 from agentd.outside.tree import Budget, Found, Tree, open_regular, shown
+from agentd.outside.writing import Pen
 
 Result = TypeVar("Result")
 
@@ -60,12 +67,21 @@ _HEAD = 8 * 1024
 
 
 class FolderWorkspace:
-    """``Workspace`` on a real folder. ``closed`` are absolute paths that stay shut in it."""
+    """``Workspace`` on a real folder. ``closed`` are absolute paths that stay shut.
+
+    New files and folders get their mode by ``umask``.
+    """
 
     def __init__(
-        self, root: str, *, closed: Collection[str] = (), executor: Executor | None = None
+        self,
+        root: str,
+        *,
+        closed: Collection[str] = (),
+        umask: int = 0o022,
+        executor: Executor | None = None,
     ) -> None:
         self._tree = Tree(root, closed)
+        self._pen = Pen(root, closed, umask)
         self._executor = executor
 
     def list_files(self, wanted: ListFiles) -> Awaitable[Listing]:
@@ -98,6 +114,18 @@ class FolderWorkspace:
             timeout=20.0,
         )
         return _outlined(wanted.path, ended)
+
+    def place(self, path: str) -> Awaitable[Place]:
+        """Where a path to be written leads, its links resolved."""
+        return self._work(lambda _: self._pen.place(path))
+
+    def write_file(self, wanted: WriteFile, place: Place) -> Awaitable[Written]:
+        """Write a whole file at once; missing folders are made."""
+        return self._work(lambda _: self._pen.write(wanted, place))
+
+    def edit_file(self, wanted: EditFile, place: Place) -> Awaitable[Written]:
+        """Replace a text in a UTF-8 file that nobody else writes meanwhile."""
+        return self._work(lambda _: self._pen.edit(wanted, place))
 
     async def _work(self, work: Callable[[Budget], Result]) -> Result:
         budget = Budget()

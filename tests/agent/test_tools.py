@@ -3,18 +3,25 @@
 import msgspec
 import pytest
 
-from agentd.agent.tools import (
-    TOOLS,
+from agentd.agent.results import (
     Counts,
     Diff,
     FileText,
     Hit,
     Hits,
-    ListFiles,
-    ReadFile,
-    SearchText,
+    Ran,
     Status,
     Tally,
+    Written,
+)
+from agentd.agent.tools import (
+    LONGEST_TOLD,
+    TOOLS,
+    ListFiles,
+    ReadFile,
+    RunCommand,
+    SearchText,
+    WriteFile,
     told,
 )
 
@@ -41,6 +48,12 @@ def test_what_was_given_is_told_without_what_was_left_out():
     assert told(SearchText("x", suffixes=(".py", ".pyi"))) == "text=x suffixes=.py .pyi"
 
 
+def test_a_long_text_that_was_given_is_told_in_part():
+    assert told(RunCommand("make")) == "command=make"
+    line = told(WriteFile("a", "x" * 10_000))
+    assert line == f"path=a text={'x' * LONGEST_TOLD}…"
+
+
 @pytest.mark.parametrize(
     ("result", "short"),
     [
@@ -52,6 +65,12 @@ def test_what_was_given_is_told_without_what_was_left_out():
         (Status("main", ()), "on main, clean"),
         (Diff(""), "no difference"),
         (Diff("a\nb\n", cut=True), "more than 2 lines"),
+        (Written("a", 1, created=True), "new file, 1 line written"),
+        (Written("a", 1200), "1,200 lines written"),
+        (Written("a", 9, places=2), "2 places edited"),
+        (Ran(0, ""), "exit code 0, 0 lines"),
+        (Ran(-9, "x"), "ended by signal 9, 1 line"),
+        (Ran(-9, "x\ny", late=True), "ended for taking too long, 2 lines"),
     ],
 )
 def test_every_result_has_a_short_form(result, short):

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentd.agent.tools import Change, GitDiff, GitLog, GitStatus
+from agentd.agent.results import Change
+from agentd.agent.tools import GitDiff, GitLog, GitStatus
 from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
 from agentd.outside.repository import MOST_CHANGES, GitRepository
 

@@ -19,24 +19,20 @@ from agentd.agent.offline.requests import (
     Request,
     Unknown,
 )
+from agentd.agent.results import Counts, Diff, FileText, Hits, Listing, Status
 from agentd.agent.tools import (
     ANYWHERE,
     MOST_HITS,
     CountFiles,
-    Counts,
-    Diff,
-    FileText,
     FindFiles,
     GitDiff,
     GitLog,
     GitStatus,
-    Hits,
     ListFiles,
-    Listing,
     OutlineFile,
     ReadFile,
+    RunCommand,
     SearchText,
-    Status,
     ToolUse,
 )
 from agentd.errors import AgentdError, BadRequest, NotFound
@@ -68,7 +64,7 @@ def answer(request: Request) -> Answer:  # noqa: PLR0911 - one for each kind
             return _open(request)
         case SearchText():
             return _search(request)
-        case FindFiles() | GitStatus() | GitLog() | GitDiff():
+        case FindFiles() | GitStatus() | GitLog() | GitDiff() | RunCommand():
             return _use(request)
 
 
@@ -83,7 +79,7 @@ def _at_once(request: Help | Refused | Unknown) -> Answer:
             return manual.not_understood(request)
 
 
-def _use(use: FindFiles | GitStatus | GitLog | GitDiff) -> Answer:
+def _use(use: FindFiles | GitStatus | GitLog | GitDiff | RunCommand) -> Answer:
     """One tool, and what it brought."""
     return replies.result(use, (yield use))
 

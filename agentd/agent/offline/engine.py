@@ -1,32 +1,27 @@
 """The embedded engine: no language model, no network, and it never pretends otherwise.
 
 It understands a documented set of requests about the workspace (``/help`` lists them), uses the
-tools for them, and answers in Markdown. This is the loop that carries the tools' work between
-``agentd.agent.offline.answers`` and the world.
+tools for them (after asking, where that is due), and answers in Markdown. This is the loop that
+carries the tools' work between ``agentd.agent.offline.answers`` and the world.
 """
 
 from collections.abc import AsyncGenerator
 
-from agentd.agent.engine import Assignment, Failed, Progress, Replied, ToolUsed
+from agentd.agent.engine import (
+    Approver,
+    Assignment,
+    Failed,
+    Progress,
+    Replied,
+    ToolStarted,
+    ToolUsed,
+)
 from agentd.agent.offline.answers import Answer, answer
 from agentd.agent.offline.markdown import plain
 from agentd.agent.offline.understanding import requests_in
-from agentd.agent.tools import (
-    CountFiles,
-    FindFiles,
-    GitDiff,
-    GitLog,
-    GitStatus,
-    ListFiles,
-    OutlineFile,
-    ReadFile,
-    Repository,
-    SearchText,
-    ToolResult,
-    ToolUse,
-    Workspace,
-    told,
-)
+from agentd.agent.results import ToolResult
+from agentd.agent.toolbox import Toolbox
+from agentd.agent.tools import ToolUse, told
 from agentd.errors import AgentdError, Unavailable
 
 
@@ -35,11 +30,12 @@ class OfflineEngine:
 
     name = "offline"
 
-    def __init__(self, workspace: Workspace, repository: Repository) -> None:
-        self._workspace = workspace
-        self._repository = repository
+    def __init__(self, tools: Toolbox) -> None:
+        self._tools = tools
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         """Each tool use as it is done, then one reply to everything that the prompt asks.
 
         What cannot be done is told in the reply; only when the workspace or a needed program
@@ -52,7 +48,8 @@ class OfflineEngine:
                 steps = answer(request)
                 step = _go_on(steps, None)
                 while not isinstance(step, str):
-                    brought = await self._use(step)
+                    yield ToolStarted(step.name, plain(told(step)))
+                    brought = await self._use(step, assignment, approver)
                     yield ToolUsed(step.name, plain(told(step)), plain(_outcome(brought)))
                     step = _go_on(steps, brought)
                 parts.append(step)
@@ -63,33 +60,14 @@ class OfflineEngine:
         if failure:
             yield failure
 
-    async def _use(self, use: ToolUse) -> ToolResult | AgentdError:
+    async def _use(
+        self, use: ToolUse, assignment: Assignment, approver: Approver
+    ) -> ToolResult | AgentdError:
         """What the tool brought, or what it raised."""
         try:
-            return await self._do(use)
+            return await self._tools.use(use, approver, assignment.turn)
         except AgentdError as error:
             return error
-
-    async def _do(self, use: ToolUse) -> ToolResult:  # noqa: PLR0911 - one for each tool
-        match use:
-            case ListFiles():
-                return await self._workspace.list_files(use)
-            case FindFiles():
-                return await self._workspace.find_files(use)
-            case ReadFile():
-                return await self._workspace.read_file(use)
-            case SearchText():
-                return await self._workspace.search_text(use)
-            case CountFiles():
-                return await self._workspace.count_files(use)
-            case OutlineFile():
-                return await self._workspace.outline_file(use)
-            case GitStatus():
-                return await self._repository.status(use)
-            case GitLog():
-                return await self._repository.log(use)
-            case GitDiff():
-                return await self._repository.diff(use)
 
 
 def _go_on(steps: Answer, brought: ToolResult | AgentdError | None) -> ToolUse | str:

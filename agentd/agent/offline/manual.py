@@ -8,7 +8,6 @@ CONNECT = (
     "I am agentd's **offline engine**: no language model, no network. I answer a fixed set of"
     " questions about this folder. Which engine carries out prompts is set by `engine:` in"
     " `config/agentd.yml`; a model answers in my place once one that uses a model is set there."
-    " This version brings no other engine than me."
 )
 
 
@@ -21,21 +20,23 @@ def help_text() -> str:
         f"{CONNECT}\n\n{table(('Ask', 'and you get'), rows)}\n\n"
         "Plain words do as well: *show me the first 20 lines of setup.cfg*, *where is main"
         " defined?*, *find TODO in src*, *how many lines of Python are there?*, *what changed?*,"
-        " *last 5 commits*. Several lines are answered one after another."
+        " *last 5 commits*, *run make test*. Several lines are answered one after another."
+        " Before a command line is run, you are asked, unless a rule of yours decides."
     )
 
 
 def refusal(request: Refused) -> str:
     """Why something is not done."""
     if request.what == "run":
+        command = request.text.strip("$! ") or "COMMAND"
         return (
-            f"I did not run {code(request.text)}: running commands is not allowed yet."
-            " I only read this folder. `/help` lists what I can do."
+            f"I did not run {code(request.text)}: I run a command line only where it is asked for"
+            f" as such, as in {code(f'/run {command}')}. `/help` lists what I can do."
         )
     return (
         f"I did not do that ({code(request.text)}): changing files takes a language model, and"
-        " I am the offline engine, which only reads. `/help` lists what I can do, and how to"
-        " connect a model."
+        " I am the offline engine, which reads, and runs what `/run` tells it. `/help` lists what"
+        " I can do, and how to connect a model."
     )
 
 

@@ -379,7 +379,7 @@ _SEARCHING: list[tuple[str, Meaning]] = [
 
 _REFUSED: list[tuple[str, Meaning]] = [
     (
-        r"(?P<text>(?:run|execute|start|launch)\b.+|[$!].+|(?:pytest|npm|pip|cargo|docker|python3?"
+        r"(?P<text>(?:execute|start|launch)\b.+|[$!].+|(?:pytest|npm|pip|cargo|docker|python3?"
         r"|node|bash|sh|sudo|rm|mv|cp|mkdir|touch|curl|wget|make|git)\b.*)",
         lambda words: Refused("run", words["text"]),
     ),

@@ -14,24 +14,28 @@ from agentd.agent.offline.markdown import (
     table,
 )
 from agentd.agent.offline.requests import Count
-from agentd.agent.tools import (
-    ANYWHERE,
+from agentd.agent.results import (
     Change,
     Commits,
     Counts,
     Diff,
     FileText,
-    FindFiles,
-    GitDiff,
-    GitLog,
     Hit,
     Hits,
     Listing,
     Outline,
-    ReadFile,
-    SearchText,
+    Ran,
     Status,
     ToolResult,
+)
+from agentd.agent.tools import (
+    ANYWHERE,
+    FindFiles,
+    GitDiff,
+    GitLog,
+    ReadFile,
+    RunCommand,
+    SearchText,
     ToolUse,
 )
 
@@ -53,7 +57,7 @@ def missing(message: str, candidates: Sequence[str]) -> str:
     return f"{plain(message)} Perhaps one of these:\n\n{names}{more}"
 
 
-def result(use: ToolUse, brought: ToolResult) -> str:
+def result(use: ToolUse, brought: ToolResult) -> str:  # noqa: PLR0911 - one for each kind
     """What one tool brought."""
     match use, brought:
         case ReadFile(), FileText():
@@ -64,6 +68,8 @@ def result(use: ToolUse, brought: ToolResult) -> str:
             return diff(use, brought)
         case GitLog(), Commits():
             return log(use, brought)
+        case RunCommand(), Ran():
+            return ran(use, brought)
         case _, Outline():
             return outline(brought)
         case _, Status():
@@ -253,6 +259,19 @@ def changed(path: str, now: Status, difference: Diff, most: int) -> str:
         sizes = _diff_sizes(difference.text)
         return f"{text}\n\n{sizes}\n\nThe lines themselves: `diff` or `diff FILE`."
     return f"{text}\n\n{fenced(difference.text.rstrip(), 'diff')}"
+
+
+def ran(use: RunCommand, ended: Ran) -> str:
+    """What a command line said, and how it ended."""
+    if ended.late:
+        end = f"was ended after {several(use.seconds, 'second')}"
+    elif ended.code < 0:
+        end = f"was ended by signal {-ended.code}"
+    else:
+        end = "went well" if ended.code == 0 else f"failed with exit code {ended.code}"
+    output = ended.output.strip("\n")
+    said = f":\n\n{fenced(output)}" if output else ", and said nothing."
+    return f"{code(use.command)} {end}{said}"
 
 
 def description(

@@ -14,6 +14,7 @@ from agentd.agent.tools import (
     ListFiles,
     OutlineFile,
     ReadFile,
+    RunCommand,
     SearchText,
 )
 
@@ -49,7 +50,7 @@ class Changed(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """Something that this engine may not do: run a command, or change the folder."""
+    """Something that this engine does not do: run what is told in words, or change the folder."""
 
     what: Literal["run", "change"]
     text: str
@@ -78,4 +79,5 @@ Request: TypeAlias = (
     | GitStatus
     | GitLog
     | GitDiff
+    | RunCommand
 )

@@ -9,7 +9,8 @@ import re
 from msgspec import Struct
 
 from agentd.agent.offline.phrases import PHRASES
-from agentd.agent.offline.requests import Help, Request, Unknown
+from agentd.agent.offline.requests import Help, Refused, Request, Unknown
+from agentd.agent.tools import RunCommand
 
 LONGEST_LINE = 400
 """Characters; a longer line is none of our phrases."""
@@ -46,6 +47,7 @@ COMMANDS = (
     Command("status", "", "the git branch and the changed files"),
     Command("log", "[NUMBER] [PLACE]", "the latest commits"),
     Command("diff", "[PLACE]", "what is not committed yet"),
+    Command("run", "COMMAND", "what a command line says, run by `/bin/sh` in this folder"),
     Command("commit", "COMMIT", "what one commit changed", "git show"),
     Command("help", "", "this list", aliases=("commands", "?")),
 )
@@ -65,6 +67,13 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 
+_RUN = re.compile(r"(?P<sign>/?run\b|[$!](?= ))[ \t]*(?P<command>.*)", re.IGNORECASE | re.DOTALL)
+_ENGLISH = re.compile(
+    r"(?:the|a|an|all|any|my|our|your|this|that|these|those|it|some|every|each|tests?|again)\b(?!\S)",
+    re.IGNORECASE,
+)
+"""How what people want to have run begins, where it is no command line."""
+
 
 def requests_in(prompt: str) -> list[Request]:
     """What a prompt asks, in its order, one request for each line.
@@ -82,6 +91,9 @@ def requests_in(prompt: str) -> list[Request]:
 def understand(line: str) -> Request:
     """What one line asks; ``Help`` when it asks nothing."""
     text = line.strip()
+    run = _RUN.match(text) or _RUN.match(_unceremoniously(text[:LONGEST_LINE]))
+    if run:
+        return _run(run)
     if len(text) > LONGEST_LINE:
         return Unknown(text[:LONGEST_LINE] + "…")
     if re.match(r"/[A-Za-z?]+(?:\s|$)", text):
@@ -96,18 +108,33 @@ def _command(text: str) -> Request:
     name, _, rest = text[1:].partition(" ")
     command = _BY_NAME.get(name.lower())
     if command is None:
-        if name.lower() == "run":
-            return _phrase(f"run {rest.strip() or 'it'}") or Unknown(text)
         near = difflib.get_close_matches(name.lower(), _BY_NAME, 1)
         return Unknown(text, f"/{_BY_NAME[near[0]].name}" if near else "")
     usage = f"/{command.name} {command.usage}".strip()
     return _phrase(f"{command.words} {rest.strip()}".strip()) or Unknown(text, usage)
 
 
-def _plainly(text: str) -> str:
-    """Without what is only polite, before and after."""
+def _run(found: re.Match[str]) -> Request:
+    """A command line, whole; what follows ``run`` may also be English, which no shell knows."""
+    command = found["command"].strip()
+    if found["sign"].lower() == "run" and (not command or _ENGLISH.match(command)):
+        return Refused("run", found[0].strip())
+    if not command:
+        return Unknown(found[0].strip(), "/run COMMAND")
+    quoted = len(command) > 2 and command[0] == command[-1] == "`" and "`" not in command[1:-1]
+    return RunCommand(command[1:-1] if quoted else command)
+
+
+def _unceremoniously(text: str) -> str:
+    """Without what is only polite before it."""
     while (found := _BEFORE.match(text)) and found.end() < len(text):
         text = text[found.end() :]
+    return text
+
+
+def _plainly(text: str) -> str:
+    """Without what is only polite, before and after."""
+    text = _unceremoniously(text)
     while found := re.search(rf"{_AFTER.pattern}$", text, re.IGNORECASE):
         text = text[: found.start()].rstrip()
     return text

@@ -13,14 +13,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentd.agent.engine import Assignment, Engine, Failed, Progress, Replied, ToolUsed
+from agentd.agent.engine import (
+    Answer,
+    Assignment,
+    Engine,
+    Failed,
+    Progress,
+    Question,
+    Replied,
+    ToolStarted,
+    ToolUsed,
+)
 from agentd.agent.offline.engine import OfflineEngine
 from agentd.agent.offline.markdown import cell, code, fenced, human, table
 from agentd.agent.offline.replies import introduction
 from agentd.agent.offline.understanding import COMMANDS
-from agentd.chats.chat import Tokens
+from agentd.agent.toolbox import Toolbox
 from agentd.outside.repository import GitRepository
+from agentd.outside.terminal import ShellTerminal
 from agentd.outside.workspace import FolderWorkspace
+from agentd.proxy.price import NOTHING
 
 README = """\
 <p align="center"><img src="x.png"></p>
@@ -60,14 +72,32 @@ def root(tmp_path: Path, monkeypatch) -> Path:
     return work
 
 
+class Rule:
+    """An approver that answers all alike, and keeps what it was asked."""
+
+    def __init__(self, *, allow: bool) -> None:
+        self.answer = Answer(allow, reason="" if allow else "Not today.")
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answer
+
+
 def engine(root: Path) -> OfflineEngine:
-    return OfflineEngine(FolderWorkspace(str(root)), GitRepository(str(root)))
+    workspace = FolderWorkspace(str(root))
+    tools = Toolbox(workspace, GitRepository(str(root)), ShellTerminal(str(root)))
+    return OfflineEngine(tools)
 
 
-def run(root: Path, prompt: str) -> list[Progress]:
+def run(root: Path, prompt: str, approver: Rule | None = None) -> list[Progress]:
+    """What is told of a turn, without what is told as a tool begins: as it ends says more."""
+    rule = approver or Rule(allow=False)
+
     async def wait() -> list[Progress]:
-        async with asyncio.timeout(20), aclosing(engine(root).run(Assignment(1, prompt))) as told:
-            return [progress async for progress in told]
+        stream = engine(root).run(Assignment(1, prompt), rule)
+        async with asyncio.timeout(20), aclosing(stream) as told:
+            return [progress async for progress in told if not isinstance(progress, ToolStarted)]
 
     return asyncio.run(wait())
 
@@ -85,7 +115,7 @@ def test_it_is_an_engine_and_its_replies_cost_nothing(root):
     assert it.name == "offline"
     reply = run(root, "list files")[-1]
     assert isinstance(reply, Replied)
-    assert (reply.tokens, reply.cost) == (Tokens(), 0)
+    assert (reply.usage, reply.cost) == (NOTHING, None)
 
 
 def test_each_tool_use_is_told_with_what_it_was_given_and_brought(root):
@@ -111,11 +141,35 @@ def test_what_is_not_understood_is_said_with_the_help(root):
     assert run(root, "sing me a song")[:-1] == []
 
 
-def test_commands_and_changes_are_refused_honestly(root):
+def test_what_it_does_not_do_is_refused_honestly(root):
     before = sorted(os.walk(root))
-    assert "not allowed yet" in ask(root, "run touch x")
-    assert "only reads" in ask(root, "delete src/main.py")
+    assert "I did not run `run the tests`" in ask(root, "run the tests")
+    assert "`/run pytest -q`" in ask(root, "pytest -q")
+    assert "takes a language model" in ask(root, "delete src/main.py")
     assert sorted(os.walk(root)) == before
+
+
+def test_a_command_line_is_run_when_that_was_allowed(root):
+    rule = Rule(allow=True)
+    used, reply = run(root, "run echo hi > x; cat x; pwd", rule)
+    command = "echo hi > x; cat x; pwd"
+    assert rule.asked == [Question("shell", "shell", command)]
+    assert used == ToolUsed("shell", f"command={command}", "exit code 0, 2 lines")
+    assert isinstance(reply, Replied)
+    assert reply.text == f"`{command}` went well:\n\n```\nhi\n{root}\n```"
+    failed = run(root, "/run echo no >&2; exit 3", rule)[-1]
+    assert isinstance(failed, Replied)
+    assert "failed with exit code 3:\n\n```\nno\n```" in failed.text
+    silent = run(root, "$ true", rule)[-1]
+    assert silent == Replied("`true` went well, and said nothing.")
+
+
+def test_a_command_line_that_was_not_allowed_is_not_run(root):
+    used, reply = run(root, "/run touch x", Rule(allow=False))
+    assert used == ToolUsed("shell", "command=touch x", "failed: This was not allowed: Not today.")
+    assert isinstance(reply, Replied)
+    assert "This was not allowed: Not today." in reply.text
+    assert not (root / "x").exists()
 
 
 def test_a_project_is_described_from_what_lies_in_it(root):
@@ -298,7 +352,8 @@ def test_closing_the_stream_stops_what_runs(root, tmp_path, monkeypatch):
 
     async def scene() -> None:
         async def consume() -> None:
-            async with aclosing(engine(root).run(Assignment(1, "git status"))) as told:
+            stream = engine(root).run(Assignment(1, "git status"), Rule(allow=False))
+            async with aclosing(stream) as told:
                 async for _ in told:
                     pass
 

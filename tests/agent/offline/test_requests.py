@@ -28,6 +28,7 @@ from agentd.agent.tools import (
     ListFiles,
     OutlineFile,
     ReadFile,
+    RunCommand,
     SearchText,
 )
 
@@ -154,9 +155,15 @@ UNDERSTOOD: dict[Request, list[str]] = {
     + ["what did commit abc123 change?", "what's in commit abc123?"],
     GitDiff(commit="HEAD"): ["what changed in the last commit?", "what did the last commit change?"]
     + ["show the diff of the last commit"],
-    Refused("run", "run the tests"): ["run the tests", "please run the tests", "/run the tests"],
+    Refused("run", "run the tests"): ["run the tests", "please run the tests"] + ["run all tests"],
     Refused("run", "pytest -q"): ["pytest -q"],
-    Refused("run", "$ ls"): ["$ ls"],
+    Refused("run", "$ls"): ["$ls"],
+    RunCommand("ls -la ."): ["run ls -la .", "/run ls -la .", "$ ls -la .", "RUN `ls -la .`"]
+    + ["please run ls -la .", "Can you run ls -la .", "! ls -la ."],
+    RunCommand("echo really?"): ["run echo really?", "/run echo really?"],
+    RunCommand("the tests"): ["/run the tests"],
+    RunCommand("echo " + "x" * 1000): ["run echo " + "x" * 1000],
+    Unknown("/run", "/run COMMAND"): ["/run", "/run "],
     Refused("run", "git push"): ["git push"],
     Refused("change", "fix the bug in a.py"): [
         "fix the bug in a.py",

@@ -1,0 +1,70 @@
+"""Command lines in the workspace: run by a shell, in a group of its own, for a limited time.
+
+Of what one says the beginning and the end are kept, which is where programs tell what they do
+and why they failed. When the shell has ended, or nobody waits for it any more, whatever it
+started is killed with it: what is to live on has to leave its group and close its outputs.
+"""
+
+
+from agentd.agent.results import Ran
+from agentd.agent.tools import LONGEST_RUN, RunCommand
+from agentd.outside import process
+
+KEPT = 16 * 1024
+"""Bytes that are kept of the beginning, and of the end."""
+LOUDEST = 64 * 2**20
+"""Bytes; who says more is ended."""
+
+_QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
+"""Nobody is there to page through an output or to type a password."""
+
+
+class ShellTerminal:
+    """``Terminal`` in the folder ``root``; new files get their mode by ``umask``."""
+
+    def __init__(self, root: str, *, umask: int = 0o022) -> None:
+        self._root = root
+        self._umask = umask
+
+    async def run(self, wanted: RunCommand, turn: str) -> Ran:
+        """Run a command line; the environment is that of every program, and ``AGENTD_TURN``."""
+        ends = Ends(KEPT)
+        ended = await process.run(
+            ("/bin/sh", "-c", wanted.command),
+            folder=self._root,
+            env=process.environment(**_QUIET, AGENTD_TURN=turn),
+            timeout=float(min(max(wanted.seconds, 1), LONGEST_RUN)),
+            limit=LOUDEST,
+            hear=ends.add,
+            umask=self._umask,
+        )
+        note = f"\n… it said more than {LOUDEST:,} bytes and was ended …\n" if ended.cut else ""
+        return Ran(ended.code, ends.text() + note, late=ended.late)
+
+
+class Ends:
+    """The first and the last bytes of a stream, ``size`` of each; what lies between is counted."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    def add(self, data: bytes) -> None:
+        """What comes next."""
+        self._total += len(data)
+        room = self._size - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 4 * self._size:
+            del self._tail[: -self._size]
+
+    def text(self) -> str:
+        """All of it, or both ends with a note of what is missing between them."""
+        tail = bytes(self._tail[-self._size :])
+        left_out = self._total - len(self._head) - len(tail)
+        if not left_out:
+            return (self._head + tail).decode("utf-8", "replace")
+        head = self._head.decode("utf-8", "replace")
+        return f"{head}\n… {left_out:,} bytes left out …\n{tail.decode('utf-8', 'replace')}"
