@@ -1,0 +1,161 @@
+"""``models.yml``: every mistake with its line, and keys that nobody else can read."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.catalog.models import Models, Supplier
+from agentd.disk import models
+from agentd.disk.layout import Layout
+from agentd.errors import Misconfigured, Mistake
+
+FILE = """\
+default: sonnet
+suppliers:
+  anthropic: {dialect: anthropic, url: "https://api.anthropic.com", key: "env:ANTHROPIC_API_KEY"}
+models:
+  - name: sonnet
+    engine: native
+    model: claude-sonnet-4-5
+    supplier: anthropic
+    effort: high
+    context: 200000
+    prices: {input: 3, cache_read: "0.30", cache_write: "3.75", output: 15}
+  - name: long
+    engine: native
+    model: m
+    supplier: anthropic
+    prices:
+      input: 1
+      output: 2
+      above:
+      - {tokens: 200000, input: 2, output: 4}
+"""
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "state"), str(tmp_path))
+
+
+def read(layout: Layout, text: str, mode: int = 0o600) -> Models:
+    path = Path(layout.models)
+    path.write_text(text)
+    path.chmod(mode)
+    return models.load(layout)
+
+
+def mistakes(layout: Layout, text: str, mode: int = 0o600) -> list[str]:
+    with pytest.raises(Misconfigured) as caught:
+        read(layout, text, mode)
+    return [str(mistake).removeprefix(f"{layout.models}:") for mistake in caught.value.mistakes]
+
+
+def test_a_whole_file_is_read(layout):
+    found = read(layout, FILE, 0o644)
+    sonnet = found.find(found.default)
+    assert (sonnet.engine, sonnet.model, sonnet.effort) == ("native", "claude-sonnet-4-5", "high")
+    assert sonnet.prices is not None
+    assert sonnet.prices.cache_read == Decimal("0.30")
+    assert sonnet.prices.reasoning is None
+    long = found.find("long")
+    assert long.prices is not None
+    assert [(tier.tokens, tier.output) for tier in long.prices.above] == [(200000, Decimal(4))]
+    assert found.suppliers["anthropic"].key == "env:ANTHROPIC_API_KEY"
+
+
+def test_without_a_file_there_are_no_models(layout):
+    assert models.load(layout) == Models()
+
+
+def test_every_mistake_of_the_shape_comes_with_its_line_and_the_nearest_right_name(layout):
+    text = FILE.replace("engine: native\n    model: m", "engine: nativ\n    modle: m")
+    text = text.replace("output: 2\n", "output: -2\n").replace("dialect: anthropic", "dialect: a")
+    assert mistakes(layout, text) == [
+        '3: suppliers.anthropic.dialect: found "a", expected anthropic or openai-chat or'
+        " openai-responses (known: anthropic, openai-chat, openai-responses)",
+        '13: models[1].engine: found "nativ", expected acp or claude-code or codex or native or'
+        ' offline; did you mean "native"?',
+        '14: models[1]: "modle" is not known here; did you mean "model"?',
+        "17: models[1].prices: output: -2 is no price; expected 0 to 1000000 USD",
+    ]
+
+
+def test_every_contradiction_comes_with_its_line(layout):
+    text = FILE.replace("name: long", "name: sonnet").replace("default: sonnet", "default: opus")
+    head, _, tail = text.rpartition("supplier: anthropic")
+    told = mistakes(layout, f"{head}supplier: antropic{tail}")
+    assert [line.split(":")[0] for line in told] == ["1", "12", "15"]
+    assert 'models[1].supplier: "antropic" is none of the suppliers; did you mean' in told[2]
+
+
+def test_a_key_in_the_file_is_never_told(layout):
+    text = FILE.replace('"env:ANTHROPIC_API_KEY"', "sk-secret")
+    assert read(layout, text).suppliers["anthropic"].key == "sk-secret"
+    for broken in (
+        text.replace("sk-secret", "[sk-secret]"),
+        text.replace("sk-secret", "'sk-secret with blanks'"),
+        text.replace("dialect: anthropic", "dialect: sk"),
+    ):
+        assert "secret" not in "".join(mistakes(layout, broken))
+
+
+def test_a_file_with_a_key_in_it_must_be_readable_by_nobody_else(layout):
+    text = FILE.replace('"env:ANTHROPIC_API_KEY"', "sk-secret")
+    (told,) = mistakes(layout, text, 0o640)
+    assert f"others can read or change it; chmod 600 {layout.models}" in told
+
+
+def key(text: str, environ: dict[str, str] | None = None) -> str:
+    return models.supplier_key("s", Supplier("anthropic", "https://a.b", text), environ or {})
+
+
+def told(text: str, environ: dict[str, str] | None = None) -> Mistake:
+    with pytest.raises(Misconfigured) as caught:
+        key(text, environ)
+    (mistake,) = caught.value.mistakes
+    return mistake
+
+
+def test_a_key_comes_from_where_the_file_points(tmp_path):
+    place = tmp_path / "key"
+    place.write_text("sk-file\n")
+    place.chmod(0o600)
+    assert key("") == ""
+    assert key("sk-here") == "sk-here"
+    assert key("env:K", {"K": "sk-env"}) == "sk-env"
+    assert key(f"file:{place}") == "sk-file"
+
+
+def test_a_path_from_home_is_understood(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "key").write_text("sk-home")
+    (tmp_path / "key").chmod(0o600)
+    assert key("file:~/key") == "sk-home"
+
+
+def test_a_key_that_is_not_to_be_had_is_told_by_its_place(tmp_path):
+    assert str(told("env:K")) == (
+        "suppliers.s.key: the environment variable K is not set; put the supplier's key there"
+    )
+    assert "there is no file" in told(f"file:{tmp_path}/none").what
+    (tmp_path / "empty").touch(0o600)
+    assert "is empty; put" in told(f"file:{tmp_path}/empty").what
+
+
+def test_a_key_file_that_others_can_read_or_that_is_a_link_is_refused(tmp_path):
+    place = tmp_path / "key"
+    place.write_text("sk-file")
+    place.chmod(0o644)
+    assert "others can read" in told(f"file:{place}").what
+    place.chmod(0o600)
+    (tmp_path / "link").symlink_to(place)
+    assert "symbolic link" in told(f"file:{tmp_path}/link").what
+
+
+@pytest.mark.parametrize("value", ["two words", "line\nline", "caf\xe9", "tab\t"])
+def test_what_could_not_stand_in_a_header_is_no_key_and_is_not_told(value):
+    mistake = told("env:K", {"K": value})
+    assert "is no key" in mistake.what
+    assert value not in mistake.what
