@@ -24,8 +24,8 @@ FORBIDDEN_TO_PRODUCT = {
     "yaml",
 }
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
-MAY_AWAIT = {"service", "engine"}
-"""In a product folder: services, the dispatcher, and engines (which carry out turns)."""
+MAY_AWAIT = {"service", "engine", "toolbox"}
+"""In a product folder: services, the dispatcher, and engines (which carry out turns, by tools)."""
 
 MODULES = sorted(ROOT.rglob("*.py"))
 

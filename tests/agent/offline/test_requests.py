@@ -155,7 +155,8 @@ UNDERSTOOD: dict[Request, list[str]] = {
     + ["what did commit abc123 change?", "what's in commit abc123?"],
     GitDiff(commit="HEAD"): ["what changed in the last commit?", "what did the last commit change?"]
     + ["show the diff of the last commit"],
-    Refused("run", "run the tests"): ["run the tests", "please run the tests"] + ["run all tests"],
+    Refused("run", "run the tests"): ["run the tests", "please run the tests"],
+    Refused("run", "run all tests"): ["run all tests", "hey, run all tests"],
     Refused("run", "pytest -q"): ["pytest -q"],
     Refused("run", "$ls"): ["$ls"],
     RunCommand("ls -la ."): ["run ls -la .", "/run ls -la .", "$ ls -la .", "RUN `ls -la .`"]
