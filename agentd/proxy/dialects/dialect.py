@@ -1,10 +1,12 @@
 """What each dialect can do; the modules beside this one are the dialects."""
 
 import re
+from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from agentd.proxy.dialects.conversation import Conversation, Event
+from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
+from agentd.proxy.dialects.conversation import Conversation, DialectName, Event
 
 _VERSION = re.compile(r"v\d+[a-z]*")
 
@@ -57,3 +59,11 @@ def address(base: str, path: str) -> str:
     if any(_VERSION.fullmatch(part) for part in urlsplit(base).path.split("/")):
         path = path.removeprefix("/v1")
     return base + path
+
+
+DIALECTS: Mapping[DialectName, Dialect] = {
+    "openai-chat": openai_chat,
+    "openai-responses": openai_responses,
+    "anthropic": anthropic,
+}
+"""Every dialect by its name, as it stands in settings."""

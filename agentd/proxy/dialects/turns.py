@@ -1,0 +1,83 @@
+"""What every dialect demands of the messages of a request, done once for all."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw
+
+from agentd.errors import BadRequest
+from agentd.proxy.dialects.conversation import (
+    Image,
+    Message,
+    Part,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+_ALLOWED = {"user": (Text, Image, ToolResult), "assistant": (Text, Thinking, ToolCall)}
+
+
+def settled(messages: Iterable[Message]) -> list[Message]:
+    """The messages as suppliers take them.
+
+    Neighbours of one role are one message, tool results stand first in theirs, empty text and
+    empty messages are gone. Raises ``BadRequest`` where a tool call has not exactly one result,
+    in the very next message, or where a part is not the role's to say.
+    """
+    merged: list[tuple[Role, list[Part]]] = []
+    for message in messages:
+        parts = [part for part in message.parts if not (isinstance(part, Text) and not part.text)]
+        for part in parts:
+            if not isinstance(part, _ALLOWED[message.role]):
+                raise BadRequest(f"A {type(part).__name__} is not the {message.role}'s to say")
+        if merged and merged[-1][0] == message.role:
+            merged[-1][1].extend(parts)
+        elif parts:
+            merged.append((message.role, parts))
+    for _, parts in merged:
+        parts.sort(key=lambda part: not isinstance(part, ToolResult))
+    _check_results(merged)
+    return [Message(role, tuple(parts)) for role, parts in merged]
+
+
+def _check_results(turns: list[tuple[Role, list[Part]]]) -> None:
+    open_calls: list[str] = []
+    for _, parts in [*turns, ("assistant", [])]:
+        for part in parts:
+            if isinstance(part, ToolResult):
+                if part.id not in open_calls:
+                    raise BadRequest(f"The tool result {part.id!r} answers no call before it")
+                open_calls.remove(part.id)
+        if open_calls:
+            raise BadRequest(f"The tool call {open_calls[0]!r} has no result")
+        open_calls = [part.id for part in parts if isinstance(part, ToolCall)]
+
+
+def arguments(call: ToolCall) -> Raw:
+    """The call's arguments as the model wrote them if they are a JSON object, else ``{}``.
+
+    Their bytes stay as they are, because suppliers remember a conversation by its bytes.
+    """
+    try:
+        msgspec.json.decode(call.arguments, type=dict[str, Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return Raw(b"{}")
+    return Raw(call.arguments.encode())
+
+
+def image_url(image: Image) -> str:
+    """Its address, or its bytes as a ``data:`` address. ``BadRequest`` when it has neither."""
+    if image.url:
+        return image.url
+    if not (image.data and image.media_type):
+        raise BadRequest("An image needs an address, or bytes and their type")
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+def result_text(result: ToolResult) -> str:
+    """The words of a result, for dialects that have no place to say that it is an error."""
+    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    return f"Error: {text}" if result.is_error else text

@@ -1,0 +1,153 @@
+"""An answer is read the same however it was split, and its end is always told, once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.proxy.dialects.conversation import Finished, SupplierError, TextDelta
+from agentd.proxy.dialects.dialect import DIALECTS
+from agentd.proxy.dialects.openai_chat import _Reply
+from agentd.proxy.dialects.reading import StreamReader
+from tests.proxy.dialects.streams import CHAT_CALL, READ, chunks
+from tests.wire.splitting import split
+
+STREAMS = pytest.mark.parametrize(("dialect", "stream", "events"), READ.values(), ids=READ)
+
+
+def read(dialect, pieces, *, close=True):
+    reader = DIALECTS[dialect].reader()
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    return events + (reader.close() if close else [])
+
+
+@STREAMS
+def test_a_stream_is_read_whole_and_cut_at_every_byte(dialect, stream, events):
+    assert read(dialect, [stream]) == events
+    for at in range(len(stream)):
+        assert read(dialect, [stream[:at], stream[at:]]) == events
+
+
+@STREAMS
+def test_the_end_is_told_by_the_stream_itself(dialect, stream, events):
+    assert read(dialect, [stream], close=False) == events
+
+
+@given(data=st.data(), name=st.sampled_from(list(READ)), crlf=st.booleans())
+def test_every_split_gives_the_same_events(data, name, crlf):
+    dialect, stream, events = READ[name]
+    if crlf:
+        stream = stream.replace(b"\n", b"\r\n")
+    assert read(dialect, split(stream, data)) == events
+
+
+@STREAMS
+def test_comments_pings_and_unknown_events_are_passed_over(dialect, stream, events):
+    noise = b': keep-alive\n\nevent: novelty\ndata: {"type":"novelty","index":[],"choices":7}\n\n'
+    noisy = stream.replace(b"\n\n", b"\n\n" + noise)
+    if dialect == "openai-chat":  # what is first told begins the reply
+        assert read(dialect, [noisy])[1:] == events[1:]
+    else:
+        assert read(dialect, [noise + noisy]) == events
+
+
+@STREAMS
+def test_a_stream_without_its_end_is_broken(dialect, stream, events):
+    last = stream.rstrip().rfind(b"\n\n")
+    if dialect == "openai-chat":  # the finish reason tells the end already
+        last = stream.index(b'data: {"id":"c1"', stream.index(b"{\\"))
+    for cut in range(0, last + 2, 7):
+        told = read(dialect, [stream[:cut]])
+        assert isinstance(told[-1], SupplierError)
+        assert told[-1].kind == "broken"
+        assert told[:-1] == events[: len(told) - 1]
+
+
+@STREAMS
+def test_after_the_end_nothing_is_told(dialect, stream, events):
+    assert read(dialect, [stream, stream, b"data: rubbish\n\n"]) == events
+
+
+@STREAMS
+@pytest.mark.parametrize("rubbish", [b"{", b"[]", b"17", b"\xff", b"<html>", b'"text"', b"null"])
+def test_what_is_no_json_object_is_garbled(dialect, stream, events, rubbish):
+    told = read(dialect, [b"data: " + rubbish + b"\n\n", stream])
+    assert [event.kind for event in told] == ["garbled"]
+
+
+def test_too_much_at_once_is_garbled():
+    for endless in (b"data: " + b"x" * 200, b"data: x\n" * 40):
+        reader = StreamReader(_Reply(), limit=100)
+        (told,) = reader.feed(endless)
+        assert told.kind == "garbled"
+        assert "100 bytes" in told.message
+        assert reader.feed(CHAT_CALL) == reader.close() == []
+
+
+def _words(text):
+    return text.split()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+WORDS = _words(
+    "type id model choices delta content tool_calls function arguments name index usage"
+    " finish_reason message content_block input item output output_index response error code status thinking text"
+    " prompt_tokens details signature summary encrypted_content call_id refusal reasoning"
+)
+KINDS = _words(
+    "message_start content_block_start content_block_delta content_block_stop message_delta text"
+    " tool_use thinking redacted_thinking input_json_delta signature_delta function_call reasoning"
+    " message error response.completed response.failed response.output_item.added"
+    " response.output_item.done response.function_call_arguments.delta"
+    " response.output_text.delta response.incomplete"
+)
+MALICE = st.recursive(
+    JSON | st.sampled_from(KINDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
+    max_leaves=30,
+)
+
+
+@given(
+    dialect=st.sampled_from(list(DIALECTS)),
+    events=st.lists(
+        st.fixed_dictionaries(
+            {"type": st.sampled_from(KINDS)},
+            optional={word: MALICE for word in WORDS if word != "type"},
+        ),
+        max_size=6,
+    ),
+)
+def test_nothing_that_a_supplier_says_breaks_the_reader(dialect, events):
+    told = read(dialect, [chunks(*events)])
+    ends = [event for event in told if isinstance(event, Finished | SupplierError)]
+    assert ends == [told[-1]]
+    DIALECTS[dialect].answer(chunks(*events[:1])[6:])
+
+
+@given(st.binary(max_size=60), st.sampled_from(list(DIALECTS)))
+def test_any_bytes_as_a_whole_answer_end_in_an_error(body, dialect):
+    (told,) = DIALECTS[dialect].answer(body)
+    assert isinstance(told, SupplierError)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("event", [{"error": {"type": "overloaded_error", "message": "Later"}}])
+def test_an_error_in_the_midst_of_a_stream_ends_it(dialect, event):
+    _, stream, events = next(row for row in READ.values() if row[0] == dialect)
+    begun = stream[: stream.index(b"\n\n") + 2]
+    told = read(dialect, [begun, chunks({"type": "error", **event}), stream])
+    assert told[0] == events[0]
+    assert told[-1] == SupplierError("overloaded", "Later")
+
+
+def test_an_empty_piece_of_text_is_not_told():
+    stream = chunks(
+        {"choices": [{"delta": {"content": ""}}]}, {"choices": [{"delta": {"content": "a"}}]}
+    )
+    assert [e for e in read("openai-chat", [stream]) if isinstance(e, TextDelta)] == [
+        TextDelta("a")
+    ]
