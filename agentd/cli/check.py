@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from agentd.cli.options import Subcommands, layout, place
+from agentd.disk import models, skills
 from agentd.disk.inspect import damaged_chats
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
@@ -27,7 +28,7 @@ def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "check",
         help="read every file and report every mistake",
-        description="Read the settings, the keys and the chats; change nothing.",
+        description="Read the settings, models, skills, keys and chats; change nothing.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
@@ -54,6 +55,8 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
         where = layout(args)
     except Misconfigured:
         return
+    yield from _caught(lambda: models.check(where))
+    yield from skills.check(where)
     file = KeyFile(where)
     for look in (file.check, file.graves):
         yield from _caught(look)

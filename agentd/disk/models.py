@@ -29,6 +29,22 @@ def load(layout: Layout) -> Models:
     return models
 
 
+def check(layout: Layout) -> None:
+    """Raise what is wrong with ``models.yml``, or with a file that it names a key in. Blocking.
+
+    Variables are not looked up: the daemon's environment is another than that of whoever asks.
+    """
+    mistakes: list[Mistake] = []
+    for name, supplier in load(layout).suppliers.items():
+        if supplier.key.startswith("file:"):
+            try:
+                supplier_key(name, supplier, {})
+            except Misconfigured as error:
+                mistakes += error.mistakes
+    if mistakes:
+        raise Misconfigured(mistakes)
+
+
 def supplier_key(name: str, supplier: Supplier, environ: Mapping[str, str]) -> str:
     """The key of the supplier called ``name``, fetched anew at each use. Blocking.
 

@@ -65,6 +65,20 @@ def test_every_mistake_of_every_file_is_told_at_once(capsys, folder):
     assert answer["mistakes"][1]["line"] == 1
 
 
+def test_models_and_skills_are_checked_too(capsys, folder):
+    (folder / "config" / "skills" / "review").mkdir(parents=True)
+    (folder / "config" / "skills" / "review" / "SKILL.md").write_text("---\nname: x\n---\n")
+    (folder / "config" / "skills.yml").write_text("default: reviw\n")
+    (folder / "config" / "models.yml").write_text("default: sonnet\nmodels: [{name: a}]\n")
+    assert main(["check"]) == 1
+    told = capsys.readouterr().out.replace(f"{folder}/config/", "").splitlines()
+    assert [line.split(": ")[0] for line in told] == [
+        "models.yml:2",
+        "skills/review/SKILL.md:2",
+        "skills.yml:1",
+    ]
+
+
 def test_the_template_says_what_the_defaults_are(folder):
     text = init.template()
     assert handwritten.load("f", text.encode(), Settings) == Settings()

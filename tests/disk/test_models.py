@@ -1,5 +1,6 @@
 """``models.yml``: every mistake with its line, and keys that nobody else can read."""
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -152,6 +153,29 @@ def test_a_key_file_that_others_can_read_or_that_is_a_link_is_refused(tmp_path):
     place.chmod(0o600)
     (tmp_path / "link").symlink_to(place)
     assert "symbolic link" in told(f"file:{tmp_path}/link").what
+
+
+def test_a_check_tells_the_keys_that_are_not_to_be_had_but_asks_no_environment(layout):
+    text = FILE.replace("env:ANTHROPIC_API_KEY", f"file:{layout.config}/none")
+    read(layout, text)
+    with pytest.raises(Misconfigured, match=r"^suppliers\.anthropic\.key: there is no file"):
+        models.check(layout)
+    read(layout, FILE)
+    models.check(layout)
+
+
+def test_the_example_of_the_readme_is_read(layout):
+    readme = (Path(__file__).parents[2] / "config" / "README.md").read_text()
+    (example,) = re.findall("## `models.yml`.*?```yaml\n(.*?)```", readme, re.DOTALL)
+    found = read(layout, example, 0o644)
+    assert found.default in found.names
+    assert {model.engine for model in found.models} == {
+        *("offline", "native", "codex", "claude-code", "acp")
+    }
+    assert {supplier.dialect for supplier in found.suppliers.values()} == {
+        *("openai-chat", "openai-responses", "anthropic")
+    }
+    assert any(model.prices and model.prices.above for model in found.models)
 
 
 @pytest.mark.parametrize("value", ["two words", "line\nline", "caf\xe9", "tab\t"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,14 @@ def test_none_is_always_known_and_no_path_is(layout):
             assert not await folder.known(name)
 
     asyncio.run(test())
+
+
+def test_the_examples_of_the_readme_are_read(layout):
+    readme = (Path(__file__).parents[2] / "config" / "README.md").read_text()
+    section = readme.partition("## Skills")[2].partition("\n## ")[0]
+    (skill,) = re.findall("```markdown\n(.*?)```", section, re.DOTALL)
+    (settings,) = re.findall("```yaml\n(.*?)```", section, re.DOTALL)
+    put(layout, "review", skill)
+    Path(layout.skills_settings).write_text(settings)
+    assert not mistakes(layout)
+    assert skills.load_settings(layout).default == "review"
