@@ -9,6 +9,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -38,8 +39,8 @@ from agentd.outside.repository import GitRepository
 from agentd.outside.service_manager import Notifier
 from agentd.outside.workspace import FolderWorkspace
 from agentd.web.access_log import AccessLog
+from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
-from agentd.web.exchange import Desk
 from agentd.web.feed import Feed
 from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
@@ -57,6 +58,8 @@ INDEX_SECONDS = 60.0
 LOCK_SECONDS = 5.0
 """How often the daemon makes sure that the folder's lock is still its own."""
 HANG_UP_SECONDS = 2.0
+DESCRIPTORS = 16_384
+"""Asked of the system at the start, for connections and files, as far as it allows them."""
 LOST_LOCK = 75
 """Exit code when another hand removed the lock: systemd starts the daemon anew."""
 
@@ -78,6 +81,9 @@ class Running:
 def run(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
     """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
     os.umask(0o077)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < DESCRIPTORS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     configure_logging()
     return asyncio.run(_live(settings, layout, environ))
 

@@ -4,6 +4,7 @@ Source: the remote-control specification, section 7.
 """
 
 import logging
+from http import HTTPStatus
 
 import msgspec
 from msgspec import Struct
@@ -71,9 +72,26 @@ def _headers(error: errors.AgentdError) -> dict[str, str]:
 
 def malformed(request_id: str) -> bytes:
     """A whole answer to what is not HTTP, in the envelope like every other error."""
-    body = msgspec.json.encode(Envelope("BadRequest", "This is not a valid HTTP request", ""))
+    return _whole(400, "BadRequest", "This is not a valid HTTP request", request_id)
+
+
+def full(request_id: str) -> bytes:
+    """A whole answer to one connection too many, whatever it was to ask."""
+    return _whole(503, "Unavailable", "Too many connections", request_id, b"Retry-After: 5\r\n")
+
+
+def _whole(status: int, kind: str, message: str, request_id: str, more: bytes = b"") -> bytes:
+    body = msgspec.json.encode(Envelope(kind, message, ""))
     return (
-        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"
-        b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n"
-        b"Content-Length: %d\r\n\r\n%b" % (request_id.encode(), len(body), body)
+        b"HTTP/1.1 %d %b\r\nContent-Type: application/json; charset=utf-8\r\n"
+        b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n%b"
+        b"Content-Length: %d\r\n\r\n%b"
+        % (
+            status,
+            HTTPStatus(status).phrase.encode(),
+            request_id.encode(),
+            more,
+            len(body),
+            body,
+        )
     )

@@ -9,8 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable
-from typing import Protocol
-from urllib.parse import parse_qs
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
@@ -18,66 +16,28 @@ from tornado.httputil import (
     HTTPMessageDelegate,
     RequestStartLine,
     ResponseStartLine,
-    format_timestamp,
 )
 from tornado.iostream import StreamClosedError
 
 from agentd import ids
-from agentd.access.gate import Gate, Presented, Surface
 from agentd.errors import (
     AgentdError,
-    BadRequest,
-    MethodNotAllowed,
-    Misdirected,
     NotFound,
     TooLarge,
-    UnsupportedMedia,
+    Unauthorized,
 )
-from agentd.web.access_log import AccessLog
 from agentd.web.call import Answer, Call, Upgrade
+from agentd.web.desk import Desk
 from agentd.web.envelope import enveloped
-from agentd.web.hosts import Hosts
+from agentd.web.head import Head
 from agentd.web.live import REFUSED_SECONDS
 from agentd.web.reply import Reply
-from agentd.web.table import HUB, JSON_LIMIT, Route, Table
+from agentd.web.table import JSON_LIMIT, Route
 
 log = logging.getLogger(__name__)
 
 PASSED_OVER = 16 * 1024 * 1024
 """Bytes of a body that are read to no end before the connection is closed instead."""
-
-
-class Keys(Protocol):
-    """The keys behind the gate (``access.service.KeyService``)."""
-
-    async def fresh(self) -> None:
-        """Return once the gate knows the keys as they are now."""
-        ...
-
-
-class Desk:
-    """What every exchange needs: the table, the gate, the hosts and the log."""
-
-    def __init__(
-        self, table: Table, gate: Gate, keys: Keys, hosts: Hosts, access_log: AccessLog
-    ) -> None:
-        self.table = table
-        self.gate = gate
-        self.keys = keys
-        self.hosts = hosts
-        self.access_log = access_log
-        self.at_work: set[asyncio.Future[None]] = set()
-        """The exchanges whose answer is being made."""
-        self._date = ("", 0.0)
-
-    def date(self) -> str:
-        """The ``Date`` header, made once a second."""
-        text, made = self._date
-        now = time.monotonic()
-        if now - made >= 1 or not text:
-            text = format_timestamp(time.time())
-            self._date = (text, now)
-        return text
 
 
 class Exchange(HTTPMessageDelegate):
@@ -90,18 +50,16 @@ class Exchange(HTTPMessageDelegate):
         self._began = time.monotonic()
         self._request_id = ids.new_request_id()
         self._reply = Reply(connection, desk.date, self._request_id)
+        self._head: Head
         self._route: Route | None = None
         self._call: Call | None = None
-        self._caller = ""
         self._refusal: Exception | None = None
+        self._guessed = False
         self._chunks: list[bytes] = []
         self._size = 0
         self._task: asyncio.Task[None] | None = None
         self._whole = False
-        self._start_line: RequestStartLine | None = None
         self._upgraded: HTTPMessageDelegate | None = None
-        self._method = self._path = self._query = ""
-        self._headers = HTTPHeaders()
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -109,16 +67,14 @@ class Exchange(HTTPMessageDelegate):
         """Look at the head; nothing of the body is read before the gate has decided."""
         assert isinstance(start_line, RequestStartLine)
         self._began = time.monotonic()  # not before: an idle connection waits for its next request
-        self._start_line = start_line
-        self._method = start_line.method
-        self._reply.bodiless = self._method == "HEAD"
-        self._path, _, self._query = start_line.path.partition("?")
-        self._path = hub_path(self._path)
-        self._headers = headers
+        head = self._head = Head(self._desk, start_line, headers, self._remote_ip)
+        self._reply.bodiless = head.method == "HEAD"
         await self._desk.keys.fresh()
         try:
-            self._admit()
-            self._check_body()
+            self._admit(head)
+        except Unauthorized as error:
+            self._refusal = error
+            self._guessed = head.has_key and self._desk.wrong_keys.late(self._remote_ip)
         except AgentdError as error:
             self._refusal = error
 
@@ -137,83 +93,38 @@ class Exchange(HTTPMessageDelegate):
         self._whole = True
         if self._reply.begun:
             self._connection.finish()
-            return
-        answer: Answer | Awaitable[Answer]
-        if self._refusal and self._polls:
-            answer = _refused_later(self._refusal)
         elif self._refusal or self._call is None or self._route is None:
-            self._send_error(self._refusal or NotFound("Nothing is here"))
-            return
-        else:
+            self._refuse(self._refusal or NotFound("Nothing is here"))
+        elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
+            self._later(self._answered(self._route, self._call))
+        else:
             try:
                 answer = self._route.endpoint(self._call)
             except Exception as error:  # a task boundary: any error becomes an answer
                 self._send_error(error)
                 return
-        if isinstance(answer, Answer) and answer.whole:
-            self._send(answer)
-        else:
-            self._connection.set_close_callback(self.on_connection_close)
-            self._task = asyncio.ensure_future(self._finish_later(answer))
-            self._desk.at_work.add(self._task)
-            self._task.add_done_callback(self._desk.at_work.discard)
+            if isinstance(answer, Answer) and answer.whole:
+                self._send(answer)
+            else:
+                self._later(answer)
 
     def on_connection_close(self) -> None:
         """The caller has left. What changes something goes on; what only waits does not."""
         if self._upgraded:
             self._upgraded.on_connection_close()
         self._chunks.clear()
-        if self._task and self._method in ("GET", "HEAD"):
+        if self._task and (self._refusal or self._head.method in ("GET", "HEAD")):
             self._task.cancel()
 
-    @property
-    def _polls(self) -> bool:
-        """Whether it is a long poll of the hub, or a stream of it."""
-        return self._path == HUB and self._method == "GET" and "Upgrade" not in self._headers
-
-    def _admit(self) -> None:
-        desk, headers = self._desk, self._headers
-        if not desk.hosts.serves(headers.get("Host", "")):
-            raise Misdirected(
-                "This daemon does not answer to that host name",
-                "Add it to 'hosts' in agentd.yml if it is yours.",
-            )
-        found = desk.table.find(self._path)
-        row = found and (found.route(self._method) or next(iter(found.methods.values())))
-        surface = row.surface if row else surface_of(self._path)
-        query = _api_key(self._query) if surface is Surface.LIVE else None
-        caller = desk.gate.admit(surface, Presented(headers.get("X-API-Key"), query))
-        self._caller = caller.by
-        if found is None:
-            raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
-        self._route = found.route(self._method)
-        if self._route is None:
-            raise MethodNotAllowed(f"{self._method} is not possible here", found.allowed)
-        self._call = Call(
-            method=self._method,
-            path=self._path,
-            query_text=self._query,
-            params=found.params,
-            headers=headers,
-            caller=caller,
-            remote_ip=self._remote_ip,
-        )
-
-    def _check_body(self) -> None:
-        length = self._headers.get("Content-Length", "0")
+    def _admit(self, head: Head) -> None:
+        self._route, self._call = head.admit()
+        length = head.headers.get("Content-Length", "0")
         if length.isdecimal() and (len(length) > 15 or int(length) > JSON_LIMIT):
-            self._reply.last = "Expect" in self._headers or int(length[:16]) > PASSED_OVER
+            self._reply.last = "Expect" in head.headers or int(length[:16]) > PASSED_OVER
             self._refuse_size()
-            return
-        if self._route is None or self._route.takes is None:
-            return
-        kind, _, options = self._headers.get("Content-Type", "application/json").partition(";")
-        charset = options.strip().lower().removeprefix("charset=").strip('"')
-        if kind.strip().lower() != "application/json" or charset not in ("", "utf-8"):
-            raise UnsupportedMedia(
-                "The body must be JSON in UTF-8", "Send Content-Type: application/json."
-            )
+        else:
+            head.check_type(self._route)
 
     def _refuse_size(self) -> None:
         """Answer at once: whoever listens while sending need not send the rest."""
@@ -231,9 +142,36 @@ class Exchange(HTTPMessageDelegate):
             self._send_error(self._refusal)
         self._connection.finish()
 
+    def _refuse(self, refusal: Exception) -> None:
+        """Answer what was refused: late if it is a guesser's, or a poll, which comes at once."""
+        if self._guessed:
+            self._later(self._desk.wrong_keys.refuse(refusal))
+        elif self._head.polls:
+            self._later(_refused_later(refusal))
+        else:
+            self._send_error(refusal)
+
+    def _later(self, answer: Answer | Awaitable[Answer]) -> None:
+        self._connection.set_close_callback(self.on_connection_close)
+        self._task = asyncio.ensure_future(self._finish_later(answer))
+        self._desk.at_work.add(self._task)
+        self._task.add_done_callback(self._desk.at_work.discard)
+
+    async def _answered(self, route: Route, call: Call) -> Answer:
+        """The answer, if its caller may still have it.
+
+        A body may take half a minute to come, in which its sender's key may be revoked.
+        """
+        await self._desk.keys.fresh()
+        call.caller = self._head.welcome()
+        answer = route.endpoint(call)
+        return answer if isinstance(answer, Answer) else await answer
+
     async def _finish_later(self, answer: Answer | Awaitable[Answer]) -> None:
         try:
             ready = answer if isinstance(answer, Answer) else await answer
+            if not ready.whole:  # it enters the roll in this turn of the loop, so none slips by
+                self._head.welcome()
             if ready.upgrade:
                 self._hand_over(ready.upgrade)
             elif ready.portions is None:
@@ -255,10 +193,10 @@ class Exchange(HTTPMessageDelegate):
 
     def _hand_over(self, upgrade: Upgrade) -> None:
         """From here on the connection is a WebSocket's."""
-        assert self._start_line
+        start_line, headers = self._head.start_line, self._head.headers
         self._note(101)
-        self._upgraded = upgrade(self._connection, self._start_line, self._headers)
-        self._upgraded.headers_received(self._start_line, self._headers)
+        self._upgraded = upgrade(self._connection, start_line, headers)
+        self._upgraded.headers_received(start_line, headers)
         self._upgraded.finish()
 
     def _send_error(self, error: Exception) -> None:
@@ -276,43 +214,15 @@ class Exchange(HTTPMessageDelegate):
     def _note(self, status: int) -> None:
         self._desk.access_log.note(
             self._remote_ip,
-            self._caller or "-",
-            self._method,
-            self._path,
+            self._head.by or "-",
+            self._head.method,
+            self._head.path,
             status,
             time.monotonic() - self._began,
             self._request_id,
         )
 
 
-def hub_path(path: str) -> str:
-    """The hub's addresses are matched without case, and with a slash at the end or without."""
-    lower = path.lower().rstrip("/")
-    if lower == HUB.lower():
-        return HUB
-    return f"{HUB}/negotiate" if lower == f"{HUB}/negotiate".lower() else path
-
-
-def _api_key(query: str) -> str | None:
-    """The key in an address (specification, section 5.2); given twice, it is none."""
-    try:
-        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
-    except ValueError as error:
-        raise BadRequest("The query has too many parameters") from error
-    return None if values is None else ",".join(values)
-
-
 async def _refused_later(refusal: Exception) -> Answer:
     await asyncio.sleep(REFUSED_SECONDS)
     raise refusal
-
-
-def surface_of(path: str) -> Surface:
-    """Whose door stands before a path that leads nowhere."""
-    if path == "/api/remote" or path.startswith("/api/remote/"):
-        return Surface.REMOTE
-    if path == HUB or path.startswith(f"{HUB}/"):
-        return Surface.LIVE
-    if path == "/api" or path.startswith("/api/"):
-        return Surface.EXTENDED
-    return Surface.PUBLIC

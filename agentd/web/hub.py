@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from urllib.parse import parse_qsl
 
 from agentd import ids
-from agentd.access.gate import Caller
 from agentd.errors import BadRequest, NotFound
 from agentd.web.call import Answer, Call
 from agentd.web.feed import Feed, Mark, Told
@@ -49,14 +48,14 @@ class Hub:
 
     def negotiate(self, call: Call) -> Answer:
         """``POST …/negotiate``: a connection to be opened within 15 s."""
-        self.roll.check(call.caller, call.headers.get("Origin"))
+        self._check(call)
         try:
             agreed = negotiate.terms(_query(call))
         except BadRequest as error:
             return Answer(negotiate.refused(error.message))
         public, secret = ids.new_connection_id(), ids.new_connection_id()
         token = secret if agreed.version else public
-        self._begin(token, agreed, call.caller)
+        self._begin(token, agreed, call)
         return Answer(negotiate.body(negotiate.negotiated(agreed, public, token)))
 
     async def get(self, call: Call) -> Answer:
@@ -125,18 +124,21 @@ class Hub:
             events = [e for e in missed if wish.chats is None or e.chat in wish.chats]
         client.drive(client.connection.caught_up(events, upto, self._now()))
 
-    def _begin(self, token: str, agreed: Terms, caller: Caller) -> Client:
-        client = Client(self, token, agreed, caller)
+    def _check(self, call: Call) -> None:
+        self.roll.check(call.caller, call.headers.get("Origin"), call.remote_ip)
+
+    def _begin(self, token: str, agreed: Terms, call: Call) -> Client:
+        client = Client(self, token, agreed, call.caller)
         self._clients[token] = client
         self._feed.subscribe(self._hear)
-        self.roll.add(caller, client.end)
+        self.roll.add(call.caller, client.end, call.remote_ip)
         return client
 
     def _opening(self, call: Call) -> Client:
         """The client that opens a WebSocket; without ``id`` a new one, that did not negotiate."""
         if not _query(call).get("id"):
-            self.roll.check(call.caller, call.headers.get("Origin"))
-            return self._begin(ids.new_connection_id(), DIRECT, call.caller)
+            self._check(call)
+            return self._begin(ids.new_connection_id(), DIRECT, call)
         client = self._client(call)
         client.connection.check(Transport.WEBSOCKET)
         return client

@@ -17,7 +17,7 @@ from tornado.httputil import (
 from tornado.web import Application
 from tornado.websocket import WebSocketHandler
 
-from agentd.errors import BadRequest
+from agentd.errors import AgentdError, BadRequest
 from agentd.web.call import Answer, Upgrade
 from agentd.web.hub_client import Client
 from agentd.wire.signalr.negotiate import Transport
@@ -156,9 +156,12 @@ class _Handler(WebSocketHandler):
         return True
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """The upgrade is done."""
+        """The upgrade is done; the client may be over meanwhile, as when its key was revoked."""
         client = self._client
-        client.drive(client.connection.attach(self._link, Transport.WEBSOCKET, client.now))
+        try:
+            client.drive(client.connection.attach(self._link, Transport.WEBSOCKET, client.now))
+        except AgentdError:
+            self.close(1000)
 
     def on_message(self, message: str | bytes) -> None:
         """The client said something."""

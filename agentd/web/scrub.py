@@ -9,6 +9,7 @@ import unicodedata
 
 _SECRETS = (
     (re.compile(r"(?i)\b(api_?key|access_token|token|password)=[^&\s\"']+"), r"\1=***"),
+    (re.compile(r"(?i)([?&])id=[^&\s\"']+"), r"\1id=***"),  # of a live connection: a secret
     (re.compile(r"(?i)(x-api-key|authorization|cookie)(['\"]?\s*[:=]\s*)[^\r\n]+"), r"\1\2***"),
     (re.compile(r"agent_[A-Za-z0-9]{32}"), "agent_***"),
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "***"),

@@ -1,6 +1,10 @@
 """The server: connections become exchanges, what is not HTTP gets a clear answer."""
 
+import asyncio
+import resource
+import socket
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any
 
 from tornado.http1connection import HTTP1Connection
@@ -9,13 +13,22 @@ from tornado.httputil import HTTPConnection, HTTPMessageDelegate, HTTPServerConn
 from tornado.iostream import IOStream
 
 from agentd import ids
-from agentd.web.envelope import malformed
-from agentd.web.exchange import Desk, Exchange
+from agentd.web.desk import Desk
+from agentd.web.envelope import full, malformed
+from agentd.web.exchange import Exchange
 
 HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and so how long it may idle."""
 BODY_SECONDS = 30.0
 HEAD_LIMIT = 64 * 1024
+
+MOST = 14_000
+"""Connections at once: as many as there may be live ones, and 2,000 more."""
+RESERVED = 256
+"""Descriptors that no connection takes: the daemon must be able to open its files."""
+TURNED_AWAY = 64
+"""Connections that are turned away at the same time with an answer; more are just closed."""
+TURNING_SECONDS = 1.0
 
 _BARE_REFUSAL = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
@@ -45,6 +58,8 @@ class Server(HTTPServer):
     def initialize(self, desk: Desk) -> None:  # type: ignore[override]
         """Have the exchanges of this desk answer."""
         self._access_log = desk.access_log
+        self._most = room()
+        self._leaving: set[asyncio.Task[None]] = set()
         super().initialize(
             _Requests(desk),
             idle_connection_timeout=HEAD_SECONDS,
@@ -56,6 +71,9 @@ class Server(HTTPServer):
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Serve one connection; Tornado's bare refusal of what is not HTTP gets a body."""
+        if stream.socket.fileno() >= self._most:
+            self._turn_away(stream, address)
+            return
         stream.set_nodelay(True)
         stream.set_nodelay = _stays  # type: ignore[method-assign]
         write = stream.write
@@ -70,3 +88,34 @@ class Server(HTTPServer):
         request_id = ids.new_request_id()
         self._access_log.note(str(address[0]), "-", "-", "-", 400, 0.0, request_id)
         return malformed(request_id)
+
+    def _turn_away(self, stream: IOStream, address: Any) -> None:
+        """Too many are here: tell so, and hang up."""
+        request_id = ids.new_request_id()
+        self._access_log.note(str(address[0]), "-", "-", "-", 503, 0.0, request_id)
+        if len(self._leaving) >= TURNED_AWAY:
+            stream.close()
+            return
+        stream.write(full(request_id))
+        task = asyncio.get_running_loop().create_task(_read_once(stream))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+
+async def _read_once(stream: IOStream) -> None:
+    """Close it once its request came: what was not read would take our answer with it."""
+    with suppress(OSError, TimeoutError):  # it may have left already
+        async with asyncio.timeout(TURNING_SECONDS):
+            stream.socket.shutdown(socket.SHUT_WR)
+            await stream.read_bytes(HEAD_LIMIT, partial=True)
+    stream.close()
+
+
+def room() -> int:
+    """The first descriptor that no connection may have.
+
+    The kernel gives the lowest that is free, so a high one tells how many are in use, whatever
+    for: files, pipes, sockets of every kind.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return min(MOST + RESERVED, max(limit - RESERVED, limit // 2))

@@ -11,6 +11,14 @@ from tests.web.support import Client, Engine, Serving
 Serve = Callable[..., Serving]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _patient() -> Iterator[None]:
+    """All tests call from one address, and many with wrong keys: nobody is made to wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentd.web.wrong_keys.LATE", 0.0)
+        yield
+
+
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Start daemons; all of them stop with the test."""

@@ -48,6 +48,12 @@ def ended(daemon: Serving, log: io.StringIO) -> str:
     return log.getvalue()
 
 
+def test_the_id_of_a_live_connection_is_masked_in_an_address_and_other_ids_are_not() -> None:
+    told = scrub("GET /liveChatHub?id=fHx7Zk_-3Q&api_key=x HTTP/1.1, then /y?a=1&ID=Zk_-3Q'")
+    assert told == "GET /liveChatHub?id=***&api_key=*** HTTP/1.1, then /y?a=1&id=***'"
+    assert scrub("the chat's id=7 is fine") == "the chat's id=7 is fine"
+
+
 @pytest.mark.parametrize("secret", [KEY, STRANGER, HEX], ids=["ours", "another", "hex"])
 def test_a_key_in_any_place_is_found_in_no_place(
     log: io.StringIO, serve: Serve, secret: str

@@ -2,11 +2,12 @@
 
 import asyncio
 import io
+import os
 import re
 import socket
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
 import pytest
@@ -16,7 +17,7 @@ from agentd import daemon as root
 from agentd.chats.fold import Summary
 from agentd.chats.service import ChatService
 from agentd.web.access_log import AccessLog
-from agentd.web.server import Server
+from agentd.web.server import MOST, RESERVED, Server, room
 from tests.web.conftest import Serve
 from tests.web.support import (
     KEY,
@@ -230,6 +231,35 @@ def test_after_a_stop_nobody_is_let_in(daemon: Serving) -> None:
     daemon.join()
     with pytest.raises(ConnectionError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+# Too many.
+
+
+def test_one_connection_too_many_is_turned_away_with_an_answer_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    most = max(map(int, os.listdir("/proc/self/fd"))) + 60
+    monkeypatch.setattr("agentd.web.server.room", lambda: most)
+    daemon = serve()
+    first = daemon.client()
+    assert first.get("/healthz").status == 200
+    with ExitStack() as crowd:
+        address, highest = ("127.0.0.1", daemon.port), 0
+        while highest < most:  # both ends of each are in this process
+            highest = crowd.enter_context(socket.create_connection(address)).fileno()
+        for _ in range(5):
+            (turned,) = raw(daemon.port, request("POST", CHATS, body=b"{}"))
+            assert (turned.status, turned["error"]) == (503, "Unavailable")
+            assert int(turned.headers["Retry-After"]) > 0
+            assert first.post(CHATS, {}).status == 201
+    until(lambda: raw(daemon.port, request("GET", "/healthz", LAST))[0].status == 200)
+
+
+def test_many_descriptors_are_kept_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, most in ((1024, 768), (256, 128), (1 << 20, MOST + RESERVED)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, limit=limit: (limit, limit))
+        assert room() == most
 
 
 # The access log.

@@ -32,6 +32,19 @@ def test_the_connections_of_one_key_and_of_all_keys_are_limited() -> None:
     assert len(roll) == 2
 
 
+def test_the_connections_of_one_address_are_limited_whatever_their_keys() -> None:
+    roll = Roll(Hosts(), most_per_address=2)
+    ends = [lambda _, n=n: ignore(str(n)) for n in range(3)]
+    for caller, end in ((LAPTOP, ends[0]), (PHONE, ends[1])):
+        roll.check(caller, None, "192.0.2.7")
+        roll.add(caller, end, "192.0.2.7")
+    with pytest.raises(LimitReached):
+        roll.check(LAPTOP, None, "192.0.2.7")
+    roll.check(LAPTOP, None, "192.0.2.8")
+    roll.remove(ends[0])
+    roll.check(LAPTOP, None, "192.0.2.7")
+
+
 def test_rule_11_only_the_connections_of_a_revoked_key_end() -> None:
     """Rule 11."""
     roll = Roll(Hosts())

@@ -1,0 +1,47 @@
+"""What every exchange needs."""
+
+import asyncio
+import time
+from typing import Protocol
+
+from tornado.httputil import format_timestamp
+
+from agentd.access.gate import Gate
+from agentd.web.access_log import AccessLog
+from agentd.web.hosts import Hosts
+from agentd.web.table import Table
+from agentd.web.wrong_keys import WrongKeys
+
+
+class Keys(Protocol):
+    """The keys behind the gate (``access.service.KeyService``)."""
+
+    async def fresh(self) -> None:
+        """Return once the gate knows the keys as they are now."""
+        ...
+
+
+class Desk:
+    """What every exchange needs: the table, the gate, the hosts, the log."""
+
+    def __init__(
+        self, table: Table, gate: Gate, keys: Keys, hosts: Hosts, access_log: AccessLog
+    ) -> None:
+        self.table = table
+        self.gate = gate
+        self.keys = keys
+        self.hosts = hosts
+        self.access_log = access_log
+        self.wrong_keys = WrongKeys()
+        self.at_work: set[asyncio.Future[None]] = set()
+        """The exchanges whose answer is being made."""
+        self._date = ("", 0.0)
+
+    def date(self) -> str:
+        """The ``Date`` header, made once a second."""
+        text, made = self._date
+        now = time.monotonic()
+        if now - made >= 1 or not text:
+            text = format_timestamp(time.time())
+            self._date = (text, now)
+        return text

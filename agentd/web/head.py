@@ -1,0 +1,130 @@
+"""The head of a request: what is asked for, and who is asking."""
+
+from urllib.parse import parse_qs
+
+from tornado.httputil import HTTPHeaders, RequestStartLine
+
+from agentd.access.gate import Caller, Presented, Surface
+from agentd.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    Misdirected,
+    NotFound,
+    UnsupportedMedia,
+)
+from agentd.web.call import Call
+from agentd.web.desk import Desk
+from agentd.web.table import HUB, Route
+
+_BODY = frozenset(("Content-Length", "Transfer-Encoding"))
+"""The headers that announce a body."""
+
+
+class Head:
+    """One request's head; ``by`` names the caller once the gate has let it in."""
+
+    def __init__(
+        self, desk: Desk, start_line: RequestStartLine, headers: HTTPHeaders, remote_ip: str
+    ) -> None:
+        self.start_line = start_line
+        self.headers = headers
+        self.method = start_line.method
+        path, _, self.query = start_line.path.partition("?")
+        self.path = hub_path(path)
+        self.remote_ip = remote_ip
+        self.by = ""
+        self._desk = desk
+        self._surface = Surface.PUBLIC
+        self._presented = Presented()
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it brought a key, good or not, where one is looked for."""
+        return self._presented != Presented()
+
+    @property
+    def has_body(self) -> bool:
+        """Whether it announces a body, be it an empty one."""
+        return not _BODY.isdisjoint(self.headers)
+
+    @property
+    def polls(self) -> bool:
+        """Whether it is a long poll of the hub, or a stream of it."""
+        return self.path == HUB and self.method == "GET" and "Upgrade" not in self.headers
+
+    def admit(self) -> tuple[Route, Call]:
+        """The right host, the gate, a known path, the method; raises at the first that is wrong."""
+        desk = self._desk
+        if not desk.hosts.serves(self.headers.get("Host", "")):
+            raise Misdirected(
+                "This daemon does not answer to that host name",
+                "Add it to 'hosts' in agentd.yml if it is yours.",
+            )
+        found = desk.table.find(self.path)
+        row = found and (found.route(self.method) or next(iter(found.methods.values())))
+        self._surface = row.surface if row else surface_of(self.path)
+        query = _api_key(self.query) if self._surface is Surface.LIVE else None
+        self._presented = Presented(self.headers.get("X-API-Key"), query)
+        caller = self.welcome()
+        if found is None:
+            raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
+        route = found.route(self.method)
+        if route is None:
+            raise MethodNotAllowed(f"{self.method} is not possible here", found.allowed)
+        return route, Call(
+            method=self.method,
+            path=self.path,
+            query_text=self.query,
+            params=found.params,
+            headers=self.headers,
+            caller=caller,
+            remote_ip=self.remote_ip,
+        )
+
+    def welcome(self) -> Caller:
+        """Who is calling, by the keys that are good in this turn of the loop; raises as the gate.
+
+        To be called again when time has passed since: a key may have been revoked.
+        """
+        caller = self._desk.gate.admit(self._surface, self._presented)
+        self.by = caller.by
+        return caller
+
+    def check_type(self, route: Route) -> None:
+        """Raise ``UnsupportedMedia`` for a body of another type than the route takes."""
+        if route.takes is None:
+            return
+        kind, _, options = self.headers.get("Content-Type", "application/json").partition(";")
+        charset = options.strip().lower().removeprefix("charset=").strip('"')
+        if kind.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+            raise UnsupportedMedia(
+                "The body must be JSON in UTF-8", "Send Content-Type: application/json."
+            )
+
+
+def hub_path(path: str) -> str:
+    """The hub's addresses are matched without case, and with a slash at the end or without."""
+    lower = path.lower().rstrip("/")
+    if lower == HUB.lower():
+        return HUB
+    return f"{HUB}/negotiate" if lower == f"{HUB}/negotiate".lower() else path
+
+
+def _api_key(query: str) -> str | None:
+    """The key in an address (specification, section 5.2); given twice, it is none."""
+    try:
+        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
+    except ValueError as error:
+        raise BadRequest("The query has too many parameters") from error
+    return None if values is None else ",".join(values)
+
+
+def surface_of(path: str) -> Surface:
+    """Whose door stands before a path that leads nowhere."""
+    if path == "/api/remote" or path.startswith("/api/remote/"):
+        return Surface.REMOTE
+    if path == HUB or path.startswith(f"{HUB}/"):
+        return Surface.LIVE
+    if path == "/api" or path.startswith("/api/"):
+        return Surface.EXTENDED
+    return Surface.PUBLIC

@@ -1,0 +1,180 @@
+"""Many wrong keys from one address: late refusals for it, nothing of it for all others."""
+
+import asyncio
+import io
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentd.errors import LimitReached, Unauthorized
+from agentd.web import wrong_keys
+from agentd.web.scrub import LogFormatter
+from agentd.web.wrong_keys import FREE, WITHIN, WrongKeys
+from tests.web.live.support import HUB
+from tests.web.support import Reply, Serving, raw, request
+
+BOTS = "/api/remote/bots"
+LAST = "Connection: close"
+LATE = 0.6
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """What is logged."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LogFormatter())
+    logging.getLogger().addHandler(handler)
+    yield stream
+    logging.getLogger().removeHandler(handler)
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guessers wait, though not long."""
+    monkeypatch.setattr(wrong_keys, "LATE", LATE)
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_after_five_wrong_keys_within_ten_seconds_refusals_come_late(log: io.StringIO) -> None:
+    clock = Clock()
+    keys = WrongKeys(clock)
+    assert [keys.late("192.0.2.7") for _ in range(8)] == [False] * 5 + [True] * 3
+    assert not keys.late("192.0.2.8"), "another address has nothing to do with it"
+    clock.now = WITHIN
+    assert not keys.late("192.0.2.7")
+    assert log.getvalue().count("192.0.2.7") == 1, "one line, however many tries"
+
+
+def test_slow_tries_are_never_late() -> None:
+    clock = Clock()
+    keys = WrongKeys(clock)
+    for _ in range(50):
+        assert not keys.late("192.0.2.7")
+        clock.now += WITHIN / FREE
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("::ffff:192.0.2.7", "192.0.2.7", True),
+        ("192.0.2.7", "192.0.2.8", False),
+        ("", "", True),
+    ],
+)
+def test_a_network_of_64_bits_counts_as_one_address(one: str, other: str, *, same: bool) -> None:
+    keys = WrongKeys(Clock())
+    for _ in range(FREE):
+        keys.late(one)
+    assert keys.late(other) is same
+
+
+def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong_keys, "REMEMBERED", 3)
+    keys = WrongKeys(Clock())
+    for _ in range(FREE):
+        keys.late("192.0.2.1")
+    for number in range(2, 4):
+        keys.late(f"192.0.2.{number}")
+    assert keys.late("192.0.2.1")
+    for number in range(2, 5):
+        keys.late(f"192.0.2.{number}")
+    assert not keys.late("192.0.2.1")
+
+
+def test_only_so_many_refusals_wait_and_who_leaves_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wrong_keys, "WAITING", 1)
+    monkeypatch.setattr(wrong_keys, "LATE", 3600.0)
+
+    async def tried() -> None:
+        keys = WrongKeys()
+        refusal = Unauthorized("no")
+        waits = asyncio.create_task(keys.refuse(refusal))
+        await asyncio.sleep(0)
+        with pytest.raises(LimitReached):
+            await keys.refuse(refusal)
+        waits.cancel()
+        await asyncio.wait([waits])
+        monkeypatch.setattr(wrong_keys, "LATE", 0.0)
+        with pytest.raises(Unauthorized):
+            await keys.refuse(refusal)
+
+    asyncio.run(tried())
+
+
+def guess(daemon: Serving, number: int) -> tuple[Reply, float]:
+    """The refusal of a wrong key, in the header or in the address, and how long it took."""
+    began = time.monotonic()
+    key = f"agent_{number:032}"
+    path, header = (f"{HUB}?id=x&api_key={key}", None) if number % 2 else (BOTS, key)
+    (reply,) = raw(daemon.port, request("POST" if number % 2 else "GET", path, LAST, key=header))
+    return reply, time.monotonic() - began
+
+
+@pytest.mark.usefixtures("late")
+def test_200_guessers_at_once_wait_and_good_keys_beside_them_do_not(
+    daemon: Serving, log: io.StringIO
+) -> None:
+    """Specification 5.8: a wrong key's answer stays 401."""
+    client = daemon.client()
+    client.get(BOTS)
+    done = threading.Event()
+    waits: list[float] = []
+
+    def work() -> None:
+        while not done.is_set():
+            began = time.monotonic()
+            assert client.get(BOTS).status == 200
+            waits.append(time.monotonic() - began)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with ThreadPoolExecutor(200) as guessers:
+        refusals = list(guessers.map(lambda number: guess(daemon, number), range(200)))
+    done.set()
+    worker.join()
+    assert {reply.status for reply, _ in refusals} == {401}
+    assert sum(seconds < LATE for _, seconds in refusals) == FREE
+    assert max(waits) < LATE
+    assert log.getvalue().count("127.0.0.1") == 1
+    assert "agent_0" not in log.getvalue()
+
+
+@pytest.mark.usefixtures("late")
+def test_guessers_above_those_that_may_wait_are_told_to_come_later(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrong_keys, "WAITING", 3)
+    with ThreadPoolExecutor(30) as guessers:
+        refusals = list(guessers.map(lambda number: guess(daemon, number), range(30)))
+    statuses = [reply.status for reply, _ in refusals]
+    assert statuses.count(401) >= FREE + 3
+    later = [reply for reply, _ in refusals if reply.status == 429]
+    assert later
+    assert all(int(reply.headers["Retry-After"]) > 0 for reply in later)
+
+
+@pytest.mark.usefixtures("late")
+def test_who_brings_no_key_at_all_is_no_guesser(daemon: Serving) -> None:
+    nobody = daemon.client(key=None)
+    began = time.monotonic()
+    for _ in range(3 * FREE):
+        assert nobody.get(BOTS).status == 401
+    assert time.monotonic() - began < LATE
