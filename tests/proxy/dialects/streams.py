@@ -160,6 +160,50 @@ RESPONSE = {
     },
 }
 
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "reasoning_content": "Look.",
+                "content": "I look.",
+                "tool_calls": [
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "ls", "arguments": '{"p":"/"}'},
+                    }
+                ],
+            },
+            "finish_reason": "tool_calls",
+        }
+    ],
+    "usage": {
+        "prompt_tokens": 30,
+        "completion_tokens": 9,
+        "total_tokens": 39,
+        "prompt_tokens_details": {"cached_tokens": 20},
+    },
+}
+
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [
+        {"type": "thinking", "thinking": "Look.", "signature": "EqQB=="},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "call_1", "name": "ls", "input": {"p": "/"}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 9},
+}
+
 _BEGUN = RESPONSE | {"status": "in_progress", "output": [], "usage": None}
 
 RESPONSES_CALL = named(

@@ -1,5 +1,7 @@
 """An answer is read the same however it was split, and its end is always told, once."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from agentd.proxy.dialects.conversation import Finished, SupplierError, TextDelt
 from agentd.proxy.dialects.dialect import DIALECTS
 from agentd.proxy.dialects.openai_chat import _Reply
 from agentd.proxy.dialects.reading import StreamReader
-from tests.proxy.dialects.streams import CHAT_CALL, READ, chunks
+from tests.proxy.dialects.streams import CHAT_CALL, COMPLETION, MESSAGE, READ, RESPONSE, chunks
 from tests.wire.splitting import split
 
 STREAMS = pytest.mark.parametrize(("dialect", "stream", "events"), READ.values(), ids=READ)
@@ -83,55 +85,61 @@ def test_too_much_at_once_is_garbled():
         assert reader.feed(CHAT_CALL) == reader.close() == []
 
 
-def _words(text):
-    return text.split()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=5,
-)
-WORDS = _words(
-    "type id model choices delta content tool_calls function arguments name index usage"
-    " finish_reason message content_block input item output output_index response error code status thinking text"
-    " prompt_tokens details signature summary encrypted_content call_id refusal reasoning"
-)
-KINDS = _words(
-    "message_start content_block_start content_block_delta content_block_stop message_delta text"
-    " tool_use thinking redacted_thinking input_json_delta signature_delta function_call reasoning"
-    " message error response.completed response.failed response.output_item.added"
-    " response.output_item.done response.function_call_arguments.delta"
-    " response.output_text.delta response.incomplete"
-)
-MALICE = st.recursive(
-    JSON | st.sampled_from(KINDS),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
-    max_leaves=30,
+JUNK = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    [{"type": 7}],
+    {"a": 1},
 )
 
 
-@given(
-    dialect=st.sampled_from(list(DIALECTS)),
-    events=st.lists(
-        st.fixed_dictionaries(
-            {"type": st.sampled_from(KINDS)},
-            optional={word: MALICE for word in WORDS if word != "type"},
-        ),
-        max_size=6,
-    ),
+def damaged(value):
+    """The value with each of its inner values, one at a time, replaced by junk, or gone."""
+    yield from JUNK
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield {other: kept for other, kept in value.items() if other != name}
+            yield from (value | {name: worse} for worse in damaged(inner))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from ([*value[:at], worse, *value[at + 1 :]] for worse in damaged(inner))
+
+
+@STREAMS
+def test_nothing_that_a_supplier_says_breaks_the_reader(dialect, stream, events):
+    said = [json.loads(line[6:]) for line in stream.split(b"\n") if line.startswith(b"data: {")]
+    for at, event in enumerate(said):
+        for worse in damaged(event):
+            told = read(dialect, [chunks(*said[:at], worse, *said[at + 1 :])])
+            ends = [event for event in told if isinstance(event, Finished | SupplierError)]
+            assert ends == [told[-1]]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [("openai-chat", COMPLETION), ("anthropic", MESSAGE), ("openai-responses", RESPONSE)],
 )
-def test_nothing_that_a_supplier_says_breaks_the_reader(dialect, events):
-    told = read(dialect, [chunks(*events)])
-    ends = [event for event in told if isinstance(event, Finished | SupplierError)]
-    assert ends == [told[-1]]
-    DIALECTS[dialect].answer(chunks(*events[:1])[6:])
+def test_nothing_in_a_whole_answer_breaks_the_reader(dialect, body):
+    for worse in damaged(body):
+        told = DIALECTS[dialect].answer(json.dumps(worse).encode())
+        ends = [event for event in told if isinstance(event, Finished | SupplierError)]
+        assert ends == [told[-1]]
 
 
 @given(st.binary(max_size=60), st.sampled_from(list(DIALECTS)))
 def test_any_bytes_as_a_whole_answer_end_in_an_error(body, dialect):
-    (told,) = DIALECTS[dialect].answer(body)
-    assert isinstance(told, SupplierError)
+    assert isinstance(DIALECTS[dialect].answer(body)[-1], SupplierError)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

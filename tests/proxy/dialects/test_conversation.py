@@ -1,0 +1,136 @@
+"""A reply is put together from its events, and goes back as it came."""
+
+import json
+
+import pytest
+
+from agentd.proxy.dialects.conversation import (
+    Conversation,
+    Draft,
+    Finished,
+    Message,
+    SupplierError,
+    Text,
+    TextDelta,
+    Thinking,
+    ToolResult,
+)
+from agentd.proxy.dialects.dialect import DIALECTS, address
+from agentd.proxy.price import Usage
+from tests.proxy.dialects.streams import (
+    ANTHROPIC_THOUGHT,
+    COMPLETION,
+    LS,
+    MESSAGE,
+    READ,
+    RESPONSE,
+    RESPONSES_CALL,
+    SEALED,
+)
+
+PROMPT = Message("user", (Text("Look around"),))
+RESULT = Message("user", (ToolResult("call_1", (Text("etc"),)),))
+
+
+def drafted(events):
+    draft = Draft()
+    for event in events:
+        draft.add(event)
+    return draft
+
+
+def streamed(dialect, stream):
+    reader = DIALECTS[dialect].reader()
+    return drafted(reader.feed(stream))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "thinking"),
+    [
+        ("openai-chat", COMPLETION, Thinking("openai-chat", "Look.")),
+        ("anthropic", MESSAGE, Thinking("anthropic", "Look.", "EqQB==")),
+        ("openai-responses", RESPONSE, Thinking("openai-responses", "Look.", sealed=SEALED)),
+    ],
+)
+def test_a_whole_answer_says_what_a_streamed_one_says(dialect, body, thinking):
+    draft = drafted(DIALECTS[dialect].answer(json.dumps(body).encode()))
+    assert draft.end == Finished("tool_calls")
+    assert draft.message() == Message("assistant", (thinking, Text("I look."), LS))
+    assert (draft.text, draft.calls) == ("I look.", (LS,))
+    assert draft.usage.total_input == 30
+    assert draft.usage.total_output == 9
+
+
+def test_text_is_one_part_until_something_else_comes():
+    draft = drafted([TextDelta("a"), TextDelta("b"), *READ["chat call"][2], TextDelta("c")])
+    assert draft.message().parts == (Text("ab"), LS, Text("c"))
+    assert draft.usage == Usage(input=10, cache_read=20, output=9)
+
+
+def test_what_is_not_whole_is_not_in_the_message():
+    for _, stream, events in READ.values():
+        assert stream
+        draft = drafted(events[:2])
+        assert draft.message().parts in ((), (Text("I "),))
+        assert draft.end is None
+
+
+def test_signed_thinking_goes_back_to_the_letter():
+    reply = streamed("anthropic", ANTHROPIC_THOUGHT).message()
+    body = DIALECTS["anthropic"].request(Conversation(messages=(PROMPT, reply)), "m")
+    assert json.loads(body)["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": "Is it Ω?", "signature": "EqQB/Ω+=="},
+        {"type": "redacted_thinking", "data": "sealed=="},
+        {"type": "text", "text": "Yes 🎉"},
+    ]
+    assert '"signature":"EqQB/Ω+=="'.encode() in body
+
+
+def test_sealed_reasoning_goes_back_without_its_status():
+    reply = streamed("openai-responses", RESPONSES_CALL).message()
+    body = DIALECTS["openai-responses"].request(Conversation(messages=(PROMPT, reply, RESULT)), "m")
+    assert SEALED.encode() in body
+    assert "status" not in SEALED
+
+
+@pytest.mark.parametrize("ours", DIALECTS)
+@pytest.mark.parametrize("foreign", DIALECTS)
+def test_thinking_goes_to_the_dialect_only_that_it_came_from(ours, foreign):
+    thinking = Thinking(foreign, "a thought", "a signature", '{"type":"a seal"}')
+    reply = Message("assistant", (thinking, Text("Hello")))
+    body = DIALECTS[ours].request(Conversation(messages=(PROMPT, reply)), "m").decode()
+    held = any(word in body for word in ("a thought", "a signature", "a seal"))
+    assert held == (ours == foreign)
+    only = Conversation(messages=(PROMPT, Message("assistant", (thinking,)), PROMPT))
+    for message in json.loads(DIALECTS[ours].request(only, "m")).get("messages", []):
+        assert message["content"]
+
+
+def test_a_repeated_key_is_taken_out_of_an_error():
+    error = SupplierError("authentication", "The key sk-1 is wrong", 3.0)
+    assert error.hiding("sk-1") == SupplierError("authentication", "The key *** is wrong", 3.0)
+    assert error.hiding("") == error.hiding("sk-2") == error
+
+
+@pytest.mark.parametrize(
+    ("base", "found"),
+    [
+        ("https://api.openai.com", "https://api.openai.com/v1/chat/completions"),
+        ("https://api.openai.com/v1/", "https://api.openai.com/v1/chat/completions"),
+        ("https://v1.host", "https://v1.host/v1/chat/completions"),
+        ("http://[::1]:11434/api", "http://[::1]:11434/api/v1/chat/completions"),
+        ("https://host/api/paas/v4", "https://host/api/paas/v4/chat/completions"),
+        ("https://host/v1beta/openai", "https://host/v1beta/openai/chat/completions"),
+    ],
+)
+def test_a_version_is_not_said_twice_in_an_address(base, found):
+    assert address(base, "/v1/chat/completions") == found
+
+
+def test_the_key_stands_where_the_dialect_wants_it_and_nowhere_without_one():
+    assert DIALECTS["openai-chat"].headers("k")["authorization"] == "Bearer k"
+    assert DIALECTS["openai-responses"].headers("k")["authorization"] == "Bearer k"
+    assert DIALECTS["anthropic"].headers("k")["x-api-key"] == "k"
+    assert DIALECTS["anthropic"].headers("k")["anthropic-version"] == "2023-06-01"
+    for dialect in DIALECTS.values():
+        assert not {"authorization", "x-api-key"} & set(dialect.headers(""))
