@@ -97,6 +97,7 @@ def test_a_key_in_the_file_is_never_told(layout):
     for broken in (
         text.replace("sk-secret", "[sk-secret]"),
         text.replace("sk-secret", "'sk-secret with blanks'"),
+        text.replace("sk-secret", "sk-secret" * 500),
         text.replace("dialect: anthropic", "dialect: sk"),
     ):
         assert "secret" not in "".join(mistakes(layout, broken))
