@@ -5,7 +5,6 @@ and why they failed. When the shell has ended, or nobody waits for it any more, 
 started is killed with it: what is to live on has to leave its group and close its outputs.
 """
 
-
 from agentd.agent.results import Ran
 from agentd.agent.tools import LONGEST_RUN, RunCommand
 from agentd.outside import process

@@ -17,9 +17,9 @@ from agentd.agent.engine import (
     ToolUsed,
 )
 from agentd.agent.offline.answers import Answer, answer
-from agentd.agent.offline.markdown import plain
 from agentd.agent.offline.understanding import requests_in
 from agentd.agent.results import ToolResult
+from agentd.agent.text import plain
 from agentd.agent.toolbox import Toolbox
 from agentd.agent.tools import ToolUse, told
 from agentd.errors import AgentdError, Unavailable

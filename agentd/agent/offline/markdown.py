@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from agentd.agent.text import plain
+
 LANGUAGES = {
     **{".py": "python", ".pyi": "python", ".js": "javascript", ".ts": "typescript"},
     **{".md": "markdown", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"},
@@ -10,14 +12,6 @@ LANGUAGES = {
     **{".rs": "rust", ".go": "go", ".c": "c", ".h": "c", ".java": "java", ".sql": "sql"},
     **{".diff": "diff", ".patch": "diff", ".xml": "xml", ".rb": "ruby", ".php": "php"},
 }
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def plain(text: str) -> str:
-    """Text without what would steer a terminal, hide in a line or not be encodable."""
-    return _CONTROL.sub("\ufffd", text)
 
 
 def code(text: str) -> str:

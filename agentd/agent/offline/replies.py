@@ -9,7 +9,6 @@ from agentd.agent.offline.markdown import (
     code,
     fenced,
     human,
-    plain,
     several,
     table,
 )
@@ -28,6 +27,7 @@ from agentd.agent.results import (
     Status,
     ToolResult,
 )
+from agentd.agent.text import plain
 from agentd.agent.tools import (
     ANYWHERE,
     FindFiles,
