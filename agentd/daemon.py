@@ -41,7 +41,7 @@ from agentd.outside.workspace import FolderWorkspace
 from agentd.web.access_log import AccessLog
 from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
-from agentd.web.feed import Feed
+from agentd.web.feed import Feed, encoded
 from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
 from agentd.web.live import Roll
@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 INDEX_SECONDS = 60.0
 """How often the index is stored while something changes."""
+EVENTS_SECONDS = 1.0
+"""How often the last events go into the log of events."""
 LOCK_SECONDS = 5.0
 """How often the daemon makes sure that the folder's lock is still its own."""
 HANG_UP_SECONDS = 2.0
@@ -136,14 +138,16 @@ async def started(
         keys = KeyService(KeyFile(layout), clock, settings.agent_api_key, keys_changed)
         await keys.start()
         stack.push_async_callback(keys.stop)
-        replay = Replay(layout)
+        latest = state.sequences.used.seq
+        replay = Replay(layout, encoded, latest, chats.summaries())
         stack.push_async_callback(replay.close)
-        feed = Feed(bus, chats, replay, state.sequences.used.seq)
+        feed = Feed(bus, chats, replay, latest)
         url = _open_door(stack, settings, layout, chats, keys, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
+            _keep_events(feed),
             _guard_lock(state, running),
             _watch_keys(layout, keys),
             _ping(notifier, committer),
@@ -244,6 +248,12 @@ async def _keep_index(state: State, chats: ChatService) -> None:
         if state.sequences.used.seq != saved:
             saved = state.sequences.used.seq
             await asyncio.to_thread(state.save, chats.summaries())
+
+
+async def _keep_events(feed: Feed) -> None:
+    while True:
+        await asyncio.sleep(EVENTS_SECONDS)
+        await feed.keep()
 
 
 async def _guard_lock(state: State, running: Running) -> None:

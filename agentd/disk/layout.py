@@ -102,3 +102,12 @@ class Layout:
     def checkpoint(self, chat_id: int) -> str:
         """A cache of what the journal says up to some line."""
         return join(self.chats, str(chat_id), "checkpoint.json")
+
+    @property
+    def events(self) -> str:
+        """The last live events, encoded: a cache beside the journals."""
+        return join(self.state, "events")
+
+    def event_files(self, after: int) -> tuple[str, str]:
+        """The events after some seq, and the index of them."""
+        return join(self.events, f"{after}.sse"), join(self.events, f"{after}.jsonl")

@@ -7,7 +7,7 @@ The first event says ``resumed`` or ``gap``; then come the missed ones, then the
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from agentd.chats.chat import LARGEST_ID
@@ -75,15 +75,16 @@ class EventStream:
     ) -> AsyncGenerator[bytes, None]:
         """What was missed; live events gather meanwhile, so they never overtake."""
         span = f'{{"from":{since.seq},"to":{upto}}}'
-        missed = await self._feed.missed(since, upto)
+        missed = await self._feed.missed(since, upto, listener.chats)
         if missed is None:
             yield sse.event(span, "gap", str(Mark(upto)))
             return
         yield sse.event(span, "resumed", str(since))
-        for portion in _portions(event.sse for event in missed if listener.wants(event)):
+        async for portion in missed:
             if listener.ended:
                 return
-            yield portion
+            if portion.data:
+                yield portion.data
         yield sse.mark(str(Mark(upto)))
 
 
@@ -92,7 +93,7 @@ class _Listener:
 
     def __init__(self, chats: frozenset[int] | None) -> None:
         self.ended = False
-        self._chats = chats
+        self.chats = chats
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._wake = asyncio.Event()
@@ -101,7 +102,7 @@ class _Listener:
 
     def wants(self, event: Told) -> bool:
         """Whether this event is for this listener."""
-        return self._chats is None or event.chat is None or event.chat in self._chats
+        return self.chats is None or event.chat is None or event.chat in self.chats
 
     def hear(self, event: Told) -> None:
         """A live event."""
@@ -146,19 +147,6 @@ class _Listener:
             size += len(taken[-1])
         self._size -= size
         return b"".join(taken)
-
-
-def _portions(events: Iterable[bytes]) -> Iterator[bytes]:
-    gathered: list[bytes] = []
-    size = 0
-    for event in events:
-        gathered.append(event)
-        size += len(event)
-        if size >= _PORTION:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)
 
 
 def _mark(given: str | None) -> Mark | None:

@@ -6,8 +6,17 @@ things. Whoever comes back with the last mark that he saw gets what he missed, o
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -15,16 +24,18 @@ from msgspec import Struct
 from agentd.chats.chat import Status
 from agentd.chats.fold import Summary
 from agentd.clock import Timestamp
+from agentd.errors import Unavailable
 from agentd.events import Bus, ChatUpdate, Event, KeysUpdate, MessageUpdate, QueueUpdate
 from agentd.web.remote import message_view, prompt_view
 from agentd.wire import sse
+from agentd.wire.portion import Encoded, Portion, portions
 from agentd.wire.signalr.records import Event as Record
 
 RECENT_EVENTS = 2000
 RECENT_BYTES = 2 * 1024 * 1024
 """What is kept in memory of the last events, at most; older ones are read from the disk."""
 MISSED_BYTES = 64 * 1024 * 1024
-"""More than that missed is told as a gap."""
+"""More than that missed is told to a client of the hub as a gap."""
 
 WHOLE = 1 << 30
 """The part of a record's last event: whoever has it has the whole record."""
@@ -67,6 +78,17 @@ class Told(Record):
         self.mark = mark
         self._sse = b""
 
+    @classmethod
+    def stored(cls, event: bytes, chat: int) -> "Told":
+        """An event that was encoded before, from the server-sent event that it is."""
+        head, name, data = event[:-2].split(b"\n", 2)
+        told = cls.__new__(cls)
+        told.be(b'{"type":1,"target":"%b","arguments":%b}' % (name[7:], data[6:]))
+        told.mark, told.chat, told.name = _mark_of(head + b"\n"), chat, name[7:].decode()
+        told.seq = told.mark.seq
+        told._sse = event
+        return told
+
     @property
     def arguments(self) -> bytes:
         """The arguments' JSON, cut out of the record that holds them."""
@@ -85,9 +107,18 @@ class History(Protocol):
     """Where missed events come from (``disk.replay.Replay``)."""
 
     async def missed(
-        self, chats: Iterable[Summary], after: int, upto: int
-    ) -> list[tuple[int, Event]] | None:
+        self, chats: Iterable[Summary], after: int, upto: int, wanted: frozenset[int] | None
+    ) -> AsyncIterator[Portion] | None:
         """The events of the records after one seq up to another; None when they are too many."""
+        ...
+
+    async def keep(
+        self,
+        recent: Callable[[int, int], list[tuple[int, Event]] | None],
+        upto: int,
+        chats: Iterable[Summary] | None,
+    ) -> bool:
+        """Keep what was told, for those who miss it; False while there is more to be kept."""
         ...
 
 
@@ -146,6 +177,7 @@ class Feed:
         self._listeners: dict[Listener, None] = {}
         self._part = 0
         self._recent = _Recent(latest)
+        self._kept = self._seen = latest
         self.position = latest
         """The seq of the last record of which everything was told."""
         bus.subscribe(self._heard)
@@ -158,21 +190,34 @@ class Feed:
         """Call it no more."""
         self._listeners.pop(listener, None)
 
-    async def missed(self, after: Mark, upto: int) -> list[Told] | None:
+    async def missed(
+        self, after: Mark, upto: int, chats: frozenset[int] | None = None
+    ) -> AsyncIterator[Portion] | None:
         """What was told after a mark, up to the record ``upto``; None: it cannot be told any more.
 
         That is so for too many events, and for a mark from the future: the state folder is an
-        older copy than the one that the listener knew.
+        older copy than the one that the listener knew. Each portion is made when it is asked for.
         """
         if after.seq > upto:
             return None
         first = after.seq if after.part == WHOLE else after.seq - 1
-        found = self._recent.after(first, upto)
-        if found is None:
-            found = await self._history.missed(self._chats.summaries(), first, upto)
-        if not found:
-            return None if found is None else []
-        return await asyncio.to_thread(_told, found, after)
+        recent = self._recent.after(first, upto)
+        portions: AsyncIterator[Portion] | None
+        if recent is not None:
+            portions = _encoded(recent, chats)
+        else:
+            portions = await self._history.missed(self._chats.summaries(), first, upto, chats)
+        return portions if portions is None or after.part == WHOLE else _cut(portions, after)
+
+    async def keep(self) -> None:
+        """Have the disk take in what is only in memory; to be called now and then."""
+        upto = self.position
+        quiet, self._seen = self._seen == upto, upto
+        if self._kept == upto:
+            return
+        chats = self._chats.summaries() if quiet else None
+        if await self._history.keep(self._recent.after, upto, chats):
+            self._kept = upto
 
     def _heard(self, event: Event) -> None:
         mark = None
@@ -189,20 +234,81 @@ class Feed:
                 listener(told)
 
 
-def _told(found: Iterable[tuple[int, Event]], after: Mark) -> list[Told] | None:
-    """Encoded, with their marks; None when they are too large. Off the loop."""
+async def gathered(portions: AsyncIterator[Portion]) -> list[Told] | None:
+    """The events as records of the hub; None when they are too large, or break off."""
     told: list[Told] = []
-    part = size = 0
-    for seq, event in found:
-        whole = isinstance(event, ChatUpdate)
-        mark = Mark(seq, WHOLE if whole else part)
-        part = 0 if whole else part + 1
-        if mark > after:
-            told.append(Told(event, mark))
-            size += len(told[-1].data)
+    size = 0
+    try:
+        async for portion in portions:
+            told += await asyncio.to_thread(_told, portion)
+            size += len(portion.data)
             if size > MISSED_BYTES:
                 return None
+    except Unavailable:
+        return None
     return told
+
+
+def encoded(seq: int, events: Sequence[Event]) -> bytes:
+    """All events of one record as server-sent events; a ``ChatUpdate`` is the last of them."""
+    marks = [Mark(seq, part) for part in range(len(events) - 1)] + [Mark(seq)]
+    return b"".join(Told(*pair).sse for pair in zip(events, marks, strict=True))
+
+
+async def _encoded(
+    recent: list[tuple[int, Event]], chats: frozenset[int] | None
+) -> AsyncGenerator[Portion, None]:
+    """What was told, encoded portion by portion, off the loop."""
+    records = (
+        Encoded(seq, 0 if chat is None else chat, 0, encoded(seq, events))
+        for seq, chat, events in _records(recent)
+        if chats is None or chat in chats
+    )
+    made = portions(records, None)
+    while portion := await asyncio.to_thread(next, made, None):
+        yield portion
+
+
+def _records(recent: list[tuple[int, Event]]) -> Iterator[tuple[int, int | None, list[Event]]]:
+    """The seq, the chat and the events of each record."""
+    for seq, rows in groupby(recent, itemgetter(0)):
+        events = [event for _, event in rows]
+        yield seq, events[-1].chat.id if isinstance(events[-1], ChatUpdate) else None, events
+
+
+async def _cut(portions: AsyncIterator[Portion], after: Mark) -> AsyncGenerator[Portion, None]:
+    """The portions without what stands before a mark inside the first record."""
+    async for portion in portions:
+        if portion.rows and portion.rows[0] == after.seq:
+            size = portion.rows[2]
+            rest = b"".join(
+                event for event in _events(portion.data[:size]) if _mark_of(event) > after
+            )
+            rows = portion.rows[:]
+            rows[2] = len(rest)
+            yield Portion(portion.upto, rest + portion.data[size:], rows)
+        else:
+            yield portion
+
+
+def _told(portion: Portion) -> list[Told]:
+    return [
+        Told.stored(event, chat) for _, chat, data in portion.records() for event in _events(data)
+    ]
+
+
+def _events(data: bytes) -> Iterator[bytes]:
+    """Each of the server-sent events that stand here, with its end."""
+    begin = 0
+    while begin < len(data):
+        end = data.index(b"\n\n", begin) + 2
+        yield data[begin:end]
+        begin = end
+
+
+def _mark_of(event: bytes) -> Mark:
+    seq, _, part = event[4 : event.index(b"\n")].partition(b".")
+    return Mark(int(seq), int(part) if part else WHOLE)
 
 
 def _arguments(event: Event) -> tuple[int | None, list[object]]:

@@ -7,13 +7,13 @@ Source: the remote-control specification, sections 5 and 6.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl
 
 from agentd import ids
 from agentd.errors import BadRequest, NotFound
 from agentd.web.call import Answer, Call
-from agentd.web.feed import Feed, Mark, Told
+from agentd.web.feed import Feed, Mark, Told, gathered
 from agentd.web.hub_client import Client
 from agentd.web.links import PollLink, StreamLink, check_upgrade, upgrade
 from agentd.web.live import REFUSED_SECONDS, Roll
@@ -115,13 +115,12 @@ class Hub:
         upto = self._feed.position
         live: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hear(live)
-        missed = await self._feed.missed(Mark(wish.since), upto)
+        portions = await self._feed.missed(Mark(wish.since), upto, wish.chats)
+        missed = None if portions is None else await gathered(portions)
         await live  # what is on its way waits with the client, which knows what it gets twice
-        events: Iterable[Event]
-        if missed is None:
+        events: Sequence[Event] | None = missed
+        if events is None:
             events = [Event("gap", [{"from": wish.since, "to": upto}])]
-        else:
-            events = [e for e in missed if wish.chats is None or e.chat in wish.chats]
         client.drive(client.connection.caught_up(events, upto, self._now()))
 
     def _check(self, call: Call) -> None:

@@ -12,6 +12,7 @@ import pytest
 from agentd.chats.chat import Message, Prompt, Role
 from agentd.chats.records import Body, Entry, Once, Outcome
 from agentd.chats.service import NewChat
+from agentd.disk.event_log import Batch
 from agentd.disk.index import Index
 from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
 from agentd.disk.layout import Layout
@@ -38,6 +39,8 @@ def test_every_file_of_the_state_folder_is_named():
         assert name in WORDS or any(word.startswith(f"{name}/") for word in WORDS), name
     for path in (layout.journal(1), layout.checkpoint(1)):
         assert path.removeprefix("STATE/").replace("/1/", "/<id>/") in WORDS
+    for path in layout.event_files(1):
+        assert path.removeprefix("STATE/").replace("/1.", "/<seq>.") in WORDS
 
 
 @pytest.mark.parametrize("record", get_args(Body))
@@ -50,7 +53,7 @@ def test_every_record_is_named_with_every_field(record):
 @pytest.mark.parametrize(
     "kind",
     [
-        Entry, Prompt, Message, Once, Format, Daemon, Marks, Index,
+        Entry, Prompt, Message, Once, Format, Daemon, Marks, Index, Batch,
         NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson,
     ],
 )  # fmt: skip

@@ -1,6 +1,8 @@
 """``GET /api/events`` on a real daemon: resumed or gap first, nothing missed, nothing twice."""
 
 import json
+import os
+import shutil
 import socket
 import threading
 import time
@@ -14,7 +16,10 @@ from tornado.httputil import HTTPHeaders
 
 from agentd import daemon as root
 from agentd.access.gate import Caller
+from agentd.disk import replay
+from agentd.disk.event_log import EventLog
 from agentd.disk.keys import KeyFile
+from agentd.disk.replay import Replay
 from agentd.web import event_stream, feed
 from agentd.web.call import Call
 from agentd.web.event_stream import EventStream
@@ -207,11 +212,12 @@ def test_a_mark_from_the_future_is_a_gap_and_live_goes_on(daemon, client, mark):
     assert history(daemon, gap.id) == [update]
 
 
-def test_too_many_missed_are_a_gap(daemon, client, monkeypatch):
+def test_too_many_missed_are_a_gap(serve, monkeypatch):
     monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
-    talk(client)
-    monkeypatch.setattr(feed, "MISSED_BYTES", 1000)
-    with listening(daemon, f"{EVENTS}?since=0") as stream:
+    monkeypatch.setattr(root, "Replay", partial(Replay, largest=1000))
+    serving = serve()
+    talk(serving.client())
+    with listening(serving, f"{EVENTS}?since=0") as stream:
         assert stream.until(lambda: stream.events).events[0].name == "gap"
 
 
@@ -220,14 +226,14 @@ def test_live_never_overtakes_what_was_missed(daemon, client, monkeypatch):
     monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
     talk(client)
     begun, go_on = threading.Event(), threading.Event()
-    encode = feed._told
+    told_by = replay.told_by
 
     def slowly(*arguments):
         begun.set()
         assert go_on.wait(PATIENCE)
-        return encode(*arguments)
+        return told_by(*arguments)
 
-    monkeypatch.setattr(feed, "_told", slowly)
+    monkeypatch.setattr(replay, "told_by", slowly)
     with listening(daemon, f"{EVENTS}?since=0") as stream:
         assert begun.wait(PATIENCE)
         talk(client, 5)
@@ -273,6 +279,67 @@ def test_who_comes_while_much_happens_misses_nothing_and_gets_nothing_twice(daem
     for stream, since in streams:
         begin = marks.index(since) + 1 if since in marks else 0
         assert stream.events[1:] == told[begin : begin + len(stream.marks)]
+
+
+# The log of events.
+
+
+@pytest.mark.parametrize("harm", ["none", "deleted", "torn", "cut", "altered", "behind"])
+def test_whatever_became_of_the_log_the_same_is_told_after_a_restart(serve, monkeypatch, harm):
+    monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
+    first = serve()
+    with listening(first) as stream:
+        stream.until(lambda: stream.events)
+        talk(first.client())
+        history(first)
+        if harm == "behind":
+            talk(first.client())
+        told = stream.count(len(history(first)))
+    first.stop()
+    first.join()
+    data, index = (next(Path(first.layout.events).glob(f"*.{end}")) for end in ("sse", "jsonl"))
+    match harm:
+        case "deleted":
+            shutil.rmtree(first.layout.events)
+        case "torn":
+            os.truncate(index, index.stat().st_size - 9)
+        case "cut":
+            os.truncate(data, data.stat().st_size - 9)
+        case "altered":
+            overwrite(str(data), data.stat().st_size // 2, b"~~~")
+        case "behind":
+            lines = index.read_bytes().splitlines(keepends=True)
+            index.write_bytes(b"".join(lines[:-1]))
+    again = serve()
+    for event, place in zip(told, range(1, len(told) + 1), strict=True):
+        assert history(again, event.id) == told[place:]
+
+
+def test_a_long_replay_to_who_does_not_read_stays_on_the_disk(serve, monkeypatch):
+    monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
+    reads = []
+    read = EventLog.read
+
+    def counted(*arguments):
+        reads.append(arguments)
+        return read(*arguments)
+
+    monkeypatch.setattr(EventLog, "read", counted)
+    serving = serve()
+    client = serving.client()
+    chat = client.chat(title="long")
+    for _ in range(60):
+        wish = {"prompts": [{"prompt": "x" * 200_000, "isPaused": True}]}
+        client.put(f"/api/remote/chats/{chat}/queue", wish)
+    told = history(serving)
+    every = len(reads)
+    assert every > 25
+    reads.clear()
+    with listening(serving, f"{EVENTS}?since=0", buffer=4096) as slow:
+        until(lambda: reads)
+        assert history(serving) == told  # another one has had it all meanwhile
+        assert len(reads) < every * 2 - 5
+        slow.count(len(told))
 
 
 # Filters and keep-alive.

@@ -6,10 +6,11 @@ import random
 import msgspec
 import pytest
 
+from agentd.disk import replay
 from agentd.disk.replay import Replay
 from agentd.events import KeysUpdate
 from agentd.web import feed as module
-from agentd.web.feed import WHOLE, Feed, Mark
+from agentd.web.feed import WHOLE, Feed, Mark, encoded, gathered
 from tests.conftest import ME, living
 from tests.disk.test_replay import busy
 
@@ -19,15 +20,16 @@ class Fed:
 
     def __init__(self, life):
         self.life = life
-        self.replay = Replay(life.layout)
+        latest = life.state.sequences.used.seq
+        self.replay = Replay(life.layout, encoded, latest, life.chats.summaries())
         self.told = []
-        self.feed = Feed(life.bus, life.chats, self.replay, life.state.sequences.used.seq)
+        self.feed = Feed(life.bus, life.chats, self.replay, latest)
         self.feed.subscribe(self.told.append)
 
-    async def missed(self, mark, upto=None):
+    async def missed(self, mark, upto=None, chats=None):
         upto = self.feed.position if upto is None else upto
-        found = await self.feed.missed(mark, upto)
-        return found if found is None else bytes_of(found)
+        found = await self.feed.missed(mark, upto, chats)
+        return found if found is None else bytes_of(await gathered(found))
 
 
 def bytes_of(told):
@@ -116,17 +118,59 @@ async def test_a_mark_from_the_future_cannot_be_told_from(layout, kept):
 
 
 @pytest.mark.gen_test
-async def test_what_is_too_large_to_tell_is_a_gap(layout, monkeypatch):
+async def test_what_is_too_large_for_a_record_of_the_hub_each_is_none(layout, monkeypatch, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        size = sum(len(event.sse) for event in fed.told)
+        monkeypatch.setattr(module, "MISSED_BYTES", size)
+        found = await gathered(await fed.feed.missed(Mark(0), fed.feed.position))
+        assert len(found) == len(fed.told)
+        monkeypatch.setattr(module, "MISSED_BYTES", size - 1)
+        assert await gathered(await fed.feed.missed(Mark(0), fed.feed.position)) is None
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_of_some_chats_only_what_they_tell(layout, kept):
+    async with living(layout) as life:
+        fed = Fed(life)
+        await busy(life)
+        told = bytes_of(fed.told)
+        for mark in (Mark(0), *(row[0] for row in told[::7])):
+            wanted = [row for row in told if row[0] > mark and row[2] in {1, 3}]
+            assert await fed.missed(mark, chats=frozenset({1, 3})) == wanted
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_what_memory_has_is_kept_and_told_when_memory_has_it_no_more(layout, monkeypatch):
+    monkeypatch.setattr(replay, "KEPT_RECORDS", 7)
+    async with living(layout) as life:
+        fed = Fed(life)
+        log = fed.replay._log
+        await busy(life)
+        while log.position < fed.feed.position:
+            before = log.position
+            await fed.feed.keep()
+            assert before < log.position
+        fed.feed._recent._before = fed.feed.position
+        monkeypatch.setattr(fed.replay, "_read_journals", None)  # they are not needed
+        assert await fed.missed(Mark(0)) == bytes_of(fed.told)
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(layout, monkeypatch):
     monkeypatch.setattr(module, "RECENT_EVENTS", 0)
     async with living(layout) as life:
         fed = Fed(life)
         await busy(life)
-        size = sum(len(event.data) for event in fed.told)
-        monkeypatch.setattr(module, "MISSED_BYTES", size)
-        assert len(await fed.missed(Mark(0))) == len(fed.told)
-        monkeypatch.setattr(module, "MISSED_BYTES", size - 1)
-        assert await fed.missed(Mark(0)) is None
-        assert await fed.missed(fed.told[0].mark) is not None
+        await fed.feed.keep()
+        assert fed.replay._log.position == 0
+        await fed.feed.keep()
+        assert fed.replay._log.position == fed.feed.position
+        assert await fed.missed(Mark(0)) == bytes_of(fed.told)
         await fed.replay.close()
 
 
@@ -160,6 +204,7 @@ async def test_what_is_recorded_while_the_disk_is_read_is_told_once(layout, kept
             upto, heard[:] = fed.feed.position, []
             fed.feed.subscribe(heard.append)
             reading = asyncio.ensure_future(fed.missed(mark, upto))
+            await asyncio.sleep(0)
             await busy(life, seed)
             fed.feed.unsubscribe(heard.append)
             assert await reading + bytes_of(heard) == bytes_of(fed.told)[place:]

@@ -20,7 +20,11 @@ class Record:
     __slots__ = ("_frame", "_unit", "data", "tracked")
 
     def __init__(self, message: object, *, tracked: bool = False) -> None:
-        self.data = _encoder.encode(message) + END
+        self.be(_encoder.encode(message), tracked=tracked)
+
+    def be(self, data: bytes, *, tracked: bool = True) -> None:
+        """Become the record of a message that was encoded already."""
+        self.data = data + END
         self.tracked = tracked
         self._frame = b""
         self._unit = b""

@@ -1,0 +1,130 @@
+"""Catching up: live never overtakes what was missed; nothing is told twice, nothing is lost."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agentd.access.gate import Caller
+from agentd.disk.layout import Layout
+from agentd.events import ChatUpdate, Event
+from agentd.web import feed, hub
+from agentd.web.hosts import Hosts
+from agentd.web.hub import Hub
+from agentd.web.hub_client import Client
+from agentd.web.live import Roll
+from agentd.wire.signalr.negotiate import DIRECT, Transport
+from agentd.wire.signalr.records import Record
+from tests.conftest import ME, Life, living, until
+from tests.disk.test_replay import busy
+from tests.web.live.support import END, Line
+from tests.web.test_feed import Fed
+
+COME = {"type": 1, "invocationId": "1", "target": "Subscribe", "arguments": ["all", 0]}
+
+
+class Link:
+    """Keeps what a client is sent."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def write(self, record: Record) -> None:
+        self.lines += [json.loads(line) for line in record.data.decode().split(END)[:-1]]
+
+    def cut(self, last: Record | None) -> None:
+        self.lines.append({"type": "cut", "last": str(last)})
+
+    def answer(self, status: int, body: bytes) -> None:
+        raise AssertionError(f"it does not poll: {status} {body!r}")
+
+    @property
+    def events(self) -> list[Line]:
+        return [line for line in self.lines if line.get("type") == 1]
+
+
+class Guest:
+    """A client of a hub, by hand."""
+
+    def __init__(self, home: Hub, token: str) -> None:
+        self.link = Link()
+        self.client: Client = home._begin(token, DIRECT, Caller("key", "laptop", "manager"))
+        now = self.client.now
+        self.client.drive(self.client.connection.attach(self.link, Transport.WEBSOCKET, now))
+        self.say({"protocol": "json", "version": 1})
+
+    def say(self, message: object) -> None:
+        text = json.dumps(message) + END
+        self.client.drive(self.client.connection.received(self.link, text, self.client.now))
+
+
+@asynccontextmanager
+async def home(life: Life) -> AsyncIterator[tuple[Fed, Hub]]:
+    """A feed with a past, and a hub on it."""
+    fed = Fed(life)
+    await busy(life)
+    served = Hub(fed.feed, Roll(Hosts()), asyncio.get_running_loop().time)
+    try:
+        yield fed, served
+    finally:
+        for client in list(served._clients.values()):
+            client.end("")
+        served.close()
+        await fed.replay.close()
+
+
+def told(fed: Fed) -> list[Line]:
+    return [json.loads(event.data[:-1]) for event in fed.told]
+
+
+@pytest.mark.parametrize("kept", [0, 50, 9999])
+@pytest.mark.gen_test(timeout=20)
+async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(feed, "RECENT_EVENTS", kept)
+    async with living(layout) as life, home(life) as (fed, served):
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        missed = fed.feed.missed
+
+        async def slowly(*arguments):  # type: ignore[no-untyped-def]
+            begun.set()
+            await go_on.wait()
+            return await missed(*arguments)
+
+        monkeypatch.setattr(fed.feed, "missed", slowly)
+        guest = Guest(served, "late")
+        guest.say(COME)
+        await begun.wait()
+        await busy(life, 1)
+        assert guest.link.events == []
+        go_on.set()
+        await busy(life, 2)
+        await until(lambda: len(guest.link.events) >= len(fed.told))
+        assert guest.link.events == told(fed)
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_what_is_on_its_way_to_the_clients_is_not_told_again(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was recorded before the client asked, and would reach it after it has caught up."""
+    monkeypatch.setattr(hub, "SLICE", 1)
+    async with living(layout) as life, home(life) as (fed, served):
+        for number in range(500):  # they are told first, and it takes a while
+            Guest(served, f"before {number}").say({**COME, "arguments": [[99]]})
+        guest = Guest(served, "late")
+
+        def ask(event: Event) -> None:
+            if isinstance(event, ChatUpdate):
+                stop()
+                guest.say(COME)
+
+        stop = life.bus.subscribe(ask)
+        await life.chats.append(1, "on its way", "", ME)
+        await until(lambda: len(guest.link.events) >= len(fed.told))
+        await life.chats.append(1, "the last", "", ME)
+        await until(lambda: guest.link.events[-1:] == told(fed)[-1:])
+        assert guest.link.events == told(fed)
