@@ -27,7 +27,7 @@ MOST = 14_000
 RESERVED = 256
 """Descriptors that no connection takes: the daemon must be able to open its files."""
 TURNED_AWAY = 64
-"""Connections that are turned away at the same time with an answer; more are just closed."""
+"""Connections at the same time that are let send a request before they are turned away."""
 TURNING_SECONDS = 1.0
 
 _BARE_REFUSAL = b"HTTP/1.1 400 Bad Request\r\n\r\n"
@@ -93,10 +93,10 @@ class Server(HTTPServer):
         """Too many are here: tell so, and hang up."""
         request_id = ids.new_request_id()
         self._access_log.note(str(address[0]), "-", "-", "-", 503, 0.0, request_id)
+        stream.write(full(request_id))
         if len(self._leaving) >= TURNED_AWAY:
             stream.close()
             return
-        stream.write(full(request_id))
         task = asyncio.get_running_loop().create_task(_read_once(stream))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
