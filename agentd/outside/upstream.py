@@ -1,0 +1,203 @@
+"""Calling suppliers over HTTP/1.1: streaming, over connections that are kept.
+
+A small client of our own: those for general use cost several times more per call and per piece
+of a stream than all the rest of the proxy.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agentd.errors import SupplierUnreachable, TooLarge
+from agentd.outside.http_connection import Connection, Head, Limits
+from agentd.outside.http_request import Origin, origin, written
+from agentd.outside.inflate import KNOWN, Inflater
+from agentd.proxy.upstream import BODY_LIMIT, Request, Timeouts
+
+KEPT_SECONDS = 30.0
+"""How long a connection waits for another call: shorter than most servers keep theirs."""
+
+KEPT_CONNECTIONS = 64
+"""Connections that wait, to one supplier."""
+
+
+class HttpUpstream:
+    """Calls suppliers; see ``proxy.upstream.Upstream``. ``tls`` is the system's default if None.
+
+    Belongs to the event loop on which it is first used; ``close`` it there.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None, limits: Limits | None = None) -> None:
+        self._tls = tls
+        self._limits = limits or Limits()
+        self._open: set[Connection] = set()
+        self._resting: dict[Origin, list[Connection]] = {}
+
+    @asynccontextmanager
+    async def send(self, request: Request) -> AsyncIterator["HttpResponse"]:
+        """Call, and enter once the answer's head is there.
+
+        A connection is kept if the answer was read to its end, else cut.
+        """
+        to = origin(request.url)
+        wire = written(request, to)
+        end = asyncio.get_running_loop().time() + request.timeouts.total
+        connection, head = await self._called(to, request, wire, end)
+        try:
+            yield HttpResponse(connection, head, str(to), self._limits.body)
+        finally:
+            self._let_go(to, connection)
+
+    async def close(self) -> None:
+        """Cut every connection, those in use too."""
+        gone = [connection.gone for connection in self._open]
+        for connection in list(self._open):
+            connection.abort()
+        await asyncio.gather(*gone)
+
+    async def _called(
+        self, to: Origin, request: Request, wire: bytes, end: float
+    ) -> tuple[Connection, Head]:
+        if kept := self._kept(to):
+            try:
+                return kept, await _asked(kept, request, wire, end)
+            except SupplierUnreachable:
+                if not kept.stale:
+                    raise
+        fresh = await self._connected(to, request.timeouts)
+        return fresh, await _asked(fresh, request, wire, end)
+
+    def _kept(self, to: Origin) -> Connection | None:
+        """The connection that was used last, which is the least likely to be dead."""
+        resting = self._resting.get(to, [])
+        while resting:
+            connection = resting.pop()
+            if connection.reusable:
+                return connection
+            connection.abort()
+        return None
+
+    def _let_go(self, to: Origin, connection: Connection) -> None:
+        resting = self._resting.setdefault(to, [])
+        if connection.reusable and len(resting) < KEPT_CONNECTIONS:
+            connection.rest(KEPT_SECONDS)
+            resting.append(connection)
+        else:
+            connection.abort()
+
+    def _lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        for to, resting in list(self._resting.items()):
+            if connection in resting:
+                resting.remove(connection)
+            if not resting:
+                del self._resting[to]
+
+    async def _connected(self, to: Origin, timeouts: Timeouts) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(min(timeouts.connect, timeouts.total)):
+                tls = await self._context() if to.scheme == "https" else None
+                _, connection = await loop.create_connection(
+                    lambda: Connection(str(to), self._limits, self._lost),
+                    to.host,
+                    to.port,
+                    ssl=tls,
+                    happy_eyeballs_delay=0.25,
+                )
+        except TimeoutError as error:
+            message = f"{to} could not be connected to within {timeouts.connect:g} s"
+            raise SupplierUnreachable(message, "connect", str(to)) from error
+        except OSError as error:
+            raise _not_connected(to, error) from error
+        if not connection.gone.done():
+            self._open.add(connection)
+        return connection
+
+    async def _context(self) -> ssl.SSLContext:
+        if self._tls is None:  # reading all the world's certificates takes a while
+            self._tls = await asyncio.to_thread(ssl.create_default_context)
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+
+class HttpResponse:
+    """An answer whose head is there; see ``proxy.upstream.Response``."""
+
+    def __init__(self, connection: Connection, head: Head, host: str, limit: int) -> None:
+        self.status = head.status
+        self.headers = head.headers
+        self._connection = connection
+        self._host = host
+        self._limit = limit
+        self._inflater = self._for_encoding(head.headers)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes in: one piece for all that came since the last one was taken."""
+        if self._inflater is None:
+            while piece := await self._connection.body():
+                yield piece
+            return
+        size = 0
+        try:
+            while piece := await self._connection.body():
+                for plain in self._inflater.feed(piece):
+                    size += len(plain)
+                    if size > self._limit:
+                        raise self._wrong(f"sent a body of more than {self._limit} bytes")
+                    yield plain
+            for plain in self._inflater.finish():
+                yield plain
+        except ValueError as error:
+            raise self._wrong(f"sent a body that cannot be decompressed: {error}") from error
+
+    async def read(self, limit: int = BODY_LIMIT) -> bytes:
+        """The rest of the body."""
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.chunks():
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise TooLarge(f"The answer of {self._host} is larger than {limit} bytes")
+        return b"".join(pieces)
+
+    def _for_encoding(self, headers: dict[str, str]) -> Inflater | None:
+        """For a supplier that compresses although it was asked not to."""
+        encoding = headers.get("content-encoding", "identity").lower()
+        if encoding in ("identity", ""):
+            return None
+        if encoding not in KNOWN:
+            self._connection.abort()
+            raise self._wrong(f"compressed its answer, by {encoding[:20]!r}, unasked")
+        del headers["content-encoding"]
+        headers.pop("content-length", None)
+        return Inflater()
+
+    def _wrong(self, what: str) -> SupplierUnreachable:
+        return SupplierUnreachable(f"{self._host} {what}", "body", self._host)
+
+
+async def _asked(connection: Connection, request: Request, wire: bytes, end: float) -> Head:
+    """The head of the answer; the connection is cut when it does not come, or is not wanted."""
+    bodiless = request.method == "HEAD"
+    try:
+        return await connection.call(wire, bodiless=bodiless, timeouts=request.timeouts, end=end)
+    except BaseException:
+        connection.abort()
+        raise
+
+
+def _not_connected(to: Origin, error: OSError) -> SupplierUnreachable:
+    match error:
+        case socket.gaierror():
+            stage, what = "name", f"The name {to.host} cannot be resolved: {error.strerror}"
+        case ssl.SSLCertVerificationError():
+            stage, what = "tls", f"{to} has no certificate that is trusted: {error.verify_message}"
+        case ssl.SSLError():
+            stage, what = "tls", f"{to} does not speak TLS as it should: {error.reason}"
+        case _:
+            stage, what = "connect", f"{to} cannot be connected to: {error.strerror or error}"
+    return SupplierUnreachable(what, stage, str(to))
