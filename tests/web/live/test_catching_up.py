@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tornado.httputil import HTTPHeaders
 
 from agentd.access.gate import Caller
 from agentd.disk.layout import Layout
 from agentd.events import ChatUpdate, Event
 from agentd.web import feed, hub
+from agentd.web.call import Call
 from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
 from agentd.web.hub_client import Client
@@ -19,7 +21,7 @@ from agentd.wire.signalr.negotiate import DIRECT, Transport
 from agentd.wire.signalr.records import Record
 from tests.conftest import ME, Life, living, until
 from tests.disk.test_replay import busy
-from tests.web.live.support import END, Line
+from tests.web.live.support import END, HUB, Line
 from tests.web.test_feed import Fed
 
 COME = {"type": 1, "invocationId": "1", "target": "Subscribe", "arguments": ["all", 0]}
@@ -50,7 +52,9 @@ class Guest:
 
     def __init__(self, home: Hub, token: str) -> None:
         self.link = Link()
-        self.client: Client = home._begin(token, DIRECT, Caller("key", "laptop", "manager"))
+        caller = Caller("key", "laptop", "manager")
+        call = Call("GET", HUB, "", {}, HTTPHeaders(), caller, "127.0.0.1")
+        self.client: Client = home._begin(token, DIRECT, call)
         now = self.client.now
         self.client.drive(self.client.connection.attach(self.link, Transport.WEBSOCKET, now))
         self.say({"protocol": "json", "version": 1})
