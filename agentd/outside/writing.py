@@ -46,12 +46,13 @@ class Pen:
         if "\0" in path or path.startswith("~"):
             raise BadRequest("A path cannot begin with ~ or hold a NUL.")
         root = self._inside.root
-        with telling(path, "written"):
-            try:
+        try:
+            path.encode()
+            with telling(path, "written"):
                 real = os.path.realpath(os.path.join(root, path))
-                real.encode()
-            except UnicodeEncodeError as error:
-                raise BadRequest("A path cannot hold such characters.") from error
+            real.encode()
+        except UnicodeEncodeError as error:
+            raise BadRequest("A path cannot hold such characters.") from error
         beneath = root.rstrip("/") + "/"
         outside = not real.startswith(beneath)
         place = Place(real if outside else real.removeprefix(beneath), outside)

@@ -6,7 +6,7 @@ is cut, and a command line is killed with all its children.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from decimal import Decimal
 
@@ -75,6 +75,7 @@ DIALECTS: Mapping[DialectName, Dialect] = {
 }
 
 _LARGEST_ERROR = 256 * 1024
+_DRAIN = 0.5
 _LIMITS = Limits()
 _PATIENCE = Patience()
 
@@ -322,13 +323,24 @@ async def _events(dialect: Dialect, response: Response) -> AsyncGenerator[Event,
             yield event
     else:
         reader = dialect.reader()
-        async for data in response.chunks():
+        chunks = response.chunks()
+        async for data in chunks:
             for event in reader.feed(data):
+                if isinstance(event, Finished):
+                    await _drained(chunks)
                 yield event
-                if isinstance(event, Finished | SupplierError):
+                if isinstance(event, SupplierError):
                     return
         for event in reader.close():
             yield event
+
+
+async def _drained(chunks: AsyncIterator[bytes]) -> None:
+    """Wait a little for the body's end, so that the connection can be used again."""
+    with suppress(TimeoutError, SupplierUnreachable):
+        async with asyncio.timeout(_DRAIN):
+            async for _ in chunks:
+                pass
 
 
 async def _beginning(response: Response) -> bytes:

@@ -1,0 +1,152 @@
+"""A command line is run, told in part when it says much, and nothing of it is left."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.agent.results import Ran
+from agentd.agent.tools import RunCommand
+from agentd.errors import Unavailable
+from agentd.outside import terminal
+from agentd.outside.terminal import KEPT, Ends, ShellTerminal
+
+
+def run(root: Path, command: str, seconds: int = 20, **more) -> Ran:
+    shell = ShellTerminal(str(root), **more)
+    return asyncio.run(shell.run(RunCommand(command, seconds), "turn-7"))
+
+
+def gone(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 5
+    while not gone(pid):
+        assert time.monotonic() < deadline, f"{pid} lives"
+        time.sleep(0.01)
+
+
+def test_both_outputs_come_in_their_order_with_the_code(tmp_path):
+    ended = run(tmp_path, "echo one; echo two >&2; echo three; exit 4")
+    assert ended == Ran(4, "one\ntwo\nthree\n")
+
+
+def test_it_runs_in_the_workspace_by_a_shell(tmp_path):
+    (tmp_path / "a b").touch()
+    assert run(tmp_path, "pwd; ls | wc -l; echo $((1+1))").output == f"{tmp_path}\n1\n2\n"
+
+
+def test_no_secret_of_ours_reaches_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("AGENT_API_KEY", "canary")
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    said = run(tmp_path, "env").output
+    assert "canary" not in said
+    assert "AGENTD_TURN=turn-7\n" in said
+    assert "PATH=" in said
+
+
+def test_nobody_is_there_to_answer_it(tmp_path):
+    assert run(tmp_path, "cat; read x || echo nothing").output == "nothing\n"
+
+
+def test_new_files_get_the_persons_mode(tmp_path):
+    before = os.umask(0o077)
+    try:
+        run(tmp_path, "touch x; mkdir d", umask=0o022)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
+
+
+def test_what_takes_too_long_is_ended_with_its_children(tmp_path):
+    began = time.monotonic()
+    ended = run(tmp_path, "sleep 60 & echo $!; sleep 61", seconds=1)
+    assert ended.late
+    assert ended.code < 0
+    assert time.monotonic() - began < 5
+    until_gone(int(ended.output))
+
+
+def test_what_is_left_in_the_background_is_ended_and_not_waited_for(tmp_path):
+    began = time.monotonic()
+    ended = run(tmp_path, "sleep 60 & echo $!")
+    assert (ended.code, ended.late) == (0, False)
+    assert time.monotonic() - began < 5
+    until_gone(int(ended.output))
+
+
+def test_of_much_output_both_ends_are_told(tmp_path):
+    ended = run(tmp_path, "seq 1 100000; echo the end >&2; exit 1")
+    assert ended.output.startswith("1\n2\n3\n")
+    assert ended.output.endswith("\n100000\nthe end\n")
+    assert "bytes left out …" in ended.output
+    assert len(ended.output) < 2 * KEPT + 100
+    assert ended.code == 1
+
+
+def test_who_never_stops_talking_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(terminal, "LOUDEST", 2**20)
+    ended = run(tmp_path, "yes")
+    assert ended.code < 0
+    assert not ended.late
+    assert "said more than 1,048,576 bytes" in ended.output
+
+
+def test_cancelling_kills_the_whole_group(tmp_path):
+    pids = tmp_path / "pids"
+    command = f"sleep 60 & echo $$ $! > {pids}~; mv {pids}~ {pids}; sleep 60"
+
+    async def scene() -> None:
+        work = ShellTerminal(str(tmp_path)).run(RunCommand(command), "t")
+        task = asyncio.ensure_future(work)
+        async with asyncio.timeout(10):
+            while not pids.exists():  # noqa: ASYNC110 - a file cannot set an event
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+    for pid in map(int, pids.read_text().split()):
+        until_gone(pid)
+
+
+def test_a_workspace_that_vanished_is_told(tmp_path):
+    with pytest.raises(Unavailable, match="is not there any more"):
+        run(tmp_path / "gone", "true")
+
+
+def test_no_descriptor_is_left(tmp_path):
+    async def scene() -> int:
+        shell = ShellTerminal(str(tmp_path))
+        await shell.run(RunCommand("true"), "t")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            await shell.run(RunCommand("echo x; sleep 9 &"), "t")
+        return len(os.listdir("/proc/self/fd")) - before
+
+    assert asyncio.run(scene()) <= 0
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 20))
+def test_both_ends_of_a_stream_are_kept_however_it_comes(chunks, size):
+    ends = Ends(size)
+    for chunk in chunks:
+        ends.add(chunk)
+    whole = b"".join(chunks)
+    if len(whole) <= 2 * size:
+        assert ends.text() == whole.decode("utf-8", "replace")
+    else:
+        head, tail = (part.decode("utf-8", "replace") for part in (whole[:size], whole[-size:]))
+        assert ends.text() == f"{head}\n… {len(whole) - 2 * size:,} bytes left out …\n{tail}"

@@ -1,0 +1,299 @@
+"""Files are written whole, where it was said, and nowhere else."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentd.agent.results import Written
+from agentd.agent.toolbox import Place
+from agentd.agent.tools import EditFile, WriteFile
+from agentd.errors import AgentdError, BadRequest, Conflict, Forbidden, NotFound, Unavailable
+from agentd.outside import writing
+from agentd.outside.workspace import FolderWorkspace
+
+T = TypeVar("T")
+
+
+def do(work: Awaitable[T]) -> T:
+    async def wait() -> T:
+        async with asyncio.timeout(20):
+            return await work
+
+    return asyncio.run(wait())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace beside a secret, with links of every kind and folders that stay shut."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("secret")
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / ".git" / "hooks").mkdir(parents=True)
+    (work / "state").mkdir()
+    (work / "a").write_text("inside\n")
+    (work / "in").symlink_to("src")
+    (work / "out").symlink_to(tmp_path / "secret")
+    (work / "file").symlink_to("../secret/key")
+    (work / "gone").symlink_to("src/none")
+    (work / "loop").symlink_to("loop")
+    os.mkfifo(work / "pipe")
+    return work
+
+
+@pytest.fixture
+def workspace(root: Path) -> FolderWorkspace:
+    return FolderWorkspace(str(root), closed=(str(root / "state"), str(root / ".env")))
+
+
+def write(workspace: FolderWorkspace, path: str, text: str = "new") -> Written:
+    return do(workspace.write_file(WriteFile(path, text), do(workspace.place(path))))
+
+
+def edit(workspace: FolderWorkspace, path: str, old: str, new: str, **more) -> Written:
+    return do(workspace.edit_file(EditFile(path, old, new, **more), do(workspace.place(path))))
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Every file beneath a folder and what is in it, links not followed."""
+    found = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            path = Path(at) / name
+            if path.is_file() and not path.is_symlink():
+                found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def test_a_new_file_is_made_with_its_folders_and_the_persons_mode(root):
+    workspace = FolderWorkspace(str(root), umask=0o027)
+    before = os.umask(0o077)
+    try:
+        assert write(workspace, "x/y/z.txt", "a\nb") == Written("x/y/z.txt", 2, created=True)
+    finally:
+        os.umask(before)
+    assert (root / "x/y/z.txt").read_text() == "a\nb"
+    assert (root / "x/y/z.txt").stat().st_mode & 0o777 == 0o640
+    assert (root / "x/y").stat().st_mode & 0o777 == 0o750
+
+
+def test_an_old_file_is_replaced_and_keeps_its_mode(workspace, root):
+    (root / "a").chmod(0o755)
+    inode = (root / "a").stat().st_ino
+    assert write(workspace, "a") == Written("a", 1)
+    assert (root / "a").read_text() == "new"
+    assert (root / "a").stat().st_mode & 0o777 == 0o755
+    assert (root / "a").stat().st_ino != inode
+    assert not [path for path in os.listdir(root) if path.startswith(".agentd-")]
+
+
+def test_a_file_with_another_name_elsewhere_keeps_its_content_there(workspace, root):
+    os.link(root.parent / "secret" / "key", root / "hard")
+    write(workspace, "hard")
+    assert (root.parent / "secret" / "key").read_text() == "secret"
+    assert (root / "hard").read_text() == "new"
+
+
+def test_an_edit_replaces_exactly_what_was_said(workspace, root):
+    (root / "a").write_bytes("één\ntwee\ntwee\n".encode())
+    assert edit(workspace, "a", "één", "1") == Written("a", 3, places=1)
+    assert edit(workspace, "a", "twee", "2", all=True) == Written("a", 3, places=2)
+    assert (root / "a").read_text() == "1\n2\n2\n"
+    with pytest.raises(BadRequest, match="not in the file"):
+        edit(workspace, "a", "drie", "3")
+    with pytest.raises(NotFound):
+        edit(workspace, "none", "a", "b")
+
+
+def test_what_is_no_text_is_not_edited(workspace, root, monkeypatch):
+    (root / "a").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadRequest, match="not UTF-8"):
+        edit(workspace, "a", "a", "b")
+    monkeypatch.setattr(writing, "LARGEST_WRITTEN", 10)
+    (root / "a").write_bytes(b"x" * 11)
+    with pytest.raises(BadRequest, match="too large to edit"):
+        edit(workspace, "a", "x", "b")
+    with pytest.raises(BadRequest, match="too much for one file"):
+        write(workspace, "b", "é" * 6)
+    with pytest.raises(BadRequest, match="half a character"):
+        write(workspace, "b", "\ud800")
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten_by_an_edit(workspace, root, monkeypatch):
+    real = writing.edited
+
+    def late(text: str, *arguments, **more):
+        (root / "a").write_text("somebody else\n")
+        return real(text, *arguments, **more)
+
+    monkeypatch.setattr(writing, "edited", late)
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        edit(workspace, "a", "inside", "mine")
+    assert (root / "a").read_text() == "somebody else\n"
+    assert not [path for path in os.listdir(root) if path.startswith(".agentd-")]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(workspace, root, monkeypatch):
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing.os, "fsync", full)
+    with pytest.raises(Unavailable, match="cannot be written: No space left"):
+        write(workspace, "a")
+    assert (root / "a").read_text() == "inside\n"
+    assert not [path for path in os.listdir(root) if path.startswith(".agentd-")]
+
+
+@pytest.mark.parametrize(
+    "path", [".git/config", ".git", ".GIT/hooks/x", "src/.git/config", ".git/hooks/pre-commit"]
+)
+def test_what_belongs_to_git_is_never_written(workspace, root, path):
+    before = everything(root)
+    with pytest.raises(Forbidden, match="belongs to git"):
+        write(workspace, path)
+    with pytest.raises(Forbidden, match="belongs to git"):
+        do(workspace.place(str(root.parent / "secret" / path)))
+    assert everything(root) == before
+
+
+def test_git_is_not_reached_through_a_link_or_a_forged_place(workspace, root):
+    (root / "hooks").symlink_to(".git/hooks")
+    with pytest.raises(Forbidden, match="belongs to git"):
+        write(workspace, "hooks/pre-commit")
+    with pytest.raises(Forbidden, match="belongs to git"):
+        do(workspace.write_file(WriteFile("x", ""), Place(".git/config")))
+
+
+def test_what_is_agentds_own_is_never_written(workspace, root):
+    for path in ("state/x", "state", ".env", str(root / "state" / "x"), "src/../state/x"):
+        with pytest.raises((Forbidden, BadRequest)):
+            write(workspace, path)
+    (root / "in-state").symlink_to("state")
+    with pytest.raises(Forbidden, match="belongs to agentd"):
+        write(workspace, "in-state/x")
+    with pytest.raises(Forbidden, match="belongs to agentd"):
+        do(workspace.write_file(WriteFile("x", ""), Place(str(root / "state" / "x"), outside=True)))
+    assert os.listdir(root / "state") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("a", Place("a")),
+        ("./src//b", Place("src/b")),
+        ("in/b", Place("src/b")),
+        ("gone", Place("src/none")),
+        ("src/../b", Place("b")),
+        ("out/key", Place("{beside}/secret/key", True)),
+        ("file", Place("{beside}/secret/key", True)),
+        ("../b", Place("{beside}/b", True)),
+        ("/etc/x", Place("/etc/x", True)),
+    ],
+)
+def test_a_path_is_placed_where_it_really_leads(workspace, root, path, place):
+    wanted = Place(place.path.format(beside=root.parent), place.outside)
+    assert do(workspace.place(path)) == wanted
+
+
+def test_an_absolute_path_inside_is_inside(workspace, root):
+    assert do(workspace.place(str(root / "src" / "b"))) == Place("src/b")
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "/", "src/", "~/x", "a\0b", "x\ud800", "../.."])
+def test_what_is_no_path_of_a_file_is_refused(workspace, path):
+    with pytest.raises(BadRequest):
+        do(workspace.place(path))
+
+
+def test_only_regular_files_are_replaced(workspace, root):
+    for path in ("pipe", "src"):
+        with pytest.raises(BadRequest, match="no regular file"):
+            write(workspace, path)
+    with pytest.raises(AgentdError):
+        write(workspace, "loop")
+    with pytest.raises(AgentdError):
+        write(workspace, "a/b")
+    with pytest.raises(AgentdError):
+        write(workspace, "x" * 300)
+    assert (root / "a").read_text() == "inside\n"
+
+
+def test_a_workspace_that_vanished_is_told(tmp_path):
+    with pytest.raises(Unavailable, match="cannot be opened"):
+        write(FolderWorkspace(str(tmp_path / "gone")), "a")
+
+
+PIECES = ["a", "src", "in", "out", "file", "gone", "loop", "pipe", ".git", "state", ".env", "key"]
+PATHS = st.lists(st.sampled_from([*PIECES, "..", ".", "", "~", "new", "secret"]), max_size=6).map(
+    "/".join
+)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None
+)
+@given(path=PATHS | st.text())
+def test_no_path_is_written_outside_unless_the_place_says_so(root, path):
+    workspace = FolderWorkspace(str(root), closed=(str(root / "state"), str(root / ".env")))
+    with suppress(AgentdError):
+        place = do(workspace.place(path))
+        if not place.outside:
+            do(workspace.write_file(WriteFile(path, "canary"), place))
+    assert everything(root.parent / "secret") == {"key": b"secret"}
+    assert {path.name for path in root.parent.iterdir()} == {"secret", "work"}
+    assert os.listdir(root / "state") == []
+    assert os.listdir(root / ".git") == ["hooks"]
+    assert not (root / ".env").exists()
+
+
+def test_a_swapper_in_the_background_never_wins(root, workspace):
+    (root / "here").mkdir()
+    over = threading.Event()
+    numbers = count()
+
+    def swap() -> None:
+        while not over.is_set():
+            # The writer may make the folder anew while it is away.
+            with suppress(OSError):
+                os.rename(root / "here", root / f"kept{next(numbers)}")
+                os.symlink(root.parent / "secret", root / "here")
+            with suppress(OSError):
+                os.unlink(root / "here")
+                os.mkdir(root / "here")
+
+    pen = writing.Pen(str(root), (), 0o022)
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    written = 0
+    try:
+        for _ in range(1500):
+            with suppress(AgentdError):
+                place = pen.place("here/b")
+                if not place.outside:
+                    pen.write(WriteFile("here/b", "canary"), place)
+                    written += 1
+    finally:
+        over.set()
+        swapper.join()
+    assert everything(root.parent / "secret") == {"key": b"secret"}
+    assert written
+
+
+def test_descriptors_are_given_back(root, workspace):
+    before = len(os.listdir("/proc/self/fd"))
+    pen = writing.Pen(str(root), (), 0o022)
+    for path in ("a", "x/y/z", "pipe", "a/b", "src", "loop", ".git/x", "out/key/no"):
+        with suppress(AgentdError):
+            pen.write(WriteFile(path, "x"), Place(path))
+        with suppress(AgentdError):
+            pen.edit(EditFile(path, "x", "y"), Place(path))
+    assert len(os.listdir("/proc/self/fd")) == before
