@@ -2,7 +2,7 @@
 
 Imports point inward, and a test asserts it:
 
-- the foundation (``errors``, ``clock``, ``ids``) imports only itself;
+- the foundation (``errors``, ``clock``, ``ids``, ``redaction``) imports only itself;
 - ``wire`` turns bytes into values and back, and imports only the foundation;
 - the product folders (``chats``, ``agent``, ``access``, ``catalog``, ``proxy``) only think:
   they import the foundation, ``wire`` and each other's nouns, and ask for what they need

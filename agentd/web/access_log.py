@@ -10,7 +10,7 @@ from collections import Counter
 from typing import IO, NamedTuple
 
 from agentd.clock import Clock, Timestamp
-from agentd.web.scrub import scrub, visible
+from agentd.redaction import scrub, visible
 
 FLUSH_SECONDS = 0.5
 _KEPT_LINES = 10_000

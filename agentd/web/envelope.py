@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from agentd import errors
-from agentd.web.scrub import scrub
+from agentd.redaction import scrub
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import pytest
 import agentd
 
 ROOT = Path(agentd.__file__).parent
-FOUNDATION = {"errors", "clock", "ids"}
+FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "catalog", "proxy"}
 SHELLS = {"disk", "outside", "web"}
 OUTERMOST = {"daemon", "cli", "__main__"}

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from agentd import daemon as root
 from agentd.web.access_log import AccessLog, Line
 from agentd.web.remote import Remote
-from agentd.web.scrub import LogFormatter, scrub, visible
+from agentd.redaction import scrub, visible
+from agentd.web.scrub import LogFormatter
 from tests.web.conftest import Serve
 from tests.web.support import KEY, Client, Serving, raw, request
 
@@ -146,6 +147,8 @@ def test_the_details_of_an_unexpected_error_are_scrubbed(
         "X-API-Key: abc",
         "{'X-Api-Key': 'abc'}",
         "Authorization: Bearer abc",
+        "told: Bearer abcdefghij",
+        "key sk-ant-api03-abcdefghijklmnop refused",
         "Cookie: a=abc",
     ],
 )
