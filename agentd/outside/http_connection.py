@@ -121,6 +121,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         if wrong := answer.fed(data, self._limits):
+            answer.void()
             self._fail(f"{self._host} {wrong}")
         elif answer.waiting > _MUCH and not self._paused and self._transport:
             self._paused = True
@@ -227,6 +228,11 @@ class _Answer:
             return f"sent a body of more than {limits.body} bytes"
         return ""
 
+    def void(self) -> None:
+        """What came in is not to be read: it is no answer."""
+        self.pieces.clear()
+        self.over = False
+
     def ended(self) -> bool:
         """The connection is closed; whether that is the proper end of this answer."""
         framed = {"content-length", "transfer-encoding"} & self._headers.keys()
@@ -239,7 +245,7 @@ class _Answer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer, which is passed over."""
-        self._head_size += len(name) + len(value)
+        self._head_size += len(name) + len(value) + len(": \r\n")
         if self.head is None and not self.over:
             key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
             before = self._headers.get(key)

@@ -1,0 +1,116 @@
+"""A supplier on loopback that does exactly as it is told, byte for byte."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from agentd.outside.http_connection import Limits
+from agentd.outside.upstream import HttpUpstream
+from agentd.proxy.upstream import Request, Timeouts
+
+OK = b"HTTP/1.1 200 OK\r\n"
+QUICK = Timeouts(connect=5, head=5, idle=5, total=5)
+
+
+@dataclass
+class Line:
+    """One connection as the supplier has it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    number: int
+
+    async def heard(self) -> bytes:
+        """A whole request: its head, and its body by content-length."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        return head + await self.reader.readexactly(int(length or 0))
+
+    def say(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def hang_up(self) -> None:
+        self.writer.close()
+
+    def cut(self) -> None:
+        self.writer.transport.abort()
+
+    async def left(self) -> None:
+        """Return once the client has cut the connection."""
+        with suppress(ConnectionError):
+            while await self.reader.read(65536):
+                pass
+
+
+@dataclass
+class Supplier:
+    upstream: HttpUpstream
+    url: str
+    lines: list[Line] = field(default_factory=list)
+    tasks: list[asyncio.Task] = field(default_factory=list)
+
+    def send(self, method="POST", path="/", body=b"{}", timeouts=QUICK, **headers):
+        return self.upstream.send(Request(method, self.url + path, headers, body, timeouts))
+
+    async def fetch(self, method="POST", path="/", body=b"{}", timeouts=QUICK, **headers):
+        """Status, headers and whole body."""
+        async with self.send(method, path, body, timeouts, **headers) as response:
+            return response.status, response.headers, await response.read()
+
+
+@asynccontextmanager
+async def supplier(
+    behave: Callable[[Line], Awaitable[None]],
+    *,
+    limits: Limits | None = None,
+    serving: ssl.SSLContext | None = None,
+    calling: ssl.SSLContext | None = None,
+) -> AsyncIterator[Supplier]:
+    upstream = HttpUpstream(calling, limits)
+    here = Supplier(upstream, "")
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        line = Line(reader, writer, len(here.lines))
+        here.lines.append(line)
+        here.tasks.append(asyncio.current_task())
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await behave(line)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=serving)
+    here.url = f"http{'s' if serving else ''}://localhost:{server.sockets[0].getsockname()[1]}"
+    try:
+        async with asyncio.timeout(30):
+            yield here
+    finally:
+        await upstream.close()
+        for task in here.tasks:
+            task.cancel()
+        for line in here.lines:
+            line.cut()
+        await asyncio.gather(*here.tasks, return_exceptions=True)
+        server.close()
+        await server.wait_closed()
+
+
+def repeated(answer: bytes) -> Callable[[Line], Awaitable[None]]:
+    """Give the same answer to every request, over a connection that stays."""
+
+    async def behave(line: Line) -> None:
+        while True:
+            await line.heard()
+            line.say(answer)
+
+    return behave
+
+
+def once(answer: bytes) -> Callable[[Line], Awaitable[None]]:
+    """Give one answer and hang up."""
+
+    async def behave(line: Line) -> None:
+        await line.heard()
+        line.say(answer)
+        line.hang_up()
+
+    return behave
