@@ -93,7 +93,7 @@ async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
         begun, go_on = asyncio.Event(), asyncio.Event()
         missed = fed.feed.missed
 
-        async def slowly(*arguments):  # type: ignore[no-untyped-def]
+        async def slowly(*arguments):
             begun.set()
             await go_on.wait()
             return await missed(*arguments)
