@@ -1,0 +1,364 @@
+"""The native engine, end to end: a real folder, real commands, a scripted supplier over HTTP."""
+
+import asyncio
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.engine import Failed, Question, Replied, Spent, ToolStarted, ToolUsed
+from agentd.agent.native.turn import Limits
+from agentd.agent.results import FileText
+from agentd.agent.tools import TOOLS, ReadFile
+from agentd.chats.chat import Message
+from agentd.clock import FrozenClock
+from agentd.outside.workspace import FolderWorkspace
+from agentd.proxy.price import NOTHING, Usage
+from tests.agent.native.scene import KEY, Person, Scene, replies, started, used, written
+from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, giant
+from tests.supplier.supplier import Supplier
+
+DIALECTS = ("openai-chat", "openai-responses", "anthropic")
+
+
+@pytest.fixture
+def supplier():
+    with Supplier() as it:
+        yield it
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    (work / "state").mkdir(parents=True)
+    (work / ".git").mkdir()
+    (work / "kettle.py").write_text("def boil():\n    return 90\n")
+    (work / "notes.md").write_text("Tea.\n")
+    return work
+
+
+@pytest.fixture
+def scene(root, supplier) -> Scene:
+    return Scene(root, supplier)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_file_is_read_and_edited_in_every_dialect(scene, root, supplier, dialect):
+    scene.dialect = dialect
+    supplier.script(
+        [Think("Look first."), Say("I look."), Call("read_file", {"path": "kettle.py"})],
+        Call("edit_file", {"path": "kettle.py", "old": "90", "new": "100"}),
+        Answer((Say("It boils at 100 now."),), usage=Tokens(input=1000, cached=500, output=20)),
+    )
+    told = scene.run("Mend it.")
+    assert (root / "kettle.py").read_text() == "def boil():\n    return 100\n"
+    assert replies(told) == ["I look.", "It boils at 100 now."]
+    assert written(told) == "I look.It boils at 100 now."
+    assert used(told) == [("read_file", "2 of 2 lines"), ("edit_file", "1 place edited")]
+    assert scene.person.asked == [Question("write", "edit_file", "kettle.py")]
+    last = told[-1]
+    assert isinstance(last, Replied)
+    assert last.usage == Usage(input=1000, cache_read=500, output=20)
+    assert last.cost == Decimal("0.0032")
+    first, second, third = supplier.requests
+    assert set(first.tools) == set(TOOLS)
+    assert first.model == "large"
+    assert first.prompt == "Mend it."
+    assert KEY in first.headers.get("authorization", first.headers.get("x-api-key", ""))
+    assert "2\t    return 90" in second.results[0].text
+    assert "kettle.py: 1 place edited" in third.results[0].text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_parallel_calls_are_answered_in_their_order(scene, supplier, dialect):
+    scene.dialect = dialect
+    supplier.script(
+        [
+            Call("read_file", {"path": "notes.md"}),
+            Call("write_file", {"path": "new.txt", "text": "a\nb\n"}),
+            Call("read_file", {"path": "new.txt"}),
+            Call("shell", {"command": "cat new.txt; echo c >> new.txt"}),
+            Call("shell", {"command": "cat new.txt"}),
+        ],
+        Say("Done."),
+    )
+    told = scene.run()
+    outcomes = [
+        ("read_file", "1 of 1 line"),
+        ("write_file", "new file, 2 lines written"),
+        ("read_file", "2 of 2 lines"),
+        ("shell", "exit code 0, 2 lines"),
+        ("shell", "exit code 0, 3 lines"),
+    ]
+    assert used(told) == outcomes
+    assert started(told) == [name for name, _ in outcomes]
+    results = [result.text for result in supplier.requests[1].results]
+    assert "1\tTea." in results[0]
+    assert "1\ta\n2\tb" in results[2]
+    assert results[4] == "exit code 0\na\nb\nc\n"
+    calls = [result.call for result in supplier.requests[1].results]
+    assert len(set(calls)) == 5
+
+
+def test_those_that_only_read_are_done_beside_each_other(scene, root, supplier):
+    class Meeting(FolderWorkspace):
+        """Lets nobody read before two want to."""
+
+        def __init__(self) -> None:
+            super().__init__(str(root))
+            self.both = asyncio.Barrier(2)
+
+        async def read_file(self, wanted: ReadFile) -> FileText:
+            if wanted.path == "notes.md":
+                await self.both.wait()
+            return await super().read_file(wanted)
+
+    scene.workspace = Meeting()
+    supplier.script([Call("read_file", {"path": "notes.md"})] * 2, Say("Done."))
+    assert replies(scene.run()) == ["Done."]
+
+
+def test_a_step_of_calls_alone_is_booked_without_a_reply(scene, supplier):
+    supplier.script(
+        Answer((Call("git_status"),), usage=Tokens(input=100, output=10)),
+        Answer((Say("Done."),), usage=Tokens(input=200, output=20)),
+    )
+    told = scene.run()
+    assert [progress for progress in told if isinstance(progress, Spent)] == [
+        Spent(Usage(input=100, output=10), Decimal("0.0003"))
+    ]
+    assert told[-1] == Replied("Done.", Usage(input=200, output=20), Decimal("0.0006"))
+
+
+def test_a_supplier_that_tells_no_usage_or_a_model_without_prices_is_no_trouble(scene, supplier):
+    supplier.script(Answer((Say("Hello."),), usage=None), Answer((Say("Hello."),)))
+    assert scene.run()[-1] == Replied("Hello.", NOTHING, None)
+    scene.prices = None
+    assert scene.run()[-1] == Replied("Hello.", Usage(input=10, output=5), None)
+
+
+def test_a_giant_piece_and_a_long_reply_come_whole(scene, supplier):
+    supplier.script(giant(2_000_000), Say("y" * 20_000, cut=3))
+    assert replies(scene.run()) == ["x" * 2_000_000]
+    told = scene.run()
+    assert written(told) == "y" * 20_000 == replies(told)[0]
+
+
+def test_what_the_project_and_the_chat_say_is_told(scene, root, supplier):
+    (root / "AGENTS.md").write_text("Use tabs here.\n")
+    supplier.script(Say("Yes."))
+    history = (
+        Message(1, "user", "What is this?", "t"),
+        Message(2, "tool", "path=notes.md\n1 of 1 line", "t", tool="read_file"),
+        Message(3, "assistant", "Notes about tea.", "t"),
+    )
+    scene.run("And now?", instructions="Speak like a pirate.", history=history)
+    body = json.dumps(supplier.requests[0].body)
+    for piece in ("Use tabs here.", "Speak like a pirate.", "Notes about tea.", "read_file: path"):
+        assert piece in body
+    roles = [turn["role"] for turn in supplier.requests[0].turns]
+    assert roles == ["system", "user", "assistant", "user"]
+    assert supplier.requests[0].prompt == "And now?"
+
+
+def test_the_effort_is_asked_for(scene, supplier):
+    supplier.script(Say("Yes."))
+    scene.run(effort="low")
+    assert supplier.requests[0].body["reasoning_effort"] == "low"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_was_not_allowed_is_told_to_the_model(scene, root, supplier, dialect):
+    scene.dialect = dialect
+    scene.person = Person("shell", "write", "outside")
+    supplier.script(
+        [
+            Call("shell", {"command": "touch canary"}),
+            Call("write_file", {"path": "canary", "text": "x"}),
+            Call("write_file", {"path": "../canary", "text": "x"}),
+        ],
+        Say("I may not."),
+    )
+    told = scene.run()
+    assert [outcome for _, outcome in used(told)] == [
+        "failed: This was not allowed: Not while I am at lunch."
+    ] * 3
+    assert [question.kind for question in scene.person.asked] == ["shell", "write", "outside"]
+    assert scene.person.asked[2].subject == str(root.parent / "canary")
+    for result in supplier.requests[1].results:
+        assert "Not while I am at lunch" in result.text
+    assert not list(root.parent.rglob("canary"))
+    assert replies(told) == ["I may not."]
+
+
+def test_hostile_paths_are_refused_and_the_model_reads_why(scene, root, supplier):
+    (root / "up").symlink_to("..")
+    paths = [".git/config", "state/keys", ".env", "sub/.git/hooks/x", "", "~/x", "/", "a\0b"]
+    supplier.script(
+        [Call("write_file", {"path": path, "text": "x"}) for path in paths]
+        + [Call("read_file", {"path": path}) for path in ("../secret", "/etc/passwd", "up/x")],
+        Say("No."),
+    )
+    told = scene.run()
+    assert scene.person.asked == []
+    assert len(used(told)) == 11
+    assert all(outcome.startswith("failed: ") for _, outcome in used(told))
+    assert sorted(path.name for path in root.iterdir()) == [
+        ".git", "kettle.py", "notes.md", "state", "up",
+    ]  # fmt: skip
+    assert list((root / ".git").iterdir()) == []
+
+
+def test_the_shell_sees_no_key_and_knows_its_turn(scene, supplier, monkeypatch):
+    monkeypatch.setenv("ACME_API_KEY", KEY)
+    supplier.script(Call("shell", {"command": "env"}), Say("Done."))
+    scene.run(turn="boot.1.7")
+    said = supplier.requests[1].results[0].text
+    assert KEY not in said
+    assert "AGENTD_TURN=boot.1.7" in said
+
+
+def test_a_call_that_is_none_is_explained_and_the_model_may_try_again(scene, supplier):
+    supplier.script(
+        [Call("read_file", '{"path": '), Call("raed_file", {}), Call("read_file", {"first": 2})],
+        Call("read_file", {"path": "notes.md"}),
+        Say("At last."),
+    )
+    told = scene.run()
+    assert replies(told) == ["At last."]
+    results = [result.text for result in supplier.requests[1].results]
+    assert "arguments of read_file are wrong" in results[0]
+    assert 'did you mean "read_file"' in results[1]
+    assert "missing required field `path`" in results[2]
+
+
+def test_useless_calls_in_a_row_end_the_turn(scene, supplier):
+    scene.limits = Limits(missteps=3)
+    supplier.always(lambda request: Call("read_file", "{"))
+    told = scene.run()
+    assert isinstance(told[-1], Failed)
+    assert "3 useless replies in a row" in told[-1].reason
+    assert len(supplier.requests) == 3
+
+
+def test_a_good_call_in_between_is_a_new_start(scene, supplier):
+    scene.limits = Limits(missteps=2)
+    bad, good = Call("read_file", "{"), Call("git_status")
+    supplier.script(bad, good, bad, good, Say("Done."))
+    assert replies(scene.run()) == ["Done."]
+
+
+def test_a_reply_that_was_cut_off_goes_on(scene, supplier):
+    supplier.script(Answer((Say("One, two"),), finish="length"), Say("three."))
+    assert replies(scene.run()) == ["One, two", "three."]
+    assert "cut off at its length limit" in supplier.requests[1].prompt
+
+
+def test_a_model_that_refuses_or_says_nothing_fails_the_turn(scene, supplier):
+    supplier.script(Answer((Say("I"),), finish="content_filter"), Answer(()))
+    refused = scene.run()[-1]
+    assert isinstance(refused, Failed)
+    assert "refused to go on" in refused.reason
+    assert scene.run()[-1] == Failed("large ended the turn without a word.")
+
+
+def test_the_end_without_words_after_a_reply_is_a_good_end(scene, supplier):
+    supplier.script([Say("I look."), Call("git_status")], Answer((), usage=None))
+    told = scene.run()
+    assert not isinstance(told[-1], Failed)
+    assert replies(told) == ["I look."]
+
+
+def test_the_steps_of_a_turn_are_limited(scene, supplier):
+    scene.limits = Limits(steps=3)
+    supplier.always(lambda request: Call("git_status"))
+    told = scene.run()
+    assert told[-1] == Failed(
+        "The turn reached its limit of 3 steps. Send another prompt to have it go on."
+    )
+    assert len(supplier.requests) == 3
+
+
+def test_the_money_of_a_turn_is_limited(scene, supplier):
+    scene.limits = Limits(cost=Decimal("0.01"))
+    supplier.always(lambda request: Answer((Call("git_status"),), usage=Tokens(input=2000)))
+    told = scene.run()
+    assert isinstance(told[-1], Failed)
+    assert "its limit of 0.01 USD (0.01215 USD)" in told[-1].reason
+    assert len(supplier.requests) == 3
+
+
+def test_a_limit_of_money_without_prices_is_refused_at_once(scene, supplier):
+    scene.limits, scene.prices = Limits(cost=Decimal(1)), None
+    told = scene.run()
+    assert isinstance(told[-1], Failed)
+    assert "price of large is not known" in told[-1].reason
+    assert supplier.requests == []
+
+
+def test_the_time_of_a_turn_is_limited_without_the_time_for_answers(scene, supplier):
+    clock = FrozenClock()
+    scene.clock, scene.limits = clock, Limits(seconds=100)
+    scene.person = Person(before=lambda: clock.move(10_000))
+
+    def slow(request) -> Call:
+        clock.move(30)
+        return Call("shell", {"command": "true"})
+
+    supplier.always(slow)
+    told = scene.run()
+    assert isinstance(told[-1], Failed)
+    assert "limit of 100 seconds" in told[-1].reason
+    assert len(supplier.requests) == 4
+
+
+def test_what_is_missing_is_told_before_anything_is_asked(scene, supplier, tmp_path):
+    for more, told in (
+        ({"model": ""}, "No model is chosen"),
+        ({"supplier": "nobody"}, "No supplier is named nobody"),
+    ):
+        failed = scene.run(**more)
+        assert len(failed) == 1
+        assert isinstance(failed[0], Failed)
+        assert told in failed[0].reason
+    scene.root = tmp_path / "gone"
+    gone = scene.run()[-1]
+    assert isinstance(gone, Failed)
+    assert "cannot be opened" in gone.reason
+    assert supplier.requests == []
+
+
+def test_a_conversation_that_is_too_long_is_halved_and_asked_once_more(scene, supplier):
+    too_long = Refuse(400, "Your input exceeds the context window", code="context_length_exceeded")
+    history = tuple(
+        Message(number, ("assistant", "user")[number % 2], "z" * 4000, "t")
+        for number in range(1, 21)
+    )
+    supplier.script(too_long, Say("Short now."), too_long, too_long)
+    assert replies(scene.run("Keep me.", history=history)) == ["Short now."]
+    long, short = (len(json.dumps(request.turns)) for request in supplier.requests)
+    assert short < long * 0.6
+    assert supplier.requests[1].prompt == "Keep me."
+    failed = scene.run(history=history)[-1]
+    assert isinstance(failed, Failed)
+    assert "too long for large" in failed.reason
+
+
+def test_a_known_context_is_kept_to_as_the_turn_grows(scene, root, supplier):
+    (root / "long.txt").write_text("".join(f"{'w' * 90} {n}\n" for n in range(400)))
+    calls = [Call("read_file", {"path": "long.txt"})] * 8
+    supplier.script(*(Answer((call,), usage=None) for call in calls), Say("Done."))
+    assert replies(scene.run(context=32_000)) == ["Done."]
+    sizes = [len(json.dumps(request.turns)) for request in supplier.requests]
+    assert max(sizes) < 32_000 * 4
+    last = [result for request in supplier.requests[-1:] for result in request.results]
+    assert "399" in last[0].text
+    assert "left out to save room" in json.dumps(supplier.requests[-1].turns)
+
+
+def test_every_tool_use_is_told_as_it_begins_and_as_it_ends(scene, supplier):
+    supplier.script(Call("shell", {"command": "echo hi"}), Say("Done."))
+    told = scene.run()
+    assert ToolStarted("shell", "command=echo hi") in told
+    assert ToolUsed("shell", "command=echo hi", "exit code 0, 1 line") in told
