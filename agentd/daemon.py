@@ -14,31 +14,36 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
-from agentd.agent.offline.engine import OfflineEngine
-from agentd.agent.service import Dispatcher
 from agentd.catalog.bots import Bots
+from agentd.catalog.models import Models
 from agentd.catalog.settings import Settings
 from agentd.chats.service import ChatService
+from agentd.chats.shelf import Shelf
+from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
+from agentd.crew import Agent, Crew
 from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
+from agentd.disk.models import load as load_models
+from agentd.disk.reload import Reloaded
 from agentd.disk.replay import Replay
 from agentd.disk.skills import SkillFolder
 from agentd.disk.state import Daemon, State, open_state
 from agentd.errors import Unavailable
 from agentd.events import Bus, KeysUpdate
-from agentd.outside.repository import GitRepository
 from agentd.outside.service_manager import Notifier
-from agentd.outside.workspace import FolderWorkspace
 from agentd.web.access_log import AccessLog
+from agentd.web.agent import AgentAtWork
 from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
 from agentd.web.feed import Feed, encoded
@@ -126,9 +131,10 @@ async def started(
         clock, bus = SystemClock(), Bus()
         committer = Committer(layout, state.sequences)
         files = ChatFiles(layout, state.sequences, committer)
-        chats = ChatService(files, clock, state.sequences, bus, state.chats)
+        shelf = Shelf(files, clock, state.sequences, bus, state.chats)
+        chats, turns = ChatService(shelf), Turns(shelf)
         stack.push_async_callback(_put_away, state, chats, committer, files)
-        await chats.end_interrupted()
+        await turns.end_interrupted(again=settings.on_interrupted == "retry")
         roll = Roll(Hosts((settings.host, *settings.hosts)))
 
         def keys_changed(lost: frozenset[str]) -> None:
@@ -142,21 +148,24 @@ async def started(
         replay = Replay(layout, encoded, latest, chats.summaries())
         stack.push_async_callback(replay.close)
         feed = Feed(bus, chats, replay, latest)
-        url = _open_door(stack, settings, layout, chats, keys, feed, roll)
+        models = Reloaded(layout.models, partial(load_models, layout), Models())
+        await models.refresh()
+        stack.push_async_callback(models.stop)
+        crew = Crew(settings, layout, environ, lambda: models.current, engine)
+        agent = crew.hired(chats, turns, clock, bus, state.generation)
+        url = _open_door(stack, settings, layout, chats, agent, keys, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
             _keep_events(feed),
             _guard_lock(state, running),
-            _watch_keys(layout, keys),
+            _watch(layout, keys, models),
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
-        serving = engine or _engine(settings, layout)
-        dispatcher = Dispatcher(chats, serving, bus, settings.max_parallel_turns)
-        dispatcher.start()
-        stack.push_async_callback(dispatcher.stop, settings.drain_seconds)
+        agent.dispatcher.start(chats.summaries())
+        stack.push_async_callback(agent.dispatcher.stop, settings.drain_seconds)
         gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
         notifier.ready(f"Serving {layout.state} on {url}")
         log.info("serving %s on %s", layout.state, url)
@@ -170,6 +179,7 @@ def _open_door(
     settings: Settings,
     layout: Layout,
     chats: ChatService,
+    agent: Agent,
     keys: KeyService,
     feed: Feed,
     roll: Roll,
@@ -180,8 +190,10 @@ def _open_door(
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
     hub = Hub(feed, roll, clock.monotonic)
-    remote = Remote(chats, Bots(), SkillFolder(layout))
-    routes = table(remote, hub, EventStream(feed, roll), system)
+    skills = SkillFolder(layout)
+    remote = Remote(chats, Bots(), skills)
+    at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, skills)
+    routes = table(remote, at_work, hub, EventStream(feed, roll), system)
     system.describe(routes)
     desk = Desk(routes, Gate(keys), keys, roll.hosts, access_log)
     server, url = _listen(settings, desk)
@@ -189,12 +201,6 @@ def _open_door(
     stack.callback(hub.close)
     stack.callback(roll.close)
     return url
-
-
-def _engine(settings: Settings, layout: Layout) -> Engine:
-    secret = (layout.state, layout.settings, os.path.join(settings.workspace, ".env"))
-    workspace = FolderWorkspace(settings.workspace, closed=secret)
-    return OfflineEngine(workspace, GitRepository(settings.workspace))
 
 
 def _listen(settings: Settings, desk: Desk) -> tuple[Server, str]:
@@ -265,15 +271,23 @@ async def _guard_lock(state: State, running: Running) -> None:
             running.stop(LOST_LOCK)
 
 
-async def _watch_keys(layout: Layout, keys: KeyService) -> None:
-    """Notice an edited key file at once, even while nobody calls."""
+async def _watch(layout: Layout, keys: KeyService, *written: Reloaded[Any]) -> None:
+    """Notice files that a person edited at once, even while nobody calls."""
     from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
 
     ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
+
+    def noticed(name: str) -> None:
+        for file in written:
+            file.noticed(name)
+
     watcher = Watcher()
     watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
+    watcher.add(layout.config, noticed)
     await watcher.start()
     keys.wake()  # what was edited before the watch began
+    for file in written:
+        await file.refresh()
     try:
         await asyncio.get_running_loop().create_future()
     finally:

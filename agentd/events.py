@@ -11,10 +11,11 @@ from typing import ClassVar, TypeAlias
 
 from msgspec import Struct
 
+from agentd.chats.approval import Approval
 from agentd.chats.chat import Message
 from agentd.chats.fold import Summary
 from agentd.chats.queue import Queue
-from agentd.chats.records import Entry, changes_queue, message_in, type_of
+from agentd.chats.records import Entry, approval_in, changes_queue, message_in, type_of
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,25 @@ class ChatUpdate(Struct, frozen=True):
     """The type of the record that caused it, such as ``turn.ended``."""
 
 
+class ApprovalUpdate(Struct, frozen=True):
+    """A question to the person was asked, answered, or is no longer open: ``chatId, approval``."""
+
+    name: ClassVar[str] = "approvalUpdate"
+    seq: int
+    chat_id: int
+    approval: Approval
+
+
+class MessageDelta(Struct, frozen=True):
+    """The reply grows: ``chatId, {turn, text}``. Not stored, so it has no ``seq``."""
+
+    name: ClassVar[str] = "messageDelta"
+    chat_id: int
+    turn: int
+    text: str
+    """What is new since the last one."""
+
+
 class KeysUpdate(Struct, frozen=True):
     """The named access keys are others: ``names``. Not stored, so it has no ``seq``."""
 
@@ -54,11 +74,13 @@ class KeysUpdate(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-Event: TypeAlias = MessageUpdate | QueueUpdate | ChatUpdate | KeysUpdate
+Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | ChatUpdate
+"""What the journals tell again after a restart; each has the ``seq`` of its record."""
+Event: TypeAlias = Stored | MessageDelta | KeysUpdate
 Listener: TypeAlias = Callable[[Event], None]
 
 
-def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Iterator[Event]:
+def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Iterator[Stored]:
     """What one record has to tell, the chat and its queue being as they are after it.
 
     The ``ChatUpdate`` comes last: whoever has it has all of its ``seq``.
@@ -67,6 +89,8 @@ def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Itera
         yield QueueUpdate(entry.seq, chat_id, queue)
     if message := message_in(entry.body):
         yield MessageUpdate(entry.seq, chat_id, message)
+    if approval := approval_in(entry.body):
+        yield ApprovalUpdate(entry.seq, chat_id, approval)
     yield ChatUpdate(entry.seq, summary, type_of(entry.body))
 
 

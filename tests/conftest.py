@@ -8,16 +8,32 @@ from pathlib import Path
 
 import pytest
 
+from agentd.agent.approval import Policy
+from agentd.agent.approvals import Approvals
+from agentd.agent.assigning import Assigner
+from agentd.agent.budget import Budget
+from agentd.agent.engine import Engine
+from agentd.agent.engines import Engines
+from agentd.agent.service import Dispatcher
+from agentd.catalog.models import Models
 from agentd.chats.chat import Message
 from agentd.chats.service import ChatService
+from agentd.chats.shelf import Shelf
+from agentd.chats.turns import Turns
 from agentd.clock import FrozenClock
 from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
+from agentd.disk.skills import SkillFolder
 from agentd.disk.state import State, open_state
 from agentd.events import Bus, Event
 
 ME = "key:test"
+
+
+def TEST(*_: object) -> tuple[str, str]:  # noqa: N802 - a constant choice
+    """The engine ``test``, without a model."""
+    return "test", ""
 
 
 @dataclass
@@ -31,6 +47,7 @@ class Life:
     bus: Bus
     clock: FrozenClock
     chats: ChatService
+    turns: Turns
     heard: list[Event] = field(default_factory=list)
 
     async def history(self, chat_id: int, since: str = "") -> list[Message]:
@@ -46,8 +63,9 @@ async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
     committer = Committer(layout, state.sequences)
     files = ChatFiles(layout, state.sequences, committer)
     bus, clock = Bus(), FrozenClock()
-    chats = ChatService(files, clock, state.sequences, bus, state.chats)
-    life = Life(layout, state, committer, files, bus, clock, chats)
+    shelf = Shelf(files, clock, state.sequences, bus, state.chats)
+    chats, turns = ChatService(shelf), Turns(shelf)
+    life = Life(layout, state, committer, files, bus, clock, chats, turns)
     bus.subscribe(life.heard.append)
     try:
         yield life
@@ -60,6 +78,25 @@ async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
             await files.close()
             state.save(chats.summaries())
             state.release()
+
+
+def dispatcher_of(
+    life: Life,
+    engine: Engine,
+    parallel: int = 2,
+    *,
+    models: Models | None = None,
+    policy: Policy | None = None,
+    budget: Budget | None = None,
+) -> Dispatcher:
+    """A dispatcher over the life's chats whose default engine is this one."""
+    budget = budget or Budget()
+    approvals = Approvals(life.turns, life.clock, policy or Policy(), budget)
+    engines = Engines({engine.name: engine}, engine.name, lambda: models or Models())
+    skills = SkillFolder(life.layout)
+    chats = life.chats.summaries
+    assigner = Assigner(life.turns, engines, skills, life.clock, chats, budget, "test")
+    return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, parallel)
 
 
 async def until(true: Callable[[], object], seconds: float = 10.0) -> None:

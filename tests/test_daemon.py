@@ -22,13 +22,13 @@ ROOT = Path(__file__).parent.parent
 
 HELD = """
 import sys
-from agentd import daemon
+from agentd import crew
 from agentd.cli.main import main
 from tests.web.support import Engine
 
 engine = Engine()
 engine.hold()
-daemon._engine = lambda *_: engine
+crew.OfflineEngine = lambda *_: engine
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, with an engine whose turns never end."""

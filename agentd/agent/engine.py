@@ -1,7 +1,8 @@
 """What the dispatcher and an engine say to each other.
 
 An engine carries out one turn: it is given an ``Assignment`` and tells what happens as a
-stream of progress. Whatever it yields is whole: a message, never a fragment of one.
+stream of progress. What enters the history (``ToolUsed``, ``Replied``) is whole when it is
+told; ``Wrote`` shows a reply as it grows.
 """
 
 from collections.abc import AsyncGenerator
@@ -10,7 +11,10 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.chat import FREE, NO_TOKENS, Tokens
+from agentd.chats.approval import Kind
+from agentd.chats.chat import Message
+from agentd.clock import Timestamp
+from agentd.proxy.price import NOTHING, Usage
 
 
 class Assignment(Struct, frozen=True):
@@ -19,8 +23,51 @@ class Assignment(Struct, frozen=True):
     chat_id: int
     prompt: str
     model: str = ""
+    """The supplier's name of the model; empty: the engine's own default."""
+    effort: str = ""
+    """How hard the model is to think, in the supplier's words; empty: its default."""
+    supplier: str = ""
+    """The supplier to reach the model at, by its name; empty: the engine's own sign-in."""
+    context: int = 0
+    """Tokens that the model can take in; 0: not known."""
+    command: tuple[str, ...] = ()
+    """The program of a foreign engine with its arguments; empty: the engine's usual one."""
     skill: str = "none"
-    system_prompt: str = ""
+    instructions: str = ""
+    """The chat's system prompt and its skill's text, for engines that know no skills."""
+    history: tuple[Message, ...] = ()
+    """The latest messages before this prompt, oldest first, for engines without a memory."""
+    memory: str = ""
+    """What this engine asked to keep for this chat (``Kept``), such as its session's id."""
+    again: bool = False
+    """A limit ended an earlier try at this prompt; the engine's session may have it already."""
+    turn: str = ""
+    """Tells this turn from every other, of other daemons too; programs are started with it."""
+
+
+class Alive(Struct, frozen=True):
+    """The engine's program runs; ``process`` is its id."""
+
+    process: int
+
+
+class Kept(Struct, frozen=True):
+    """What the engine wants back as ``Assignment.memory`` in the chat's next turn."""
+
+    memory: str
+
+
+class Wrote(Struct, frozen=True):
+    """A piece of the reply that is being written; ``Replied`` will tell it whole."""
+
+    text: str
+
+
+class ToolStarted(Struct, frozen=True):
+    """The engine begins to use a tool; ``ToolUsed`` tells what came of it."""
+
+    name: str
+    input: str
 
 
 class ToolUsed(Struct, frozen=True):
@@ -32,11 +79,30 @@ class ToolUsed(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """A whole reply of the assistant, in Markdown. Cost is in USD."""
+    """A whole reply of the assistant, in Markdown.
+
+    ``usage`` is what this reply used; ``cost`` in USD where the engine knows it itself, else
+    None: then the model's prices tell.
+    """
 
     text: str
-    tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    usage: Usage = NOTHING
+    cost: Decimal | None = None
+
+
+class Spent(Struct, frozen=True):
+    """What was used for no reply of its own; it is booked with the next one, or with the turn."""
+
+    usage: Usage = NOTHING
+    cost: Decimal | None = None
+
+
+class Limited(Struct, frozen=True):
+    """The supplier's usage limit is reached: the turn is to be tried again once it is over."""
+
+    reason: str
+    until: Timestamp = ""
+    """When the limit is reset; empty: not told."""
 
 
 class Failed(Struct, frozen=True):
@@ -45,7 +111,39 @@ class Failed(Struct, frozen=True):
     reason: str
 
 
-Progress: TypeAlias = ToolUsed | Replied | Failed
+Progress: TypeAlias = (
+    Alive | Kept | Wrote | ToolStarted | ToolUsed | Replied | Spent | Limited | Failed
+)
+
+
+class Question(Struct, frozen=True):
+    """What the engine would do, if it may."""
+
+    kind: Kind
+    tool: str
+    """The tool's name, as it would stand in the history."""
+    subject: str
+    """What it would do, whole: the command, the path, the address."""
+    reason: str = ""
+    """Why the engine wants it, in its own words, if it said."""
+
+
+class Answer(Struct, frozen=True):
+    """The decision on a question."""
+
+    allowed: bool
+    session: bool = False
+    """It holds for the like questions of this chat, too."""
+    reason: str = ""
+    """Why not, for the engine to read."""
+
+
+class Approver(Protocol):
+    """Whom an engine asks before it does what may do harm."""
+
+    async def ask(self, question: Question) -> Answer:
+        """The decision, at once where a rule decides; never later than the question's deadline."""
+        ...
 
 
 class Engine(Protocol):
@@ -53,6 +151,9 @@ class Engine(Protocol):
 
     name: str
 
-    def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
-        """Carry out one prompt. Closing the generator stops the turn and all that it started."""
+    def run(self, assignment: Assignment, approver: Approver) -> AsyncGenerator[Progress, None]:
+        """Carry out one prompt.
+
+        Closing the generator stops the turn and all that it started, within ten seconds.
+        """
         ...

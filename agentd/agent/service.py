@@ -2,53 +2,68 @@
 
 One turn at a time in a chat, a few at once over all chats, the longest waiting chat first. A
 prompt is handed to an engine only after its ``turn.started`` is on disk, so it is handed over
-at most once, whatever dies when.
+at most once, whatever dies when; only a supplier's limit brings it back.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 
-from agentd.agent.engine import Assignment, Engine, Progress
-from agentd.agent.turn import End, Instruction, Say, Turn
-from agentd.chats.fold import Summary
-from agentd.chats.service import INTERRUPTED, ChatService
+from agentd.agent.approvals import Approvals
+from agentd.agent.assigning import Assigner
+from agentd.agent.turn import End, Turn
+from agentd.agent.work import RETRY_SECONDS, Evidence, Work
+from agentd.chats.fold import Chat, Summary
+from agentd.chats.turns import INTERRUPTED, Turns
+from agentd.clock import Clock, parse_iso
 from agentd.errors import NotFound, Unavailable
 from agentd.events import Bus, ChatUpdate, Event
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0
-"""How long to wait before trying again when the disk takes nothing: full, say."""
-SHUTDOWN = "Interrupted: agentd was stopped while this prompt was being carried out."
+LONGEST_SLEEP = 60.0
+"""Seconds after which a wait is looked at anew: the machine's clock may have jumped."""
+STOP_SECONDS = 15.0
+"""How long to wait for a stopped turn; an engine is given ten."""
 
 
 class Dispatcher:
-    """Finds work in the queues and has the engine do it."""
+    """Finds work in the queues and has an engine do it."""
 
-    def __init__(self, chats: ChatService, engine: Engine, bus: Bus, parallel: int) -> None:
-        self._chats = chats
-        self._engine = engine
+    def __init__(
+        self,
+        turns: Turns,
+        assigner: Assigner,
+        approvals: Approvals,
+        clock: Clock,
+        bus: Bus,
+        parallel: int,
+    ) -> None:
+        self._turns = turns
+        self._assigner = assigner
+        self._approvals = approvals
+        self._clock = clock
         self._bus = bus
         self._parallel = parallel
         self._ready: dict[int, str] = {}
         """Chats with work and none going on, and since when it waits."""
+        self._later: dict[int, asyncio.TimerHandle] = {}
+        """Chats that wait for a limit to end."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._works: dict[int, Work] = {}
         self._busy: set[int] = set()
         """Chats whose turn takes one of the places; one that waits for the disk does not."""
         self._unsubscribe: Callable[[], None] | None = None
 
-    def start(self) -> None:
-        """Take up all that waits, and whatever comes."""
+    def start(self, chats: Iterable[Summary]) -> None:
+        """Take up all that waits in these, and whatever comes."""
         self._unsubscribe = self._bus.subscribe(self._heard)
-        for chat in self._chats.summaries():
-            if _waits(chat):
-                self._ready[chat.id] = chat.ready_since
-            elif chat.working:  # since a crash, and the disk did not take its end so far
-                end = End("interrupted", INTERRUPTED)
-                self._begin(chat.id, self._carry_out(chat.id, iter([end])))
+        for chat in chats:
+            if chat.working:  # since a crash, and the disk did not take its end so far
+                self._begin(chat.id, self._end_interrupted(chat.id))
+            else:
+                self._consider(chat)
         self._dispatch()
 
     async def stop(self, drain_seconds: float) -> None:
@@ -57,22 +72,59 @@ class Dispatcher:
             self._unsubscribe()
             self._unsubscribe = None
         self._ready.clear()
+        for timer in self._later.values():
+            timer.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=drain_seconds)
         for task in self._tasks.values():
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+        await self._approvals.close()
+
+    def evidence(self, chat_id: int) -> Evidence | None:
+        """What shows that the agent is at work on this chat; None when it is not."""
+        work = self._works.get(chat_id)
+        return work.evidence if work else None
+
+    async def stop_turn(self, chat_id: int, by: str) -> bool:
+        """End the running turn, and hold the queue; False when there is none.
+
+        It returns once the engine has ended with all that it started, or says so in the log.
+        """
+        work, task = self._works.get(chat_id), self._tasks.get(chat_id)
+        if work is None or task is None:
+            return False
+        if not work.stopped_by:
+            work.stopped_by = by
+            task.cancel()
+        _, late = await asyncio.wait([task], timeout=STOP_SECONDS)
+        if late:
+            log.error("the stopped turn of chat %d has not ended yet", chat_id)
+        return True
 
     def _heard(self, event: Event) -> None:
-        if not isinstance(event, ChatUpdate):
-            return
-        chat = event.chat
-        if _waits(chat) and chat.id not in self._tasks:
-            self._ready[chat.id] = chat.ready_since
+        if isinstance(event, ChatUpdate) and event.chat.id not in self._tasks:
+            self._consider(event.chat)
             self._dispatch()
-        else:
-            self._ready.pop(chat.id, None)
+
+    def _consider(self, chat: Summary) -> None:
+        """Note whether the chat has work: now, later, or none."""
+        self._ready.pop(chat.id, None)
+        if timer := self._later.pop(chat.id, None):
+            timer.cancel()
+        if not chat.ready or chat.working or chat.damage or chat.held:
+            return
+        if not chat.waits_until or chat.waits_until <= self._clock.now():
+            self._ready[chat.id] = chat.ready_since
+            return
+        left = (parse_iso(chat.waits_until) - parse_iso(self._clock.now())).total_seconds()
+        loop = asyncio.get_running_loop()
+        self._later[chat.id] = loop.call_later(min(left, LONGEST_SLEEP), self._wake, chat)
+
+    def _wake(self, chat: Summary) -> None:
+        self._consider(chat)
+        self._dispatch()
 
     def _dispatch(self) -> None:
         while self._ready and len(self._busy) < self._parallel:
@@ -88,20 +140,21 @@ class Dispatcher:
 
     def _done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
         del self._tasks[chat_id]
+        self._works.pop(chat_id, None)
         self._busy.discard(chat_id)
         if not task.cancelled() and (error := task.exception()):
             log.error("the turn of chat %d broke down", chat_id, exc_info=error)
         if self._unsubscribe is None:
             return
-        chat = self._chats.summary(chat_id)
-        if _waits(chat):
-            self._ready[chat_id] = chat.ready_since
+        self._consider(self._turns.summary(chat_id))
         self._dispatch()
 
     async def _work(self, chat_id: int) -> None:
         """Carry out the next prompt of a chat, from its queue to the end of its turn."""
         try:
-            started = await self._chats.start_turn(chat_id, self._engine.name)
+            if await self._assigner.over_budget(chat_id):
+                return
+            chat = await self._turns.start(chat_id, self._assigner.choose)
         except NotFound:
             return
         except Unavailable as error:
@@ -110,75 +163,40 @@ class Dispatcher:
             self._dispatch()
             await asyncio.sleep(RETRY_SECONDS)
             return
-        if started is None:
-            return
-        chat, prompt = started
-        assignment = Assignment(
-            chat_id=chat_id,
-            prompt=prompt.text,
-            model=prompt.model or chat.model,
-            skill=chat.skill,
-            system_prompt=chat.system_prompt,
-        )
-        turn = Turn()
-        try:
-            async with aclosing(self._engine.run(assignment)) as progress:
-                await self._follow(chat_id, turn, progress)
-        except asyncio.CancelledError:
-            await self._carry_out(chat_id, turn.stopped(SHUTDOWN), patient=False)
-            raise
-        except Exception as error:  # a task boundary: an engine's bug ends its turn, not the daemon
-            log.exception("the engine %s failed in chat %d", self._engine.name, chat_id)
-            reason = f"The engine failed: {type(error).__name__}: {error}"
-            await self._carry_out(chat_id, turn.failed(reason))
+        if chat:
+            await self._carry_out(chat)
 
-    async def _follow(
-        self, chat_id: int, turn: Turn, progress: AsyncGenerator[Progress, None]
-    ) -> None:
-        async for step in progress:
-            await self._carry_out(chat_id, turn.handle(step))
-            if turn.over:
-                return
-        await self._carry_out(chat_id, turn.finished())
-
-    async def _carry_out(
-        self, chat_id: int, instructions: Iterator[Instruction], *, patient: bool = True
-    ) -> None:
-        """Record what the turn says.
-
-        What an engine did is not forgotten because the disk is full: a ``patient`` caller waits.
-        For a chat that became read-only there is nothing to wait for: it raises ``Unavailable``.
-        """
-        for instruction in instructions:
-            while True:
-                try:
-                    await self._record(chat_id, instruction)
-                    break
-                except Unavailable as error:
-                    log.warning("chat %d waits for the disk: %s", chat_id, error.message)
-                    if not patient:
-                        return
-                    if (await self._chats.get(chat_id)).damage:
-                        raise
-                    self._busy.discard(chat_id)
-                    self._dispatch()
-                    await asyncio.sleep(RETRY_SECONDS)
-                    self._busy.add(chat_id)
-
-    async def _record(self, chat_id: int, instruction: Instruction) -> None:
-        if isinstance(instruction, Say):
-            await self._chats.add(
-                chat_id,
-                instruction.role,
-                instruction.text,
-                tool=instruction.tool,
-                tokens=instruction.tokens,
-                cost=instruction.cost,
-            )
+    async def _carry_out(self, chat: Chat) -> None:
+        started = chat.agent.turn
+        assert started
+        choice = self._assigner.choice(chat, started.given)
+        now = self._clock.now()
+        model = choice.model.name if choice.model else ""
+        evidence = Evidence(started.id, choice.name, model, now, now)
+        turn = Turn(choice.model.prices if choice.model else None)
+        work = Work(self._turns, self._clock, self._bus, chat.id, evidence, turn)
+        self._works[chat.id] = work
+        place = partial(self._place, chat.id)
+        problem, assignment = choice.problem, None
+        if not problem:
+            assignment, problem = await self._assigner.assignment(chat, choice)
+        if choice.engine and assignment:
+            approver = self._approvals.of(chat.id)
+            await work.follow(choice.engine, assignment, approver, place)
         else:
-            await self._chats.end_turn(chat_id, instruction.outcome, instruction.reason)
+            await work.carry_out(turn.failed(problem), place)
 
+    async def _end_interrupted(self, chat_id: int) -> None:
+        now = self._clock.now()
+        evidence = Evidence(0, "none", "", now, now)
+        work = Work(self._turns, self._clock, self._bus, chat_id, evidence, Turn())
+        place = partial(self._place, chat_id)
+        await work.carry_out(iter([End("interrupted", INTERRUPTED)]), place)
 
-def _waits(chat: Summary) -> bool:
-    """True for a chat with a prompt to send and nothing in the way."""
-    return chat.ready > 0 and not chat.working and not chat.damage
+    def _place(self, chat_id: int, wanted: bool) -> None:
+        """A turn that waits for the disk leaves its place to another."""
+        if wanted:
+            self._busy.add(chat_id)
+        else:
+            self._busy.discard(chat_id)
+            self._dispatch()

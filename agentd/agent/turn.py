@@ -9,9 +9,22 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from agentd.agent.engine import Failed, Progress, Replied, ToolUsed
+from agentd.agent.engine import (
+    Alive,
+    Failed,
+    Kept,
+    Limited,
+    Progress,
+    Replied,
+    Spent,
+    ToolStarted,
+    ToolUsed,
+    Wrote,
+)
 from agentd.chats.chat import FREE, NO_TOKENS, Role, Tokens
 from agentd.chats.records import Outcome
+from agentd.clock import Timestamp
+from agentd.proxy.price import NOTHING, Prices, Usage, cost, total
 
 SILENT = "The engine ended without a reply."
 
@@ -26,22 +39,53 @@ class Say(Struct, frozen=True):
     cost: Decimal = FREE
 
 
+class Show(Struct, frozen=True):
+    """Tell those who listen how the reply grows."""
+
+    text: str
+
+
+class Keep(Struct, frozen=True):
+    """Keep this for the engine's next turn in this chat."""
+
+    memory: str
+
+
+class Defer(Struct, frozen=True):
+    """A limit ended the turn: try again at ``until``, or after a while when that is not known."""
+
+    reason: str
+    until: Timestamp
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
+
+
 class End(Struct, frozen=True):
     """The turn is over; a ``reason`` becomes an error message."""
 
     outcome: Outcome
     reason: str = ""
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
 
 
-Instruction: TypeAlias = Say | End
+Instruction: TypeAlias = Say | Show | Keep | Defer | End
 
 
 class Turn:
-    """From the first sign of the engine to the end of the turn, which comes exactly once."""
+    """From the first sign of the engine to the end of the turn, which comes exactly once.
 
-    def __init__(self) -> None:
+    Every token and every cent that the engine tells is booked exactly once: with a reply, or
+    with the end. A reply that was cut off is kept as far as it was told.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self._prices = prices
         self._replied = False
         self._over = False
+        self._written = ""
+        self._usage = NOTHING
+        self._cost = FREE
 
     @property
     def over(self) -> bool:
@@ -53,29 +97,69 @@ class Turn:
         if self._over:
             return
         match progress:
+            case Wrote(text=text):
+                self._written += text
+                yield Show(text)
             case ToolUsed(name=name, input=given, outcome=outcome):
                 yield Say("tool", f"{given}\n\n{outcome}".strip(), tool=name)
-            case Replied(text=text, tokens=tokens, cost=cost):
+            case Replied(text=text, usage=usage, cost=known):
+                self._book(usage, known)
+                self._written = ""
                 self._replied = True
-                yield Say("assistant", text, tokens=tokens, cost=cost)
+                yield Say("assistant", text, "", *self._booked())
+            case Spent(usage=usage, cost=known):
+                self._book(usage, known)
+            case Kept(memory=memory):
+                yield Keep(memory)
+            case Limited(reason=reason, until=until):
+                yield from self._rest()
+                self._over = True
+                yield Defer(reason, until, *self._booked())
             case Failed(reason=reason):
-                yield self._end(End("failed", reason))
+                yield from self._end("failed", reason)
+            case Alive() | ToolStarted():
+                pass
 
     def finished(self) -> Iterator[Instruction]:
         """The engine has nothing more to tell."""
-        if not self._over:
-            yield self._end(End("completed") if self._replied else End("failed", SILENT))
+        if self._replied or self._written:
+            return self._end("completed", "")
+        return self._end("failed", SILENT)
 
     def failed(self, reason: str) -> Iterator[Instruction]:
         """The engine broke down."""
-        if not self._over:
-            yield self._end(End("failed", reason))
+        return self._end("failed", reason)
 
-    def stopped(self, reason: str) -> Iterator[Instruction]:
-        """The turn was ended from outside, before the engine was done."""
-        if not self._over:
-            yield self._end(End("interrupted", reason))
+    def interrupted(self, reason: str) -> Iterator[Instruction]:
+        """The daemon ended the turn before the engine was done."""
+        return self._end("interrupted", reason)
 
-    def _end(self, end: End) -> End:
+    def stopped(self) -> Iterator[Instruction]:
+        """A person ended the turn before the engine was done."""
+        return self._end("stopped", "")
+
+    def _end(self, outcome: Outcome, reason: str) -> Iterator[Instruction]:
+        if self._over:
+            return
+        yield from self._rest()
         self._over = True
-        return end
+        yield End(outcome, reason, *self._booked())
+
+    def _rest(self) -> Iterator[Instruction]:
+        """What was written of a reply that will never be whole."""
+        if self._written.strip():
+            yield Say("assistant", self._written, "", *self._booked())
+        self._written = ""
+
+    def _book(self, usage: Usage, known: Decimal | None) -> None:
+        """The engine's own figure counts before the price table."""
+        if known is None:
+            known = cost(usage, self._prices) if self._prices else FREE
+        self._usage += usage
+        self._cost = total((self._cost, known))
+
+    def _booked(self) -> tuple[Tokens, Decimal]:
+        """All that no message carries yet; it is booked with this."""
+        tokens = Tokens(self._usage.total_input, self._usage.total_output)
+        spent, self._usage, self._cost = self._cost, NOTHING, FREE
+        return tokens, spent

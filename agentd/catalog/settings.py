@@ -6,10 +6,14 @@ writes, and the resolved values that the daemon runs with.
 
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
+from agentd.agent.approval import Rule
+from agentd.catalog.models import EngineName
+from agentd.chats.approval import Mode
 from agentd.errors import Misconfigured, Mistake
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
@@ -41,9 +45,63 @@ class Settings(Struct, frozen=True):
             extra={"secret": True},
         ),
     ] = ""
-    engine: Annotated[Literal["offline"], Meta(description="Which engine carries out a turn.")] = (
-        "offline"
-    )
+    engine: Annotated[
+        EngineName,
+        Meta(description="Who carries out the prompts of a chat that names no model."),
+    ] = "offline"
+    codex_command: Annotated[
+        tuple[Text, ...], Meta(description="How the program of the engine codex is started.")
+    ] = ("codex",)
+    claude_command: Annotated[
+        tuple[Text, ...], Meta(description="How the program of the engine claude-code is started.")
+    ] = ("claude",)
+    acp_command: Annotated[
+        tuple[Text, ...],
+        Meta(description="How the program of the engine acp is started: any ACP agent."),
+    ] = ("opencode", "acp")
+    approvals: Annotated[
+        Mode,
+        Meta(
+            description="Shell commands and changes outside the workspace: ask, auto (allow) or"
+            " deny. Inside it the agent reads and writes freely."
+        ),
+    ] = "ask"
+    approval_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86400, description="How long a person may take to answer; then it is no."),
+    ] = 600.0
+    approval_rules: Annotated[
+        tuple[Rule, ...],
+        Meta(
+            description="What needs no question: the first rule that matches decides, such as"
+            " {decision: allow, kind: shell, subject: git status*}."
+        ),
+    ] = ()
+    budget_per_chat: Annotated[
+        Decimal | None,
+        Meta(description="USD that a chat may cost before it pauses and asks; null: any sum."),
+    ] = None
+    budget_per_day: Annotated[
+        Decimal | None,
+        Meta(description="USD that all chats may cost on a day (UTC) before they pause and ask."),
+    ] = None
+    turn_steps: Annotated[
+        int, Meta(ge=1, le=10000, description="The most model calls in a turn of engine native.")
+    ] = 60
+    turn_seconds: Annotated[
+        float, Meta(ge=1, le=86400, description="The longest turn of engine native.")
+    ] = 1800.0
+    turn_cost: Annotated[
+        Decimal | None, Meta(description="The most USD that a turn of engine native may cost.")
+    ] = None
+    silence_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86400, description="After so long without a sign, a program is ended."),
+    ] = 600.0
+    on_interrupted: Annotated[
+        Literal["stop", "retry"],
+        Meta(description="A prompt that a crash interrupted: leave it, or send it again."),
+    ] = "stop"
     max_parallel_turns: Annotated[
         int, Meta(ge=1, le=64, description="How many chats may be at work at the same time.")
     ] = 2

@@ -41,6 +41,8 @@ class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     model: str = ""
     """An override for this prompt alone; empty when there is none."""
     paused: bool = False
+    message: int = 0
+    """Its message, where it is in the history already: a limit ended its first try."""
 
 
 class Message(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -9,23 +9,26 @@ from bisect import bisect_left
 from datetime import timedelta
 from decimal import Decimal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from agentd.chats import queue as rules
 from agentd.chats.chat import Message, Prompt, Status, status_of
 from agentd.chats.records import (
+    ChatChanged,
     ChatCreated,
     Entry,
-    MessageAdded,
     Once,
     Outcome,
     QueueAppended,
     QueueRemoved,
     QueueReplaced,
     QueueRewritten,
+    TurnDeferred,
     TurnEnded,
     TurnStarted,
+    message_in,
 )
+from agentd.chats.standing import Standing
 from agentd.clock import Timestamp, iso, parse_iso
 
 MARK_EVERY = 64
@@ -45,15 +48,6 @@ class Mark(Struct, frozen=True, array_like=True, gc=False):
     """The first byte of its line."""
     at: Timestamp
     seq: int
-
-
-class Turn(Struct, frozen=True):
-    """A prompt that is being carried out; ``id`` is the seq of its ``turn.started``."""
-
-    id: int
-    prompt: int
-    engine: str
-    at: Timestamp
 
 
 class Remembered(Struct, frozen=True):
@@ -89,6 +83,16 @@ class Summary(Struct, frozen=True, gc=False):
     seq: int
     size: int
     """Bytes of journal behind this view."""
+    held: str = ""
+    """Why the queue stands still until it is released; empty: it does not."""
+    waits_until: Timestamp = ""
+    """When a supplier's limit is over and the queue goes on by itself; empty: it is not waiting."""
+    asking: int = 0
+    """Open questions to the person."""
+    day: str = ""
+    """The last day (UTC) on which it cost something ..."""
+    spent: Decimal = Decimal(0)
+    """... and how much on that day, in USD."""
     once: str = ""
     """The ``Idempotency-Key`` that created the chat."""
     damage: str = ""
@@ -102,7 +106,7 @@ class Summary(Struct, frozen=True, gc=False):
     @property
     def at_rest(self) -> bool:
         """Whether nothing more will happen to it by itself."""
-        return bool(self.damage) or not (self.working or self.ready)
+        return bool(self.damage) or not (self.working or (self.ready and not self.held))
 
 
 class Chat(Struct):
@@ -124,10 +128,7 @@ class Chat(Struct):
     queue_version: int = 0
     """The seq of the last record that changed the queue."""
     sent: set[int] = field(default_factory=set)
-    turn: Turn | None = None
-    outcome: Outcome | None = None
-    ended_at: Timestamp = ""
-    """When the last turn ended."""
+    agent: Standing = field(default_factory=Standing)
     messages: int = 0
     cost: Decimal = Decimal(0)
     marks: list[Mark] = field(default_factory=list)
@@ -160,19 +161,18 @@ class Chat(Struct):
                 self._remove(entry, prompt_id)
             case QueueReplaced(prompts=prompts):
                 self._replace(entry, prompts)
-            case TurnStarted(prompt=prompt_id, message=message, engine=engine):
-                self._remove(entry, prompt_id)
-                self.sent.add(prompt_id)
-                self.turn = Turn(entry.seq, prompt_id, engine, entry.at)
-                self._message(entry, message)
-            case MessageAdded(message=message):
-                self._message(entry, message)
-            case TurnEnded(outcome=outcome, message=ending):
-                self.turn = None
-                self.outcome = outcome
-                self.ended_at = entry.at
-                if ending:
-                    self._message(entry, ending)
+            case TurnStarted():
+                self._start(entry, entry.body)
+            case TurnDeferred(cost=cost):
+                self._put_back(entry)
+                self.cost += cost
+            case TurnEnded(cost=cost):
+                self.cost += cost
+            case ChatChanged():
+                self._change(entry.body)
+        if message := message_in(entry.body):
+            self._message(entry, message)
+        self.agent.apply(entry)
         self.lines = entry.n
         self.seq = entry.seq
         self.last_line = self.size
@@ -183,6 +183,7 @@ class Chat(Struct):
         """The chat as it is now, for a reader: later records do not show in it."""
         seen = copy.copy(self)
         seen.recent = self.recent.copy()
+        seen.agent = copy.copy(self.agent)
         return seen
 
     def moment(self, now: Timestamp) -> Timestamp:
@@ -206,6 +207,7 @@ class Chat(Struct):
     def summary(self) -> Summary:
         """The chat at a glance."""
         up = rules.next_up(self.queue) if self.ready else None  # or it would search all paused
+        agent = self.agent
         return Summary(
             id=self.id,
             title=self.title,
@@ -215,11 +217,16 @@ class Chat(Struct):
             cost=self.cost,
             waiting=len(self.queue),
             ready=self.ready,
-            working=self.turn is not None and not self.damage,
-            outcome=self.outcome,
-            ready_since=max(up.at, self.ended_at) if up else "",
+            working=agent.turn is not None and not self.damage,
+            outcome=agent.outcome,
+            ready_since=max(up.at, agent.ended_at) if up else "",
             seq=self.seq,
             size=self.size,
+            held=agent.hold.reason if agent.hold else "",
+            waits_until=agent.wait.until if agent.wait else "",
+            asking=len(agent.asked),
+            day=agent.day,
+            spent=agent.spent,
             once=self.created_once,
             damage=self.damage,
         )
@@ -234,6 +241,31 @@ class Chat(Struct):
         if body.once:
             self.created_once = body.once.key
         self._remember(entry, body.once, body.prompt)
+
+    def _change(self, body: ChatChanged) -> None:
+        for name in ("title", "model", "skill", "system_prompt"):
+            if (chosen := getattr(body, name)) is not None:
+                setattr(self, name, chosen)
+
+    def _start(self, entry: Entry, body: TurnStarted) -> None:
+        given = rules.find(self.queue, body.prompt)
+        self._remove(entry, body.prompt)
+        self.sent.add(body.prompt)
+        if body.message:
+            said = body.message
+            given = given or Prompt(body.prompt, said.text, said.at)
+            given = structs.replace(given, message=said.id)
+        if given:
+            self.agent.start(entry, body, given)
+
+    def _put_back(self, entry: Entry) -> None:
+        if self.agent.turn is None:
+            return
+        given = self.agent.turn.given
+        self.sent.discard(given.id)
+        self.queue = (given, *self.queue)
+        self.queue_version = entry.seq
+        self.ready += 1
 
     # The count of ready prompts is kept by hand: counting would cost more the longer the queue.
 
@@ -268,6 +300,7 @@ class Chat(Struct):
         self.messages += 1
         self.highest_message = max(self.highest_message, message.id)
         self.cost += message.cost
+        self.agent.spend(entry.at, message.cost)
         self.recent.append(message)
         self.recent_bytes += len(message.text)
         if len(self.recent) > RECENT_MESSAGES or self.recent_bytes > RECENT_BYTES:

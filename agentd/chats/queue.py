@@ -56,7 +56,7 @@ def next_up(queue: Queue) -> Prompt | None:
 def rewritten(queue: Queue, prompt_id: int, text: str) -> Queue:
     """Only the text of a waiting prompt changes (rules of endpoint 6); ``NotFound``."""
     index = _index(queue, prompt_id)
-    return (*queue[:index], changed(queue[index], text=text), *queue[index + 1 :])
+    return (*queue[:index], _reworded(queue[index], text), *queue[index + 1 :])
 
 
 def removed(queue: Queue, prompt_id: int) -> Queue:
@@ -112,4 +112,9 @@ def replaced(
 
 def _kept(row: Prompt, element: Wanted) -> Prompt:
     paused = row.paused if element.paused is None else element.paused
-    return changed(row, text=element.text, paused=paused)
+    return changed(_reworded(row, element.text), paused=paused)
+
+
+def _reworded(row: Prompt, text: str) -> Prompt:
+    """With other words it is another message, though its first ones may be in the history."""
+    return row if text == row.text else changed(row, text=text, message=0)

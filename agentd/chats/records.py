@@ -4,11 +4,13 @@ A chat is a fold over its records (``chats.fold``), so each transition is atomic
 construction: there is no moment at which half of it is true.
 """
 
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.chat import Message, Prompt
+from agentd.chats.approval import Approval, Hold, Mode, Wait
+from agentd.chats.chat import FREE, NO_TOKENS, Message, Prompt, Tokens
 from agentd.clock import Timestamp
 
 Outcome: TypeAlias = Literal["completed", "failed", "stopped", "interrupted"]
@@ -33,6 +35,17 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     bot_note: str = ""
     prompt: Prompt | None = None
     once: Once | None = None
+
+
+class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
+    """The person chose otherwise; what is None stays."""
+
+    title: str | None = None
+    model: str | None = None
+    skill: str | None = None
+    system_prompt: str | None = None
+    approvals: Mode | Literal[""] | None = None
+    """Empty: as the settings say."""
 
 
 class QueueAppended(Struct, frozen=True, tag="queue.appended", omit_defaults=True):
@@ -61,15 +74,31 @@ class QueueReplaced(Struct, frozen=True, tag="queue.replaced"):
     prompts: tuple[Prompt, ...]
 
 
-class TurnStarted(Struct, frozen=True, tag="turn.started"):
-    """A prompt left the queue and its message entered the history.
+class QueueHeld(Struct, frozen=True, tag="queue.held", omit_defaults=True):
+    """Nothing leaves the queue any more; ``asked`` and ``message`` where a person may go on."""
+
+    hold: Hold
+    asked: Approval | None = None
+    message: Message | None = None
+
+
+class QueueReleased(Struct, frozen=True, tag="queue.released", omit_defaults=True):
+    """The queue goes on; with ``allowance``, the chat may cost that many USD in all."""
+
+    allowance: Decimal | None = None
+
+
+class TurnStarted(Struct, frozen=True, tag="turn.started", omit_defaults=True):
+    """A prompt left the queue and its message entered the history, if it was not there.
 
     The turn's id is the ``seq`` of this record.
     """
 
     prompt: int
-    message: Message
+    message: Message | None
     engine: str
+    model: str = ""
+    """As the chat names it."""
 
 
 class MessageAdded(Struct, frozen=True, tag="message.added"):
@@ -78,21 +107,66 @@ class MessageAdded(Struct, frozen=True, tag="message.added"):
     message: Message
 
 
+class EngineKept(Struct, frozen=True, tag="engine.kept"):
+    """What an engine wants back in this chat's next turn."""
+
+    engine: str
+    memory: str
+
+
+class ApprovalAsked(Struct, frozen=True, tag="approval.asked"):
+    """The turn waits for somebody's decision; the message shows the question."""
+
+    approval: Approval
+    message: Message
+
+
+class ApprovalAnswered(Struct, frozen=True, tag="approval.answered"):
+    """The question is no longer open."""
+
+    approval: Approval
+
+
+class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True):
+    """A limit ended the turn: its prompt is the first of the queue again, and waits.
+
+    ``tokens`` and ``cost`` are what no message of the turn carries.
+    """
+
+    wait: Wait
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
+
+
 class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
-    """The agent is at rest again; ``message`` tells the reason when it went wrong."""
+    """The agent is at rest again; ``message`` tells the reason when it went wrong.
+
+    ``tokens`` and ``cost`` are what no message of the turn carries.
+    """
 
     outcome: Outcome
     message: Message | None = None
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = FREE
+    hold: Hold | None = None
+    """The queue stands still from now on."""
 
 
 Body: TypeAlias = (
     ChatCreated
+    | ChatChanged
     | QueueAppended
     | QueueRewritten
     | QueueRemoved
     | QueueReplaced
+    | QueueHeld
+    | QueueReleased
     | TurnStarted
     | MessageAdded
+    | EngineKept
+    | ApprovalAsked
+    | ApprovalAnswered
+    | TurnDeferred
     | TurnEnded
 )
 
@@ -114,8 +188,12 @@ class Entry(Struct, frozen=True):
 def message_in(body: Body) -> Message | None:
     """The message that a record puts into the history, if it does."""
     match body:
-        case TurnStarted(message=message) | MessageAdded(message=message):
+        case MessageAdded(message=message) | ApprovalAsked(message=message):
             return message
+        case TurnStarted(message=first):
+            return first
+        case QueueHeld(message=question):
+            return question
         case TurnEnded(message=ending):
             return ending
         case _:
@@ -127,10 +205,23 @@ def changes_queue(body: Body) -> bool:
     match body:
         case ChatCreated(prompt=prompt):
             return prompt is not None
-        case MessageAdded() | TurnEnded():
-            return False
-        case _:
+        case TurnStarted() | TurnDeferred():
             return True
+        case QueueAppended() | QueueRewritten() | QueueRemoved() | QueueReplaced():
+            return True
+        case _:
+            return False
+
+
+def approval_in(body: Body) -> Approval | None:
+    """The question that a record asks or closes."""
+    match body:
+        case ApprovalAsked(approval=approval) | ApprovalAnswered(approval=approval):
+            return approval
+        case QueueHeld(asked=asked):
+            return asked
+        case _:
+            return None
 
 
 def type_of(body: Body) -> str:

@@ -54,7 +54,9 @@ def _written(default: object) -> str:
         case "" | ".":
             return f"'{default}'"
         case tuple():
-            return "[]"
+            return f"[{', '.join(default)}]"
+        case None:
+            return "null"
         case float():
             return f"{default:g}"
     return str(default)

@@ -186,7 +186,7 @@ class ChatFiles:
         for chat_id, opened in list(self._opened.items()):
             if len(self._opened) <= KEPT_OPEN:
                 return
-            if opened.journal.settled and not opened.journal.fresh and not opened.chat.turn:
+            if opened.journal.settled and not opened.journal.fresh and not opened.chat.agent.turn:
                 if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
                     self._checkpoint(opened)
                 del self._opened[chat_id]

@@ -18,7 +18,7 @@ from agentd.errors import AgentdError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 _LIMIT = 256 * 1024 * 1024
 
 

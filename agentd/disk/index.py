@@ -16,7 +16,7 @@ from agentd.ids import Marks
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 _LIMIT = 256 * 1024 * 1024
 
 

@@ -23,8 +23,8 @@ from agentd.ids import Marks, Sequences
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-"""The format that this version writes; it reads none that is newer."""
+FORMAT = 2
+"""The format that this version writes; it reads none that is newer. 2 knows more records."""
 _SMALL = 64 * 1024
 
 
@@ -55,6 +55,8 @@ class State:
     """The lock file's, as it was when it was locked."""
     sequences: Sequences
     chats: dict[int, Summary]
+    generation: str
+    """Tells this history of the folder from every other."""
 
     def announce(self, daemon: Daemon) -> None:
         """Tell other programs of this machine where the daemon listens. Blocking."""
@@ -96,7 +98,7 @@ def open_state(layout: Layout) -> State:
     writable = _writable(layout)
     lock = _lock(layout) if writable else None
     try:
-        _check_format(layout, writable=writable)
+        generation = _check_format(layout, writable=writable)
         if writable:
             make_folder(layout.chats)
             sweep(layout.state)
@@ -109,7 +111,7 @@ def open_state(layout: Layout) -> State:
             lock.release()
         raise
     inode = _inode(layout.daemon_lock)
-    return State(layout, lock, inode, Sequences(marks), chats)
+    return State(layout, lock, inode, Sequences(marks), chats, generation)
 
 
 def _inode(path: str) -> int:
@@ -174,13 +176,14 @@ def _lock(layout: Layout) -> FileLock:
     return lock
 
 
-def _check_format(layout: Layout, *, writable: bool) -> None:
+def _check_format(layout: Layout, *, writable: bool) -> str:
+    """Refuse a newer format, bring an older one up to date; the folder's generation."""
     document = read(layout.format, _SMALL)
     if document is None:
+        made = Format(FORMAT, FORMAT, ids.new_generation())
         if writable:
-            made = Format(FORMAT, FORMAT, ids.new_generation())
             replace(layout.format, msgspec.json.encode(made) + b"\n")
-        return
+        return made.generation
     try:
         found = msgspec.json.decode(document.data, type=Format)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -188,6 +191,11 @@ def _check_format(layout: Layout, *, writable: bool) -> None:
     if found.format > FORMAT:
         what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"
         raise Misconfigured([Mistake(layout.format, 1, what)])
+    if found.format < FORMAT and writable:  # each line of format 1 is one of format 2
+        replace(f"{layout.format}.{found.format}", document.data)
+        newer = Format(FORMAT, FORMAT, found.generation)
+        replace(layout.format, msgspec.json.encode(newer) + b"\n")
+    return found.generation
 
 
 def _stored_marks(layout: Layout) -> Marks:

@@ -14,19 +14,23 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
-from msgspec import Struct
-
-from agentd.chats.chat import Status
 from agentd.chats.fold import Summary
-from agentd.clock import Timestamp
 from agentd.errors import Unavailable
-from agentd.events import Bus, ChatUpdate, Event, KeysUpdate, MessageUpdate, QueueUpdate
-from agentd.web.remote import message_view, prompt_view
+from agentd.events import (
+    ApprovalUpdate,
+    Bus,
+    ChatUpdate,
+    Event,
+    KeysUpdate,
+    MessageDelta,
+    MessageUpdate,
+    QueueUpdate,
+)
+from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
 from agentd.wire import sse
 from agentd.wire.portion import Encoded, Portion, portions
 from agentd.wire.signalr.records import Event as Record
@@ -50,20 +54,6 @@ class Mark(NamedTuple):
     def __str__(self) -> str:
         """``17`` after the whole record 17, ``17.0`` after the first of its events."""
         return f"{self.seq}" if self.part == WHOLE else f"{self.seq}.{self.part}"
-
-
-class ChatView(Struct, frozen=True, rename="camel"):
-    """The argument of ``chatUpdate``; ``seq`` is a mark to come back with."""
-
-    chat_id: int
-    status: Status
-    title: str
-    created_at: Timestamp
-    updated_at: Timestamp
-    message_count: int
-    total_cost: Decimal
-    reason: str
-    seq: int
 
 
 class Told(Record):
@@ -221,7 +211,7 @@ class Feed:
 
     def _heard(self, event: Event) -> None:
         mark = None
-        if not isinstance(event, KeysUpdate):
+        if not isinstance(event, KeysUpdate | MessageDelta):
             whole = isinstance(event, ChatUpdate)
             mark = Mark(event.seq, WHOLE if whole else self._part)
             self._part = 0 if whole else self._part + 1
@@ -319,20 +309,10 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:
         case QueueUpdate(chat_id=chat_id, prompts=prompts):
             return chat_id, [chat_id, [prompt_view(prompt) for prompt in prompts]]
         case ChatUpdate(chat=chat, reason=reason):
-            return chat.id, [_chat(chat, reason)]
+            return chat.id, [chat_view(chat, reason)]
+        case ApprovalUpdate(chat_id=chat_id, approval=approval):
+            return chat_id, [chat_id, approval_view(approval, chat_id)]
+        case MessageDelta(chat_id=chat_id, turn=turn, text=text):
+            return chat_id, [chat_id, DeltaView(turn, text)]
         case KeysUpdate(names=names):
             return None, [names]
-
-
-def _chat(chat: Summary, reason: str) -> ChatView:
-    return ChatView(
-        chat_id=chat.id,
-        status=chat.status,
-        title=chat.title,
-        created_at=chat.created_at,
-        updated_at=chat.updated_at,
-        message_count=chat.messages,
-        total_cost=chat.cost,
-        reason=reason,
-        seq=chat.seq,
-    )

@@ -5,29 +5,31 @@ Source: the remote-control specification, sections 2 to 4.
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from decimal import Decimal
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
 from agentd.catalog.bots import Bot, Bots
-from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Message, Prompt, Status, Tokens, simplified
-from agentd.chats.fold import Summary
+from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Message
 from agentd.chats.queue import Queue, Wanted, check_wanted, checked_text
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.clock import Timestamp, not_before, parse_iso
 from agentd.errors import BadRequest, PreconditionFailed
 from agentd.web.body import encoded
 from agentd.web.call import Answer, Call
+from agentd.web.views import (
+    Id,
+    MessageView,
+    Name,
+    PromptView,
+    message_view,
+    prompt_view,
+    status_view,
+)
 
 WAIT_LIMIT = 60.0
 """The longest that a status may wait, in seconds."""
-NAME_LIMIT = 1000
-"""Characters of a title, a model's, a skill's or a bot's name."""
-
-Name = Annotated[str, Meta(max_length=NAME_LIMIT)]
 PromptId = Annotated[int, Meta(ge=0, le=LARGEST_ID)]
-Id = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Text = Annotated[
     str,
     Meta(  # only described here: ``checked_text`` rules it, and says which element is wrong
@@ -62,46 +64,12 @@ class ChatCreatedView(Struct, frozen=True, rename="camel"):
     bot_link_note: str
 
 
-class StatusView(Struct, frozen=True, rename="camel"):
-    """Answer of endpoint 2."""
-
-    chat_id: Id
-    status: Status
-    title: str
-    created_at: Timestamp
-    updated_at: Timestamp
-    message_count: int
-    total_cost: Decimal
-    error: str = ""
-
-
-class MessageView(Struct, frozen=True, rename="camel"):
-    """A message as the remote API shows it."""
-
-    id: Id
-    role: str
-    content: str
-    created_at: Timestamp
-    tokens: Tokens
-    cost: Decimal
-
-
 class MessagesView(Struct, frozen=True, rename="camel"):
     """Answer of endpoint 3."""
 
     chat_id: Id
     messages: list[MessageView]
     since: str | None
-
-
-class PromptView(Struct, frozen=True, rename="camel"):
-    """A queue prompt."""
-
-    id: Id
-    prompt: str
-    is_paused: bool
-    model: str
-    created_at: Timestamp
 
 
 class QueueView(Struct, frozen=True, rename="camel"):
@@ -208,7 +176,7 @@ class Remote:
         chat_id = call.id("chatId", "Chat")
         summary = self._chats.summary(chat_id)
         if seconds is None:
-            return Answer(_status(summary))
+            return Answer(status_view(summary))
         return self._status_at_rest(chat_id, seconds)
 
     # What is in memory is answered at once: a task of its own would cost more than the answer.
@@ -286,30 +254,11 @@ class Remote:
         return _queue(chat_id, chat.queue, chat.queue_version)
 
     async def _status_at_rest(self, chat_id: int, seconds: float) -> Answer:
-        return Answer(_status(await self._chats.rest(chat_id, seconds)))
-
-
-def _status(summary: Summary) -> StatusView:
-    return StatusView(
-        chat_id=summary.id,
-        status=summary.status,
-        title=summary.title,
-        created_at=summary.created_at,
-        updated_at=summary.updated_at,
-        message_count=summary.messages,
-        total_cost=summary.cost,
-    )
+        return Answer(status_view(await self._chats.rest(chat_id, seconds)))
 
 
 def _recent(chat_id: int, messages: Sequence[Message], since: str | None) -> Answer:
     return Answer(MessagesView(chat_id, _messages(messages), since))
-
-
-def message_view(message: Message) -> MessageView:
-    """A message as answers and events show it."""
-    return MessageView(
-        message.id, message.role, simplified(message), message.at, message.tokens, message.cost
-    )
 
 
 def _messages(messages: Sequence[Message]) -> list[MessageView]:
@@ -325,11 +274,6 @@ async def _streamed(
         yield before + encoded(_messages(portion))[1:-1]
         before = b","
     yield before.removeprefix(b",") + b'],"since":%b}' % encoded(since)
-
-
-def prompt_view(prompt: Prompt) -> PromptView:
-    """A prompt as answers and events show it."""
-    return PromptView(prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at)
 
 
 def _queue(chat_id: int, queue: Queue, version: int) -> Answer:

@@ -15,7 +15,10 @@ from agentd.errors import (
     PreconditionFailed,
     Unavailable,
 )
+from agentd.web import agent as at_work
 from agentd.web import remote as shapes
+from agentd.web import views
+from agentd.web.agent import AgentAtWork
 from agentd.web.event_stream import EventStream
 from agentd.web.hub import Hub
 from agentd.web.parameters import (
@@ -36,9 +39,11 @@ from agentd.web.table import HUB, Route, Table
 CHAT = "/api/remote/chats/{chatId}"
 
 
-def table(remote: Remote, hub: Hub, stream: EventStream, system: System) -> Table:
+def table(
+    remote: Remote, agent: AgentAtWork, hub: Hub, stream: EventStream, system: System
+) -> Table:
     """All rows, with the objects that answer them."""
-    return Table((*_remote(remote), *_live(hub, stream), *_system(system)))
+    return Table((*_remote(remote), *_agent(agent), *_live(hub, stream), *_system(system)))
 
 
 def _remote(remote: Remote) -> tuple[Route, ...]:
@@ -63,7 +68,7 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             door,
             remote.status,
             "A chat's status: processing, queued or completed.",
-            gives=shapes.StatusView,
+            gives=views.StatusView,
             errors=(BadRequest, NotFound),
             parameters=(WAIT,),
             section="4, E2",
@@ -96,7 +101,7 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             remote.append,
             "Append a prompt to the queue.",
             takes=shapes.AppendPrompt,
-            gives=shapes.PromptView,
+            gives=views.PromptView,
             status=201,
             errors=(BadRequest, NotFound, Conflict),
             parameters=(ONCE,),
@@ -109,7 +114,7 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             remote.rewrite,
             "Rewrite the text of a prompt that waits.",
             takes=shapes.RewritePrompt,
-            gives=shapes.PromptView,
+            gives=views.PromptView,
             errors=(BadRequest, NotFound),
             section="4, E6",
         ),
@@ -143,6 +148,94 @@ def _remote(remote: Remote) -> tuple[Route, ...]:
             "The configured bots, read-only.",
             gives=shapes.BotsView,
             section="4, E9",
+        ),
+    )
+
+
+def _agent(agent: AgentAtWork) -> tuple[Route, ...]:
+    door = Surface.EXTENDED
+    return (
+        Route(
+            "GET",
+            "/api/chat/{chatId}",
+            door,
+            agent.chat,
+            "A chat, what the agent does on it, and what keeps its queue from going on.",
+            gives=at_work.AgentView,
+            errors=(NotFound,),
+            section="4, extended surface",
+        ),
+        Route(
+            "PUT",
+            "/api/chat/{chatId}/settings",
+            door,
+            agent.change,
+            "Choose another model, skill, system prompt or way to decide questions.",
+            takes=at_work.ChangeSettings,
+            gives=at_work.ChatSettingsView,
+            errors=(BadRequest, NotFound),
+            section="4, extended surface",
+        ),
+        Route(
+            "POST",
+            "/api/chat/{chatId}/stop",
+            door,
+            agent.stop,
+            "End the running turn with all that it started, and hold the queue.",
+            gives=at_work.StoppedView,
+            errors=(NotFound,),
+            section="4, extended surface",
+        ),
+        Route(
+            "GET",
+            "/api/chat/approvals",
+            door,
+            agent.all_questions,
+            "The open questions of all chats.",
+            gives=at_work.ApprovalsView,
+            section="4, extended surface",
+        ),
+        Route(
+            "GET",
+            "/api/chat/{chatId}/approvals",
+            door,
+            agent.questions,
+            "The open questions of a chat.",
+            gives=at_work.ApprovalsView,
+            errors=(NotFound,),
+            section="4, extended surface",
+        ),
+        Route(
+            "POST",
+            "/api/chat/{chatId}/approvals/{approvalId}",
+            door,
+            agent.decide,
+            "Answer a question of the agent.",
+            takes=at_work.Decide,
+            gives=views.ApprovalView,
+            errors=(BadRequest, NotFound),
+            section="4, extended surface",
+        ),
+        Route(
+            "POST",
+            "/api/MessageQueue/{chatId}/hold",
+            door,
+            agent.hold,
+            "Let nothing leave the queue until it is released.",
+            takes=at_work.HoldQueue,
+            gives=at_work.HeldView,
+            errors=(BadRequest, NotFound),
+            section="4, extended surface",
+        ),
+        Route(
+            "POST",
+            "/api/MessageQueue/{chatId}/release",
+            door,
+            agent.release,
+            "Let the queue go on, whatever held it.",
+            gives=at_work.HeldView,
+            errors=(NotFound,),
+            section="4, extended surface",
         ),
     )
 

@@ -4,18 +4,23 @@ import asyncio
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from agentd.agent import service as module
-from agentd.agent.engine import Assignment, Failed, Progress, Replied, ToolUsed
-from agentd.agent.service import SHUTDOWN, Dispatcher
+from agentd.agent import work
+from agentd.agent.engine import Approver, Assignment, Failed, Progress, Replied, ToolUsed
+from agentd.agent.service import Dispatcher
 from agentd.agent.turn import SILENT
+from agentd.agent.work import SHUTDOWN
+from agentd.catalog.models import Model, Models
 from agentd.chats.queue import Wanted
-from agentd.chats.service import INTERRUPTED, NewChat
+from agentd.chats.service import NewChat
+from agentd.chats.turns import INTERRUPTED
 from agentd.disk import journal
 from agentd.disk.layout import Layout
-from tests.conftest import ME, Life, living, until
+from agentd.errors import Unavailable
+from tests.conftest import ME, TEST, Life, dispatcher_of, living, until
 
 pytestmark = pytest.mark.gen_test(timeout=20)
 
@@ -23,11 +28,12 @@ pytestmark = pytest.mark.gen_test(timeout=20)
 class Scripted:
     """An engine that does what a test says, and remembers what it was given."""
 
-    name = "scripted"
-
     def __init__(
-        self, script: Callable[[Assignment], AsyncGenerator[Progress, None]] | None = None
+        self,
+        script: Callable[[Assignment], AsyncGenerator[Progress, None]] | None = None,
+        name: str = "scripted",
     ):
+        self.name = name
         self._script = script or self.echo
         self.given: list[Assignment] = []
         self.running: list[int] = []
@@ -36,7 +42,9 @@ class Scripted:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         assert assignment.chat_id not in self.running, "two turns at once in one chat"
         self.given.append(assignment)
         self.running.append(assignment.chat_id)
@@ -59,12 +67,12 @@ class Scripted:
 
 @asynccontextmanager
 async def working(
-    layout: Layout, engine: Scripted, parallel: int = 2, *, crash: bool = False
+    layout: Layout, engine: Scripted, parallel: int = 2, *, crash: bool = False, **agent: object
 ) -> AsyncIterator[tuple[Life, Dispatcher]]:
     async with living(layout, crash=crash) as life:
-        await life.chats.end_interrupted()
-        dispatcher = Dispatcher(life.chats, engine, life.bus, parallel)
-        dispatcher.start()
+        await life.turns.end_interrupted()
+        dispatcher = dispatcher_of(life, engine, parallel, **agent)
+        dispatcher.start(life.chats.summaries())
         try:
             yield life, dispatcher
         finally:
@@ -93,17 +101,51 @@ async def test_a_prompt_is_carried_out_by_itself(layout):
         assert (await life.chats.rest(number, 10)).messages == 4
 
 
+MODELS = Models(
+    default="usual",
+    models=(
+        Model(name="usual", engine="native", model="big", supplier="s", context=9000),
+        Model(name="other", engine="native", model="small", supplier="s", effort="high"),
+        Model(name="far", engine="codex"),
+    ),
+)
+
+
 async def test_what_the_engine_is_given(layout):
-    engine = Scripted()
-    async with working(layout, engine) as (life, _):
-        new = NewChat("a", model="m", skill="s", system_prompt="be brief")
+    """The prompt's model before the chat's before the default; the skill's text with the rest."""
+    skill = Path(layout.skills, "tidy", "SKILL.md")
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tidy\ndescription: Tidies.\n---\nKeep it tidy.\n")
+    engine = Scripted(name="native")
+    async with working(layout, engine, models=MODELS) as (life, _):
+        new = NewChat("a", skill="tidy", system_prompt="be brief")
         number = (await life.chats.create(new, ME)).id
         await life.chats.append(number, "b", "other", ME)
         await life.chats.rest(number, 10)
-        assert engine.given == [
-            Assignment(number, "a", "m", "s", "be brief"),
-            Assignment(number, "b", "other", "s", "be brief"),
-        ]
+    first, second = engine.given
+    assert (first.prompt, first.model, first.context, first.history) == ("a", "big", 9000, ())
+    assert first.instructions.startswith("be brief\n\n") and "Keep it tidy." in first.instructions
+    assert (second.prompt, second.model, second.effort) == ("b", "small", "high")
+    assert [message.text for message in second.history] == ["a", "you said a"]
+    assert first.turn.startswith(f"test.{number}.") and first.turn != second.turn
+
+
+@pytest.mark.parametrize(
+    ("new", "reason"),
+    [
+        (NewChat("a", model="usul"), 'No model is named "usul"; did you mean "usual"?'),
+        (NewChat("a", model="far"), "The engine codex is not set up on this host."),
+        (NewChat("a", skill="gone"), "No skill is named 'gone' any more"),
+    ],
+)
+async def test_a_choice_that_is_not_there_fails_in_its_turn_and_says_why(layout, new, reason):
+    """A model may come and go while a prompt waits: it is accepted, and told in the history."""
+    engine = Scripted(name="native")
+    async with working(layout, engine, models=MODELS) as (life, _):
+        number = (await life.chats.create(new, ME)).id
+        assert (await life.chats.rest(number, 10)).outcome == "failed"
+        assert (await roles(life, number))[-1][1].startswith(reason)
+    assert engine.given == []
 
 
 async def test_what_waited_before_the_start_is_taken_up(layout):
@@ -270,9 +312,9 @@ async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
         engine = Scripted()
         engine.go.clear()
         async with living(layout, crash=True) as life:
-            await life.chats.end_interrupted()
-            dispatcher = Dispatcher(life.chats, engine, life.bus, 2)
-            dispatcher.start()
+            await life.turns.end_interrupted()
+            dispatcher = dispatcher_of(life, engine)
+            dispatcher.start(life.chats.summaries())
             await until(lambda engine=engine: engine.running)
             dying = list(dispatcher._tasks.values())
             life.files.append = _nothing_more  # the disk is not reached any more: it is dead
@@ -281,14 +323,14 @@ async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
         given += engine.prompts
     assert given == [str(n) for n in range(6)]
     async with living(layout) as life:
-        await life.chats.end_interrupted()
+        await life.turns.end_interrupted()
         said = await roles(life, number)
         assert [text for role, text in said if role == "user"] == given
         assert [text for role, text in said if role == "error"] == [INTERRUPTED] * 6
 
 
 def _nothing_more(*_):
-    raise module.Unavailable("dead")
+    raise Unavailable("dead")
 
 
 def full_disk(monkeypatch) -> None:
@@ -301,7 +343,7 @@ def full_disk(monkeypatch) -> None:
 async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost(
     layout, monkeypatch, caplog
 ):
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
     engine = scripted(ToolUsed("look", "a", "b"), Replied("done"))
     async with working(layout, engine) as (life, _):
         engine.go.clear()
@@ -319,7 +361,7 @@ async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost
 async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(
     layout, monkeypatch, caplog
 ):
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
     full_disk(monkeypatch)
@@ -371,11 +413,11 @@ async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_n
 
 
 async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layout, monkeypatch):
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
     async with living(layout, crash=True) as life:
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
-        await life.chats.start_turn(number, "scripted")
+        await life.turns.start(number, TEST)
     full_disk(monkeypatch)
     engine = Scripted()
     async with working(layout, engine) as (life, _):

@@ -20,13 +20,15 @@ FUNCTION_LINES = 50
 
 LONGER: dict[str, str] = {
     "chats.service.ChatService": "every command on a chat, one short method each",
+    "chats.fold.Chat": "the fold of one chat, one short method for each kind of record",
     "web.routes._remote": "a table: one row after the other",
+    "web.routes._agent": "a table: one row after the other",
     "web.routes._live": "a table: one row after the other",
 }
 
 CATCH_ALL = {
     "events.Bus.publish": "one listener's failure never reaches another",
-    "agent.service.Dispatcher._work": "an engine's bug ends its turn, not the daemon",
+    "agent.work.Work.follow": "an engine's bug ends its turn, not the daemon",
     "disk.journal.Committer._run": "nobody may wait for ever for a write",
     "disk.journal._tell": "one line that cannot be told keeps nobody else waiting",
     "web.exchange.Exchange.finish": "any error becomes an answer",

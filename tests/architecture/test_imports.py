@@ -11,7 +11,7 @@ ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "catalog", "proxy"}
 SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "cli", "__main__"}
+OUTERMOST = {"daemon", "crew", "cli", "__main__"}
 
 FORBIDDEN_TO_PRODUCT = {
     "filelock",
@@ -24,7 +24,16 @@ FORBIDDEN_TO_PRODUCT = {
     "yaml",
 }
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
-MAY_AWAIT = {"service", "engine", "toolbox"}
+MAY_AWAIT = {
+    "service",
+    "shelf",
+    "turns",
+    "engine",
+    "toolbox",
+    "approvals",
+    "assigning",
+    "work",
+}
 """In a product folder: services, the dispatcher, and engines (which carry out turns, by tools)."""
 
 MODULES = sorted(ROOT.rglob("*.py"))

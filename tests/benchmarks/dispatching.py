@@ -13,10 +13,14 @@ from collections.abc import AsyncGenerator
 from os.path import join
 from statistics import median
 
-from agentd.agent.engine import Assignment, Progress, Replied
-from agentd.agent.service import Dispatcher
+from agentd.agent.engine import Approver, Assignment, Progress, Replied
+from agentd.catalog.models import Models
+from agentd.catalog.settings import Settings
 from agentd.chats.service import ChatService
+from agentd.chats.shelf import Shelf
+from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
+from agentd.crew import Crew
 from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
@@ -29,7 +33,9 @@ class PromptEngine:
 
     name = "prompt"
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         yield Replied("Done.")
 
 
@@ -38,9 +44,13 @@ async def main(folder: str, chat_ids: list[int], rounds: int) -> list[float]:
     state = open_state(layout)
     bus, committer = Bus(), Committer(layout, state.sequences)
     files = ChatFiles(layout, state.sequences, committer)
-    chats = ChatService(files, SystemClock(), state.sequences, bus, state.chats)
-    dispatcher = Dispatcher(chats, PromptEngine(), bus, 2)
-    dispatcher.start()
+    clock = SystemClock()
+    shelf = Shelf(files, clock, state.sequences, bus, state.chats)
+    chats = ChatService(shelf)
+    settings = Settings(workspace=folder)
+    crew = Crew(settings, layout, {}, Models, PromptEngine())
+    dispatcher = crew.hired(chats, Turns(shelf), clock, bus, state.generation).dispatcher
+    dispatcher.start(chats.summaries())
     waits: list[list[float]] = [[] for _ in chat_ids]
     for _ in range(rounds):
         for chat_id, took in zip(chat_ids, waits, strict=True):

@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 
-from agentd import daemon
-from agentd.agent.engine import Assignment, Progress
+from agentd import crew, daemon
+from agentd.agent.engine import Approver, Assignment, Progress
 from agentd.disk import settings
 
 
@@ -18,7 +18,9 @@ class HeldEngine:
     def __init__(self, *_: object) -> None:
         pass
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         await asyncio.Event().wait()
         for never in ():
             yield never
@@ -27,7 +29,7 @@ class HeldEngine:
 def main() -> int:
     names = [name.removeprefix("--") for name in sys.argv[1::2]]
     options = dict(zip(names, sys.argv[2::2], strict=True))
-    daemon.OfflineEngine = HeldEngine
+    crew.OfflineEngine = HeldEngine
     return daemon.run(*settings.load(options, os.environ, os.getcwd()), os.environ)
 
 

@@ -62,7 +62,7 @@ def _change(draw: st.DrawFn, chat: Chat, number: int, now: str, once: Once | Non
     if chat.queue:
         some = draw(st.sampled_from(chat.queue)).id
         choices += [QueueRemoved(some), QueueRewritten(some, text)]
-    if chat.turn:
+    if chat.agent.turn:
         cost = draw(st.decimals(0, 1, places=6).map(Decimal))
         said = Message(number, "assistant", text, at, tokens=Tokens(1, 2), cost=cost)
         choices += [MessageAdded(said)] * 3

@@ -10,11 +10,12 @@ import pytest
 from agentd.chats.chat import Tokens
 from agentd.chats.queue import Wanted
 from agentd.chats.records import Once
-from agentd.chats.service import DEFAULT_TITLE, INTERRUPTED, NewChat
+from agentd.chats.service import DEFAULT_TITLE, NewChat
+from agentd.chats.turns import INTERRUPTED
 from agentd.disk import journal as journal_module
 from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.events import ChatUpdate, MessageUpdate, QueueUpdate
-from tests.conftest import ME, Life, living, overwrite, until
+from tests.conftest import ME, TEST, Life, living, overwrite, until
 
 pytestmark = pytest.mark.gen_test(timeout=20)
 
@@ -65,12 +66,12 @@ async def test_all_of_it_is_there_in_the_next_life(layout):
     async with living(layout, crash=True) as life:
         new = NewChat("hi", "T", "m", "s", "be brief", "b", True, "note")
         number = (await life.chats.create(new, ME)).id
-        started = await life.chats.start_turn(number, "test")
-        await life.chats.add(number, "tool", "out", tool="look")
-        await life.chats.add(
+        started = await life.turns.start(number, TEST)
+        await life.turns.add(number, "tool", "out", tool="look")
+        await life.turns.add(
             number, "assistant", "yes", tokens=Tokens(3, 4), cost=Decimal("0.000001")
         )
-        await life.chats.end_turn(number, "completed")
+        await life.turns.end(number, "completed")
         await life.chats.append(number, "next", "m2", ME)
         before, said = await life.chats.get(number), await life.history(number)
     assert started
@@ -108,7 +109,7 @@ async def test_a_prompt_elsewhere_sent_or_never_there_is_not_found(layout):
         number = await chat_with(life, "sent", "stays")
         elsewhere = (await life.chats.get(other)).queue[0].id
         sent = (await life.chats.get(number)).queue[0].id
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         for prompt in (elsewhere, sent, 999):
             with pytest.raises(NotFound):
                 await life.chats.rewrite(number, prompt, "x", ME)
@@ -159,10 +160,10 @@ async def test_replace_with_the_current_version_only(layout):
 async def test_a_message_does_not_change_the_queue_s_version(layout):
     async with living(layout) as life:
         number = await chat_with(life, "a")
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         version = (await life.chats.get(number)).queue_version
-        await life.chats.add(number, "assistant", "hi")
-        await life.chats.end_turn(number, "completed")
+        await life.turns.add(number, "assistant", "hi")
+        await life.turns.end(number, "completed")
         assert (await life.chats.get(number)).queue_version == version
 
 
@@ -184,7 +185,7 @@ async def test_the_same_key_appends_one_prompt_also_when_it_was_sent_since(layou
             *(life.chats.append(number, "x", "m", ME, ONCE) for _ in range(5))
         )
         assert {prompt.id for prompt in made} == {made[0].id}
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
     async with living(layout) as life:
         assert await life.chats.append(number, "x", "m", ME, ONCE) == made[0]
         assert (await life.chats.get(number)).queue == ()
@@ -307,9 +308,9 @@ async def test_events_come_after_the_write_in_the_order_of_seq(layout):
 async def test_what_each_change_tells(layout):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.start_turn(number, "test")
-        await life.chats.add(number, "assistant", "hi")
-        await life.chats.end_turn(number, "failed", "why")
+        await life.turns.start(number, TEST)
+        await life.turns.add(number, "assistant", "hi")
+        await life.turns.end(number, "failed", "why")
         told = [
             (type(event), event.reason if isinstance(event, ChatUpdate) else "")
             for event in life.heard
@@ -334,9 +335,9 @@ async def test_rest_answers_at_once_for_a_chat_at_rest_and_in_time_for_another(l
         await life.chats.append(number, "x", "", ME)
         assert (await life.chats.rest(number, 0.01)).status == "queued"
         waiting = asyncio.create_task(life.chats.rest(number, 60))
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         assert not waiting.done()
-        await life.chats.end_turn(number, "completed")
+        await life.turns.end(number, "completed")
         assert (await waiting).status == "completed"
 
 
@@ -350,22 +351,22 @@ async def test_a_chat_with_nothing_but_paused_prompts_rests(layout):
 async def test_a_turn_is_started_once_and_only_with_something_ready(layout):
     async with living(layout) as life:
         number = await chat_with(life, "a", "b")
-        tries = await asyncio.gather(*(life.chats.start_turn(number, "test") for _ in range(5)))
-        assert [started[1].text for started in tries if started] == ["a"]
-        await life.chats.end_turn(number, "completed")
-        await life.chats.end_turn(number, "completed")
-        assert (await life.chats.start_turn(number, "test"))[1].text == "b"
-        await life.chats.end_turn(number, "completed")
-        assert await life.chats.start_turn(number, "test") is None
+        tries = await asyncio.gather(*(life.turns.start(number, TEST) for _ in range(5)))
+        assert [started.agent.turn.given.text for started in tries if started] == ["a"]
+        await life.turns.end(number, "completed")
+        await life.turns.end(number, "completed")
+        assert (await life.turns.start(number, TEST)).agent.turn.given.text == "b"
+        await life.turns.end(number, "completed")
+        assert await life.turns.start(number, TEST) is None
 
 
 async def test_a_turn_that_a_crash_left_open_is_closed_as_interrupted(layout):
     async with living(layout, crash=True) as life:
         number = await chat_with(life, "a", "b")
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
     async with living(layout) as life:
         assert life.chats.summary(number).status == "processing"
-        await life.chats.end_interrupted()
+        await life.turns.end_interrupted()
         assert life.chats.summary(number).outcome == "interrupted"
         assert life.chats.summary(number).status == "queued"
         last = (await life.history(number))[-1]
@@ -376,13 +377,13 @@ async def test_a_turn_that_a_crash_left_open_is_closed_as_interrupted(layout):
 async def test_a_full_disk_at_start_stops_nobody_from_reading(layout, monkeypatch):
     async with living(layout, crash=True) as life:
         number = await chat_with(life, "a")
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
     async with living(layout) as life:
         full_disk(monkeypatch)
-        await life.chats.end_interrupted()
-        assert (await life.chats.get(number)).turn
+        await life.turns.end_interrupted()
+        assert (await life.chats.get(number)).agent.turn
         monkeypatch.undo()
-        await life.chats.end_interrupted()
+        await life.turns.end_interrupted()
         assert life.chats.summary(number).outcome == "interrupted"
 
 
@@ -401,10 +402,10 @@ async def test_a_caller_who_leaves_harms_nobody(layout):
 async def test_since_gives_the_same_from_memory_and_from_the_journal(layout):
     async with living(layout) as life:
         number = await chat_with(life, "go")
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         for n in range(400):
             life.clock.move(-5 if n % 50 == 49 else 0.5)
-            await life.chats.add(number, "assistant", f"said {n}")
+            await life.turns.add(number, "assistant", f"said {n}")
         everything = await life.history(number)
         assert len(everything) == 401
         for message in everything[::20]:
@@ -416,9 +417,9 @@ async def test_since_gives_the_same_from_memory_and_from_the_journal(layout):
 async def test_a_history_found_damaged_makes_its_chat_read_only_and_named(layout, caplog):
     async with living(layout) as life:
         number, other = await chat_with(life, "go"), await chat_with(life)
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         for n in range(400):
-            await life.chats.add(number, "assistant", f"said {n}")
+            await life.turns.add(number, "assistant", f"said {n}")
         overwrite(layout.journal(number), 2000, b"#")
         with pytest.raises(Unavailable, match="damaged"):
             await life.history(number)

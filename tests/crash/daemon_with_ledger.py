@@ -19,7 +19,7 @@ from collections.abc import AsyncGenerator
 from typing import NoReturn
 
 from agentd import daemon
-from agentd.agent.engine import Assignment, Progress, Replied, ToolUsed
+from agentd.agent.engine import Approver, Assignment, Progress, Replied, ToolUsed
 from agentd.catalog.settings import Settings
 from agentd.disk.layout import Layout
 from tests.crash import plants
@@ -36,7 +36,9 @@ class LedgerEngine:
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         """Reply with the prompt's own words."""
         os.write(self._fd, json.dumps([assignment.chat_id, assignment.prompt]).encode() + b"\n")
         await asyncio.sleep(random.random() * 0.01)

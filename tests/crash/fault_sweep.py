@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, NoReturn
 from agentd import daemon
 from agentd.access.key import issue
 from agentd.agent import service
-from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
@@ -65,7 +65,9 @@ class Engine:
     def __init__(self, note: Callable[..., None]) -> None:
         self._note = note
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         """Reply with the prompt's own words."""
         self._note(0, "given", (assignment.chat_id, assignment.prompt), {})
         yield Replied(assignment.prompt)

@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from agentd.agent.engine import Assignment
-from agentd.agent.service import Dispatcher
+from agentd.agent.engine import Approver, Assignment, Engine
+from agentd.agent.work import Place, Work
 from agentd.chats.fold import Chat
 from agentd.chats.records import TurnStarted
-from agentd.chats.service import INTERRUPTED, ChatService
+from agentd.chats.service import ChatService
+from agentd.chats.turns import INTERRUPTED, Turns
 from agentd.disk import journal, state
 from agentd.disk.journal import Committer, Journal
 from agentd.ids import Marks, Sequences
@@ -37,16 +38,17 @@ def acknowledged_too_early() -> None:
 
 def sent_again() -> None:
     """A prompt that was being carried out when the daemon died is put into the queue again."""
-    end = ChatService.end_interrupted
+    end = Turns.end_interrupted
 
-    async def again(self: ChatService) -> None:
-        for chat in [chat for chat in self.summaries() if chat.working]:
-            last = [said for said in (await self.get(chat.id)).recent if said.role == "user"][-1]
-            await self.end_turn(chat.id, "interrupted", INTERRUPTED)
-            await self.append(chat.id, last.text, "", "agent")
-        await end(self)
+    async def sending(self: Turns, *, again: bool = False) -> None:
+        chats = ChatService(self._shelf)
+        for chat in [chat for chat in chats.summaries() if chat.working]:
+            last = [said for said in (await chats.get(chat.id)).recent if said.role == "user"][-1]
+            await self.end(chat.id, "interrupted", INTERRUPTED)
+            await chats.append(chat.id, last.text, "", "agent")
+        await end(self, again=again)
 
-    ChatService.end_interrupted = again  # type: ignore[method-assign]
+    Turns.end_interrupted = sending  # type: ignore[method-assign]
 
 
 def left_in_the_queue() -> None:
@@ -71,18 +73,18 @@ def ids_from_the_start() -> None:
 
 def handed_over_twice() -> None:
     """Every third prompt reaches the engine twice."""
-    work = Dispatcher._follow
+    follow = Work.follow
     turns = iter(range(10**9))
 
-    async def twice(self: Dispatcher, chat_id: int, turn: object, progress: object) -> None:
+    async def twice(
+        self: Work, engine: Engine, given: Assignment, approver: Approver, place: Place
+    ) -> None:
         if next(turns) % 3 == 2:
-            chat = await self._chats.get(chat_id)
-            text = [said.text for said in chat.recent if said.role == "user"][-1]
-            async for _ in self._engine.run(Assignment(chat_id, text)):
+            async for _ in engine.run(given, approver):
                 pass
-        await work(self, chat_id, turn, progress)  # type: ignore[arg-type]
+        await follow(self, engine, given, approver, place)
 
-    Dispatcher._follow = twice  # type: ignore[method-assign]
+    Work.follow = twice  # type: ignore[method-assign]
 
 
 ALL = {

@@ -25,7 +25,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import NamedTuple
 
 from agentd import daemon
-from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
 from agentd.disk.layout import Layout
 from agentd.errors import AgentdError
@@ -58,7 +58,9 @@ class RecordedEngine:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         """Reply with the prompt's own words."""
         given = Given(assignment.chat_id, assignment.prompt)
         self._recorder.tell(0, "given", given, {})

@@ -13,7 +13,7 @@ from agentd.disk import chats as module
 from agentd.disk import journal
 from agentd.disk.layout import Layout
 from agentd.errors import NotFound, Unavailable
-from tests.conftest import ME, living, overwrite, until
+from tests.conftest import ME, TEST, living, overwrite, until
 
 pytestmark = pytest.mark.gen_test(timeout=30)
 
@@ -24,8 +24,8 @@ async def test_idle_chats_are_let_go_of_and_read_back_the_same(layout, monkeypat
         for n in range(60):
             number = (await life.chats.create(NewChat(title=str(n), prompt="x"), ME)).id
             if n % 3 == 0:
-                await life.chats.start_turn(number, "test")
-                await life.chats.end_turn(number, "failed", "why")
+                await life.turns.start(number, TEST)
+                await life.turns.end(number, "failed", "why")
             if n % 2 == 0:
                 await life.chats.append(number, "y", "m", ME)
         assert len(life.files._opened) <= 20
@@ -55,7 +55,7 @@ async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_goin
         working = []
         for _ in range(5):
             working.append((await life.chats.create(NewChat(prompt="x"), ME)).id)
-            await life.chats.start_turn(working[-1], "test")
+            await life.turns.start(working[-1], TEST)
         for _ in range(5):
             await life.chats.create(NewChat(), ME)
         assert set(working) <= set(life.files._opened)
@@ -94,10 +94,10 @@ async def test_history_in_portions_is_everything_once(layout, monkeypatch):
     monkeypatch.setattr(module, "_CHUNK", 5000)
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         for n in range(300):
             life.clock.move(0.4)
-            await life.chats.add(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
+            await life.turns.add(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
             if n % 10 == 0:
                 await life.chats.append(number, "between", "", ME)
         chat = await life.chats.get(number)
@@ -115,9 +115,9 @@ async def test_history_in_portions_is_everything_once(layout, monkeypatch):
 async def test_history_is_that_of_the_chat_as_it_was_asked_of(layout):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         chat = await life.chats.get(number)
-        await life.chats.add(number, "assistant", "later")
+        await life.turns.add(number, "assistant", "later")
         assert [len(part) async for part in life.files.history(chat, "")] == [1]
 
 
@@ -125,7 +125,7 @@ async def test_history_is_that_of_the_chat_as_it_was_asked_of(layout):
 async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(layout, how):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
         chat, path = await life.chats.get(number), layout.journal(number)
         match how:
             case "shorter":
@@ -203,9 +203,9 @@ async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_i
         async def write(number: int) -> None:
             while not over:
                 await life.chats.append(number, "x" * 300, "", ME)
-                if await life.chats.start_turn(number, "test"):
-                    await life.chats.add(number, "assistant", "hello")
-                    await life.chats.end_turn(number, "completed")
+                if await life.turns.start(number, TEST):
+                    await life.turns.add(number, "assistant", "hello")
+                    await life.turns.end(number, "completed")
 
         writers = [asyncio.create_task(write(number)) for number in numbers]
         for n in range(8):
@@ -225,7 +225,7 @@ async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_i
 
 async def _is_whole(layout: Layout, acknowledged: dict[int, int]) -> None:
     async with living(layout) as life:
-        await life.chats.end_interrupted()
+        await life.turns.end_interrupted()
         assert {chat.id for chat in life.chats.summaries()} == set(acknowledged)
         for chat in life.chats.summaries():
             assert not chat.damage

@@ -9,6 +9,8 @@ from typing import get_args
 import msgspec
 import pytest
 
+from agentd.chats.approval import Approval, Hold, Kind, Wait
+from agentd.chats.approval import State as ApprovalState
 from agentd.chats.chat import Message, Prompt, Role
 from agentd.chats.records import Body, Entry, Once, Outcome
 from agentd.chats.service import NewChat
@@ -18,7 +20,7 @@ from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
 from agentd.disk.layout import Layout
 from agentd.disk.state import Daemon, Format
 from agentd.ids import Marks
-from tests.conftest import ME, living
+from tests.conftest import ME, TEST, living
 
 README = Path(__file__).parents[2] / "state" / "README.md"
 SPANS = set(re.findall(r"`([^`\n]+)`", README.read_text()))
@@ -53,7 +55,7 @@ def test_every_record_is_named_with_every_field(record):
 @pytest.mark.parametrize(
     "kind",
     [
-        Entry, Prompt, Message, Once, Format, Daemon, Marks, Index, Batch,
+        Entry, Prompt, Message, Hold, Wait, Approval, Once, Format, Daemon, Marks, Index, Batch,
         NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson,
     ],
 )  # fmt: skip
@@ -63,6 +65,7 @@ def test_every_field_is_named(kind):
 
 def test_every_role_and_outcome_is_named():
     assert {*get_args(Role), *get_args(Outcome)} <= WORDS
+    assert {*get_args(Kind), *get_args(ApprovalState)} <= WORDS
 
 
 @pytest.mark.gen_test(timeout=20)
@@ -79,7 +82,7 @@ async def test_no_file_is_there_that_is_not_named(layout):
 async def test_the_recipes_for_jq_work(layout):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
-        await life.chats.start_turn(number, "test")
+        await life.turns.start(number, TEST)
     recipes = re.findall(r"^    (jq .*) state/(\S+)$", README.read_text(), re.MULTILINE)
     assert len(recipes) == 4
     for command, path in recipes:

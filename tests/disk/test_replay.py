@@ -14,7 +14,7 @@ from agentd.chats.service import NewChat
 from agentd.disk import checkpoint
 from agentd.disk.load import load
 from agentd.disk.replay import Replay
-from tests.conftest import ME, living, overwrite
+from tests.conftest import ME, TEST, living, overwrite
 
 
 async def busy(life, seed=0, steps=40):
@@ -34,12 +34,12 @@ async def busy(life, seed=0, steps=40):
             case 4:
                 wanted = Wanted(f"replaced {step}", paused=bool(step % 2))
                 await life.chats.replace(chat, [wanted], ME)
-            case 5 if state.queue and not state.turn:
-                await life.chats.start_turn(chat, "scripted")
-            case 6 if state.turn:
-                await life.chats.add(chat, "assistant", f"reply {step} \u2028\n")
-            case 7 if state.turn:
-                await life.chats.end_turn(chat, "failed", "it went wrong" if step % 2 else "")
+            case 5 if state.queue and not state.agent.turn:
+                await life.turns.start(chat, TEST)
+            case 6 if state.agent.turn:
+                await life.turns.add(chat, "assistant", f"reply {step} \u2028\n")
+            case 7 if state.agent.turn:
+                await life.turns.end(chat, "failed", "it went wrong" if step % 2 else "")
             case _:
                 life.chats.summary(chat)
 

@@ -18,7 +18,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.lines import seal
 from agentd.disk.state import Daemon, announced, open_state
 from agentd.errors import Conflict, Misconfigured, Unavailable
-from tests.conftest import ME, Life, living
+from tests.conftest import ME, TEST, Life, living
 
 ASYNC = pytest.mark.gen_test(timeout=20)
 
@@ -27,8 +27,8 @@ async def busy(life: Life, prompts: int = 3) -> int:
     """A chat with prompts, of which the first was sent and the last was removed again."""
     chat = await life.chats.create(NewChat(), ME)
     made = [await life.chats.append(chat.id, "x", "", ME) for _ in range(prompts)]
-    await life.chats.start_turn(chat.id, "test")
-    await life.chats.end_turn(chat.id, "completed")
+    await life.turns.start(chat.id, TEST)
+    await life.turns.end(chat.id, "completed")
     await life.chats.remove(chat.id, made[-1].id, ME)
     return chat.id
 
@@ -115,11 +115,22 @@ def test_a_failed_start_lets_go_of_the_folder(layout):
     opened(layout)
 
 
+def test_an_older_format_is_brought_up_to_date_and_its_file_is_kept(layout):
+    opened(layout)
+    older = '{"format":1,"min_reader":1,"generation":"x"}\n'
+    Path(layout.format).write_text(older)
+    state = open_state(layout)
+    assert state.generation == "x"
+    state.release()
+    assert Path(layout.format + ".1").read_text() == older
+    assert Path(layout.format).read_text() == '{"format":2,"min_reader":2,"generation":"x"}\n'
+
+
 def test_a_newer_format_is_refused_and_nothing_is_touched(layout):
     opened(layout)
-    Path(layout.format).write_text('{"format":2,"min_reader":1,"generation":"x"}\n')
+    Path(layout.format).write_text('{"format":3,"min_reader":1,"generation":"x"}\n')
     before = sorted(os.listdir(layout.state))
-    with pytest.raises(Misconfigured, match="is format 2; this version of agentd reads up to 1"):
+    with pytest.raises(Misconfigured, match="is format 3; this version of agentd reads up to 2"):
         open_state(layout)
     assert sorted(os.listdir(layout.state)) == before
 
@@ -306,7 +317,7 @@ from tests.conftest import living
 async def main():
     async with living(Layout(sys.argv[1], sys.argv[1])) as life:
         assert life.state.lock is None
-        await life.chats.end_interrupted()
+        await life.turns.end_interrupted()
         for chat in life.chats.summaries():
             print(chat.id, chat.status, len((await life.chats.get(chat.id)).queue))
         for act in (life.chats.append(1, "x", "", "me"), life.chats.create(NewChat(), "me")):

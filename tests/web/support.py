@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from agentd import daemon
 from agentd.access.key import issue
-from agentd.agent.engine import Assignment, Progress, Replied
+from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
@@ -65,7 +65,9 @@ class Engine:
         for loop, event in waiting:
             loop.call_soon_threadsafe(event.set)
 
-    async def run(self, assignment: Assignment) -> AsyncGenerator[Progress, None]:
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
         """Say what the script says."""
         event = asyncio.Event()
         with self._lock:
@@ -81,6 +83,17 @@ class Engine:
 
 def _echo(assignment: Assignment) -> list[Progress]:
     return [Replied(f"echo: {assignment.prompt}")]
+
+
+MODELS = """
+suppliers:
+  none: {dialect: openai-chat, url: "http://127.0.0.1:9"}
+models:
+  - {name: m, engine: native, model: the m, supplier: none}
+  - {name: mine, engine: native, model: the mine, supplier: none}
+  - {name: chats, engine: native, model: the chats, supplier: none}
+"""
+"""The models that tests name; their engine is the scripted one."""
 
 
 class Serving:
@@ -110,6 +123,10 @@ class Serving:
 
     def __enter__(self) -> Self:
         """Return once it answers."""
+        models = Path(self.layout.models)
+        if not models.exists():
+            models.parent.mkdir(parents=True, exist_ok=True)
+            models.write_text(MODELS)
         self._thread.start()
         self._ready.wait(PATIENCE)
         if self._failure:

@@ -10,8 +10,8 @@ import pytest
 from agentd import daemon as root
 from agentd.agent.engine import Failed, Replied, ToolUsed
 from agentd.catalog.bots import Bot, Bots
-from agentd.chats.chat import Tokens
 from agentd.errors import AgentdError
+from agentd.proxy.price import Usage
 from agentd.web.remote import Remote
 from tests.web.conftest import Serve
 from tests.web.support import Client, Engine, Serving, journals, raw, request, until
@@ -74,18 +74,20 @@ def test_title_model_skill_and_system_prompt_belong_to_the_chat(
     """Specification 2, 'Chat creation request body'."""
     skill = Path(daemon.layout.skills, "review")
     skill.mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: review\ndescription: d\n---\n")
+    (skill / "SKILL.md").write_text("---\nname: review\ndescription: d\n---\nLook twice.\n")
     chat = client.chat(prompt="p", title="T", model="m", skill="review", systemPrompt="Be\nkind")
     assert client.status(chat, 20)["title"] == "T"
     (given,) = engine.given
-    assert (given.model, given.skill, given.system_prompt) == ("m", "review", "Be\nkind")
+    assert (given.model, given.skill) == ("the m", "review")
+    assert given.instructions.startswith("Be\nkind\n\n")
+    assert "Look twice." in given.instructions
 
 
 def test_without_a_skill_the_chat_has_none(client: Client, engine: Engine) -> None:
     """Specification 2, 'Chat creation request body', skill: no inheritance."""
     client.messages(client.chat(prompt="p"))
     assert engine.given[0].skill == "none"
-    assert engine.given[0].model == engine.given[0].system_prompt == ""
+    assert engine.given[0].model == engine.given[0].instructions == ""
 
 
 def test_an_unknown_skill_is_a_bad_request_and_makes_no_chat(
@@ -209,7 +211,9 @@ def test_a_failed_turn_is_completed_and_told_in_the_history(client: Client, engi
 
 def test_cost_is_an_exact_sum_written_as_a_number(client: Client, engine: Engine) -> None:
     """Specification 2, 'Chat status object', totalCost: number."""
-    engine.says = lambda _: [Replied("a", Tokens(1, 2), Decimal("0.1")) for _ in range(3)]
+    engine.says = lambda _: [
+        Replied("a", Usage(input=1, output=2), Decimal("0.1")) for _ in range(3)
+    ]
     chat = client.chat(prompt="p")
     client.messages(chat)
     assert b'"totalCost":0.3,' in client.get(f"{CHATS}/{chat}/status").body

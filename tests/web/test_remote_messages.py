@@ -13,6 +13,7 @@ from agentd.chats.records import ChatCreated, Entry, MessageAdded
 from agentd.disk.document import make_folder
 from agentd.disk.layout import Layout
 from agentd.disk.lines import seal
+from agentd.proxy.price import Usage
 from tests.web.support import Client, Engine, Serving, raw, request
 
 CHATS = "/api/remote/chats"
@@ -30,7 +31,7 @@ def said(client: Client, chat: int, since: str | None = None, *, quoted: bool = 
 
 def test_a_message_has_the_specified_fields(client: Client, engine: Engine) -> None:
     """Specification 2, 'Message object'; 4, endpoint 3."""
-    engine.says = lambda _: [Replied("hello", Tokens(12, 34), Decimal("0.000125"))]
+    engine.says = lambda _: [Replied("hello", Usage(input=12, output=34), Decimal("0.000125"))]
     chat = client.chat(prompt="hi")
     user, assistant = client.messages(chat)
     for message in (user, assistant):

@@ -86,7 +86,7 @@ def test_a_model_for_one_prompt_beats_the_chats(client: Client, engine: Engine) 
     for wish in ({"prompt": "a", "model": "mine"}, {"prompt": "b", "model": ""}, {"prompt": "c"}):
         client.post(f"{CHATS}/{chat}/queue", wish)
     client.messages(chat)
-    assert [given.model for given in engine.given] == ["mine", "chats", "chats"]
+    assert [given.model for given in engine.given] == ["the mine", "the chats", "the chats"]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t\r ", "\u2003"])

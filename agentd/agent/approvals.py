@@ -1,0 +1,177 @@
+"""Questions to the person: asked, shown, answered, or denied when nobody answers in time."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from agentd.agent.approval import Policy, decide
+from agentd.agent.budget import Budget
+from agentd.agent.engine import Answer, Question
+from agentd.chats.approval import Approval, State
+from agentd.chats.shelf import AGENT
+from agentd.chats.turns import Turns
+from agentd.clock import Clock, iso, parse_iso
+from agentd.errors import AgentdError, NotFound
+
+log = logging.getLogger(__name__)
+
+BY_RULE = "The settings do not allow it."
+BY_PERSON = "A person denied it."
+BY_NOBODY = "Nobody answered in time, so it is denied."
+LONGEST = 32 * 1024
+"""Characters of a question's subject that are kept."""
+
+
+class _Open:
+    """A question that waits; whoever decides it holds the ``lock`` until that is on disk."""
+
+    def __init__(self, approval: Approval) -> None:
+        self.approval = approval
+        self.lock = asyncio.Lock()
+        self.decided: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
+
+
+class Approvals:
+    """The open questions of all turns at work."""
+
+    def __init__(self, turns: Turns, clock: Clock, policy: Policy, budget: Budget) -> None:
+        self._turns = turns
+        self._budget = budget
+        self._clock = clock
+        self._policy = policy
+        self._open: dict[int, _Open] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def of(self, chat_id: int) -> "Desk":
+        """Whom an engine asks that works for this chat."""
+        return Desk(self, chat_id)
+
+    async def ask(self, chat_id: int, question: Question) -> Answer:
+        """The decision of a rule at once, else of a person, at the latest at the deadline."""
+        agent = (await self._turns.look(chat_id)).agent
+        match decide(question, self._policy, agent.approvals, agent.granted):
+            case "allow":
+                return Answer(True)
+            case "deny":
+                return Answer(False, reason=BY_RULE)
+        approval = await self._turns.ask(chat_id, self._asked(question), _shown(question))
+        waiting = self._open[approval.id] = _Open(approval)
+        try:
+            await asyncio.wait([waiting.decided], timeout=self._policy.seconds)
+            return _answer(await self._decided(chat_id, waiting))
+        except asyncio.CancelledError:  # the turn ended, or the engine needs no answer any more
+            self._withdraw(chat_id, waiting)
+            raise
+        finally:
+            del self._open[approval.id]
+
+    async def answer(
+        self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
+    ) -> Approval:
+        """A person's decision; ``session``: it holds for the like questions of this chat.
+
+        Raises ``NotFound`` for a question that is not open in this chat, any more or yet.
+        """
+        chat = await self._turns.look(chat_id)
+        asked = next((one for one in chat.agent.asked if one.id == number), None)
+        if asked is None:
+            raise _not_open(chat_id, number)
+        decided = replace(
+            asked,
+            state="allowed" if allowed else "denied",
+            session=session and allowed,
+            note=note,
+            answered_by=by,
+            answered_at=self._clock.now(),
+        )
+        if asked.kind == "budget":
+            if allowed:
+                await self._turns.release(chat_id, by, self._budget.allowance(chat))
+            await self._turns.answer(chat_id, decided, by)
+        else:
+            await self._tell(chat_id, decided, by)
+        return decided
+
+    async def _tell(self, chat_id: int, decided: Approval, by: str) -> None:
+        waiting = self._open.get(decided.id)
+        if waiting is None:
+            raise _not_open(chat_id, decided.id)
+        async with waiting.lock:
+            if waiting.decided.done():
+                raise _not_open(chat_id, decided.id)
+            await self._turns.answer(chat_id, decided, by)
+            waiting.decided.set_result(decided)
+
+    async def close(self) -> None:
+        """Finish what is being written."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _asked(self, question: Question) -> Approval:
+        deadline = parse_iso(self._clock.now()) + timedelta(seconds=self._policy.seconds)
+        return Approval(
+            id=0,
+            kind=question.kind,
+            tool=question.tool[:200],
+            subject=question.subject[:LONGEST],
+            at="",
+            deadline=iso(deadline),
+            reason=question.reason[:LONGEST],
+        )
+
+    async def _decided(self, chat_id: int, waiting: _Open) -> Approval:
+        """What became of it; when nobody has answered by now, it is denied."""
+        async with waiting.lock:
+            if not waiting.decided.done():
+                await self._close_question(chat_id, waiting, "expired", BY_NOBODY)
+        return waiting.decided.result()
+
+    async def _close_question(self, chat_id: int, waiting: _Open, state: State, note: str) -> None:
+        closed = replace(waiting.approval, state=state, note=note, answered_at=self._clock.now())
+        waiting.decided.set_result(closed)
+        try:
+            await self._turns.answer(chat_id, closed, AGENT)
+        except AgentdError as error:  # denied all the same
+            log.warning("the end of a question of chat %d was not written: %s", chat_id, error)
+
+    def _withdraw(self, chat_id: int, waiting: _Open) -> None:
+        if waiting.decided.done():
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._close_question(chat_id, waiting, "withdrawn", "")
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class Desk:
+    """The questions of one chat; satisfies ``agent.engine.Approver``."""
+
+    def __init__(self, approvals: Approvals, chat_id: int) -> None:
+        self._approvals = approvals
+        self._chat_id = chat_id
+
+    async def ask(self, question: Question) -> Answer:
+        """The decision, of a rule or of a person."""
+        return await self._approvals.ask(self._chat_id, question)
+
+
+def _shown(question: Question) -> str:
+    """The question as the history shows it."""
+    why = f"\n\n{question.reason}" if question.reason else ""
+    return f"May the agent use {question.tool}?\n\n{question.subject}{why}"
+
+
+def _answer(decided: Approval) -> Answer:
+    if decided.state == "allowed":
+        return Answer(True, session=decided.session)
+    return Answer(False, reason=decided.note or BY_PERSON)
+
+
+def _not_open(chat_id: int, number: int) -> NotFound:
+    return NotFound(
+        f"Approval {number} of chat {chat_id} not found",
+        "It was never asked here, or it was answered, expired or withdrawn.",
+    )

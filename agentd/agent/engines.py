@@ -1,0 +1,50 @@
+"""Which engine carries out a prompt, and with which model."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from agentd.agent.engine import Engine
+from agentd.catalog.models import Model, Models
+from agentd.errors import NotFound
+
+
+class Choice(Struct, frozen=True):
+    """An engine, and the model that it is to use; without ``engine`` a ``problem``."""
+
+    name: str
+    """The engine's name, for the journal."""
+    engine: Engine | None = None
+    model: Model | None = None
+    """None: the engine's own default."""
+    problem: str = ""
+    """Why the prompt cannot be carried out, for the person who sent it."""
+
+
+class Engines:
+    """The engines that are configured; ``models`` tells the present content of the catalog."""
+
+    def __init__(
+        self, engines: Mapping[str, Engine], default: str, models: Callable[[], Models]
+    ) -> None:
+        self._engines = engines
+        self._default = default
+        self._models = models
+
+    def choose(self, wanted: str) -> Choice:
+        """The engine for a model's name; empty: the default model, else the default engine."""
+        models = self._models()
+        name = wanted or models.default
+        if not name:
+            return self._with(self._default, None)
+        try:
+            model = models.find(name)
+        except NotFound as error:
+            return Choice("none", problem=f"{error.message} It would stand in models.yml.")
+        return self._with(model.engine, model)
+
+    def _with(self, name: str, model: Model | None) -> Choice:
+        engine = self._engines.get(name)
+        if engine is None:
+            return Choice(name, problem=f"The engine {name} is not set up on this host.")
+        return Choice(name, engine, model)
