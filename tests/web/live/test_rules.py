@@ -12,6 +12,8 @@ import pytest
 
 from agentd.disk.keys import KeyFile
 from agentd.web.scrub import LogFormatter
+from agentd.wire.signalr import records
+from agentd.wire.signalr.framing import text_frame
 from tests.web.live.conftest import Dial
 from tests.web.live.support import END, HUB, Line, delete_by_hand
 from tests.web.support import KEY, PATIENCE, Client, Serving, received, replies, request
@@ -86,6 +88,22 @@ def test_rule_3_nothing_is_sent_before_the_handshake_and_its_answer_is_empty(
     assert set(events[0]) == {"type", "target", "arguments"}
 
 
+def test_rule_5_a_ping_comes_by_itself_and_silence_counts_only_after_the_clients_first(
+    monkeypatch: pytest.MonkeyPatch, dial: Dial
+) -> None:
+    """Rule 5: with short intervals."""
+    monkeypatch.setattr("agentd.wire.signalr.session.PING_AFTER", 0.05)
+    monkeypatch.setattr("agentd.wire.signalr.session.SILENCE", 0.2)
+    listening = dial()
+    listening.greet()
+    records = listening.records()
+    assert [next(records) for _ in range(10)] == [PING] * 10, "0.5 s of silence, and it lives"
+    listening.send(PING)
+    began = time.monotonic()
+    assert all(record == PING for record in records)
+    assert 0.15 < time.monotonic() - began < PATIENCE / 2
+
+
 def test_rule_7_events_wait_for_the_first_record_after_the_handshake(
     client: Client, dial: Dial
 ) -> None:
@@ -121,6 +139,29 @@ def test_rule_8_a_stateful_socket_that_comes_back_hears_nothing_before_its_seque
     records = second.records()
     assert next(records) == {"type": 9, "sequenceId": 1}
     assert [next(records)["arguments"][0]["chatId"] for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize("still_open", [True, False])
+def test_rule_10_a_second_socket_of_version_0_greets_anew_and_gets_what_it_missed(
+    client: Client, dial: Dial, *, still_open: bool
+) -> None:
+    """Rule 10: whether the first one looks open or was hung up."""
+    token = negotiated(client, "")
+    first = dial(f"id={token}")
+    first.greet(1, PING)
+    client.chat()
+    assert first.events(1)[0]["arguments"][0]["chatId"] == 1
+    if not still_open:
+        first.connection.shutdown(socket.SHUT_RDWR)
+        list(first.records())
+        client.chat()
+    second = dial(f"id={token}")
+    assert second.status == 101
+    if still_open:
+        assert list(first.records()) == []
+        client.chat()
+    second.greet(1, PING)
+    assert second.events(1)[0]["arguments"][0]["chatId"] == 2
 
 
 @pytest.mark.parametrize(
@@ -198,6 +239,36 @@ def test_rule_13_a_poll_that_is_over_gets_a_204_without_a_body(
         assert (reply.status, reply.body, reply.headers.get("Content-Length")) == (204, b"", None)
         poll.close()
     assert client.get(query).status == 404
+
+
+def test_rule_15_an_event_is_encoded_and_framed_once_however_many_listen(
+    monkeypatch: pytest.MonkeyPatch, client: Client, dial: Dial
+) -> None:
+    """Rule 15."""
+    made: list[bytes] = []
+
+    def framed(data: bytes) -> bytes:
+        made.append(data)
+        return text_frame(data)
+
+    class Counting:
+        """The encoder, watched."""
+
+        def encode(self, message: object) -> bytes:
+            encoded.append(message)
+            return encoder.encode(message)
+
+    encoder, encoded = records._encoder, []
+    crowd = [dial() for _ in range(20)]
+    for listening in crowd:
+        listening.greet(1, PING)
+    monkeypatch.setattr(records, "text_frame", framed)
+    monkeypatch.setattr(records, "_encoder", Counting())
+    client.chat()
+    for listening in crowd:
+        assert listening.events(1)[0]["target"] == "chatUpdate"
+    assert sum(b"chatUpdate" in data for data in made) == 1
+    assert len(encoded) == 1
 
 
 @pytest.mark.parametrize(

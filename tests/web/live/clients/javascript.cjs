@@ -1,5 +1,6 @@
 // Listens with @microsoft/signalr and prints what happens, one JSON object per line.
-// The only argument is JSON: url, transport, stateful, reconnect, calls, timeout (ms).
+// The only argument is JSON: url, transport, stateful, reconnect, calls, timeout (ms), catchUp (after
+// a reconnection, ask for all since the last seq).
 // It stops when its standard input ends.
 
 const signalR = require("@microsoft/signalr");
@@ -22,11 +23,20 @@ if (wish.reconnect) builder.withAutomaticReconnect(Array(400).fill(50));
 const connection = builder.build();
 if (wish.timeout) connection.serverTimeoutInMilliseconds = wish.timeout;
 
+let seq = 0;
 for (const name of EVENTS) {
-  connection.on(name, (...given) => say("event", { name, arguments: given }));
+  connection.on(name, (...given) => {
+    if (name === "chatUpdate") seq = given[0].seq;
+    say("event", { name, arguments: given });
+  });
 }
 connection.onreconnecting((error) => say("reconnecting", { error: String(error || "") }));
-connection.onreconnected((id) => say("reconnected", { id }));
+connection.onreconnected(async (id) => {
+  say("reconnected", { id });
+  if (!wish.catchUp) return;
+  await connection.invoke("Subscribe", "all", seq);
+  say("caught up");
+});
 connection.onclose((error) => say("closed", { error: String(error || "") }));
 
 async function main() {

@@ -1,6 +1,7 @@
 """Listens with pysignalr and prints what happens, one JSON object per line.
 
-The only argument is JSON: ``url``, ``calls``. It is ended by a signal.
+The only argument is JSON: ``url``, ``calls``, ``catchUp`` (once open again, ask for all since the
+last seq). It is ended by a signal.
 """
 
 import asyncio
@@ -16,6 +17,9 @@ from pysignalr.messages import CompletionMessage
 
 EVENTS = ("messageUpdate", "chatUpdate", "queueUpdate", "keysUpdate", "gap")
 
+LAST: dict[str, int] = {}
+"""The seq of the last event."""
+
 
 def say(what: str, **more: object) -> None:
     """Print one line."""
@@ -26,6 +30,8 @@ def hearing(name: str) -> Callable[[Any], Awaitable[None]]:
     """What prints the events of a name."""
 
     async def heard(arguments: Any) -> None:
+        if name == "chatUpdate":
+            LAST["seq"] = arguments[0]["seq"]
         say("event", name=name, arguments=arguments)
 
     return heard
@@ -39,6 +45,11 @@ async def main(wish: dict[str, Any]) -> None:
 
     async def opened() -> None:
         say("open")
+        if wish.get("catchUp") and LAST:
+            await client.send("Subscribe", ["all", LAST["seq"]], caught_up)
+
+    async def caught_up(_: Any) -> None:
+        say("caught up")
 
     async def closed() -> None:
         say("reconnecting")
