@@ -1,0 +1,55 @@
+"""How an ACP agent is started."""
+
+import json
+import posixpath
+from collections.abc import Mapping
+
+from agentd.agent.conversation import Launch
+from agentd.agent.engine import Assignment
+from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+
+PROVIDER = "agentd"
+
+_PERMISSIONS: Mapping[str, str] = {
+    "*": "ask",
+    "task": "allow",
+    "todoread": "allow",
+    "todowrite": "allow",
+    "skill": "allow",
+    "question": "deny",
+}
+"""opencode does everything unasked by default. Nobody is there to fill in a ``question``."""
+
+
+def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint | None) -> Launch:
+    """How the agent is started for a turn.
+
+    The protocol says nothing of suppliers. For opencode, ``endpoint`` and the duty to ask are
+    put into its configuration, beside the person's own; any other agent brings its own.
+    """
+    given = tuple(assignment.command or command)
+    if posixpath.basename(given[0]) != "opencode":
+        return Launch(given)
+    settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False}
+    environment: dict[str, str] = {}
+    if endpoint:
+        options = {"baseURL": endpoint.base}
+        if endpoint.key:
+            options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
+            environment[KEY_VARIABLE] = endpoint.key
+        settings["provider"] = {PROVIDER: _provider(assignment, options)}
+        settings["model"] = f"{PROVIDER}/{assignment.model}"
+    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
+    return Launch(given, environment)
+
+
+def _provider(assignment: Assignment, options: Mapping[str, str]) -> Mapping[str, object]:
+    model: dict[str, object] = {"name": assignment.model}
+    if assignment.context:
+        model["limit"] = {"context": assignment.context, "output": min(assignment.context, 32_000)}
+    return {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": assignment.supplier or PROVIDER,
+        "options": options,
+        "models": {assignment.model: model},
+    }

@@ -1,0 +1,83 @@
+"""A session of an ACP agent: what is kept of it between turns, and how a turn in it begins."""
+
+import hashlib
+from collections.abc import Iterator
+from decimal import Decimal
+
+import msgspec
+from msgspec import Struct
+
+from agentd.agent.acp.launch import PROVIDER
+from agentd.agent.engine import Assignment
+from agentd.agent.foreign import GO_ON, prompted
+from agentd.agent.json_rpc import each, text
+
+LOST = "The earlier session is gone. A new one was begun, with the latest messages of this chat."
+
+
+class Memory(Struct, frozen=True):
+    """What is kept between the turns of a chat."""
+
+    session: str = ""
+    cost: Decimal = Decimal(0)
+    """What the session had cost, as the agent told it last."""
+    instructions: str = ""
+    """A sum of the instructions that the session has read."""
+
+
+def remembered(memory: str) -> Memory:
+    """What an earlier turn kept; nothing when it is not ours."""
+    try:
+        kept = msgspec.json.decode(memory or "{}", type=Memory)
+    except ValueError:
+        return Memory()
+    return kept if kept.cost.is_finite() and kept.cost >= 0 else Memory(kept.session)
+
+
+def kept(session: str, cost: Decimal, instructions: str) -> str:
+    """The memory of a session, as text."""
+    return msgspec.json.encode(Memory(session, cost, _sum(instructions))).decode()
+
+
+def opening(assignment: Assignment, memory: Memory, *, fresh: bool) -> str:
+    """The prompt as the session is given it; a ``fresh`` one knows nothing yet."""
+    heeded = _sum(assignment.instructions) == memory.instructions
+    return prompted(
+        GO_ON if assignment.again and not fresh else assignment.prompt,
+        assignment.history if fresh else (),
+        assignment.instructions if fresh or not heeded else "",
+    )
+
+
+def options(session: object, assignment: Assignment) -> Iterator[tuple[str, str]]:
+    """The options to set: the model and the effort, where the session offers them.
+
+    ``LookupError`` with a sentence when models are on offer, but not the wanted one: another
+    one is not what the person chose to pay.
+    """
+    model = assignment.model
+    names = (f"{PROVIDER}/{model}", f"{assignment.supplier}/{model}", model)
+    for category, wanted in (("model", names), ("thought_level", (assignment.effort,))):
+        if not wanted[-1]:
+            continue
+        for option in each(session, "configOptions"):
+            if category not in (text(option, "category"), text(option, "id")):
+                continue
+            offered = [text(one, "value") for one in _choices(option)]
+            found = next((name for name in wanted if name in offered), "")
+            if found and found != text(option, "currentValue"):
+                yield text(option, "id"), found
+            elif not found and category == "model":
+                near = ", ".join(offered[:10])
+                raise LookupError(f"The agent has no model {model!r}; it offers {near}.")
+            break
+
+
+def _choices(option: object) -> Iterator[object]:
+    for choice in each(option, "options"):
+        grouped = list(each(choice, "options"))
+        yield from grouped or [choice]
+
+
+def _sum(instructions: str) -> str:
+    return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]
