@@ -97,8 +97,9 @@ class HttpUpstream:
 
     async def _connected(self, to: Origin, timeouts: Timeouts) -> Connection:
         loop = asyncio.get_running_loop()
+        patience = min(timeouts.connect, timeouts.total)
         try:
-            async with asyncio.timeout(min(timeouts.connect, timeouts.total)):
+            async with asyncio.timeout(patience):
                 tls = await self._context() if to.scheme == "https" else None
                 _, connection = await loop.create_connection(
                     lambda: Connection(str(to), self._limits, self._lost),
@@ -108,7 +109,7 @@ class HttpUpstream:
                     happy_eyeballs_delay=0.25,
                 )
         except TimeoutError as error:
-            message = f"{to} could not be connected to within {timeouts.connect:g} s"
+            message = f"{to} could not be connected to within {patience:g} s"
             raise SupplierUnreachable(message, "connect", str(to)) from error
         except OSError as error:
             raise _not_connected(to, error) from error

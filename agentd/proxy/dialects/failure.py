@@ -108,6 +108,8 @@ def _kind(words: list[str], message: str, status: int) -> ErrorKind:
     """Codes tell more than types, and types more than the status; some only the words tell."""
     known = [_WORDS[word] for word in words if word in _WORDS]
     kind: ErrorKind = known[0] if known else _by_status(words, status)
+    if kind in ("invalid_request", "server"):  # which some say of everything
+        kind = _STATUSES.get(status, kind)
     if kind in ("invalid_request", "server", "context_too_long") and _TOO_LONG.search(message):
         return "context_too_long"
     if kind in ("invalid_request", "rate_limit", "permission") and _NO_MONEY.search(message):
@@ -116,7 +118,8 @@ def _kind(words: list[str], message: str, status: int) -> ErrorKind:
 
 
 def _by_status(words: list[str], status: int) -> ErrorKind:
-    status = status or next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 500)
+    if status < 300:  # a stream began well
+        status = next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 500)
     return _STATUSES.get(status) or (
         "server" if status in (408, 409) or status >= 500 else "invalid_request"
     )
