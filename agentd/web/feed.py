@@ -38,6 +38,8 @@ from agentd.wire.signalr.records import Event as Record
 RECENT_EVENTS = 2000
 RECENT_BYTES = 2 * 1024 * 1024
 """What is kept in memory of the last events, at most; older ones are read from the disk."""
+QUIET = 30
+"""Calls of ``keep`` without an event, after which the journals are read for what memory lost."""
 MISSED_BYTES = 64 * 1024 * 1024
 """More than that missed is told to a client of the hub as a gap."""
 
@@ -168,6 +170,7 @@ class Feed:
         self._part = 0
         self._recent = _Recent(latest)
         self._kept = self._seen = latest
+        self._quiet = 0
         self.position = latest
         """The seq of the last record of which everything was told."""
         bus.subscribe(self._heard)
@@ -202,10 +205,11 @@ class Feed:
     async def keep(self) -> None:
         """Have the disk take in what is only in memory; to be called now and then."""
         upto = self.position
-        quiet, self._seen = self._seen == upto, upto
+        self._quiet = self._quiet + 1 if self._seen == upto else 0
+        self._seen = upto
         if self._kept == upto:
             return
-        chats = self._chats.summaries() if quiet else None
+        chats = self._chats.summaries() if self._quiet >= QUIET else None
         if await self._history.keep(self._recent.after, upto, chats):
             self._kept = upto
 

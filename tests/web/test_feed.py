@@ -166,8 +166,9 @@ async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(l
     async with living(layout) as life:
         fed = Fed(life)
         await busy(life)
-        await fed.feed.keep()
-        assert fed.replay._log.position == 0
+        for _ in range(module.QUIET):
+            await fed.feed.keep()
+            assert fed.replay._log.position == 0
         await fed.feed.keep()
         assert fed.replay._log.position == fed.feed.position
         assert await fed.missed(Mark(0)) == bytes_of(fed.told)
