@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -27,8 +28,9 @@ LONGEST = 32 * 1024
 class _Open:
     """A question that waits; whoever decides it holds the ``lock`` until that is on disk."""
 
-    def __init__(self, approval: Approval) -> None:
-        self.approval = approval
+    def __init__(self) -> None:
+        self.approval: Approval | None = None
+        """With its id, from just before it is told to anybody."""
         self.lock = asyncio.Lock()
         self.decided: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
 
@@ -56,16 +58,18 @@ class Approvals:
                 return Answer(True)
             case "deny":
                 return Answer(False, reason=BY_RULE)
-        approval = await self._turns.ask(chat_id, self._asked(question), _shown(question))
-        waiting = self._open[approval.id] = _Open(approval)
+        waiting = _Open()
         try:
+            asked, opened = self._asked(question), partial(self._opened, waiting)
+            await self._turns.ask(chat_id, asked, _shown(question), opened)
             await asyncio.wait([waiting.decided], timeout=self._policy.seconds)
             return _answer(await self._decided(chat_id, waiting))
         except asyncio.CancelledError:  # the turn ended, or the engine needs no answer any more
             self._withdraw(chat_id, waiting)
             raise
         finally:
-            del self._open[approval.id]
+            if waiting.approval:
+                del self._open[waiting.approval.id]
 
     async def answer(
         self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
@@ -109,6 +113,10 @@ class Approvals:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def _opened(self, waiting: _Open, approval: Approval) -> None:
+        waiting.approval = approval
+        self._open[approval.id] = waiting
+
     def _asked(self, question: Question) -> Approval:
         deadline = parse_iso(self._clock.now()) + timedelta(seconds=self._policy.seconds)
         return Approval(
@@ -129,6 +137,7 @@ class Approvals:
         return waiting.decided.result()
 
     async def _close_question(self, chat_id: int, waiting: _Open, state: State, note: str) -> None:
+        assert waiting.approval
         closed = replace(waiting.approval, state=state, note=note, answered_at=self._clock.now())
         waiting.decided.set_result(closed)
         try:
@@ -137,7 +146,7 @@ class Approvals:
             log.warning("the end of a question of chat %d was not written: %s", chat_id, error)
 
     def _withdraw(self, chat_id: int, waiting: _Open) -> None:
-        if waiting.decided.done():
+        if waiting.approval is None or waiting.decided.done():
             return
         task = asyncio.get_running_loop().create_task(
             self._close_question(chat_id, waiting, "withdrawn", "")

@@ -112,12 +112,17 @@ class Turns:
         if chat.agent.memory.get(engine) != memory:
             await self._shelf.record(chat, AGENT, EngineKept(engine, memory))
 
-    async def ask(self, chat_id: int, approval: Approval, shown: str) -> Approval:
-        """The open question, with its id and time; the history shows it as ``shown``."""
+    async def ask(
+        self, chat_id: int, approval: Approval, shown: str, numbered: Callable[[Approval], None]
+    ) -> None:
+        """Ask a question; the history shows it as ``shown``.
+
+        ``numbered`` is given the question with its id and time, before anybody can answer it.
+        """
         chat = await self._shelf.open(chat_id)
         approval, message = self._question(chat, approval, shown)
+        numbered(approval)
         await self._shelf.record(chat, AGENT, ApprovalAsked(approval, message), approval.at)
-        return approval
 
     async def answer(self, chat_id: int, approval: Approval, by: str) -> None:
         """The question is decided, expired or withdrawn."""
