@@ -17,6 +17,7 @@ from agentd.catalog.models import Model, Models
 from agentd.chats.queue import Wanted
 from agentd.chats.service import NewChat
 from agentd.chats.turns import INTERRUPTED
+from agentd.clock import parse_iso
 from agentd.disk import journal
 from agentd.disk.layout import Layout
 from agentd.errors import Unavailable
@@ -67,9 +68,17 @@ class Scripted:
 
 @asynccontextmanager
 async def working(
-    layout: Layout, engine: Scripted, parallel: int = 2, *, crash: bool = False, **agent: object
+    layout: Layout,
+    engine: Scripted,
+    parallel: int = 2,
+    *,
+    crash: bool = False,
+    since: str = "",
+    **agent: object,
 ) -> AsyncIterator[tuple[Life, Dispatcher]]:
     async with living(layout, crash=crash) as life:
+        if since:
+            life.clock.move((parse_iso(since) - parse_iso(life.clock.now())).total_seconds())
         await life.turns.end_interrupted()
         dispatcher = dispatcher_of(life, engine, parallel, **agent)
         dispatcher.start(life.chats.summaries())
