@@ -16,8 +16,11 @@ from msgspec import Struct
 
 from agentd.errors import Unavailable
 
+MARK = "AGENTD_TURN"
+"""The variable that tells for which turn, of which daemon, a program was started (``strays``)."""
+
 INHERITED = frozenset(
-    ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME")
+    ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", MARK)
 )
 """The only names of our own environment that a program sees; ``LC_…`` too."""
 
@@ -82,20 +85,20 @@ async def run(
             stderr=subprocess.PIPE if hear is None else subprocess.STDOUT,
             umask=umask,
         )
-    except OSError as error:
-        raise _not_started(command[0], folder, error) from error
+    except (OSError, ValueError) as error:
+        raise not_started(command[0], folder, error) from error
     late = False
     try:
         listener.give(given)
         async with asyncio.timeout(timeout):
             await asyncio.shield(listener.silent if hear is None else listener.exited)
         if hear is not None:
-            _kill(transport.get_pid())
+            kill_group(transport.get_pid())
             await asyncio.wait([listener.silent], timeout=_LAST_WORDS)
     except TimeoutError:
         late = True
     finally:
-        _kill(transport.get_pid())
+        kill_group(transport.get_pid())
         await asyncio.wait([listener.exited], timeout=_DEATH)
         transport.close()
     code = transport.get_returncode()
@@ -144,7 +147,7 @@ class _Listener(asyncio.SubprocessProtocol):
         if size > self._limit and not self.cut:
             self.cut = True
             if self._transport:
-                _kill(self._transport.get_pid())
+                kill_group(self._transport.get_pid())
 
     def process_exited(self) -> None:
         self.exited.set_result(None)
@@ -154,13 +157,16 @@ class _Listener(asyncio.SubprocessProtocol):
             self.silent.set_result(None)
 
 
-def _kill(leader: int) -> None:
-    """Kill a whole process group; its number is not given away while a member lives."""
+def kill_group(leader: int, number: int = signal.SIGKILL) -> None:
+    """Signal a whole process group; its number is not given away while a member lives."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(leader, number)
 
 
-def _not_started(program: str, folder: str, error: OSError) -> Unavailable:
+def not_started(program: str, folder: str, error: OSError | ValueError) -> Unavailable:
+    """Why a program could not be started, for a reader."""
+    if isinstance(error, ValueError):  # a NUL in an argument
+        return Unavailable(f"The program {program} cannot be started: {error}.")
     if not os.path.isdir(folder):
         return Unavailable(f"The workspace {folder} is not there any more.")
     if isinstance(error, FileNotFoundError):

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd import daemon as root
+from agentd.redaction import scrub, visible
 from agentd.web.access_log import AccessLog, Line
 from agentd.web.remote import Remote
-from agentd.redaction import scrub, visible
 from agentd.web.scrub import LogFormatter
 from tests.web.conftest import Serve
 from tests.web.support import KEY, Client, Serving, raw, request

@@ -1,0 +1,88 @@
+"""A foreign coding agent as an engine: one program for each turn, spoken with in lines.
+
+What is said is the matter of a ``Conversation``, one for each kind of program. Here the program
+is started, carried lines and answers, and ended: within ten seconds, with all that it started,
+whatever it does.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, TypeAlias
+
+from agentd.agent.conversation import Conversation, Launch
+from agentd.agent.engine import Approver, Assignment, Failed, Progress, Spent
+from agentd.errors import AgentdError
+from agentd.outside.stdio_turn import Patience, StdioTurn
+from agentd.outside.strays import end_strays
+
+Make: TypeAlias = Callable[[Assignment], tuple[Launch, Conversation]]
+
+
+class StdioEngine:
+    """``Engine`` for the programs that ``make`` can speak with, in ``folder``.
+
+    ``make`` may raise an ``AgentdError``: then the turn fails for its reason. ``advice`` says
+    what to do when the program is not there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: str,
+        make: Make,
+        *,
+        advice: str = "",
+        patience: Patience | None = None,
+    ) -> None:
+        self.name = name
+        self._folder = folder
+        self._make = make
+        self._advice = advice
+        self._patience = patience or Patience()
+        self._unbooked: dict[int, list[Spent]] = {}
+        """What stopped turns used and nobody heard any more; the chat's next turn tells it."""
+
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
+        """Carry out one prompt; see ``Engine``."""
+        try:
+            launch, conversation = self._make(assignment)
+        except AgentdError as error:
+            yield Failed(error.message)
+            return
+        turn = StdioTurn(
+            self.name, self._folder, launch, conversation, approver, assignment.turn, self._patience
+        )
+        turn.advice = self._advice
+        try:
+            for spent in self._unbooked.pop(assignment.chat_id, []):
+                yield spent
+            while not turn.over:
+                for progress in turn.carry_out(await turn.next()):
+                    yield progress
+        finally:
+            await _surely(self._end(assignment, turn))
+
+    async def _end(self, assignment: Assignment, turn: StdioTurn) -> None:
+        try:
+            await turn.end()
+        finally:
+            if turn.unheard:
+                self._unbooked.setdefault(assignment.chat_id, []).extend(turn.unheard)
+            if assignment.turn:
+                await end_strays(assignment.turn)
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end, also when whoever waits for it is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError
