@@ -257,7 +257,6 @@ class _Answer:
         if self.head is not None or self.over or status < 200:
             return
         self.head = Head(status, self._headers)
-        self._overhead = 0
         if self._bodiless:
             self.over, self.keeps = True, self._parser.should_keep_alive()
 

@@ -1,7 +1,9 @@
 """A supplier on loopback that does exactly as it is told, byte for byte."""
 
 import asyncio
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,6 +37,10 @@ class Line:
         self.writer.close()
 
     def cut(self) -> None:
+        """Close as a program does that died: by a reset."""
+        raw = self.writer.get_extra_info("socket")
+        if raw is not None and raw.fileno() >= 0:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def left(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from agentd.errors import BadRequest, SupplierUnreachable, TooLarge
-from agentd.outside.http_connection import Limits
+from agentd.outside.http_connection import Connection, Limits
 from agentd.outside.upstream import HttpUpstream
 from agentd.proxy.upstream import Request, Timeouts
 from tests.conftest import until
@@ -341,6 +341,61 @@ def test_an_answer_that_breaks_off_says_so_after_what_came(said, how):
                     go.set()
             assert got.startswith(b"ab")
             assert caught.value.stage == "body"
+
+    asyncio.run(run())
+
+
+def test_an_answer_until_the_close_is_whole_only_if_the_close_is_proper():
+    async def run():
+        async def behave(line):
+            await line.heard()
+            line.say(OK + b"\r\nabc")
+            await go.wait()
+            line.cut()
+
+        go = asyncio.Event()
+        async with supplier(behave) as there, there.send() as response:
+            chunks = response.chunks()
+            assert await anext(chunks) == b"abc"
+            go.set()
+            with pytest.raises(SupplierUnreachable, match="in the middle"):
+                await anext(chunks)
+
+    asyncio.run(run())
+
+
+def test_what_comes_after_a_whole_answer_does_not_spoil_it():
+    async def run():
+        async def behave(line):
+            await line.heard()
+            line.say(ABC)
+            await go.wait()
+            line.say(b"x" * 200_000)
+            await line.left()
+            left.set()
+
+        go, left = asyncio.Event(), asyncio.Event()
+        async with supplier(behave) as there, there.send() as response:
+            go.set()
+            await left.wait()
+            assert await response.read() == b"abc"
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_closed_before_anything_is_asked_fails_at_once():
+    async def run():
+        async def behave(line):
+            line.hang_up()
+
+        async with supplier(behave) as there:
+            port = int(there.url.rpartition(":")[2])
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection("localhost", Limits(), lambda lost: None), "127.0.0.1", port
+            )
+            await connection.gone
+            with pytest.raises(SupplierUnreachable, match="at once"):
+                await connection.call(b"", bodiless=False, timeouts=Timeouts(), end=1e9)
 
     asyncio.run(run())
 
