@@ -59,6 +59,8 @@ def converse(client: Client, wish: dict[str, str], *, as_json: bool = False) -> 
             print(f"chat {chat_id}: processing", file=sys.stderr)
         elif message["role"] == "tool":
             print(f"chat {chat_id}: {message['content']}", file=sys.stderr)
+            if message["content"] == "Tool: approval":
+                print(f"it asks for your leave: agentd approve {message['id']}", file=sys.stderr)
         else:
             last = message
             if not as_json:

@@ -65,8 +65,20 @@ class Client(AbstractContextManager["Client"]):
         )["messages"]
         return found
 
+    def approvals(self) -> list[dict[str, Any]]:
+        """The open questions of all chats, the longest open first."""
+        found: list[dict[str, Any]] = self._ask("GET", "/api/chat/approvals")["approvals"]
+        return found
+
+    def decide(self, chat_id: int, number: int, answer: Mapping[str, object]) -> dict[str, Any]:
+        """Answer a question; the question as it is now."""
+        return self._ask("POST", f"/api/chat/{chat_id}/approvals/{number}", answer)
+
     def follow(self, chat_id: int) -> Iterator[dict[str, Any]]:
-        """Each message of a chat as soon as it is there, until the chat has nothing more to do."""
+        """Each message of a chat as soon as it is there, until the chat has nothing more to do.
+
+        A queue that is held, or waits for a supplier's limit, has nothing more to do for now.
+        """
         seen = 0
         for event in Listener(self._key, [chat_id]).listen(self._url):
             found: list[dict[str, Any]] = []
@@ -78,7 +90,8 @@ class Client(AbstractContextManager["Client"]):
                 case "messageUpdate", [_, message]:
                     found = [message]
                 case "chatUpdate", [chat]:
-                    done = chat["status"] == "completed"
+                    done = chat["status"] == "completed" or bool(chat["held"])
+                    done = done or bool(chat["waitsUntil"] and chat["status"] == "queued")
             for message in found:
                 if message["id"] > seen:
                     seen = message["id"]
@@ -86,7 +99,9 @@ class Client(AbstractContextManager["Client"]):
             if done:
                 return
 
-    def _ask(self, method: str, path: str, wish: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def _ask(
+        self, method: str, path: str, wish: Mapping[str, object] | None = None
+    ) -> dict[str, Any]:
         body = None if wish is None else json.dumps(wish)
         headers = {"X-API-Key": self._key, "Content-Type": "application/json"}
         try:

@@ -90,7 +90,8 @@ class _Told:
     def lines(self, event: Received) -> Iterator[str]:
         """Time, chat and what happened.
 
-        A queue's event bears no time; it is told with the event of its chat that always follows.
+        A queue's event bears no time, nor does a question's; each is told with the event of its
+        chat that always follows. Pieces of a reply are passed over: the whole one comes.
         """
         match event.name, json.loads(event.data):
             case "queueUpdate", [chat, prompts]:
@@ -100,6 +101,8 @@ class _Told:
             case "chatUpdate", [chat]:
                 what = f"chat {chat['chatId']}  {chat['status']} ({chat['reason']})"
                 yield from self._timed(chat["updatedAt"], what)
+            case "approvalUpdate", [chat, one]:
+                self._untimed.append(f"chat {chat}  {_asked(one)}")
             case "gap", span:
                 what = f"gap: events from {span['from']} to {span['to']} cannot be told any more"
                 yield from self._timed(SystemClock().now(), what)
@@ -113,12 +116,24 @@ class _Told:
 
 
 def _said(message: dict[str, Any]) -> str:
-    """Who said it, and the first line, without what a terminal would obey."""
-    first = next(iter(message["content"].strip().splitlines()), "")
+    """Who said it, and the first line."""
+    return f"{message['role']}: {printable(message['content'])}"
+
+
+def _asked(one: dict[str, Any]) -> str:
+    what = f"{one['tool']}: {printable(one['subject'])}"
+    if one["state"] == "open":
+        return f"asks for leave: {what}  (agentd approve {one['id']})"
+    return f"{one['state']}: {what}"
+
+
+def printable(text: str) -> str:
+    """The first line, not too long, without what a terminal would obey."""
+    first = next(iter(text.strip().splitlines()), "")
     shown = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in first
     )
-    return f"{message['role']}: {shown[:_WIDTH]}{'…' if len(shown) > _WIDTH else ''}"
+    return f"{shown[:_WIDTH]}{'…' if len(shown) > _WIDTH else ''}"
 
 
 def _chat(text: str) -> int:

@@ -1,4 +1,4 @@
-"""What can happen to a turn at work: stopped, held, limited, shown, and what proves that it lives."""
+"""What can happen to a turn at work: stopped, held, limited, shown; what proves that it lives."""
 
 import asyncio
 from datetime import timedelta

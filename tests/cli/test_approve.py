@@ -1,0 +1,72 @@
+"""``agentd approve`` against a running daemon whose agent asks before it runs a command."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.test_conversing import PATIENCE, Served, _agentd, _environment, served
+
+__all__ = ["served"]
+
+
+@pytest.fixture
+def asking(served: Served) -> Iterator["subprocess.Popen[str]"]:
+    """``agentd ask`` for a command, which waits for somebody's leave."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentd", "ask", "/run echo it-ran"],
+        cwd=served.home,
+        env=_environment(served.home, served.key),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+def number_of(asking: "subprocess.Popen[str]") -> str:
+    """The question's number, as ``ask`` tells it."""
+    assert asking.stderr
+    for line in asking.stderr:
+        if found := re.search(r"agentd approve ([0-9]+)", line):
+            return found[1]
+    raise AssertionError("nothing was asked")
+
+
+def test_a_question_is_listed_and_allowing_it_lets_the_command_run(served, asking) -> None:
+    number = number_of(asking)
+    listed = _agentd("approve", home=served.home, key=served.key)
+    assert re.match(rf"{number}  chat [0-9]+ \(until .*\)  \w+: echo it-ran\n", listed.stdout)
+    (one,) = json.loads(_agentd("approve", "--json", home=served.home, key=served.key).stdout)
+    assert (one["id"], one["kind"], one["state"]) == (int(number), "shell", "open")
+    allowed = _agentd("approve", number, home=served.home, key=served.key)
+    assert allowed.stdout.startswith("allowed: ")
+    out, _ = asking.communicate(timeout=PATIENCE)
+    assert "it-ran" in out
+    assert asking.returncode == 0
+    again = _agentd("approve", number, home=served.home, key=served.key)
+    assert again.returncode == 1
+    assert f"question {number} is not open" in again.stderr
+
+
+def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:
+    number = number_of(asking)
+    words = ("approve", number, "--deny", "--note", "not on Fridays", "--json")
+    denied = json.loads(_agentd(*words, home=served.home, key=served.key).stdout)
+    assert (denied["state"], denied["answeredBy"]) == ("denied", "key:laptop")
+    out, _ = asking.communicate(timeout=PATIENCE)
+    assert "not on Fridays" in out
+    assert "it-ran" not in out.replace("echo it-ran", "")
+
+
+def test_when_nothing_is_asked_it_says_so(served) -> None:
+    assert _agentd("approve", home=served.home, key=served.key).stdout == "nothing is asked\n"
+
+
+def test_what_is_no_number_is_wrong_usage(served) -> None:
+    assert _agentd("approve", "x", home=served.home, key=served.key).returncode == 2
