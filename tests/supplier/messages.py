@@ -1,0 +1,121 @@
+"""The Anthropic messages dialect."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.supplier.frames import named
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Think, Tokens
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_NO_TOKENS = Tokens(input=0, output=0)
+
+
+def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
+    """The answer as server-sent events, with a ``ping`` after the first."""
+    used = answer.usage or _NO_TOKENS
+    begun = {**_message(request, number), "usage": {**usage(used), "output_tokens": 1}}
+    yield named({"type": "message_start", "message": begun})
+    yield named({"type": "ping"})
+    for index, part in enumerate(answer.parts):
+        place = {"index": index}
+        block = _empty(_block(part, number, index))
+        yield named({"type": "content_block_start", **place, "content_block": block})
+        for delta in _deltas(part):
+            yield named({"type": "content_block_delta", **place, "delta": delta})
+        yield named({"type": "content_block_stop", **place})
+    end = {"stop_reason": _finish(answer), "stop_sequence": None}
+    told = {"output_tokens": used.output}
+    yield named({"type": "message_delta", "delta": end, "usage": told})
+    yield named({"type": "message_stop"})
+
+
+def _deltas(part: Part) -> Iterator[dict[str, Any]]:
+    match part:
+        case Say():
+            yield from ({"type": "text_delta", "text": piece} for piece in part.pieces())
+        case Think(_, signature):
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in part.pieces())
+            yield {"type": "signature_delta", "signature": signature}
+        case Call():
+            pieces = part.pieces()
+            yield from ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
+
+
+def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    blocks = [_block(part, number, index) for index, part in enumerate(answer.parts)]
+    ended = {"content": blocks, "stop_reason": _finish(answer)}
+    return {**_message(request, number), **ended, "usage": usage(answer.usage or _NO_TOKENS)}
+
+
+def usage(tokens: Tokens) -> dict[str, Any]:
+    """Tokens in Anthropic's words: the cached ones are outside ``input_tokens``."""
+    written = {
+        "ephemeral_5m_input_tokens": tokens.written,
+        "ephemeral_1h_input_tokens": 0,
+    }
+    return {
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": tokens.written,
+        "cache_read_input_tokens": tokens.cached,
+        "cache_creation": written,
+        "output_tokens": tokens.output,
+        "service_tier": "standard",
+    }
+
+
+def error(refuse: Refuse, number: int) -> dict[str, Any]:
+    """An error; ``number`` makes the request's id."""
+    kind = refuse.type or _TYPES.get(refuse.status, "api_error")
+    told = {"type": kind, "message": refuse.message}
+    return {"type": "error", "error": told, "request_id": f"req_{number}"}
+
+
+def failure(fail: Fail, request: Request, number: int) -> bytes:
+    """An error within a stream that had begun."""
+    return named(error(Refuse(529, fail.message, fail.type), number))
+
+
+def _message(request: Request, number: int) -> dict[str, Any]:
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _block(part: Part, number: int, index: int) -> dict[str, Any]:
+    match part:
+        case Say(text):
+            return {"type": "text", "text": text}
+        case Think(text, signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case Call(name):
+            call = {"id": f"toolu_{number}_{index}", "name": name, "input": part.value}
+            return {"type": "tool_use", **call}
+
+
+def _empty(block: dict[str, Any]) -> dict[str, Any]:
+    return {key: _EMPTY.get(key, value) for key, value in block.items()}
+
+
+_EMPTY: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "input": {}}
+
+
+def _finish(answer: Answer) -> str:
+    return answer.finish or ("tool_use" if any(answer.calls()) else "end_turn")

@@ -1,0 +1,141 @@
+"""The OpenAI Responses dialect."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.supplier.frames import CREATED, named, refusal
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Think, Tokens
+
+
+def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
+    """The answer as server-sent events, numbered from 0; there is no ``[DONE]``."""
+    for sequence, event in enumerate(_events(answer, request, number)):
+        yield named({**event, "sequence_number": sequence})
+
+
+def _events(answer: Answer, request: Request, number: int) -> Iterator[dict[str, Any]]:
+    begun = _response(request, number, "in_progress", [], None)
+    yield {"type": "response.created", "response": begun}
+    yield {"type": "response.in_progress", "response": begun}
+    for index, part in enumerate(answer.parts):
+        item = _item(part, request, number, index)
+        place = {"output_index": index}
+        yield {"type": "response.output_item.added", **place, "item": _empty(item)}
+        yield from ({**event, **place, "item_id": item["id"]} for event in _growth(part, item))
+        yield {"type": "response.output_item.done", **place, "item": item}
+    whole = reply(answer, request, number)
+    yield {"type": f"response.{whole['status']}", "response": whole}
+
+
+def _growth(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    match part:
+        case Say(text):
+            place: dict[str, Any] = {"content_index": 0}
+            done = item["content"][0]
+            yield {"type": "response.content_part.added", **place, "part": {**done, "text": ""}}
+            for piece in part.pieces():
+                told = {"delta": piece, "logprobs": []}
+                yield {"type": "response.output_text.delta", **place, **told}
+            yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
+            yield {"type": "response.content_part.done", **place, "part": done}
+        case Think(text):
+            place = {"summary_index": 0}
+            done = item["summary"][0]
+            kind = "response.reasoning_summary_"
+            yield {"type": kind + "part.added", **place, "part": {**done, "text": ""}}
+            for piece in part.pieces():
+                yield {"type": kind + "text.delta", **place, "delta": piece}
+            yield {"type": kind + "text.done", **place, "text": text}
+            yield {"type": kind + "part.done", **place, "part": done}
+        case Call():
+            free = item["type"] == "custom_tool_call"
+            kind = "custom_tool_call_input" if free else "function_call_arguments"
+            for piece in part.pieces():
+                yield {"type": f"response.{kind}.delta", "delta": piece}
+            last = {"input": part.text} if free else {"arguments": part.text, "name": part.name}
+            yield {"type": f"response.{kind}.done", **last}
+
+
+def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
+    """The answer as one JSON object; ``Answer.finish`` is the reason why it is incomplete."""
+    items = [_item(part, request, number, index) for index, part in enumerate(answer.parts)]
+    status = "incomplete" if answer.finish else "completed"
+    whole = _response(request, number, status, items, answer.usage)
+    return {**whole, "incomplete_details": {"reason": answer.finish} if answer.finish else None}
+
+
+def usage(tokens: Tokens) -> dict[str, Any]:
+    """Tokens in the words of this dialect: the cached ones are inside ``input_tokens``."""
+    cache = {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written}
+    return {
+        "input_tokens": tokens.all_input,
+        "input_tokens_details": cache,
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.all_input + tokens.output,
+    }
+
+
+def error(refuse: Refuse, number: int) -> dict[str, Any]:
+    """An error; ``number`` is not told in this dialect."""
+    return refusal(refuse)
+
+
+def failure(fail: Fail, request: Request, number: int) -> bytes:
+    """The answer failed after its stream had begun."""
+    told = {"code": fail.type or "server_error", "message": fail.message}
+    response = {**_response(request, number, "failed", [], None), "error": told}
+    return named({"type": "response.failed", "sequence_number": 99, "response": response})
+
+
+def _response(
+    request: Request, number: int, status: str, items: list[dict[str, Any]], used: Tokens | None
+) -> dict[str, Any]:
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": CREATED,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": request.model,
+        "output": items,
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "usage": usage(used) if used else None,
+    }
+
+
+def _item(part: Part, request: Request, number: int, index: int) -> dict[str, Any]:
+    place = f"{number}_{index}"
+    match part:
+        case Say(text):
+            content = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            told: dict[str, Any] = {"role": "assistant", "content": [content]}
+            return {"type": "message", "id": f"msg_{place}", "status": "completed", **told}
+        case Think(text, signature):
+            summary = [{"type": "summary_text", "text": text}]
+            hidden = {"summary": summary, "encrypted_content": signature}
+            return {"type": "reasoning", "id": f"rs_{place}", **hidden}
+        case Call(name):
+            free = request.tools.get(name) == "custom"
+            named_call = {"call_id": f"call_{place}", "name": name, "status": "completed"}
+            if free:
+                told = {"type": "custom_tool_call", "id": f"ctc_{place}", "input": part.text}
+            else:
+                told = {"type": "function_call", "id": f"fc_{place}", "arguments": part.text}
+            return {**told, **named_call}
+
+
+def _empty(item: dict[str, Any]) -> dict[str, Any]:
+    begun = {key: _EMPTY.get(key, value) for key, value in item.items()}
+    return {**begun, "status": "in_progress"} if "status" in item else begun
+
+
+_EMPTY: dict[str, Any] = {"content": [], "summary": [], "arguments": "", "input": ""}

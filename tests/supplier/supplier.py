@@ -1,0 +1,130 @@
+"""A supplier of language models on loopback that says what a script tells it to.
+
+It is a real HTTP server on a thread and a loop of its own, so that plain tests, asynchronous
+ones and programs can all call it.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from tests.supplier.request import Request
+from tests.supplier.server import listening
+from tests.supplier.steps import Answer, Made, Refuse, Stall, Step, whole
+
+OVER = Refuse(400, "The script has no step left for this request")
+"""What a request beyond the script is answered."""
+
+_LONGEST = 30.0
+
+
+class Supplier:
+    """``with Supplier() as supplier:`` serves at ``supplier.url`` until the block ends."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[Request] = []
+        """Those for an answer of a model, in their order."""
+        self.others: list[Request] = []
+        """All others: lists of models, counts of tokens, unknown paths."""
+        self.models = ["scripted-large", "scripted-small"]
+        """What ``/v1/models`` tells."""
+        self._steps: deque[Step] = deque()
+        self._always: list[Step] = []
+        self._stalls: list[Stall] = []
+        self._changed = threading.Condition()
+        self._ended = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="supplier")
+        self._failed: OSError | None = None
+
+    @property
+    def base(self) -> str:
+        """The address as OpenAI's clients take it; Anthropic's take ``url``."""
+        return f"{self.url}/v1"
+
+    @property
+    def left(self) -> int:
+        """Steps that no request has taken yet."""
+        return len(self._steps)
+
+    def script(self, *steps: Step) -> None:
+        """Put steps at the end of the script; a request beyond it is answered ``OVER``."""
+        with self._changed:
+            self._steps.extend(steps)
+
+    def always(self, *choices: Step) -> None:
+        """What is asked before the script, for every request, and is never used up.
+
+        A function that gives None leaves the request to the next one, and in the end to the
+        script: real agents make calls of their own (titles, summaries) beside those of a test.
+        """
+        with self._changed:
+            self._always.extend(choices)
+
+    def wait_for(self, count: int, seconds: float = 10.0) -> list[Request]:
+        """The requests, once there are ``count``; ``TimeoutError`` when they do not come."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.requests) >= count, seconds):
+                raise TimeoutError(f"{len(self.requests)} of {count} requests came")
+            return list(self.requests)
+
+    def take(self, request: Request) -> tuple[int, Answer | Refuse]:
+        """Note a request for an answer: its number, from 1, and what it is answered."""
+        with self._changed:
+            self.requests.append(request)
+            number = len(self.requests)
+            made = next((made for made in self._opinions(request) if made is not None), OVER)
+            self._changed.notify_all()
+        step = whole(made)
+        if isinstance(step, Answer):
+            self._stalls += [fault for fault in step.faults if isinstance(fault, Stall)]
+        return number, step
+
+    def _opinions(self, request: Request) -> Iterator[Made | None]:
+        yield from (_made(step, request) for step in self._always)
+        while self._steps:
+            yield _made(self._steps.popleft(), request)
+
+    def __enter__(self) -> Self:
+        with self._changed:
+            self._thread.start()
+            self._changed.wait_for(lambda: self.url or self._failed, _LONGEST)
+        if self._failed:
+            raise self._failed
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        assert self._loop
+        for stall in self._stalls:
+            stall.release()
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(_LONGEST)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except OSError as error:
+            with self._changed:
+                self._failed = error
+                self._changed.notify_all()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with listening(self) as port:
+            with self._changed:
+                self.url = f"http://127.0.0.1:{port}"
+                self._changed.notify_all()
+            await self._ended.wait()
+
+
+def _made(step: Step, request: Request) -> Made | None:
+    return step(request) if callable(step) else step

@@ -1,0 +1,230 @@
+"""Each dialect of the scripted supplier is what the vendor's own client understands."""
+
+import json
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Think, Tokens
+from tests.supplier.supplier import Supplier
+
+USED = Tokens(input=10, cached=20, written=3, output=9, reasoning=4)
+LOOK = Answer(
+    (Think("Which?"), Say("I look around."), Call("ls", {"path": "/"}), Call("cat", {"path": "a"})),
+    usage=USED,
+)
+USER: list[Any] = [{"role": "user", "content": "What is there?"}]
+
+
+class TestChat:
+    def test_a_whole_answer_holds_text_thought_calls_and_usage(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(LOOK)
+        told = openai_client.chat.completions.create(model="m", messages=USER)
+        message = told.choices[0].message
+        assert told.choices[0].finish_reason == "tool_calls"
+        assert message.content == "I look around."
+        assert message.model_extra == {"reasoning_content": "Which?"}
+        calls = [call for call in message.tool_calls or [] if call.type == "function"]
+        assert [(call.id, call.function.name, call.function.arguments) for call in calls] == [
+            ("call_1_0", "ls", '{"path": "/"}'),
+            ("call_1_1", "cat", '{"path": "a"}'),
+        ]
+        assert told.usage and told.usage.prompt_tokens == 33
+        assert (
+            told.usage.prompt_tokens_details
+            and told.usage.prompt_tokens_details.cached_tokens == 20
+        )
+
+    def test_a_stream_adds_up_to_the_whole_answer(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(LOOK)
+        with openai_client.chat.completions.stream(
+            model="m", messages=USER, stream_options={"include_usage": True}
+        ) as stream:
+            told = stream.get_final_completion()
+        message = told.choices[0].message
+        assert message.content == "I look around."
+        assert [call.function.arguments for call in message.tool_calls or []] == [
+            '{"path": "/"}',
+            '{"path": "a"}',
+        ]
+        assert told.usage and told.usage.total_tokens == 42
+
+    def test_usage_is_streamed_only_when_it_was_asked_for(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(Say("Hi"), Answer((Say("Hi"),), usage=None))
+        plain = openai_client.chat.completions.create(model="m", messages=USER, stream=True)
+        assert [chunk.usage for chunk in plain if chunk.usage] == []
+        asked = openai_client.chat.completions.create(
+            model="m", messages=USER, stream=True, stream_options={"include_usage": True}
+        )
+        assert [chunk.usage for chunk in asked if chunk.usage] == []
+
+
+class TestResponses:
+    def test_a_whole_answer_holds_text_thought_calls_and_usage(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(LOOK)
+        told = openai_client.responses.create(model="m", input="What is there?")
+        assert [item.type for item in told.output] == [
+            "reasoning",
+            "message",
+            *["function_call"] * 2,
+        ]
+        assert told.output_text == "I look around."
+        assert told.usage and told.usage.input_tokens_details.cached_tokens == 20
+        assert told.usage.total_tokens == 42
+
+    def test_a_stream_adds_up_to_the_whole_answer(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(LOOK, LOOK)
+        with openai_client.responses.stream(model="m", input="What is there?") as stream:
+            events = list(stream)
+        streamed = stream.get_final_response()
+        assert [event.sequence_number for event in events] == list(range(len(events)))
+        whole = openai_client.responses.create(model="m", input="What is there?")
+        assert streamed.output_text == whole.output_text
+        told = [json.loads(r.model_dump_json(include={"usage"})) for r in (streamed, whole)]
+        assert told[0] == told[1]
+        calls = [item for item in streamed.output if item.type == "function_call"]
+        assert [call.arguments for call in calls] == ['{"path": "/"}', '{"path": "a"}']
+
+    def test_a_custom_tool_is_called_with_its_input_as_it_is(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(Call("apply_patch", "*** Begin Patch"))
+        with openai_client.responses.stream(
+            model="m", input="x", tools=[{"type": "custom", "name": "apply_patch"}]
+        ) as stream:
+            (item,) = stream.get_final_response().output
+        assert item.type == "custom_tool_call"
+        assert (item.name, item.input) == ("apply_patch", "*** Begin Patch")
+
+    def test_an_answer_that_was_cut_short_is_incomplete(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(Answer((Say("Once upon"),), finish="max_output_tokens"))
+        told = openai_client.responses.create(model="m", input="x")
+        assert told.status == "incomplete"
+        assert told.incomplete_details and told.incomplete_details.reason == "max_output_tokens"
+
+
+class TestMessages:
+    def test_a_whole_answer_and_a_stream_of_it_are_the_same(
+        self, supplier: Supplier, anthropic_client: anthropic.Anthropic
+    ) -> None:
+        supplier.script(LOOK, LOOK)
+        asked: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": USER}
+        whole = anthropic_client.messages.create(**asked)
+        with anthropic_client.messages.stream(**asked) as stream:
+            streamed = stream.get_final_message()
+        for told, number in ((whole, 1), (streamed, 2)):
+            assert told.stop_reason == "tool_use"
+            assert [block.type for block in told.content] == ["thinking", "text", *["tool_use"] * 2]
+            calls: list[Any] = [block for block in told.content if block.type == "tool_use"]
+            assert [call.id for call in calls] == [f"toolu_{number}_2", f"toolu_{number}_3"]
+            assert [call.input for call in calls] == [{"path": "/"}, {"path": "a"}]
+            assert (told.usage.input_tokens, told.usage.output_tokens) == (10, 9)
+            assert told.usage.cache_read_input_tokens == 20
+            assert told.usage.cache_creation_input_tokens == 3
+
+    def test_tokens_are_counted_and_take_no_step(
+        self, supplier: Supplier, anthropic_client: anthropic.Anthropic
+    ) -> None:
+        supplier.script(Say("Hi"))
+        assert anthropic_client.messages.count_tokens(model="m", messages=USER).input_tokens > 0
+        assert supplier.left == 1
+
+    def test_models_are_listed_in_the_form_of_who_asks(
+        self,
+        supplier: Supplier,
+        anthropic_client: anthropic.Anthropic,
+        openai_client: openai.OpenAI,
+    ) -> None:
+        supplier.models = ["a", "b"]
+        assert [model.id for model in anthropic_client.models.list()] == ["a", "b"]
+        assert [model.id for model in openai_client.models.list()] == ["a", "b"]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("status", "kind"),
+        [
+            (400, openai.BadRequestError),
+            (401, openai.AuthenticationError),
+            (404, openai.NotFoundError),
+            (429, openai.RateLimitError),
+            (500, openai.InternalServerError),
+        ],
+    )
+    @pytest.mark.parametrize("streaming", [False, True])
+    def test_openai_refuses_in_its_own_words(
+        self,
+        supplier: Supplier,
+        openai_client: openai.OpenAI,
+        status: int,
+        kind: type[openai.APIStatusError],
+        streaming: bool,
+    ) -> None:
+        supplier.script(Refuse(status, "No", code="nope", headers={"Retry-After": "7"}))
+        with pytest.raises(kind) as refused:
+            openai_client.chat.completions.create(model="m", messages=USER, stream=streaming)
+        assert refused.value.code == "nope"
+        assert refused.value.response.headers["retry-after"] == "7"
+
+    @pytest.mark.parametrize(
+        ("status", "kind", "word"),
+        [
+            (401, anthropic.AuthenticationError, "authentication_error"),
+            (429, anthropic.RateLimitError, "rate_limit_error"),
+            (529, anthropic.InternalServerError, "overloaded_error"),
+        ],
+    )
+    def test_anthropic_refuses_in_its_own_words(
+        self,
+        supplier: Supplier,
+        anthropic_client: anthropic.Anthropic,
+        status: int,
+        kind: type[anthropic.APIStatusError],
+        word: str,
+    ) -> None:
+        supplier.script(Refuse(status, "No"))
+        with pytest.raises(kind) as refused:
+            anthropic_client.messages.create(model="m", max_tokens=9, messages=USER)
+        body: Any = refused.value.body
+        assert body["error"] == {"type": word, "message": "No"}
+
+    def test_a_body_of_the_script_s_own_goes_out_as_it_is(
+        self, supplier: Supplier, openai_client: openai.OpenAI
+    ) -> None:
+        supplier.script(Refuse(429, body={"error": {"type": "usage_limit_reached"}}))
+        with pytest.raises(openai.RateLimitError) as refused:
+            openai_client.responses.create(model="m", input="x")
+        assert refused.value.type == "usage_limit_reached"
+
+    def test_a_failure_within_a_stream_ends_it_in_each_dialect(
+        self,
+        supplier: Supplier,
+        openai_client: openai.OpenAI,
+        anthropic_client: anthropic.Anthropic,
+    ) -> None:
+        step = Answer((Say("one two three"),), faults=(Fail(after=4, message="Down"),))
+        supplier.script(step, step, step)
+        with pytest.raises(openai.APIError, match="Down"):
+            list(openai_client.chat.completions.create(model="m", messages=USER, stream=True))
+        last = list(openai_client.responses.create(model="m", input="x", stream=True))[-1]
+        assert last.type == "response.failed"
+        assert last.response.error and last.response.error.message == "Down"
+        with (
+            pytest.raises(anthropic.APIStatusError, match="Down"),
+            anthropic_client.messages.stream(model="m", max_tokens=9, messages=USER) as stream,
+        ):
+            stream.get_final_message()
