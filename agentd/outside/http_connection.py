@@ -263,10 +263,12 @@ class _Answer:
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._overhead = 0
-        if not self.over:
-            self.pieces.append(body)
-            self.waiting += len(body)
-            self._body_size += len(body)
+        if self.over:  # of an answer that must have none
+            self.keeps = False
+            return
+        self.pieces.append(body)
+        self.waiting += len(body)
+        self._body_size += len(body)
 
     def on_message_complete(self) -> None:
         """The body is whole; an interim answer has none."""

@@ -155,6 +155,16 @@ def test_a_connection_is_kept_only_after_a_sound_end():
     asyncio.run(run(ABC + ABC, 3))
 
 
+def test_a_body_where_there_must_be_none_ends_the_connection():
+    async def run():
+        async with supplier(repeated(ABC)) as there:
+            for _ in range(2):
+                assert (await there.fetch("HEAD", body=b""))[2] == b""
+            assert len(there.lines) == 2
+
+    asyncio.run(run())
+
+
 def test_connections_at_the_same_time_are_different_ones_and_all_kept():
     async def run():
         async with supplier(repeated(ABC)) as there:
