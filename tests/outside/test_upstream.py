@@ -544,12 +544,13 @@ def test_cancelling_cuts_the_connection_at_once(when):
 
         asked, left = asyncio.Event(), asyncio.Event()
         async with supplier(behave) as there:
-            task = asyncio.create_task(there.fetch())
+            task = asyncio.create_task(there.fetch(timeouts=Timeouts()))
             await asked.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await left.wait()
+            async with asyncio.timeout(2):
+                await left.wait()
 
     asyncio.run(run())
 
@@ -566,7 +567,8 @@ def test_leaving_early_cuts_the_connection_at_once():
         async with supplier(behave) as there:
             async with there.send() as response:
                 assert await anext(response.chunks()) == b"a"
-            await left.wait()
+            async with asyncio.timeout(2):
+                await left.wait()
 
     asyncio.run(run())
 
