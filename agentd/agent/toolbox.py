@@ -129,18 +129,23 @@ class Toolbox:
         self._repository = repository
         self._terminal = terminal
 
-    async def use(self, use: ToolUse, approver: Approver, turn: str = "") -> ToolResult:
-        """Ask where that is due, and do it; ``turn`` marks the programs that are started."""
+    async def use(
+        self, use: ToolUse, approver: Approver, turn: str = "", why: str = ""
+    ) -> ToolResult:
+        """Ask where that is due, and do it.
+
+        ``turn`` marks the programs that are started; ``why`` is told to who is asked.
+        """
         match use:
             case WriteFile() | EditFile():
                 place = await self._workspace.place(use.path)
                 kind: Kind = "outside" if place.outside else "write"
-                await _allowed(Question(kind, use.name, place.path), approver)
+                await _allowed(Question(kind, use.name, place.path, why), approver)
                 if isinstance(use, WriteFile):
                     return await self._workspace.write_file(use, place)
                 return await self._workspace.edit_file(use, place)
             case RunCommand():
-                await _allowed(Question("shell", use.name, use.command), approver)
+                await _allowed(Question("shell", use.name, use.command, why), approver)
                 return await self._terminal.run(use, turn)
             case _:
                 return await self._read(use)

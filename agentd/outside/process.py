@@ -9,12 +9,15 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from asyncio import SubprocessTransport as Transport
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from agentd.errors import Unavailable
+
 
 MARK = "AGENTD_TURN"
 """The variable that tells for which turn, of which daemon, a program was started (``strays``)."""
@@ -76,14 +79,16 @@ async def run(
     """
     loop = asyncio.get_running_loop()
     try:
-        transport, listener = await loop.subprocess_exec(
-            lambda: _Listener(loop, limit, hear),
-            *command,
-            cwd=folder,
-            env=environment() if env is None else env,
-            start_new_session=True,
-            stderr=subprocess.PIPE if hear is None else subprocess.STDOUT,
-            umask=umask,
+        transport, listener = await started(
+            loop.subprocess_exec(
+                lambda: _Listener(loop, limit, hear),
+                *command,
+                cwd=folder,
+                env=environment() if env is None else env,
+                start_new_session=True,
+                stderr=subprocess.PIPE if hear is None else subprocess.STDOUT,
+                umask=umask,
+            )
         )
     except (OSError, ValueError) as error:
         raise not_started(command[0], folder, error) from error
@@ -104,6 +109,33 @@ async def run(
     code = transport.get_returncode()
     output, errors = (bytes(listener.said[number][:limit]) for number in (1, 2))
     return Finished(-signal.SIGKILL if code is None else code, output, errors, listener.cut, late)
+
+
+class Exiting(Protocol):
+    """Whoever listens to a program knows when it ended."""
+
+    exited: asyncio.Future[None]
+
+
+T = TypeVar("T", bound=Exiting)
+
+
+async def started(starting: Coroutine[Any, Any, tuple[Transport, T]]) -> tuple[Transport, T]:
+    """Wait until a program runs; cancelling kills it with all that it started meanwhile.
+
+    Left to itself, asyncio would kill the program alone.
+    """
+    task = asyncio.ensure_future(starting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if task.exception() is None:
+            transport, listener = task.result()
+            kill_group(transport.get_pid())
+            await asyncio.wait([listener.exited], timeout=_DEATH)
+            transport.close()
+        raise
 
 
 class _Listener(asyncio.SubprocessProtocol):

@@ -128,6 +128,28 @@ def test_cancelling_kills_the_whole_group(tmp_path):
         until(lambda pid=pid: gone(pid))
 
 
+@pytest.mark.parametrize("rounds", range(1, 9))
+def test_cancelling_while_it_starts_kills_what_it_started_already(tmp_path, rounds):
+    """Whatever the loop has done of the start by then, and however far the program came."""
+    pid = tmp_path / "pid"
+    command = f"sleep 60 & echo $! > {pid}~; mv {pid}~ {pid}; wait"
+
+    async def scene() -> None:
+        task = asyncio.create_task(run(["/bin/sh", "-c", command], folder="/"))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        deadline = time.monotonic() + 0.2
+        while not pid.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop is to do nothing meanwhile
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scene())
+    if pid.exists():
+        until(lambda: gone(int(pid.read_text())))
+
+
 def test_it_runs_in_a_group_of_its_own():
     ended = python("import os; print(os.getpgrp() == os.getpid())")
     assert ended.output == b"True\n"

@@ -6,7 +6,7 @@ is cut, and a command line is killed with all its children.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from decimal import Decimal
 
@@ -27,7 +27,7 @@ from agentd.agent.engine import (
     Wrote,
 )
 from agentd.agent.native.opening import ADVICE, system
-from agentd.agent.native.showing import Misuse, input_of, offered, shown, understood
+from agentd.agent.native.showing import Misuse, input_of, offered, outcome, shown, understood
 from agentd.agent.native.supplier import (
     Patience,
     Recovery,
@@ -60,7 +60,6 @@ from agentd.proxy.dialects.conversation import (
     SupplierError,
     Text,
     TextDelta,
-    ToolCall,
     ToolResult,
 )
 from agentd.proxy.dialects.dialect import Dialect, address
@@ -75,6 +74,7 @@ DIALECTS: Mapping[DialectName, Dialect] = {
 }
 
 _LARGEST_ERROR = 256 * 1024
+_LONGEST_WHY = 500
 _DRAIN = 0.5
 _LIMITS = Limits()
 _PATIENCE = Patience()
@@ -166,7 +166,7 @@ class NativeEngine:
         elif draft.usage != NOTHING:
             yield Spent(draft.usage, whole.price)
         if draft.calls:
-            async with aclosing(self._use_tools(job, draft.calls)) as used:
+            async with aclosing(self._use_tools(job, draft)) as used:
                 async for progress in used:
                     yield progress
         elif isinstance(draft.end, Finished) and draft.end.reason == "refused":
@@ -199,12 +199,14 @@ class NativeEngine:
         """One request; what came of it is in the attempt."""
         access = job.access
         dialect = DIALECTS[access.dialect]
+        total = min(self._patience.timeouts.total, max(self._left(job), 1.0))
         try:
             request = Request(
                 "POST",
                 address(access.url, dialect.PATH),
                 dialect.headers(access.key),
                 dialect.request(job.turn.conversation(), job.assignment.model),
+                structs.replace(self._patience.timeouts, total=total),
             )
             async with (
                 self._upstream.send(request) as response,
@@ -219,37 +221,35 @@ class NativeEngine:
         except (BadRequest, TooLarge) as error:
             attempt.broken = SupplierError("invalid_request", error.message)
 
-    async def _use_tools(
-        self, job: "_Job", calls: Sequence[ToolCall]
-    ) -> AsyncGenerator[Progress, None]:
+    async def _use_tools(self, job: "_Job", draft: Draft) -> AsyncGenerator[Progress, None]:
         """All calls of a reply: those that read beside each other, the rest in their order."""
-        uses = [understood(call) for call in calls]
+        uses = [understood(call) for call in draft.calls]
+        why = plain(draft.text.strip()[-_LONGEST_WHY:])
         outcomes: list[_Outcome] = []
         for batch in batches(uses):
             for use in batch:
                 yield ToolStarted(use.name, input_of(use))
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._use(use, job)) for use in batch]
+                tasks = [group.create_task(self._use(use, job, why)) for use in batch]
             for use, task in zip(batch, tasks, strict=True):
-                outcome = task.result()
-                outcomes.append(outcome)
-                yield ToolUsed(use.name, input_of(use), outcome.short)
+                outcomes.append(task.result())
+                yield ToolUsed(use.name, input_of(use), outcomes[-1].short)
         results = [
-            ToolResult(call.id, (Text(outcome.text),), outcome.failed)
-            for call, outcome in zip(calls, outcomes, strict=True)
+            ToolResult(call.id, (Text(came.text),), came.failed)
+            for call, came in zip(draft.calls, outcomes, strict=True)
         ]
         job.turn.give(uses, results)
 
-    async def _use(self, use: ToolUse | Misuse, job: "_Job") -> "_Outcome":
+    async def _use(self, use: ToolUse | Misuse, job: "_Job", why: str) -> "_Outcome":
         if isinstance(use, Misuse):
             return _Outcome(f"failed: {use.why}", use.why, failed=True)
         if isinstance(use, RunCommand):
             use = structs.replace(use, seconds=max(min(use.seconds, int(self._left(job))), 1))
         try:
-            brought = await self._tools.use(use, job.watch, job.assignment.turn)
+            brought = await self._tools.use(use, job.watch, job.assignment.turn, why)
         except AgentdError as error:
             return _Outcome(f"failed: {plain(error.message)}", error.message, failed=True)
-        return _Outcome(plain(str(brought)), shown(brought))
+        return _Outcome(outcome(brought), shown(brought))
 
     def _left(self, job: "_Job") -> float:
         """Seconds until the turn's limit."""

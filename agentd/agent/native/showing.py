@@ -26,6 +26,9 @@ from agentd.proxy.dialects.conversation import Tool, ToolCall
 LONGEST_RESULT = 64 * 1024
 """Characters of what a tool brought that a model is shown."""
 
+LONGEST_OUTCOME = 1500
+"""Characters of what a command said that the history keeps."""
+
 
 class Misuse(Struct, frozen=True):
     """A call that is none: no such tool, or arguments that do not fit; ``why`` is for the model."""
@@ -68,6 +71,17 @@ def is_reading(use: ToolUse | Misuse) -> bool:
 def input_of(use: ToolUse | Misuse) -> str:
     """What it was given, for a reader of the history."""
     return use.input if isinstance(use, Misuse) else plain(told(use))
+
+
+def outcome(brought: ToolResult) -> str:
+    """What a tool brought, in short for a reader of the history; of a command also what it said."""
+    if not isinstance(brought, Ran) or not brought.output:
+        return plain(str(brought))
+    said = plain(brought.output.strip("\n"))
+    if len(said) > LONGEST_OUTCOME:
+        half = LONGEST_OUTCOME // 2
+        said = f"{said[:half]}\n…\n{said[-half:]}"
+    return f"{brought}\n{said}"
 
 
 def shown(brought: ToolResult) -> str:

@@ -11,6 +11,7 @@ from agentd.agent.engine import Failed, Limited
 from agentd.clock import Clock, not_before, parse_iso
 from agentd.errors import SupplierUnreachable
 from agentd.proxy.dialects.conversation import DialectName, SupplierError
+from agentd.proxy.upstream import Timeouts
 
 
 class SupplierAccess(Struct, frozen=True):
@@ -45,6 +46,8 @@ class Patience(Struct, frozen=True):
     """... but no longer than this."""
     told: float = 60.0
     """The longest pause that a supplier may ask for before the turn is rather put off."""
+    timeouts: Timeouts = Timeouts()
+    """Of each request; its total is cut to what the turn has left."""
 
 
 class Wait(Struct, frozen=True):

@@ -8,7 +8,7 @@ and yet nothing here waits.
 from collections.abc import Generator
 from typing import Any, TypeAlias
 
-from agentd.agent.offline import manual, replies
+from agentd.agent.offline import manual, replies, replies_git
 from agentd.agent.offline.requests import (
     Changed,
     Count,
@@ -145,7 +145,7 @@ def _changed(path: str) -> Answer:
     """The changed files, with the difference when it is short."""
     status: Status = yield GitStatus()
     diff: Diff = yield GitDiff(path)
-    return replies.changed(path, status, diff, _SHORT_DIFF)
+    return replies_git.changed(path, status, diff, _SHORT_DIFF)
 
 
 def _describe(path: str) -> Answer:

@@ -48,15 +48,18 @@ def test_a_file_is_read_and_edited_in_every_dialect(scene, root, supplier, diale
     scene.dialect = dialect
     supplier.script(
         [Think("Look first."), Say("I look."), Call("read_file", {"path": "kettle.py"})],
-        Call("edit_file", {"path": "kettle.py", "old": "90", "new": "100"}),
+        [
+            Say("So I mend it."),
+            Call("edit_file", {"path": "kettle.py", "old": "90", "new": "100"}),
+        ],
         Answer((Say("It boils at 100 now."),), usage=Tokens(input=1000, cached=500, output=20)),
     )
     told = scene.run("Mend it.")
     assert (root / "kettle.py").read_text() == "def boil():\n    return 100\n"
-    assert replies(told) == ["I look.", "It boils at 100 now."]
-    assert written(told) == "I look.It boils at 100 now."
+    assert replies(told) == ["I look.", "So I mend it.", "It boils at 100 now."]
+    assert written(told) == "I look.So I mend it.It boils at 100 now."
     assert used(told) == [("read_file", "2 of 2 lines"), ("edit_file", "1 place edited")]
-    assert scene.person.asked == [Question("write", "edit_file", "kettle.py")]
+    assert scene.person.asked == [Question("write", "edit_file", "kettle.py", "So I mend it.")]
     last = told[-1]
     assert isinstance(last, Replied)
     assert last.usage == Usage(input=1000, cache_read=500, output=20)
@@ -88,8 +91,8 @@ def test_parallel_calls_are_answered_in_their_order(scene, supplier, dialect):
         ("read_file", "1 of 1 line"),
         ("write_file", "new file, 2 lines written"),
         ("read_file", "2 of 2 lines"),
-        ("shell", "exit code 0, 2 lines"),
-        ("shell", "exit code 0, 3 lines"),
+        ("shell", "exit code 0, 2 lines\na\nb"),
+        ("shell", "exit code 0, 3 lines\na\nb\nc"),
     ]
     assert used(told) == outcomes
     assert started(told) == [name for name, _ in outcomes]
@@ -361,4 +364,4 @@ def test_every_tool_use_is_told_as_it_begins_and_as_it_ends(scene, supplier):
     supplier.script(Call("shell", {"command": "echo hi"}), Say("Done."))
     told = scene.run()
     assert ToolStarted("shell", "command=echo hi") in told
-    assert ToolUsed("shell", "command=echo hi", "exit code 0, 1 line") in told
+    assert ToolUsed("shell", "command=echo hi", "exit code 0, 1 line\nhi") in told

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.native.showing import (
+    LONGEST_OUTCOME,
     LONGEST_RESULT,
     Misuse,
     input_of,
     is_reading,
     offered,
+    outcome,
     shown,
     understood,
 )
@@ -108,6 +110,16 @@ def test_what_is_too_long_is_cut_and_says_so():
     text = shown(Diff("x" * (LONGEST_RESULT + 7)))
     assert text.endswith("… cut: 7 more characters")
     assert len(text) < LONGEST_RESULT + 100
+
+
+def test_of_a_command_the_history_keeps_what_it_said_in_part():
+    assert outcome(Ran(0, "")) == "exit code 0, 0 lines"
+    assert outcome(Ran(1, "a\n\x1bb\n")) == "exit code 1, 2 lines\na\n\ufffdb"
+    long = outcome(Ran(0, "begin" + "x" * 100_000 + "end"))
+    assert "begin" in long
+    assert long.endswith("end")
+    assert len(long) < LONGEST_OUTCOME + 100
+    assert outcome(FileText("a", ("x",), 1, 1, 1)) == "1 of 1 line"
 
 
 def test_every_kind_of_result_has_a_text():

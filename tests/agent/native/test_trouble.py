@@ -21,8 +21,10 @@ from agentd.agent.engine import (
     Wrote,
 )
 from agentd.agent.native.supplier import Patience
+from agentd.agent.native.turn import Limits
 from agentd.clock import FrozenClock
 from agentd.outside.upstream import HttpUpstream
+from agentd.proxy.upstream import Timeouts
 from tests.agent.native.scene import KEY, Person, Scene, replies, used, written
 from tests.supplier.steps import Answer, Break, Call, Fail, Garble, Refuse, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
@@ -139,6 +141,32 @@ def test_an_answer_that_breaks_off_is_asked_for_anew_once(scene, supplier, diale
     assert isinstance(told[-1], Failed)
     assert replies(told) == []
     assert len(supplier.requests) == 4
+
+
+@pytest.mark.parametrize("after", [0, 4])
+def test_an_answer_that_stalls_is_asked_for_anew(scene, supplier, after):
+    scene.patience = Patience(first=0.001, timeouts=Timeouts(head=0.3, idle=0.3))
+    supplier.script(Answer((Say(LONG),), faults=(Stall(after),)), Say("Here."))
+    assert replies(scene.run()) == ["Here."]
+
+
+def test_a_turns_time_ends_an_answer_that_never_ends(scene, supplier):
+    scene.limits = Limits(seconds=1.2)
+    supplier.script(Answer((Say("word " * 1000),), pause=0.05))
+    began = time.monotonic()
+    told = scene.run()
+    assert isinstance(told[-1], Failed)
+    assert "limit of 1 seconds" in told[-1].reason
+    assert time.monotonic() - began < 5
+    supplier.requests[0].gone.result(5)
+
+
+def test_an_answer_that_is_not_streamed_is_understood_too(scene, supplier):
+    message = {"role": "assistant", "content": "In one piece."}
+    body = {"id": "1", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    supplier.script(Refuse(200, body=body), Refuse(200, body={"error": {"message": "Odd."}}))
+    assert replies(scene.run()) == ["In one piece."]
+    assert isinstance(scene.run()[-1], Failed)
 
 
 def test_what_broke_before_anything_was_shown_is_tried_more_often(scene, supplier):
