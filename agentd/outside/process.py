@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from agentd.errors import Unavailable
 
-
 MARK = "AGENTD_TURN"
 """The variable that tells for which turn, of which daemon, a program was started (``strays``)."""
 

@@ -300,7 +300,8 @@ def test_closing_the_stream_between_two_progresses_leaves_nothing(scene, supplie
 
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(scenes())
-    assert len(os.listdir("/proc/self/fd")) <= before
+    # The supplier's own ends of the connections are in this process, and close a little later.
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 def test_many_turns_at_once_do_not_meet(scene, supplier):
