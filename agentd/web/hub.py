@@ -7,7 +7,7 @@ Source: the remote-control specification, sections 5 and 6.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import parse_qsl
 
 from agentd import ids
@@ -24,6 +24,8 @@ from agentd.wire.signalr.records import Event
 
 SLICE = 200
 """Clients that an event goes to before the loop has a turn for others."""
+BATCH = 64 * 1024
+"""Bytes of events that gathered, and are told together."""
 
 _STREAM_HEAD = {
     "Content-Type": "text/event-stream",
@@ -159,20 +161,34 @@ class Hub:
             self._teller = asyncio.get_running_loop().create_task(self._tell())
 
     async def _tell(self) -> None:
-        """Each event to every client, with turns for others between slices of them."""
+        """Every event to each client, with turns for others between slices of them.
+
+        What gathers meanwhile is told together: a burst costs each client few writes, not many.
+        """
         while self._told:
-            event = self._told.popleft()
-            if isinstance(event, asyncio.Future):
-                event.set_result(None)
-                continue
+            events = list(self._batch())
             clients = list(self._clients.values())
             for start in range(0, len(clients), SLICE):
                 now = self._now()
                 for client in clients[start : start + SLICE]:
-                    client.tell(event, now)
+                    client.tell(events, now)
                 if start + SLICE < len(clients):
                     await asyncio.sleep(0)
         self._teller = None
+
+    def _batch(self) -> Iterator[Told]:
+        """What is to be told next, up to a future, which is done when all before it was told."""
+        size = 0
+        while self._told and size < BATCH:
+            event = self._told[0]
+            if isinstance(event, asyncio.Future):
+                if size:
+                    return
+                event.set_result(None)
+            else:
+                size += len(event.data)
+                yield event
+            self._told.popleft()
 
 
 def _query(call: Call) -> dict[str, str]:

@@ -5,7 +5,7 @@ A client may come by several links, one after the other: sockets, streams, polls
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 from agentd.access.gate import Caller
@@ -19,8 +19,8 @@ from agentd.wire.signalr.records import COME_BACK, Event, Record, closing
 class Link(Protocol):
     """What carries records to a client."""
 
-    def write(self, record: Record) -> None:
-        """Send a record, some time soon."""
+    def write(self, *records: Record) -> None:
+        """Send records, some time soon."""
         ...
 
     def cut(self, last: Record | None) -> None:
@@ -75,9 +75,17 @@ class Client:
         self._carry_out(actions)
         self._set_timer()
 
-    def tell(self, event: Event, now: float) -> None:
-        """Something changed. It makes nothing due sooner but the wait for a slow link."""
-        self._carry_out(self.connection.tell(event, now))
+    def tell(self, events: Sequence[Event], now: float) -> None:
+        """These things changed, in order; what of it is written is written at once.
+
+        It makes nothing due sooner but the wait for a slow link.
+        """
+        actions = [action for event in events for action in self.connection.tell(event, now)]
+        writes = [action for action in actions if isinstance(action, Write)]
+        if writes and len(writes) == len(actions):  # a connection has but one link at a time
+            writes[0].link.write(*(write.record for write in writes))
+        else:
+            self._carry_out(actions)
         if self.connection.paused:
             self._set_timer()
 

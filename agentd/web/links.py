@@ -57,9 +57,9 @@ class StreamLink:
         finally:
             client.drive(client.connection.lost(self, client.now))
 
-    def write(self, record: Record) -> None:
-        """Send a record with the next portion."""
-        self._waiting.append(record.unit)
+    def write(self, *records: Record) -> None:
+        """Send records with the next portion."""
+        self._waiting += [record.unit for record in records]
         self._wake.set()
 
     def cut(self, last: Record | None) -> None:
@@ -98,7 +98,7 @@ class PollLink:
         if not self._answer.done():
             self._answer.set_result((status, body))
 
-    def write(self, record: Record) -> None:
+    def write(self, *records: Record) -> None:
         """Never: records reach a poll as the body of its answer."""
         raise NotImplementedError
 
@@ -116,13 +116,13 @@ class SocketLink:
         self._client = client
         self._handler = handler
 
-    def write(self, record: Record) -> None:
-        """Send a record; what the client does not take at once makes the rest wait."""
+    def write(self, *records: Record) -> None:
+        """Send records; what the client does not take at once makes the rest wait."""
         protocol = self._handler.ws_connection
         stream = protocol.stream if protocol else None
         if stream is None or stream.closed():
             return
-        written = stream.write(record.frame)
+        written = stream.write(b"".join(record.frame for record in records))
         if stream.writing():
             self._client.connection.pause(self, self._client.now)
             written.add_done_callback(self._written)

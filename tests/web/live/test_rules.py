@@ -5,15 +5,18 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from io import StringIO
 from urllib.parse import quote
 
 import pytest
 
 from agentd.disk.keys import KeyFile
+from agentd.web.links import SocketLink
 from agentd.web.scrub import LogFormatter
 from agentd.wire.signalr import records
 from agentd.wire.signalr.framing import text_frame
+from agentd.wire.signalr.records import Record
 from tests.web.live.conftest import Dial
 from tests.web.live.support import END, HUB, Line, delete_by_hand
 from tests.web.support import KEY, PATIENCE, Client, Serving, received, replies, request
@@ -269,6 +272,34 @@ def test_rule_15_an_event_is_encoded_and_framed_once_however_many_listen(
         assert listening.events(1)[0]["target"] == "chatUpdate"
     assert sum(b"chatUpdate" in data for data in made) == 1
     assert len(encoded) == 1
+
+
+def test_events_that_gather_are_told_together_and_in_order(
+    monkeypatch: pytest.MonkeyPatch, daemon: Serving, dial: Dial
+) -> None:
+    write = SocketLink.write
+    together: list[int] = []
+
+    def watched(self: SocketLink, *records: Record) -> None:
+        together.append(len(records))
+        write(self, *records)
+
+    monkeypatch.setattr("agentd.web.hub.SLICE", 1)  # each client waits for its turn of the loop
+    crowd = [dial() for _ in range(5)]
+    for listening in crowd:
+        listening.greet(1, PING)
+    monkeypatch.setattr(SocketLink, "write", watched)
+    count = 60
+    with ExitStack() as stack:
+        address = ("127.0.0.1", daemon.port)
+        connections = [socket.create_connection(address, PATIENCE) for _ in range(count)]
+        for connection in map(stack.enter_context, connections):
+            connection.sendall(request("POST", "/api/remote/chats", body=b"{}"))
+        for listening in crowd:
+            told = [event["arguments"][0]["seq"] for event in listening.events(count)]
+            assert told == sorted(set(told))
+    assert max(together) > 1
+    assert sum(together) == count * len(crowd)
 
 
 @pytest.mark.parametrize(
