@@ -1,7 +1,8 @@
 """A small ACP agent made with the official package, which does what its prompt's words say.
 
 ``python acp_agent.py STATE [word …]``: ``STATE`` is a folder for its sessions; the words change
-what it is able to do: ``load`` (no ``session/resume``), ``forgetful`` (neither), ``sign-in``.
+what it is able to do: ``load`` (no ``session/resume``), ``boast`` (it only says that it has it),
+``forgetful`` (neither), ``sign-in``.
 
 A prompt's words: ``edit`` and ``run`` ask for leave first, ``big`` writes half a megabyte in one
 line, ``wait`` works until it is cancelled, ``late`` tells its cost after the prompt's answer,
@@ -86,10 +87,9 @@ class Scripted:
         for word in words:
             if action := getattr(self, f"_{word}", None):
                 await action(session_id, session)
-        if self._cancelled.is_set():
-            return schema.PromptResponse(stop_reason="cancelled")
-        said = f"{len(session['prompts'])} prompts, model {session['model']}."
-        await self._say(session_id, said)
+        if not self._cancelled.is_set():
+            said = f"{len(session['prompts'])} prompts, model {session['model']}."
+            await self._say(session_id, said)
         cost = schema.UsageUpdate(
             session_update="usage_update",
             used=100,
@@ -105,6 +105,8 @@ class Scripted:
             input_tokens=90, output_tokens=7, cached_read_tokens=10, total_tokens=107
         )
         reason = "max_tokens" if "cut" in words else "end_turn"
+        if self._cancelled.is_set():
+            reason = "cancelled"
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
     async def _later(self, session: str, cost: schema.UsageUpdate) -> None:
@@ -195,4 +197,6 @@ class Scripted:
 
 
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(Scripted(Path(sys.argv[1]), sys.argv[2:])))
+    scripted = Scripted(Path(sys.argv[1]), sys.argv[2:])
+    resumes = "boast" not in sys.argv  # it is only served when this is said
+    asyncio.run(acp.run_agent(scripted, use_unstable_protocol=resumes))

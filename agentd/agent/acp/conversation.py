@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import TypeAlias
 
 from agentd import __version__
@@ -109,7 +110,7 @@ class AcpConversation:
         if self._over:
             return
         self._over = True
-        reply, used, cost = self._work.reply(), self._used, self._meter.take()
+        reply, used, cost = self._work.reply(), self._used, self._cost()
         if reply:
             yield Replied(reply, used, cost)
         yield from self._work.ended()
@@ -118,6 +119,12 @@ class AcpConversation:
         if self._session and cost:
             yield self._kept()
         yield from self._last
+
+    def _cost(self) -> Decimal | None:
+        """What the turn cost; a stopped one leaves it to the next, as its memory is not kept."""
+        if self._stopping and self._meter.known and not self._meter.restarts:
+            return Decimal(0)
+        return self._meter.take()
 
     def _end(self, *last: Step) -> Iterator[Step]:
         self._last = last or self._last
@@ -133,15 +140,21 @@ class AcpConversation:
             told = f"The agent speaks version {spoken} of the Agent Client Protocol, not {VERSION}."
             yield from self._end(Failed(told))
             return
-        able = pick(value, "agentCapabilities")
-        given = {"cwd": self._bounds.folder, "mcpServers": []}
-        known = {"sessionId": self._memory.session, **given}
-        if self._memory.session and pick(able, "sessionCapabilities", "resume") is not None:
-            yield self._peer.ask("session/resume", known)
-        elif self._memory.session and pick(able, "loadSession") is True:
-            yield self._peer.ask("session/load", known)
+        resumes = pick(value, "agentCapabilities", "sessionCapabilities", "resume") is not None
+        if self._memory.session and resumes:
+            yield self._open("session/resume")
+        elif self._memory.session and self._loads:
+            yield self._open("session/load")
         else:
-            yield self._peer.ask("session/new", given)
+            yield self._open("session/new")
+
+    @property
+    def _loads(self) -> bool:
+        return pick(self._agent, "agentCapabilities", "loadSession") is True
+
+    def _open(self, method: str) -> Step:
+        known = {} if method == "session/new" else {"sessionId": self._memory.session}
+        return self._peer.ask(method, {**known, "cwd": self._bounds.folder, "mcpServers": []})
 
     def _started(self, value: object) -> Iterator[Step]:
         self._fresh = True
@@ -183,25 +196,18 @@ class AcpConversation:
 
     def _refused(self, refusal: Refusal) -> Iterator[Step]:
         if refusal.code == _SIGN_IN_FIRST:
-            yield from self._end(Failed(self._sign_in()))
+            yield from self._end(Failed(_sign_in(self._agent)))
+        elif refusal.method == "session/resume" and self._loads:
+            yield self._open("session/load")
         elif refusal.method in ("session/resume", "session/load"):
             yield ToolUsed("session", f"resume {self._memory.session}", LOST)
-            given = {"cwd": self._bounds.folder, "mcpServers": []}
-            yield self._peer.ask("session/new", given)
+            yield self._open("session/new")
         elif refusal.method == "session/prompt" and self._stopping:
             yield from self._end()
         elif refusal.method == "session/prompt" and _LIMIT.search(_said(refusal)):
             yield from self._end(Limited(_said(refusal)))
         else:
             yield from self._end(Failed(f"The agent: {_said(refusal)}"))
-
-    def _sign_in(self) -> str:
-        ways = [
-            text(way, "description") or text(way, "name")
-            for way in each(self._agent, "authMethods")
-        ]
-        told = "; or: ".join(way for way in ways if way) or "see the agent's own documentation"
-        return f"The agent is not signed in, as the user whom agentd runs as. To do so: {told}."
 
     # The prompt at work.
 
@@ -244,6 +250,13 @@ _RESULTS: Mapping[str, _Handler] = {
     "session/set_config_option": AcpConversation._configured,
     "session/prompt": AcpConversation._finished,
 }
+
+
+def _sign_in(agent: object) -> str:
+    """What to do, in the agent's own words where it has some."""
+    ways = [text(way, "description") or text(way, "name") for way in each(agent, "authMethods")]
+    told = "; or: ".join(way for way in ways if way) or "see the agent's own documentation"
+    return f"The agent is not signed in, as the user whom agentd runs as. To do so: {told}."
 
 
 def _said(refusal: Refusal) -> str:

@@ -25,12 +25,15 @@ class Meter:
         self.seen = seen
         self.known = False
         """Whether the agent told of any cost in this turn."""
+        self.restarts = False
+        """Whether the agent counts from nothing in each process."""
         self._base = seen
         self._told = False
 
     def begun(self, agent: str, *, fresh: bool) -> None:
         """A session begins: a ``fresh`` one has cost nothing, and so has some agents' process."""
-        if fresh or any(name in agent.lower() for name in _RESTARTING):
+        self.restarts = any(name in agent.lower() for name in _RESTARTING)
+        if fresh or self.restarts:
             self.seen = self._base = Decimal(0)
 
     def heard(self, update: object, *, before: bool = False) -> None:

@@ -99,10 +99,10 @@ def conversation(**more: Any) -> AcpConversation:
     return AcpConversation(Assignment(1, "Do it.", **more), Bounds(WORKSPACE))
 
 
-def agent(able: Any = ABLE, config: Any = (), **more: Any) -> Agent:
+def agent(able: Any = ABLE, config: Any = (), name: str = "a", **more: Any) -> Agent:
     """An agent that was just given the prompt, in session ``s``."""
     made = Agent(conversation(**more))
-    made.answer({"protocolVersion": 1, "agentCapabilities": able, "agentInfo": {"name": "a"}})
+    made.answer({"protocolVersion": 1, "agentCapabilities": able, "agentInfo": {"name": name}})
     made.answer({"sessionId": "s", "configOptions": list(config)})
     return made
 
@@ -201,6 +201,8 @@ def test_a_session_that_is_gone_is_begun_anew_with_what_went_before() -> None:
     history = (Message(1, "user", "The answer is 42.", ""),)
     made = Agent(conversation(memory=memory("gone"), history=history))
     made.answer({"protocolVersion": 1, "agentCapabilities": ABLE})
+    made.refuse(-32603, "Internal error")
+    assert sent(made.steps, "session/load") and not sent(made.steps, "session/new")
     made.refuse(-32603, "Internal error")
     assert ToolUsed("session", "resume gone", LOST) in made.steps
     made.answer({"sessionId": "s"})
@@ -356,6 +358,17 @@ def test_a_stop_cancels_what_is_open_and_the_prompt() -> None:
     later = made.ask(1, ASKING, toolCall={"toolCallId": "u"}, options=OPTIONS)
     assert answers(later) == [{"outcome": {"outcome": "cancelled"}}]
     assert made.answer({"stopReason": "cancelled"}) == [Over()]
+
+
+@pytest.mark.parametrize(("name", "cost"), [("OpenCode", "0"), ("claude-agent-acp", "0.5")])
+def test_a_stopped_turn_leaves_its_cost_to_the_next_where_that_will_tell_it(
+    name: str, cost: str
+) -> None:
+    made = agent(name=name)
+    list(made.talk.stop())
+    made.tell("usage_update", cost={"amount": 0.5, "currency": "USD"})
+    steps = made.answer({"stopReason": "cancelled", "usage": {"inputTokens": 5}})
+    assert only(steps, Spent) == [Spent(Usage(input=5), Decimal(cost))]
 
 
 def test_a_stop_before_the_prompt_ends_the_turn() -> None:

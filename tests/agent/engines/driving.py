@@ -1,0 +1,98 @@
+"""Real programs as engines: a chat whose turns are carried out, and what was asked meanwhile."""
+
+import os
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any
+
+from agentd.agent.conversation import Conversation, Launch
+from agentd.agent.engine import Alive, Answer, Assignment, Kept, Progress, Question
+from agentd.agent.foreign import Bounds, Endpoint
+from agentd.outside.stdio_engine import StdioEngine
+from tests.agent.engines.programs import KEY, MODEL, Place
+from tests.supplier.supplier import Supplier
+
+Launcher = Callable[[Assignment, tuple[str, ...], Endpoint | None], Launch]
+
+
+class Chat:
+    """A chat with one program at a place; ``asked`` are the questions so far."""
+
+    def __init__(
+        self,
+        where: Place,
+        supplier: Supplier | None,
+        command: tuple[str, ...],
+        launch: Launcher,
+        converse: Callable[[Assignment, Bounds], Conversation],
+    ) -> None:
+        self.where = where
+        self.asked: list[Question] = []
+        self.decide: Callable[[Question], bool] = lambda _: True
+        self.process = 0
+        self.memory = ""
+        self._endpoint = Endpoint(supplier.url, KEY) if supplier else None
+        self._command = command
+        self._launch = launch
+        self._converse = converse
+        self.engine = StdioEngine("real", str(where.workspace), self._make)
+
+    async def _make(self, assignment: Assignment) -> tuple[Launch, Conversation]:
+        launch = self._launch(assignment, self._command, self._endpoint)
+        home = {
+            "HOME": str(self.where.home),
+            "CODEX_HOME": str(self.where.home / "codex"),
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        }
+        bounds = Bounds(str(self.where.workspace), os.path.realpath)
+        made = Launch(launch.command, {**launch.environment, **home})
+        return made, self._converse(assignment, bounds)
+
+    async def ask(self, question: Question) -> Answer:
+        """The approver: everything is noted, and decided by ``decide``."""
+        self.asked.append(question)
+        return Answer(self.decide(question))
+
+    async def turn(
+        self, prompt: str, until: Callable[[Progress], bool] = lambda _: False, **more: Any
+    ) -> list[Progress]:
+        """Carry out a prompt, to its end or until something was told; then it is stopped."""
+        if self._endpoint:
+            more = {"model": MODEL, "supplier": "scripted", **more}
+        assignment = Assignment(1, prompt, memory=self.memory, turn="engines.1.1", **more)
+        told: list[Progress] = []
+        async with aclosing(self.engine.run(assignment, self)) as progress:
+            async for step in progress:
+                told.append(step)
+                if isinstance(step, Kept):
+                    self.memory = step.memory
+                elif isinstance(step, Alive):
+                    self.process = step.process
+                if until(step):
+                    break
+        return told
+
+
+def alive(group: int) -> list[str]:
+    """The processes of a group, as the kernel tells them, but not the dead that nobody fetched."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit():
+                told = (entry / "stat").read_text()
+                state, _, leader, *_ = told.rpartition(")")[2].split()
+                if int(leader) == group and state not in "ZX":
+                    found.append(told)
+    return found
+
+
+def running(words: str) -> list[int]:
+    """The processes with these words in their command lines."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and words.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found

@@ -1,0 +1,193 @@
+"""The real Codex as an engine, with a scripted supplier of models."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.codex.conversation import BAD_KEY, LOST, CodexConversation
+from agentd.agent.codex.launch import launch
+from agentd.agent.engine import (
+    Failed,
+    Limited,
+    Question,
+    Replied,
+    Spent,
+    ToolStarted,
+    ToolUsed,
+    Wrote,
+)
+from agentd.agent.foreign import GO_ON
+from agentd.chats.chat import Message
+from agentd.proxy.price import Usage
+from tests.agent.conversing import only, used
+from tests.agent.engines.codex_talks import PATCH
+from tests.agent.engines.driving import Chat, alive, running
+from tests.agent.engines.programs import CODEX, KEY, place
+from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall, Tokens
+from tests.supplier.supplier import Supplier
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.gen_test(timeout=120),
+    pytest.mark.skipif(
+        not shutil.which(CODEX), reason=f"no {CODEX}: npm install --prefix {Path(__file__).parent}"
+    ),
+]
+
+ONE_CALL = Usage(input=10, output=5)
+QUICK = ("request_max_retries=0", "stream_max_retries=1")
+"""So that failures come without many tries."""
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        yield serving
+
+
+@pytest.fixture
+def chat(tmp_path: Path, supplier: Supplier) -> Chat:
+    options = [word for one in QUICK for word in ("-c", f"model_providers.agentd.{one}")]
+    return Chat(place(tmp_path), supplier, (str(CODEX), *options), launch, CodexConversation)
+
+
+async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    tokens = Tokens(input=100, cached=900, output=20, reasoning=8)
+    edit = (Say("I translate."), Call("exec_command", {"cmd": PATCH}))
+    supplier.script(Answer(edit, usage=tokens), Say("It is done."))
+    told = await chat.turn("Translate one.", instructions="Be terse.")
+    assert chat.where.notes.read_text() == "uno\ntwo\n"
+    assert chat.asked == [Question("write", "edit", "M notes.txt")]
+    [tool] = only(told, ToolUsed)
+    assert (tool.name, tool.input) == ("edit", "M notes.txt") and "+uno" in tool.outcome
+    assert [reply.text for reply in only(told, Replied)] == ["I translate.", "It is done."]
+    assert used(told) == Usage(input=110, cache_read=900, output=17, reasoning=8)
+    assert "".join(step.text for step in only(told, Wrote)) == "I translate.It is done."
+    first = supplier.requests[0]
+    assert first.model == "scripted-large" and "Be terse." in str(first.turns)
+
+    supplier.script(Say("As I said."))
+    again = await chat.turn("And now?")
+    assert [reply.text for reply in only(again, Replied)] == ["As I said."]
+    assert used(again) == ONE_CALL
+    seen = str(supplier.requests[-1].turns)
+    assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+
+
+async def test_without_leave_nothing_happens(chat: Chat, supplier: Supplier) -> None:
+    chat.decide = lambda _: False
+    run = Call("exec_command", {"cmd": "rm notes.txt"})
+    supplier.script(run, Call("exec_command", {"cmd": PATCH}), Say("I leave it."))
+    told = await chat.turn("Delete it.")
+    assert chat.where.notes.read_text() == "one\ntwo\n"
+    assert [question.kind for question in chat.asked] == ["shell", "write"]
+    assert chat.asked[0].subject == "rm notes.txt"
+    assert {tool.outcome for tool in only(told, ToolUsed)} == {"Not allowed."}
+    assert only(told, Replied)[-1].text == "I leave it."
+
+
+async def test_the_key_is_in_no_argument_and_in_no_command_s_environment(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Call("exec_command", {"cmd": "env; echo the end"}), Say("Done."))
+    arguments: list[bytes] = []
+
+    def look(step: object) -> bool:
+        if isinstance(step, ToolStarted):
+            arguments.append(Path(f"/proc/{chat.process}/cmdline").read_bytes())
+        return False
+
+    told = await chat.turn("What is set?", look)
+    [tool] = only(told, ToolUsed)
+    assert "the end" in tool.outcome and KEY not in tool.outcome
+    assert arguments and KEY.encode() not in arguments[0]
+    assert supplier.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_thread_that_is_gone_is_begun_anew(chat: Chat, supplier: Supplier) -> None:
+    chat.memory = "01a1fdcb-e1c9-7872-bc09-000000000000"
+    supplier.script(Say("Forty-two."))
+    history = (Message(1, "user", "The answer is 42.", ""),)
+    told = await chat.turn("What is it?", history=history)
+    assert ToolUsed("codex", f"resume {'01a1fdcb-e1c9-7872-bc09-000000000000'}", LOST) in told
+    assert only(told, Replied) == [Replied("Forty-two.", ONE_CALL)]
+    assert "The answer is 42." in str(supplier.requests[0].turns)
+    assert not chat.memory.endswith("000000000000")
+
+
+async def test_a_stop_while_the_model_writes_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Answer((Say("I will think about this for long."),), faults=(Stall(after=6),)))
+    await chat.turn("Think.", lambda step: isinstance(step, Wrote))
+    assert chat.process and not alive(chat.process)
+    supplier.requests[0].gone.result(10)
+
+
+async def test_a_stop_while_a_command_runs_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Call("exec_command", {"cmd": "sleep 123456.5"}))
+
+    def sleeping(step: object) -> bool:
+        return isinstance(step, ToolStarted)
+
+    await chat.turn("Sleep.", sleeping)
+    assert not alive(chat.process)
+    assert not running("sleep\x00123456.5")
+    supplier.script(Say("Still here."))
+    told = await chat.turn("Are you there?")
+    assert only(told, Replied)[-1].text == "Still here."
+
+
+async def test_a_used_up_limit_tells_its_reset_and_the_prompt_is_not_given_twice(
+    chat: Chat, supplier: Supplier
+) -> None:
+    headers = {
+        "x-codex-primary-used-percent": "100",
+        "x-codex-primary-window-minutes": "300",
+        "x-codex-primary-reset-at": "1900000000",
+    }
+    body = {"error": {"type": "usage_limit_reached", "message": "The usage limit is reached"}}
+    supplier.script(Refuse(429, headers=headers, body=body))
+    told = await chat.turn("Count to three.")
+    [limited] = only(told, Limited)
+    assert limited.until == "2030-03-17T17:46:40.000Z"
+    supplier.script(Say("One, two, three."))
+    told = await chat.turn("Count to three.", again=True)
+    assert only(told, Replied) == [Replied("One, two, three.", ONE_CALL)]
+    seen = str(supplier.requests[-1].turns)
+    assert seen.count("Count to three.") == 1 and GO_ON in seen
+
+
+async def test_too_many_requests_are_a_limit_too(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(429))
+    assert only(await chat.turn("Hello."), Limited)
+
+
+async def test_a_refused_key_is_told(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(401, "Wrong key"))
+    [failed] = only(await chat.turn("Hello."), Failed)
+    assert failed.reason.startswith(BAD_KEY) and KEY not in failed.reason
+
+
+async def test_a_broken_stream_is_tried_again_and_then_told(chat: Chat, supplier: Supplier) -> None:
+    half = Answer((Say("Half of it"),), faults=(Break(after=5),))
+    supplier.script(half, Say("All of it."))
+    told = await chat.turn("Say it.")
+    assert only(told, Replied)[-1].text == "All of it."
+    supplier.always(half)
+    [failed] = only(await chat.turn("Say it again."), Failed)
+    assert "stream" in failed.reason
+    assert not alive(chat.process)
+
+
+async def test_what_was_used_before_a_failure_is_booked(chat: Chat, supplier: Supplier) -> None:
+    supplier.script(Call("exec_command", {"cmd": "true"}), Refuse(400, "No more"))
+    told = await chat.turn("Do two things.")
+    assert only(told, Spent) == [Spent(ONE_CALL)]
+    assert "No more" in only(told, Failed)[0].reason

@@ -1,0 +1,128 @@
+"""The real opencode as an engine over the Agent Client Protocol, with a scripted supplier."""
+
+import shutil
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.acp.conversation import AcpConversation
+from agentd.agent.acp.launch import launch
+from agentd.agent.acp.session import LOST
+from agentd.agent.engine import Failed, Replied, ToolUsed, Wrote
+from tests.agent.conversing import only, spent, used
+from tests.agent.engines.driving import Chat, alive, running
+from tests.agent.engines.opencode_talks import titles
+from tests.agent.engines.programs import OPENCODE, place
+from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall
+from tests.supplier.supplier import Supplier
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.gen_test(timeout=240),
+    pytest.mark.skipif(
+        not shutil.which(OPENCODE),
+        reason=f"no {OPENCODE}: npm install --prefix {Path(__file__).parent}",
+    ),
+]
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        serving.always(titles)
+        yield serving
+
+
+@pytest.fixture
+def chat(tmp_path: Path, supplier: Supplier) -> Chat:
+    return Chat(place(tmp_path), supplier, (str(OPENCODE), "acp"), launch, AcpConversation)
+
+
+async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    notes = str(chat.where.notes)
+    edit = Call("edit", {"filePath": notes, "oldString": "one", "newString": "uno"})
+    run = Call("bash", {"command": "touch made.txt", "description": "makes it"})
+    supplier.script((Say("I translate."), edit), run, Say("It is done."))
+    told = await chat.turn("Translate one.", instructions="Be terse.")
+    assert chat.where.notes.read_text() == "uno\ntwo\n"
+    assert (chat.where.workspace / "made.txt").exists()
+    asked = [(question.kind, question.tool, question.subject) for question in chat.asked]
+    assert ("write", "edit", "notes.txt") in asked
+    assert ("shell", "shell", "touch made.txt") in asked
+    names = [(tool.name, tool.input) for tool in only(told, ToolUsed)]
+    assert names == [("edit", "notes.txt"), ("shell", "touch made.txt")]
+    assert "+uno" in only(told, ToolUsed)[0].outcome
+    assert [reply.text for reply in only(told, Replied)] == ["I translate.", "It is done."]
+    assert used(told).input and used(told).output
+    first = next(one for one in supplier.requests if one.tools)
+    assert first.model == "scripted-large" and "Be terse." in str(first.turns)
+
+    supplier.script(Say("As I said."))
+    again = await chat.turn("And now?", instructions="Be terse.")
+    assert [reply.text for reply in only(again, Replied)] == ["As I said."]
+    seen = str(supplier.requests[-1].turns)
+    assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+    assert spent(again) == Decimal(0)  # models without prices cost nothing, as opencode sees it
+
+
+async def test_without_leave_nothing_is_written_outside_the_workspace(
+    chat: Chat, supplier: Supplier
+) -> None:
+    chat.decide = lambda question: question.kind == "write"
+    outside = chat.where.home / "outside.txt"
+    write = Call("write", {"filePath": str(outside), "content": "hello"})
+    supplier.script(write, Say("I leave it."))
+    await chat.turn("Write it.")
+    assert chat.asked and {question.kind for question in chat.asked} <= {"outside", "other"}
+    assert any(str(outside) in question.subject for question in chat.asked)
+    assert not outside.exists()
+
+
+async def test_a_stop_while_a_command_runs_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    sleep = Call("bash", {"command": "sleep 123457.5", "description": "sleeps"})
+    supplier.script((Say("I sleep."), sleep))
+
+    def sleeping(_: object) -> bool:
+        return bool(running("sleep 123457.5"))
+
+    chat.memory = '{"session": "ses_of_nobody"}'
+    told = await chat.turn("Sleep.", lambda step: isinstance(step, Wrote) or sleeping(step))
+    assert ToolUsed("session", "resume ses_of_nobody", LOST) in told
+    assert not alive(chat.process)
+    assert not running("sleep 123457.5")
+
+
+async def test_a_stop_while_a_supplier_is_silent_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    answer = Answer((Say("I will think about this for long."),), faults=(Stall(after=4),))
+    supplier.script(answer)
+    await chat.turn("Think.", lambda step: isinstance(step, Wrote))
+    assert not alive(chat.process)
+    supplier.requests[-1].gone.result(10)
+
+
+async def test_an_error_of_the_supplier_is_told(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(400, "No such luck"))
+    [failed] = only(await chat.turn("Hello."), Failed)
+    assert "No such luck" in failed.reason
+
+
+async def test_a_broken_stream_is_tried_again(chat: Chat, supplier: Supplier) -> None:
+    supplier.script(Answer((Say("Half of it"),), faults=(Break(after=3),)), Say("All of it."))
+    told = await chat.turn("Say it.")
+    assert only(told, Replied)[-1].text == "All of it."
+
+
+async def test_a_limit_is_waited_for_by_opencode_and_can_be_stopped(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Refuse(429, headers={"retry-after": "1"}), Say("Here."))
+    told = await chat.turn("Hello.")
+    assert only(told, Replied)[-1].text == "Here."
