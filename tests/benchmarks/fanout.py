@@ -19,14 +19,16 @@ LISTENERS = 1000
 FEW = 50
 """Listeners of a quick run."""
 _BEGIN = b'{"protocol":"json","version":1}\x1e'
-_PING = b'{"type":6}\x1e'
+_SUBSCRIBE = b'{"type":1,"target":"Subscribe","arguments":["all"]}\x1e'
+HUB_RECORDS = (_BEGIN, _SUBSCRIBE)
+"""What a client of the hub says at first. One that pinged would have to go on with it."""
 _PATIENCE = 60.0
 
 
 def fan_out(size: Size, _gun: Gun) -> Iterator[Row]:
     """How long until the last listener has an event, and what a listener costs."""
     listeners = LISTENERS if size.rounds > 1 else FEW
-    _raise_limit()
+    raise_limit()
     with scratch_folder() as scratch:
         maker = Maker(scratch)
         maker.chat(3)
@@ -53,6 +55,7 @@ class Crowd:
         self._records = records
         self._readers: list[asyncio.StreamReader] = []
         self._writers: list[asyncio.StreamWriter] = []
+        self.now = asyncio.Event()
         self.seconds: list[float] = []
         self.kib = 0.0
 
@@ -63,13 +66,21 @@ class Crowd:
             await asyncio.gather(*(self._connect() for _ in range(min(50, listeners))))
         self.kib = (self._server.resident() - before) * 1024 / len(self._readers)
 
-    async def told(self, mark: str, request_bytes: bytes) -> None:
-        """Have an event that holds ``mark`` told, and note when the last one has it."""
+    async def told(
+        self, mark: str, request_bytes: bytes, *, patience: float = _PATIENCE, later: bool = False
+    ) -> None:
+        """Have an event that holds ``mark`` told, and note when the last one has it.
+
+        ``later``: not before ``now`` is set; till then they listen to whatever comes.
+        """
         waiting = [asyncio.create_task(_heard(r, mark.encode())) for r in self._readers]
+        if later:
+            await self.now.wait()
+            self.now.clear()
         reader, writer = await asyncio.open_connection("127.0.0.1", self._server.port)
         began = time.perf_counter()
         writer.write(request_bytes)
-        last = max(await asyncio.wait_for(asyncio.gather(*waiting), _PATIENCE))
+        last = max(await asyncio.wait_for(asyncio.gather(*waiting), patience))
         self.seconds.append(last - began)
         await reader.readline()
         writer.close()
@@ -102,7 +113,7 @@ class Crowd:
 async def _rounds(
     rounds: int, listeners: int, held: Server, bare: Server, key: str
 ) -> tuple[Crowd, Crowd]:
-    ours = Crowd(held, f"/liveChatHub?api_key={key}", (_BEGIN, _PING))
+    ours = Crowd(held, f"/liveChatHub?api_key={key}", HUB_RECORDS)
     theirs = Crowd(bare, "/socket", ())
     await ours.gather(listeners)
     await theirs.gather(listeners)
@@ -122,10 +133,11 @@ async def _heard(reader: asyncio.StreamReader, mark: bytes) -> float:
     while mark not in heard:
         more = await reader.read(65536)
         assert more, "the line was cut"
-        heard += more
+        heard = heard[-len(mark) :] + more
     return time.perf_counter()
 
 
-def _raise_limit() -> None:
+def raise_limit() -> None:
+    """As many descriptors as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -7,13 +7,14 @@ import argparse
 import sys
 from contextlib import closing
 
+from tests.benchmarks.crowds import burst, crowd
 from tests.benchmarks.fanout import fan_out
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.replaying import replay
 from tests.benchmarks.servers import Gun
 
-MEASURES = {**OF_REQUESTS, "fan-out": fan_out, "replay": replay}
+MEASURES = {**OF_REQUESTS, "fan-out": fan_out, "crowd": crowd, "burst": burst, "replay": replay}
 
 
 def main() -> int:
