@@ -129,6 +129,7 @@ class TestMessages:
         for told, number in ((whole, 1), (streamed, 2)):
             assert told.stop_reason == "tool_use"
             assert [block.type for block in told.content] == ["thinking", "text", *["tool_use"] * 2]
+            assert told.content[0].model_dump()["signature"] == "c2lnbmVk"
             calls: list[Any] = [block for block in told.content if block.type == "tool_use"]
             assert [call.id for call in calls] == [f"toolu_{number}_2", f"toolu_{number}_3"]
             assert [call.input for call in calls] == [{"path": "/"}, {"path": "a"}]
@@ -150,8 +151,12 @@ class TestMessages:
         openai_client: openai.OpenAI,
     ) -> None:
         supplier.models = ["a", "b"]
-        assert [model.id for model in anthropic_client.models.list()] == ["a", "b"]
-        assert [model.id for model in openai_client.models.list()] == ["a", "b"]
+        told = list(anthropic_client.models.list())
+        assert [(model.id, model.display_name) for model in told] == [("a", "a"), ("b", "b")]
+        assert [(model.id, model.object) for model in openai_client.models.list()] == [
+            ("a", "model"),
+            ("b", "model"),
+        ]
 
 
 class TestErrors:

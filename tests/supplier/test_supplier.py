@@ -135,7 +135,8 @@ class TestScript:
             {"type": "function_call_output", "call_id": "t", "output": "b"},
         ]
         assert openai_client.responses.create(model="m", input=items).output_text == "b"
-        assert openai_client.responses.create(model="m", input=items[:2]).output_text == "none"
+        later = [*items, {"role": "user", "content": "And now?"}]
+        assert openai_client.responses.create(model="m", input=later).output_text == "none"
 
     def test_side_calls_are_answered_beside_the_script(
         self, supplier: Supplier, openai_client: openai.OpenAI
