@@ -14,7 +14,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tornado.netutil import bind_sockets
@@ -23,7 +22,6 @@ from agentd.access.gate import Gate
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
 from agentd.catalog.bots import Bots
-from agentd.catalog.models import Models
 from agentd.catalog.settings import Settings
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
@@ -34,7 +32,6 @@ from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
-from agentd.disk.models import load as load_models
 from agentd.disk.reload import Reloaded
 from agentd.disk.replay import Replay
 from agentd.disk.skills import SkillFolder
@@ -148,11 +145,10 @@ async def started(
         replay = Replay(layout, encoded, latest, chats.summaries())
         stack.push_async_callback(replay.close)
         feed = Feed(bus, chats, replay, latest)
-        models = Reloaded(layout.models, partial(load_models, layout), Models())
-        await models.refresh()
-        stack.push_async_callback(models.stop)
-        crew = Crew(settings, layout, environ, lambda: models.current, engine)
-        agent = crew.hired(chats, turns, clock, bus, state.generation)
+        crew = Crew(settings, layout, environ, engine)
+        await crew.start(state.generation)
+        stack.push_async_callback(crew.stop)
+        agent = crew.hired(chats, turns, clock, bus)
         url = _open_door(stack, settings, layout, chats, agent, keys, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
@@ -160,7 +156,7 @@ async def started(
             _keep_index(state, chats),
             _keep_events(feed),
             _guard_lock(state, running),
-            _watch(layout, keys, models),
+            _watch(layout, keys, crew.models),
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))

@@ -6,16 +6,18 @@ whatever it does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from agentd.agent.conversation import Conversation, Launch
-from agentd.agent.engine import Approver, Assignment, Failed, Progress, Spent
+from agentd.agent.engine import Approver, Assignment, Failed, Kept, Progress, Spent
 from agentd.errors import AgentdError
 from agentd.outside.stdio_turn import Patience, StdioTurn
 from agentd.outside.strays import end_strays
 
-Make: TypeAlias = Callable[[Assignment], tuple[Launch, Conversation]]
+Make: TypeAlias = Callable[[Assignment], Awaitable[tuple[Launch, Conversation]]]
 
 
 class StdioEngine:
@@ -39,15 +41,19 @@ class StdioEngine:
         self._make = make
         self._advice = advice
         self._patience = patience or Patience()
-        self._unbooked: dict[int, list[Spent]] = {}
-        """What stopped turns used and nobody heard any more; the chat's next turn tells it."""
+        self._unheard: dict[int, list[Kept | Spent]] = {}
+        """What stopped turns used and kept while nobody listened; the chat's next turn tells it."""
 
     async def run(
         self, assignment: Assignment, approver: Approver
     ) -> AsyncGenerator[Progress, None]:
         """Carry out one prompt; see ``Engine``."""
+        for step in self._unheard.pop(assignment.chat_id, []):
+            yield step
+            if isinstance(step, Kept):
+                assignment = replace(assignment, memory=step.memory)
         try:
-            launch, conversation = self._make(assignment)
+            launch, conversation = await self._make(assignment)
         except AgentdError as error:
             yield Failed(error.message)
             return
@@ -56,8 +62,6 @@ class StdioEngine:
         )
         turn.advice = self._advice
         try:
-            for spent in self._unbooked.pop(assignment.chat_id, []):
-                yield spent
             while not turn.over:
                 for progress in turn.carry_out(await turn.next()):
                     yield progress
@@ -69,7 +73,7 @@ class StdioEngine:
             await turn.end()
         finally:
             if turn.unheard:
-                self._unbooked.setdefault(assignment.chat_id, []).extend(turn.unheard)
+                self._unheard.setdefault(assignment.chat_id, []).extend(turn.unheard)
             if assignment.turn:
                 await end_strays(assignment.turn)
 

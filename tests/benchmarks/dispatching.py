@@ -14,7 +14,6 @@ from os.path import join
 from statistics import median
 
 from agentd.agent.engine import Approver, Assignment, Progress, Replied
-from agentd.catalog.models import Models
 from agentd.catalog.settings import Settings
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
@@ -48,8 +47,8 @@ async def main(folder: str, chat_ids: list[int], rounds: int) -> list[float]:
     shelf = Shelf(files, clock, state.sequences, bus, state.chats)
     chats = ChatService(shelf)
     settings = Settings(workspace=folder)
-    crew = Crew(settings, layout, {}, Models, PromptEngine())
-    dispatcher = crew.hired(chats, Turns(shelf), clock, bus, state.generation).dispatcher
+    crew = Crew(settings, layout, {}, PromptEngine())
+    dispatcher = crew.hired(chats, Turns(shelf), clock, bus).dispatcher
     dispatcher.start(chats.summaries())
     waits: list[list[float]] = [[] for _ in chat_ids]
     for _ in range(rounds):

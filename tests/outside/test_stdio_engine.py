@@ -19,12 +19,23 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.conversation import Ask, Launch, Linger, Over, Restart, Send, Step, Withdrawn
+from agentd.agent.conversation import (
+    Ask,
+    Conversation,
+    Launch,
+    Linger,
+    Over,
+    Restart,
+    Send,
+    Step,
+    Withdrawn,
+)
 from agentd.agent.engine import (
     Alive,
     Answer,
     Assignment,
     Failed,
+    Kept,
     Progress,
     Question,
     Replied,
@@ -35,7 +46,7 @@ from agentd.agent.engine import (
 )
 from agentd.errors import NotFound, Unavailable
 from agentd.outside.program import Graces
-from agentd.outside.stdio_engine import StdioEngine
+from agentd.outside.stdio_engine import Make, StdioEngine
 from agentd.outside.stdio_turn import Patience
 from agentd.proxy.price import Usage
 
@@ -52,7 +63,7 @@ class Words:
     """A conversation of single words: ``reply X``, ``ask N``, ``over`` and so on."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self._prompt = assignment.prompt
+        self._prompt = assignment.prompt + assignment.memory
         self._held: list[Step] = []
 
     def begin(self) -> Iterator[Step]:
@@ -73,6 +84,8 @@ class Words:
                 yield ToolUsed(rest, "", "")
             case "spent":
                 yield Spent(Usage(input=int(rest)), Decimal(1))
+            case "keep":
+                yield Kept(rest)
             case "ask":
                 yield Ask(rest, Question("shell", "sh", rest))
             case "withdraw":
@@ -93,6 +106,15 @@ class Words:
     def ended(self) -> Iterator[Step]:
         held, self._held = self._held, []
         yield from held
+
+
+def making(launch: Launch) -> Make:
+    """Each turn is begun so, and led in single words."""
+
+    async def make(assignment: Assignment) -> tuple[Launch, Conversation]:
+        return launch, Words(assignment)
+
+    return make
 
 
 class Allows:
@@ -135,7 +157,7 @@ def engine(
     source: str, *, patience: Patience = QUICK, folder: str = "/", **variables
 ) -> StdioEngine:
     launch = Launch((sys.executable, "-c", PRELUDE + source), variables)
-    return StdioEngine("odd", folder, lambda it: (launch, Words(it)), patience=patience)
+    return StdioEngine("odd", folder, making(launch), patience=patience)
 
 
 TURN = f"test{os.getpid()}.1.2"
@@ -451,7 +473,7 @@ def test_a_program_that_reads_nothing_blocks_nobody():
 
 def test_a_missing_program_is_told_with_what_to_do():
     launch = Launch(("no-such-program", "serve"))
-    one = StdioEngine("odd", "/", lambda it: (launch, Words(it)), advice="Install it first.")
+    one = StdioEngine("odd", "/", making(launch), advice="Install it first.")
     assert asyncio.run(carried_out(one)) == [
         Failed("The program no-such-program is not installed, or not in PATH. Install it first.")
     ]
@@ -470,7 +492,7 @@ def test_a_workspace_that_vanishes_meanwhile_is_told(tmp_path):
 
 
 def test_what_cannot_be_made_fails_the_turn():
-    def refuse(given: Assignment) -> tuple[Launch, Words]:
+    async def refuse(given: Assignment) -> tuple[Launch, Words]:
         raise NotFound("No supplier is named x.")
 
     one = StdioEngine("odd", "/", refuse)
@@ -478,7 +500,7 @@ def test_what_cannot_be_made_fails_the_turn():
 
 
 def test_an_argument_with_a_nul_fails_the_turn():
-    one = StdioEngine("odd", "/", lambda it: (Launch(("true", "a\0b")), Words(it)))
+    one = StdioEngine("odd", "/", making(Launch(("true", "a\0b"))))
     (failed,) = asyncio.run(carried_out(one))
     assert isinstance(failed, Failed)
     assert "cannot be started" in failed.reason
@@ -502,12 +524,13 @@ async def stopped_after(one: StdioEngine, step: Progress, approver=None) -> tupl
         return process, loop.time() - began
 
 
-def test_a_stopped_turn_is_ended_by_the_program_itself_and_what_it_cost_is_told_next_time():
+def test_a_stopped_turn_is_ended_by_the_program_itself_and_its_cost_and_memory_count_next_time():
+    """Nobody listens any more when they are told."""
     source = """
-if hear() == 'again': say('over'); sys.exit()
-say('reply one')
+if hear() == 'again: new': say('over'); sys.exit()
+say('keep : old'); say('reply one')
 while hear() != 'stop': pass
-say('spent 5'); say('over')
+say('spent 5'); say('keep : new'); say('over')
 """
 
     async def scene() -> list[Progress]:
@@ -518,7 +541,7 @@ say('spent 5'); say('over')
         steps = await carried_out(one, assignment("again"))
         return [step for step in steps if not isinstance(step, Alive)]
 
-    assert asyncio.run(scene()) == [Spent(Usage(input=5), Decimal(1))]
+    assert asyncio.run(scene()) == [Spent(Usage(input=5), Decimal(1)), Kept(": new")]
 
 
 def test_what_was_told_in_the_same_breath_is_heard_before_the_program_is_asked_to_stop():
@@ -633,7 +656,7 @@ def test_many_turns_leave_no_descriptor_no_process_and_no_task():
             for source in sources:
                 for step in await carried_out(engine(source)):
                     assert not isinstance(step, Alive) or gone(step.process)
-            missing = StdioEngine("odd", "/", lambda it: (Launch(("no-such",)), Words(it)))
+            missing = StdioEngine("odd", "/", making(Launch(("no-such",))))
             await carried_out(missing)
         assert len(asyncio.all_tasks()) == 1
 
