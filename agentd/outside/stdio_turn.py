@@ -27,6 +27,7 @@ from agentd.agent.engine import (
     Answer,
     Approver,
     Failed,
+    Kept,
     Limited,
     Progress,
     Question,
@@ -81,8 +82,8 @@ class StdioTurn:
         patience: Patience,
     ) -> None:
         self.over = False
-        self.unheard: list[Spent] = []
-        """What was used while the turn was being stopped."""
+        self.unheard: list[Kept | Spent] = []
+        """What was used, and what is to be kept, since the turn was to be stopped."""
         self._name = name
         self._folder = folder
         self._launch = launch
@@ -248,6 +249,8 @@ class StdioTurn:
             for told in self.carry_out(steps):
                 if isinstance(told, Replied | Spent):
                     self.unheard.append(Spent(told.usage, told.cost))
+                elif isinstance(told, Kept):
+                    self.unheard.append(told)
             if not self.over:
                 steps = await self.next()
 
