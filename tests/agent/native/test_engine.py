@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -365,3 +366,28 @@ def test_every_tool_use_is_told_as_it_begins_and_as_it_ends(scene, supplier):
     told = scene.run()
     assert ToolStarted("shell", "command=echo hi") in told
     assert ToolUsed("shell", "command=echo hi", "exit code 0, 1 line\nhi") in told
+
+
+def test_the_steps_of_a_turn_share_one_connection(scene, supplier, monkeypatch):
+    opened = []
+    real = asyncio.BaseEventLoop.create_connection
+
+    def counted(*arguments, **more):
+        opened.append(arguments)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", counted)
+    supplier.script(*[Call("git_status")] * 4, Say("Done."))
+    assert replies(scene.run()) == ["Done."]
+    assert len(supplier.requests) == 5
+    assert len(opened) == 1
+
+
+def test_a_command_gets_no_more_time_than_the_turn_has(scene, supplier):
+    scene.limits = Limits(seconds=2)
+    supplier.script(Call("shell", {"command": "sleep 50"}))
+    began = time.monotonic()
+    told = scene.run()
+    assert time.monotonic() - began < 15
+    assert used(told) == [("shell", "ended for taking too long, 0 lines")]
+    assert isinstance(told[-1], Failed)

@@ -317,3 +317,12 @@ def test_many_turns_at_once_do_not_meet(scene, supplier):
         return await asyncio.gather(*(scene.told(prompt) for prompt in prompts))
 
     assert [replies(told) for told in asyncio.run(scenes())] == [[prompt] for prompt in prompts]
+
+
+def test_a_supplier_that_never_hangs_up_after_its_answer_is_not_waited_for(scene, supplier):
+    stall = Stall(5)
+    supplier.script(Answer((Say("Whole."),), faults=(stall,)))
+    began = time.monotonic()
+    assert replies(scene.run()) == ["Whole."]
+    assert stall.reached.done()
+    assert time.monotonic() - began < 5
