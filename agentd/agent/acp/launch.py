@@ -39,6 +39,7 @@ def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint 
             environment[KEY_VARIABLE] = endpoint.key
         settings["provider"] = {PROVIDER: _provider(assignment, options)}
         settings["model"] = f"{PROVIDER}/{assignment.model}"
+        settings["enabled_providers"] = [PROVIDER]  # titles would go to a host of opencode's own
     environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
     return Launch(given, environment)
 

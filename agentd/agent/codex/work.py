@@ -70,7 +70,7 @@ class Work:
     def used(self, params: object) -> Iterator[Step]:
         """A thread's total rose. A resumed thread tells the total of its earlier turns first."""
         ours = self.ours(params)
-        before = ours and text(params, "turnId") != self.turn
+        before = not self.turn or (ours and text(params, "turnId") != self.turn)
         told = pick(params, "tokenUsage")
         usage = self.ledger.used(text(params, "threadId"), told, before=before)
         if usage != NOTHING and ours and self._held:

@@ -1,7 +1,7 @@
 """A turn with Codex, replayed from what Codex said, and with lines lost, doubled and broken."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -359,7 +359,11 @@ def test_a_total_that_was_lost_is_in_the_next_one() -> None:
     assert used(steps) == Usage(input=60)
 
 
-Garbler = Callable[[list[bytes]], list[bytes]]
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_twice_is_told_once(name: str) -> None:
+    lines = received(name)
+    doubled = [line for line in lines for _ in range(2 if b'"delta"' not in line else 1)]
+    assert told(replay(conversation(), doubled)) == told(replay(conversation(), lines))
 
 
 @st.composite

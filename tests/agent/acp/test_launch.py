@@ -1,0 +1,36 @@
+"""How an ACP agent is started."""
+
+import json
+
+from agentd.agent.acp.launch import launch
+from agentd.agent.engine import Assignment
+from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+
+SECRET = "sk-very-secret"
+OPENCODE = ("/opt/bin/opencode", "acp")
+
+
+def test_any_agent_is_started_as_it_is_given() -> None:
+    made = launch(Assignment(1, "p"), ("gemini", "--acp"), Endpoint("http://host:1", SECRET))
+    assert (made.command, dict(made.environment)) == (("gemini", "--acp"), {})
+    assert launch(Assignment(1, "p", command=("kimi", "acp")), OPENCODE, None).command[0] == "kimi"
+
+
+def test_opencode_is_made_to_ask_before_it_does_anything() -> None:
+    made = launch(Assignment(1, "p"), OPENCODE, None)
+    told = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
+    assert told["permission"]["*"] == "ask"
+    assert not {"bash", "edit", "webfetch", "external_directory"} & set(told["permission"])
+    assert "provider" not in told and "model" not in told
+
+
+def test_opencode_reaches_the_supplier_and_nobody_else() -> None:
+    assignment = Assignment(1, "p", model="large", supplier="acme", context=100_000)
+    made = launch(assignment, OPENCODE, Endpoint("http://host:1", SECRET))
+    assert made.environment[KEY_VARIABLE] == SECRET
+    assert SECRET not in made.environment["OPENCODE_CONFIG_CONTENT"]
+    told = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
+    assert (told["model"], told["enabled_providers"]) == ("agentd/large", ["agentd"])
+    provider = told["provider"]["agentd"]
+    assert provider["options"]["baseURL"] == "http://host:1/v1"
+    assert provider["models"]["large"]["limit"]["context"] == 100_000
