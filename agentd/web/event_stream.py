@@ -50,9 +50,9 @@ class EventStream:
     async def _told(
         self, call: Call, chats: frozenset[int] | None, since: Mark | None
     ) -> AsyncGenerator[bytes, None]:
-        self._roll.check(call.caller, call.headers.get("Origin"))
+        self._roll.check(call.caller, call.headers.get("Origin"), call.remote_ip)
         listener = _Listener(chats)
-        with self._roll.held(call.caller, listener.end):
+        with self._roll.held(call.caller, listener.end, call.remote_ip):
             # What is told from now on waits for the listener; all before it is asked for.
             self._feed.subscribe(listener.hear)
             upto = self._feed.position

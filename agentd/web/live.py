@@ -41,10 +41,8 @@ class Roll:
         self._from: Counter[str] = Counter()
         self._closing = False
 
-    def check(self, caller: Caller, origin: str | None, address: str = "") -> None:
-        """Raise what stands in the way of one more connection of this caller.
-
-        Without its ``address`` the connection counts for no address.
+    def check(self, caller: Caller, origin: str | None, address: str) -> None:
+        """Raise what stands in the way of one more connection of this caller, from this address.
 
         ``Forbidden`` for a page of a foreign origin, ``LimitReached`` when there are too many,
         ``Unavailable`` while the daemon stops.
@@ -58,13 +56,13 @@ class Roll:
         for count, most, whose in (
             (len(self._open), self._most, ""),
             (self._by[caller.by], self._most_per_key, " of this key"),
-            (self._from[address] if address else 0, self._most_per_address, " of this address"),
+            (self._from[address], self._most_per_address, " of this address"),
         ):
             if count >= most:
                 raise LimitReached(f"Too many live connections{whose}", 30)
 
     @contextmanager
-    def held(self, caller: Caller, end: End, address: str = "") -> Iterator[None]:
+    def held(self, caller: Caller, end: End, address: str) -> Iterator[None]:
         """Count a connection for as long as the block lasts; ``end`` is given the reason."""
         self.add(caller, end, address)
         try:
@@ -72,7 +70,7 @@ class Roll:
         finally:
             self.remove(end)
 
-    def add(self, caller: Caller, end: End, address: str = "") -> None:
+    def add(self, caller: Caller, end: End, address: str) -> None:
         """Count a connection until ``remove``."""
         self._open[end] = caller, address
         self._by[caller.by] += 1

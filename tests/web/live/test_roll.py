@@ -8,6 +8,7 @@ from agentd.web.hosts import Hosts
 from agentd.web.live import Roll
 
 LAPTOP, PHONE = Caller("key", "laptop", "manager"), Caller("key", "phone", "manager")
+ANYWHERE = "192.0.2.1"
 
 
 def ignore(_: str) -> None:
@@ -18,17 +19,17 @@ def test_the_connections_of_one_key_and_of_all_keys_are_limited() -> None:
     roll = Roll(Hosts(), most=3, most_per_key=2)
     ends = [lambda _, n=n: ignore(str(n)) for n in range(3)]
     for end in ends[:2]:
-        roll.check(LAPTOP, None)
-        roll.add(LAPTOP, end)
+        roll.check(LAPTOP, None, ANYWHERE)
+        roll.add(LAPTOP, end, ANYWHERE)
     with pytest.raises(LimitReached):
-        roll.check(LAPTOP, None)
-    roll.check(PHONE, None)
-    roll.add(PHONE, ends[2])
+        roll.check(LAPTOP, None, ANYWHERE)
+    roll.check(PHONE, None, ANYWHERE)
+    roll.add(PHONE, ends[2], ANYWHERE)
     with pytest.raises(LimitReached):
-        roll.check(PHONE, None)
+        roll.check(PHONE, None, ANYWHERE)
     roll.remove(ends[0])
     roll.remove(ends[0])
-    roll.check(LAPTOP, None)
+    roll.check(LAPTOP, None, ANYWHERE)
     assert len(roll) == 2
 
 
@@ -49,8 +50,8 @@ def test_rule_11_only_the_connections_of_a_revoked_key_end() -> None:
     """Rule 11."""
     roll = Roll(Hosts())
     ended: list[str] = []
-    roll.add(LAPTOP, lambda reason: ended.append(f"laptop: {reason}"))
-    roll.add(PHONE, lambda reason: ended.append(f"phone: {reason}"))
+    roll.add(LAPTOP, lambda reason: ended.append(f"laptop: {reason}"), ANYWHERE)
+    roll.add(PHONE, lambda reason: ended.append(f"phone: {reason}"), ANYWHERE)
     roll.revoke(frozenset({"laptop"}))
     assert ended == ["laptop: The access key is no longer valid"]
 
@@ -59,8 +60,8 @@ def test_rule_12_a_roll_that_closes_ends_all_without_a_reason_and_takes_no_more(
     """Rule 12."""
     roll = Roll(Hosts())
     ended: list[str] = []
-    roll.add(LAPTOP, ended.append)
+    roll.add(LAPTOP, ended.append, ANYWHERE)
     roll.close()
     assert ended == [""]
     with pytest.raises(Unavailable):
-        roll.check(PHONE, None)
+        roll.check(PHONE, None, ANYWHERE)
