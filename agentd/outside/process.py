@@ -22,9 +22,16 @@ MARK = "AGENTD_TURN"
 """The variable that tells for which turn, of which daemon, a program was started (``strays``)."""
 
 INHERITED = frozenset(
-    ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", MARK)
+    (
+        *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+        *("CODEX_HOME", "SSL_CERT_DIR", "SSL_CERT_FILE", MARK),
+    )
 )
 """The only names of our own environment that a program sees; ``LC_…`` too."""
+
+USUAL_UMASK = 0o022
+"""Our own files are private; those of the workspace are the person's, with the usual modes."""
 
 OUTPUT_LIMIT = 10 * 2**20
 

@@ -14,7 +14,7 @@ from typing import Self
 from msgspec import Struct
 
 from agentd.errors import Unavailable
-from agentd.outside.process import kill_group, not_started
+from agentd.outside.process import USUAL_UMASK, kill_group, not_started, started
 
 UNREAD = 16 * 2**20
 """Bytes that may wait for a program to read them."""
@@ -53,8 +53,15 @@ class Program:
         """Start it in ``folder``. Raises ``Unavailable`` when it cannot be started."""
         loop = asyncio.get_running_loop()
         try:
-            transport, pipes = await loop.subprocess_exec(
-                lambda: _Pipes(loop), *command, cwd=folder, env=env, start_new_session=True
+            transport, pipes = await started(
+                loop.subprocess_exec(
+                    lambda: _Pipes(loop),
+                    *command,
+                    cwd=folder,
+                    env=env,
+                    start_new_session=True,
+                    umask=USUAL_UMASK,
+                )
             )
         except (OSError, ValueError) as error:
             raise not_started(command[0], folder, error) from error

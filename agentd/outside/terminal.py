@@ -21,7 +21,7 @@ _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM"
 class ShellTerminal:
     """``Terminal`` in the folder ``root``; new files get their mode by ``umask``."""
 
-    def __init__(self, root: str, *, umask: int = 0o022) -> None:
+    def __init__(self, root: str, *, umask: int = process.USUAL_UMASK) -> None:
         self._root = root
         self._umask = umask
 

@@ -77,7 +77,7 @@ class FolderWorkspace:
         root: str,
         *,
         closed: Collection[str] = (),
-        umask: int = 0o022,
+        umask: int = process.USUAL_UMASK,
         executor: Executor | None = None,
     ) -> None:
         self._tree = Tree(root, closed)

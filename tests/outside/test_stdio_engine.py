@@ -668,3 +668,16 @@ def test_signals_by_number_are_told_too(tmp_path: Path):
     assert told(f"os.kill(os.getpid(), {int(number)})") == [
         Failed(f"odd was ended in the middle of the turn by signal {int(number)}.")
     ]
+
+
+def test_files_that_a_program_makes_have_the_usual_modes(tmp_path: Path) -> None:
+    """The daemon's own files are private; those of the workspace are the person's."""
+    script = PRELUDE + "hear(); open('made', 'w').close(); say('over')\n"
+    launch = Launch((sys.executable, "-c", script))
+    before = os.umask(0o077)
+    try:
+        one = StdioEngine("odd", str(tmp_path), making(launch), patience=QUICK)
+        asyncio.run(carried_out(one))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o644
