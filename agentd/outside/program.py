@@ -100,17 +100,11 @@ class Program:
         """
         if pipe := self._input():
             pipe.close()
-        ladder = (
-            (None, graces.exit),
-            (signal.SIGTERM, graces.terminate),
-            (signal.SIGKILL, _DEATH),
-        )
-        for number, grace in ladder:
-            if number and not self._pipes.exited.done():
-                kill_group(self.process, number)
-            if await self.exit_code(grace) is not None:
-                break
+        if await self.exit_code(graces.exit) is None:
+            kill_group(self.process, signal.SIGTERM)
+            await self.exit_code(graces.terminate)
         kill_group(self.process)
+        await self.exit_code(_DEATH)
         if (pipe := self._input()) and pipe.get_write_buffer_size():
             pipe.abort()  # what nobody reads would keep it open
         self._transport.close()

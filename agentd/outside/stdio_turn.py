@@ -243,7 +243,6 @@ class StdioTurn:
     async def _stop(self) -> None:
         """Ask the program to end the turn, and hear it out; what it used meanwhile is kept."""
         self._stopping = True
-        self._questions.withdraw_all()
         steps: Iterable[Step] = chain(self._steps, self._conversation.stop())
         while not self.over and not self._restart:
             for told in self.carry_out(steps):

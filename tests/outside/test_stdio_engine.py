@@ -418,7 +418,8 @@ def test_a_closed_output_ends_the_turn_though_the_program_lives():
     assert told(source) == [Failed("odd closed its output in the middle of the turn.")]
 
 
-def test_an_output_held_open_by_what_fled_does_not_keep_the_turn(tmp_path):
+@pytest.mark.parametrize("then", ["while True: time.sleep(.01); say('wrote x')", "time.sleep(60)"])
+def test_an_output_held_open_by_what_fled_does_not_keep_the_turn(tmp_path, then):
     """The grandchild left the group, and is ended by its mark."""
     pid = tmp_path / "pid"
     source = f"""
@@ -427,7 +428,7 @@ if os.fork() == 0:
     if os.fork(): os._exit(0)
     with open({str(pid)!r} + '~', 'w') as file: file.write(str(os.getpid()))
     os.rename({str(pid)!r} + '~', {str(pid)!r})
-    while True: time.sleep(.01); say('wrote x')
+    {then}
 while not os.path.exists({str(pid)!r}): time.sleep(.01)
 sys.exit(4)
 """
@@ -454,7 +455,10 @@ def test_a_flood_is_read_no_faster_than_it_is_taken():
 
 
 def test_a_flood_of_errors_is_drained_and_forgotten():
-    source = "sys.stderr.write('x' * 50_000_000); say('reply hi'); say('over')"
+    source = """
+for _ in range(300): sys.stderr.write('x' * 1_000_000)
+say('reply hi'); say('over')
+"""
     before = memory()
     assert told(source) == [Replied("hi")]
     assert memory() - before < 20 * 2**20
@@ -577,6 +581,31 @@ while True: time.sleep(60)
     process = asyncio.run(scene())
     for one in (process, *map(int, pids.read_text().split())):
         assert gone(one)
+
+
+def test_without_a_mark_the_group_is_killed_all_the_same_and_no_pipe_is_left(tmp_path):
+    """What fled holds the input, of which three megabytes are unread."""
+    pids = tmp_path / "pids"
+    source = f"""
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(['sleep', '60'])
+fled = subprocess.Popen(['sleep', '60'], start_new_session=True, stdin=0)
+open({str(pids)!r}, 'w').write(f'{{child.pid}} {{fled.pid}}')
+say('over')
+while True: time.sleep(60)
+"""
+
+    async def scene() -> int:
+        async with nothing_left():
+            given = Assignment(chat_id=1, prompt="p" * 3_000_000)
+            alive = (await carried_out(engine(source), given))[0]
+        assert isinstance(alive, Alive)
+        return alive.process
+
+    process = asyncio.run(scene())
+    child, fled = map(int, pids.read_text().split())
+    os.kill(fled, signal.SIGKILL)
+    until(lambda: gone(process) and gone(child))
 
 
 def test_the_usual_patience_keeps_to_ten_seconds():

@@ -126,16 +126,18 @@ def test_neither_this_process_nor_its_ancestors_are_ended(generation):
     assert ended.stdout == b"0\nalive\n"
 
 
-def test_what_starts_others_while_it_is_ended_is_ended_whole(generation, started):
-    source = """
+def test_what_starts_others_while_it_is_ended_is_ended_whole(generation, started, tmp_path):
+    begun = tmp_path / "begun"
+    source = f"""
 import os, time
-for _ in range(40):
+for number in range(200):
     if os.fork(): time.sleep(60)
-    time.sleep(0.002)
+    if number == 20: open({str(begun)!r}, "w").close()
 time.sleep(60)
 """
     started.append(marked(f"{generation}.1.1", source))
-    assert end_strays_now(generation) >= 1
+    until(begun.exists)
+    assert end_strays_now(generation) > 20
     assert end_strays_now(generation) == 0
 
 
@@ -166,4 +168,3 @@ def test_a_mark_is_inherited_by_the_programs_of_a_marked_daemon(monkeypatch):
     monkeypatch.setenv(MARK, "outer.1.1")
     assert environment()[MARK] == "outer.1.1"
     assert environment(**{MARK: "inner.1.1"})[MARK] == "inner.1.1"
-
