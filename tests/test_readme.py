@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from agentd.disk.layout import Layout
+from agentd.disk.models import load as load_models
+from agentd.disk.settings import load as load_settings
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
@@ -76,3 +80,14 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
         )
         or "Remote API is disabled" in done.stdout
     ), told
+
+
+def test_the_configuration_that_it_shows_is_taken_as_it_stands(tmp_path: Path) -> None:
+    models, settings = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    layout = Layout(str(tmp_path / "state"), str(tmp_path))
+    Path(layout.models).write_text(models)
+    Path(layout.settings).write_text(settings)
+    assert load_models(layout).default == "large"
+    taken = load_settings({}, {"AGENTD_CONFIG": str(tmp_path)}, str(tmp_path)).settings
+    assert [rule.decision for rule in taken.approval_rules] == ["allow", "deny"]
+    assert taken.budget_per_day == 20

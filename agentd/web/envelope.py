@@ -45,8 +45,9 @@ INTERNAL = (500, "InternalServerError")
 
 def enveloped(error: Exception) -> tuple[int, dict[str, str], Envelope]:
     """The status, the extra headers and the body of an error; an unexpected one is logged."""
-    if isinstance(error, errors.AgentdError) and type(error) in KINDS:
-        status, kind = KINDS[type(error)]
+    known = next((KINDS[kind] for kind in type(error).__mro__ if kind in KINDS), None)
+    if known and isinstance(error, errors.AgentdError):
+        status, kind = known
         # A message may repeat what was sent, and what was sent may be a key in a wrong place.
         envelope = Envelope(kind, scrub(error.message), scrub(error.details))
         return status, _headers(error), envelope
