@@ -15,6 +15,8 @@ from agentd.agent.approval import Policy
 from agentd.agent.approvals import Approvals
 from agentd.agent.assigning import Assigner
 from agentd.agent.budget import Budget
+from agentd.agent.claude_code.conversation import ClaudeConversation
+from agentd.agent.claude_code.launch import launch as claude_launch
 from agentd.agent.codex.conversation import CodexConversation
 from agentd.agent.codex.launch import launch as codex_launch
 from agentd.agent.conversation import Conversation, Launch
@@ -107,6 +109,9 @@ class Crew:
             "offline": OfflineEngine(tools),
             "native": self._native(tools),
             "codex": self._program("codex", self._codex, "Install it, then run: codex login"),
+            "claude-code": self._program(
+                "claude-code", self._claude, "Install it, then run: claude, and sign in."
+            ),
             "acp": self._program("acp", self._acp, "Name an ACP agent: acp_command, or a model's."),
         }
 
@@ -126,10 +131,17 @@ class Crew:
         command = self._settings.codex_command
         return codex_launch(given, command, endpoint), CodexConversation(given, self._bounds)
 
+    async def _claude(self, given: Assignment) -> tuple[Launch, Conversation]:
+        endpoint = await self._book.endpoint(given.supplier)
+        launched = claude_launch(given, self._settings.claude_command, endpoint)
+        return launched, ClaudeConversation(given, self._bounds, launched)
+
     async def _acp(self, given: Assignment) -> tuple[Launch, Conversation]:
         endpoint = await self._book.endpoint(given.supplier)
         command = self._settings.acp_command
-        return acp_launch(given, command, endpoint), AcpConversation(given, self._bounds)
+        prices = self._book.prices(given.supplier, given.model)
+        launched = acp_launch(given, command, endpoint, prices)
+        return launched, AcpConversation(given, self._bounds)
 
     def _toolbox(self) -> Toolbox:
         root = self._settings.workspace
