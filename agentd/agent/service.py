@@ -8,6 +8,8 @@ at most once, whatever dies when; only a supplier's limit brings it back.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from contextlib import suppress
 from functools import partial
 
 from agentd.agent.approvals import Approvals
@@ -17,8 +19,8 @@ from agentd.agent.work import RETRY_SECONDS, Evidence, Work
 from agentd.chats.fold import Chat, Summary
 from agentd.chats.turns import INTERRUPTED, Turns
 from agentd.clock import Clock, parse_iso
-from agentd.errors import NotFound, Unavailable
-from agentd.events import Bus, ChatUpdate, Event
+from agentd.errors import AgentdError, NotFound, Unavailable
+from agentd.events import Bus, Event, Last
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +106,7 @@ class Dispatcher:
         return True
 
     def _heard(self, event: Event) -> None:
-        if isinstance(event, ChatUpdate) and event.chat.id not in self._tasks:
+        if isinstance(event, Last) and event.chat.id not in self._tasks:
             self._consider(event.chat)
             self._dispatch()
 
@@ -113,7 +115,7 @@ class Dispatcher:
         self._ready.pop(chat.id, None)
         if timer := self._later.pop(chat.id, None):
             timer.cancel()
-        if not chat.ready or chat.working or chat.damage or chat.held:
+        if not chat.ready or chat.working or chat.damage or chat.held or chat.deleted_at:
             return
         if not chat.waits_until or chat.waits_until <= self._clock.now():
             self._ready[chat.id] = chat.ready_since
@@ -146,7 +148,9 @@ class Dispatcher:
             log.error("the turn of chat %d broke down", chat_id, exc_info=error)
         if self._unsubscribe is None:
             return
-        self._consider(self._turns.summary(chat_id))
+        with suppress(NotFound):  # deleted meanwhile
+            with suppress(AgentdError):  # it may be deleted by now, or not be readable any more
+            self._consider(self._turns.summary(chat_id))
         self._dispatch()
 
     async def _work(self, chat_id: int) -> None:
@@ -179,7 +183,11 @@ class Dispatcher:
         place = partial(self._place, chat.id)
         problem, assignment = choice.problem, None
         if not problem:
-            assignment, problem = await self._assigner.assignment(chat, choice)
+            try:
+                assignment, problem = await self._assigner.assignment(chat, choice)
+            except asyncio.CancelledError:
+                await work.cancelled()
+                raise
         if choice.engine and assignment:
             approver = self._approvals.of(chat.id)
             await work.follow(choice.engine, assignment, approver, place)

@@ -78,8 +78,7 @@ class Work:
                         return
             await self.carry_out(self._turn.finished(), place)
         except asyncio.CancelledError:
-            ending = self._turn.stopped() if self.stopped_by else self._turn.interrupted(SHUTDOWN)
-            await self.carry_out(ending)
+            await self.cancelled()
             raise
         except Exception as error:  # a task boundary: an engine's bug ends its turn, not the daemon
             log.exception("the engine %s failed in chat %d", engine.name, self._chat_id)
@@ -87,6 +86,11 @@ class Work:
             await self.carry_out(self._turn.failed(reason), place)
         finally:
             self._show.end()
+
+    async def cancelled(self) -> None:
+        """The turn was ended from outside: by a person, or because the daemon stops."""
+        ending = self._turn.stopped() if self.stopped_by else self._turn.interrupted(SHUTDOWN)
+        await self.carry_out(ending)
 
     async def carry_out(
         self, instructions: Iterator[Instruction], place: Place | None = None

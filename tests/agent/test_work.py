@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from agentd.agent import work
+from agentd.agent.assigning import Assigner
 from agentd.agent.engine import (
     Alive,
     Kept,
@@ -55,6 +56,22 @@ async def test_a_stopped_turn_ends_with_what_was_written_and_holds_the_queue(lay
         assert engine.prompts == ["a"]
         await life.chats.append(number, "c", "", ME)
         await until(lambda: engine.prompts == ["a", "b"])
+
+
+async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeypatch):
+    """What is read for it from the disk may take long."""
+    reading = asyncio.Event()
+
+    async def never(*_: object) -> None:
+        reading.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Assigner, "assignment", never)
+    async with working(layout, Scripted()) as (life, dispatcher):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await reading.wait()
+        assert await dispatcher.stop_turn(number, ME)
+        assert life.chats.summary(number).outcome == "stopped"
 
 
 async def test_many_who_stop_a_turn_stop_it_once_and_all_see_it_ended(layout):
