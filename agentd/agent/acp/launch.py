@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agentd.agent.conversation import Launch
 from agentd.agent.engine import Assignment
 from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+from agentd.proxy.price import Prices
 
 PROVIDER = "agentd"
 
@@ -21,11 +22,17 @@ _PERMISSIONS: Mapping[str, str] = {
 """opencode does everything unasked by default. Nobody is there to fill in a ``question``."""
 
 
-def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint | None) -> Launch:
+def launch(
+    assignment: Assignment,
+    command: tuple[str, ...],
+    endpoint: Endpoint | None,
+    prices: Prices | None = None,
+) -> Launch:
     """How the agent is started for a turn.
 
-    The protocol says nothing of suppliers. For opencode, ``endpoint`` and the duty to ask are
-    put into its configuration, beside the person's own; any other agent brings its own.
+    The protocol says nothing of suppliers. For opencode, ``endpoint``, what its model costs and
+    the duty to ask are put into its configuration, beside the person's own; any other agent
+    brings its own.
     """
     given = tuple(assignment.command or command)
     if posixpath.basename(given[0]) != "opencode":
@@ -37,15 +44,20 @@ def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint 
         if endpoint.key:
             options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
             environment[KEY_VARIABLE] = endpoint.key
-        settings["provider"] = {PROVIDER: _provider(assignment, options)}
+        settings["provider"] = {PROVIDER: _provider(assignment, options, prices)}
         settings["model"] = f"{PROVIDER}/{assignment.model}"
         settings["enabled_providers"] = [PROVIDER]  # titles would go to a host of opencode's own
     environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
     return Launch(given, environment)
 
 
-def _provider(assignment: Assignment, options: Mapping[str, str]) -> Mapping[str, object]:
+def _provider(
+    assignment: Assignment, options: Mapping[str, str], prices: Prices | None
+) -> Mapping[str, object]:
     model: dict[str, object] = {"name": assignment.model}
+    if prices:  # it sums all its calls up with them; tokens it tells of the last one only
+        buckets = ("input", "output", "cache_read", "cache_write")
+        model["cost"] = {name: float(prices.of(name)[0]) for name in buckets}
     if assignment.context:
         model["limit"] = {"context": assignment.context, "output": min(assignment.context, 32_000)}
     return {

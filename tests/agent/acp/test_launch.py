@@ -1,10 +1,12 @@
 """How an ACP agent is started."""
 
 import json
+from decimal import Decimal
 
 from agentd.agent.acp.launch import launch
 from agentd.agent.engine import Assignment
 from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+from agentd.proxy.price import Prices
 
 SECRET = "sk-very-secret"
 OPENCODE = ("/opt/bin/opencode", "acp")
@@ -34,3 +36,12 @@ def test_opencode_reaches_the_supplier_and_nobody_else() -> None:
     provider = told["provider"]["agentd"]
     assert provider["options"]["baseURL"] == "http://host:1/v1"
     assert provider["models"]["large"]["limit"]["context"] == 100_000
+
+
+def test_opencode_knows_what_the_model_costs() -> None:
+    assignment = Assignment(1, "p", model="large", supplier="acme")
+    prices = Prices(input=Decimal(3), output=Decimal("15.5"))
+    made = launch(assignment, OPENCODE, Endpoint("http://host:1"), prices)
+    told = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
+    cost = told["provider"]["agentd"]["models"]["large"]["cost"]
+    assert cost == {"input": 3, "output": 15.5, "cache_read": 3, "cache_write": 3}

@@ -1,0 +1,121 @@
+"""The daemon as a process with engines of a test's own, called as a person's program would."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from agentd.outside.process import MARK
+from tests.test_daemon import Process
+from tests.web.support import Client, until
+
+PATIENCE = 90.0
+"""Seconds: real engines start slowly on a busy machine."""
+
+
+class Served:
+    """A daemon over ``folder``, whose workspace is ``folder/workspace``; ``start`` it."""
+
+    def __init__(self, folder: Path, models: dict[str, Any], **settings: Any) -> None:
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(exist_ok=True)
+        config = folder / "config"
+        config.mkdir(exist_ok=True)
+        # JSON is YAML.
+        (config / "models.yml").write_text(json.dumps(models))
+        said = {"workspace": str(self.workspace), **settings}
+        (config / "agentd.yml").write_text(json.dumps(said))
+        self._process: Process | None = None
+
+    @property
+    def process(self) -> Process:
+        """The one that runs."""
+        assert self._process
+        return self._process
+
+    @contextmanager
+    def running(self, **environ: str) -> Iterator["Caller"]:
+        """A daemon for as long as the block lasts, and a caller of it."""
+        process = self._process = Process(self.folder, **environ)
+        caller = None
+        try:
+            caller = Caller(process.up().client())
+            yield caller
+        finally:
+            if caller:
+                caller.client.close()
+            process.child.kill()
+            process.child.wait()
+
+    @property
+    def marked(self) -> list[int]:
+        """The living programs that were started for a turn of this daemon, or of one before."""
+        generation = json.loads(Path(self.process.layout.format).read_text())["generation"]
+        return marked(generation)
+
+
+class Caller:
+    """What a person's program asks of the daemon."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.client.connection.timeout = PATIENCE
+
+    def chat(self, prompt: str, **wish: str) -> int:
+        """A new chat with a prompt."""
+        return self.client.chat(prompt=prompt, **wish)
+
+    def append(self, chat: int, prompt: str) -> None:
+        """One more prompt."""
+        reply = self.client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt})
+        assert reply.status == 201, reply.body
+
+    def at_rest(self, chat: int) -> list[dict[str, Any]]:
+        """The messages, once nothing is at work and nothing waits."""
+        until(lambda: self.client.status(chat, 10)["status"] == "completed", PATIENCE)
+        return self.client.messages(chat)
+
+    def look(self, chat: int) -> dict[str, Any]:
+        """The chat and what the agent does on it."""
+        found: dict[str, Any] = self.client.get(f"/api/chat/{chat}").json()
+        return found
+
+    def question(self, chat: int) -> dict[str, Any]:
+        """The next question that waits for an answer; fails when the turn ends without one."""
+
+        def asked() -> Any:
+            found = self.look(chat)
+            assert found["approvals"] or found["chat"]["status"] != "completed", found
+            return found["approvals"]
+
+        found: dict[str, Any] = until(asked, PATIENCE)[0]
+        return found
+
+    def allow(self, chat: int) -> dict[str, Any]:
+        """Allow what is asked next; the question."""
+        asked = self.question(chat)
+        path = f"/api/chat/{chat}/approvals/{asked['id']}"
+        reply = self.client.post(path, {"decision": "allow"})
+        assert reply.status == 200, reply.body
+        return asked
+
+    def stop(self, chat: int) -> None:
+        """Stop the turn at work."""
+        assert self.client.send("POST", f"/api/chat/{chat}/stop")["stopped"] is True
+
+    def release(self, chat: int) -> None:
+        """Let a held queue go on."""
+        assert self.client.send("POST", f"/api/MessageQueue/{chat}/release")["held"] == ""
+
+
+def marked(generation: str) -> list[int]:
+    """The living processes with a mark of this generation in their environment."""
+    mark = f"{MARK}={generation}.".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal() and mark in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
