@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from contextlib import suppress
 from functools import partial
 
 from agentd.agent.approvals import Approvals
@@ -148,8 +147,7 @@ class Dispatcher:
             log.error("the turn of chat %d broke down", chat_id, exc_info=error)
         if self._unsubscribe is None:
             return
-        with suppress(NotFound):  # deleted meanwhile
-            with suppress(AgentdError):  # it may be deleted by now, or not be readable any more
+        with suppress(AgentdError):  # it may be deleted by now, or not be readable any more
             self._consider(self._turns.summary(chat_id))
         self._dispatch()
 
