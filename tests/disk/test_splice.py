@@ -1,0 +1,198 @@
+"""One value changes; every other byte stays as the person wrote it."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.disk import document, splice
+from agentd.disk.splice import Text
+from agentd.errors import Conflict, Misconfigured, Mistake
+
+FILE = """\
+# The settings of this host.
+host:   127.0.0.1   # loopback
+
+port: 8750 # the usual one
+hosts:
+# odd, but mine
+- a.example     # first
+- b.example
+# before the note
+note: |
+  two
+  lines
+# about the map
+map:
+    # the first
+    one:   {color: '#111111'}   # 1
+    # the second
+    two:
+        color: "#222222"
+    # the end of the map
+#engine: offline
+last: 'x'
+"""
+
+
+def changed(text: str, *steps) -> str:
+    edited = Text("f.yml", text)
+    for step, path, *more in steps:
+        getattr(edited, step)(path, *more)
+    yaml.safe_load(edited.content)
+    return edited.content
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "before", "after"),
+    [
+        (("host",), "::1", "127.0.0.1", "'::1'"),
+        (("port",), 1, "8750", "1"),
+        (("hosts",), ["x"], "- a.example     # first\n- b.example", " ['x']"),
+        (("note",), "it's", "|\n  two\n  lines", "'it''s'"),
+        (("map", "one", "color"), "#999999", "'#111111'", "'#999999'"),
+        (("map", "two", "color"), "#999999", '"#222222"', "'#999999'"),
+        (("last",), None, "'x'", "null"),
+    ],
+)
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_only_the_value_is_another(path, value, before, after, ends):
+    text = FILE.replace("\n", ends)
+    expected = FILE.replace(before, after).replace("\n", ends)
+    assert changed(text, ("set", path, value)) == expected
+
+
+def test_a_new_entry_stands_below_where_it_was_commented_out_or_at_the_end():
+    line = "#engine: offline\n"
+    assert changed(FILE, ("set", ("engine",), "acp")) == FILE.replace(
+        line, line + "engine: 'acp'\n"
+    )
+    assert changed(FILE, ("set", ("other",), 1.5)) == FILE + "other: 1.5\n"
+    assert changed(FILE[:-1], ("set", ("other",), True)) == FILE + "other: true\n"
+    assert changed("", ("set", ("a", "b"), 1)) == "a: {b: 1}\n"
+    assert changed("# mine", ("set", ("a",), 1)) == "# mine\na: 1\n"
+    assert changed("  a: 1\n", ("set", ("b",), 2)) == "  a: 1\n  b: 2\n"
+
+
+def test_a_new_entry_of_an_inner_map_stands_behind_the_last_one():
+    after = '        color: "#222222"\n'
+    new = "    three: {color: '#333333'}\n"
+    steps = ("set", ("map", "three"), {"color": "#333333"})
+    assert changed(FILE, steps) == FILE.replace(after, after + new)
+
+
+@pytest.mark.parametrize("empty", ["a:", "a: ", "a: ~", "a: null", "a: {}"])
+def test_an_empty_entry_is_filled(empty):
+    found = changed(f"{empty} # why\nb: 1\n", ("set", ("a", "x"), 2))
+    assert yaml.safe_load(found) == {"a": {"x": 2}, "b": 1}
+    assert found.endswith(" # why\nb: 1\n")
+
+
+def test_an_entry_leaves_with_its_lines():
+    assert changed(FILE, ("drop", ("port",))) == FILE.replace("port: 8750 # the usual one\n", "")
+    hosts = "hosts:\n# odd, but mine\n- a.example     # first\n- b.example\n"
+    assert changed(FILE, ("drop", ("hosts",))) == FILE.replace(hosts, "")
+    assert changed(FILE, ("drop", ("nothing",))) == FILE
+    left = changed("m:\n  a: 1\nn: 2\n", ("drop", ("m", "a")))
+    assert left == "m:\n  {}\nn: 2\n"
+
+
+def test_entries_change_places_with_their_comments():
+    found = changed(FILE, ("arrange", ("map",), ["two", "one"]))
+    one = "    # the first\n    one:   {color: '#111111'}   # 1\n"
+    two = '    # the second\n    two:\n        color: "#222222"\n'
+    assert found == FILE.replace(one + two, two + one)
+
+
+def test_a_map_in_one_line_is_changed_too():
+    text = '{"a": 1, "b": {"c": "x", "d": [1]}} # all\n'
+    assert changed(text, ("set", ("a",), 2)) == text.replace("1,", "2,", 1)
+    assert yaml.safe_load(changed(text, ("set", ("e",), "y")))["e"] == "y"
+    assert changed(text, ("drop", ("a",))) == '{"b": {"c": "x", "d": [1]}} # all\n'
+    assert changed(text, ("arrange", ("b",), ["d", "c"])) == text.replace(
+        '"c": "x", "d": [1]', '"d": [1], "c": "x"'
+    )
+    assert changed("{}\n", ("set", ("a",), 1)) == "{a: 1}\n"
+
+
+def test_what_is_no_map_is_left_alone():
+    with pytest.raises(Conflict, match="by hand"):
+        changed("- a\n", ("set", ("a",), 1))
+    with pytest.raises(Conflict, match="by hand"):
+        changed("a: x\n", ("set", ("a", "b"), 1))
+
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029\ufeff"), max_size=20
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(["host", "port", "hosts", "note", "map", "last", "new"]), values)
+def test_any_value_is_read_as_it_was_meant_and_the_others_stay(name, value):
+    before = yaml.safe_load(FILE)
+    assert yaml.safe_load(changed(FILE, ("set", (name,), value))) == {**before, name: value}
+
+
+# The whole file.
+
+
+def load(data: bytes) -> dict[str, object]:
+    found = yaml.safe_load(data) or {}
+    if "bad" in found:
+        raise Misconfigured([Mistake("f.yml", 1, "bad")])
+    return found
+
+
+def rewritten(path: Path, value: object, name: str = "a", fits=lambda *_: True):
+    return splice.rewrite(str(path), load, lambda text: text.set((name,), value), fits)
+
+
+def test_a_file_is_made_and_keeps_its_mode(tmp_path):
+    path = tmp_path / "new" / "f.yml"
+    assert rewritten(path, 1) == {"a": 1}
+    assert path.stat().st_mode & 0o777 == 0o644
+    path.chmod(0o600)
+    rewritten(path, 2)
+    assert path.read_text() == "a: 2\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_is_written_when_nothing_changes_or_the_change_is_refused(tmp_path):
+    path = tmp_path / "f.yml"
+    path.write_text("a: '1'\n")
+    before = document.stamp(str(path))
+    rewritten(path, "1")
+    with pytest.raises(Misconfigured):
+        rewritten(path, 1, "bad")
+    with pytest.raises(Conflict, match="by hand"):
+        rewritten(path, 2, fits=lambda *_: False)
+    assert document.stamp(str(path)) == before
+
+
+def test_a_file_with_mistakes_is_mended_by_hand_first(tmp_path):
+    path = tmp_path / "f.yml"
+    path.write_text("bad: 1\n")
+    with pytest.raises(Conflict, match="has mistakes") as caught:
+        rewritten(path, 1)
+    assert "f.yml:1: bad" in caught.value.details
+    assert path.read_text() == "bad: 1\n"
+
+
+def test_an_edit_by_somebody_else_meanwhile_stays(tmp_path):
+    path = tmp_path / "f.yml"
+    path.write_text("a: 1\n")
+
+    def meanwhile(*_: object) -> bool:
+        path.write_text("a: 7 # hers\n")
+        return True
+
+    with pytest.raises(Conflict, match="somebody else"):
+        rewritten(path, 2, fits=meanwhile)
+    assert path.read_text() == "a: 7 # hers\n"
