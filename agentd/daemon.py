@@ -14,15 +14,17 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
+from agentd.access.login import User
+from agentd.access.people import People
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
 from agentd.catalog.bots import Bots
-from agentd.catalog.settings import Settings
+from agentd.catalog.settings import Settings, administrator
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
@@ -34,8 +36,10 @@ from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
 from agentd.disk.replay import Replay
+from agentd.disk.sessions import SessionFile
 from agentd.disk.skills import SkillFolder
 from agentd.disk.state import Daemon, State, open_state
+from agentd.disk.users import UserFile
 from agentd.errors import Unavailable
 from agentd.events import Bus, KeysUpdate
 from agentd.outside.service_manager import Notifier
@@ -51,7 +55,9 @@ from agentd.web.remote import Remote
 from agentd.web.routes import table
 from agentd.web.scrub import LogFormatter
 from agentd.web.server import Server
+from agentd.web.session import Sessions
 from agentd.web.system import System
+from agentd.web.wrong_keys import WrongKeys
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +86,14 @@ class Running:
         """Ask it to stop; on the loop only."""
         if not self.stopped.done():
             self.stopped.set_result(code)
+
+
+class Doorkeepers(NamedTuple):
+    """Who decides who is let in."""
+
+    keys: KeyService
+    people: People
+    users: Reloaded[tuple[User, ...]]
 
 
 def run(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
@@ -134,13 +148,7 @@ async def started(
         await turns.end_interrupted(again=settings.on_interrupted == "retry")
         roll = Roll(Hosts((settings.host, *settings.hosts)))
 
-        def keys_changed(lost: frozenset[str]) -> None:
-            roll.revoke(lost)
-            bus.publish(KeysUpdate(keys.names))
-
-        keys = KeyService(KeyFile(layout), clock, settings.agent_api_key, keys_changed)
-        await keys.start()
-        stack.push_async_callback(keys.stop)
+        doorkeepers = await _doorkeepers(stack, settings, layout, roll, bus)
         latest = state.sequences.used.seq
         replay = Replay(layout, encoded, latest, chats.summaries())
         stack.push_async_callback(replay.close)
@@ -149,14 +157,14 @@ async def started(
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)
         agent = crew.hired(chats, turns, clock, bus)
-        url = _open_door(stack, settings, layout, chats, agent, keys, feed, roll)
+        url = _open_door(stack, settings, layout, chats, agent, doorkeepers, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
             _keep_events(feed),
             _guard_lock(state, running),
-            _watch(layout, keys, crew.models),
+            _watch(layout, doorkeepers.keys, doorkeepers.users, crew.models),
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
@@ -170,13 +178,40 @@ async def started(
         log.info("stopping")
 
 
+async def _doorkeepers(
+    stack: contextlib.AsyncExitStack, settings: Settings, layout: Layout, roll: Roll, bus: Bus
+) -> Doorkeepers:
+    """The keys and the logins, as their files say now; who loses his is cut off."""
+    clock = SystemClock()
+
+    def keys_changed(lost: frozenset[str]) -> None:
+        roll.revoke(lost)
+        bus.publish(KeysUpdate(keys.names))
+
+    keys = KeyService(KeyFile(layout), clock, settings.agent_api_key, keys_changed)
+    await keys.start()
+    stack.push_async_callback(keys.stop)
+
+    nobody: tuple[User, ...] = ()
+
+    def users_changed() -> None:
+        people.users_changed()
+
+    users = Reloaded(layout.users, UserFile(layout).load, nobody, users_changed)
+    stack.push_async_callback(users.stop)
+    people = People(SessionFile(layout), users, clock, administrator(settings), roll.sign_out)
+    await people.start()
+    stack.push_async_callback(people.stop)
+    return Doorkeepers(keys, people, users)
+
+
 def _open_door(
     stack: contextlib.AsyncExitStack,
     settings: Settings,
     layout: Layout,
     chats: ChatService,
     agent: Agent,
-    keys: KeyService,
+    doorkeepers: Doorkeepers,
     feed: Feed,
     roll: Roll,
 ) -> str:
@@ -189,9 +224,13 @@ def _open_door(
     skills = SkillFolder(layout)
     remote = Remote(chats, Bots(), skills)
     at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, skills)
-    routes = table(remote, at_work, hub, EventStream(feed, roll), system)
+    keys, people, _ = doorkeepers
+    wrong_keys = WrongKeys()
+    sessions = Sessions(people, wrong_keys)
+    routes = table(remote, at_work, sessions, hub, EventStream(feed, roll), system)
     system.describe(routes)
-    desk = Desk(routes, Gate(keys), keys, roll.hosts, access_log)
+    gate = Gate(keys, people)
+    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)
     stack.callback(hub.close)

@@ -31,6 +31,11 @@ def new_salt() -> str:
     return secrets.token_hex(16)
 
 
+def new_session() -> str:
+    """The token of a login: 256 random bits, as 64 lowercase hexadecimal digits."""
+    return secrets.token_hex(32)
+
+
 def new_generation() -> str:
     """Tells one history of a state folder from another: 128 random bits in hexadecimal."""
     return secrets.token_hex(16)

@@ -56,6 +56,8 @@ class Caller(Struct, frozen=True):
     kind: Literal["nobody", "key", "user"]
     name: str
     role: Role
+    session: str = ""
+    """Names the login, where there is one; no secret."""
 
     @property
     def by(self) -> str:

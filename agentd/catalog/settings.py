@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
+from agentd.access.login import User, is_name
+from agentd.access.password import is_hashed
 from agentd.agent.approval import Rule
 from agentd.catalog.models import EngineName
 from agentd.chats.approval import Mode
@@ -42,6 +44,17 @@ class Settings(Struct, frozen=True):
         str,
         Meta(
             description="SHA-256 of one access key, from agentd hash-key; never the key itself.",
+            extra={"secret": True},
+        ),
+    ] = ""
+    admin_user: Annotated[
+        str,
+        Meta(description="The name of an administrator beside those of users.yml; empty: none."),
+    ] = ""
+    admin_password_hash: Annotated[
+        str,
+        Meta(
+            description="The administrator's password, as agentd hash-password prints it.",
             extra={"secret": True},
         ),
     ] = ""
@@ -117,6 +130,8 @@ VARIABLES: Mapping[str, str] = {
     "AGENTD_STATE": "state",
     "AGENTD_WORKSPACE": "workspace",
     "AGENT_API_KEY": "agent_api_key",
+    "AGENTD_ADMIN_USER": "admin_user",
+    "AGENTD_ADMIN_PASSWORD_HASH": "admin_password_hash",
 }
 """The settings that the environment and ``.env`` may give, by the name of the variable."""
 
@@ -159,9 +174,33 @@ def resolve(typed: Mapping[str, Given], file: Settings, where: str) -> Settings:
     _, source = typed.get("agent_api_key", ("", where))
     if settings.agent_api_key and (why := why_no_hash(settings.agent_api_key)):
         mistakes.append(Mistake(source, 0, f"agent_api_key: {why}"))
+    mistakes += _admin_mistakes(settings, typed, where)
     if mistakes:
         raise Misconfigured(mistakes)
     return settings
+
+
+def administrator(settings: Settings) -> User | None:
+    """The administrator that the settings name, of a form that ``resolve`` has found good."""
+    if not settings.admin_user:
+        return None
+    return User(settings.admin_user, "administrator", settings.admin_password_hash)
+
+
+def _admin_mistakes(
+    settings: Settings, typed: Mapping[str, Given], where: str
+) -> Iterable[Mistake]:
+    name, hashed = settings.admin_user, settings.admin_password_hash
+    _, source = typed.get("admin_user", ("", where))
+    if hashed and not name:
+        yield Mistake(source, 0, "admin_user: is missing beside admin_password_hash")
+    elif name and not is_name(name):
+        yield Mistake(source, 0, "admin_user: found no name; expected letters, digits and . _ @ -")
+    _, source = typed.get("admin_password_hash", ("", where))
+    if name and not is_hashed(hashed):
+        what = "is no hash of a password" if hashed else "is missing beside admin_user"
+        what = f"admin_password_hash: {what}; expected what agentd hash-password prints"
+        yield Mistake(source, 0, what)
 
 
 def why_no_hash(value: str) -> str:

@@ -36,6 +36,16 @@ class Layout:
         return join(self.config, "skills")
 
     @property
+    def users(self) -> str:
+        """The people who may sign in, written by hand."""
+        return join(self.config, "users.yml")
+
+    @property
+    def sessions(self) -> str:
+        """Who is signed in."""
+        return join(self.state, "sessions.json")
+
+    @property
     def keys(self) -> str:
         """The named access keys: salted hashes, safe to commit."""
         return join(self.state, "keys.yml")

@@ -54,6 +54,11 @@ class LastGood(Generic[T]):
         """Whether the file was ever read."""
         return self._taken is not None
 
+    @property
+    def stale(self) -> bool:
+        """Whether the file is another than the one that was taken last; by one look at it."""
+        return self._taken != (document.stamp(self.path),)
+
     def read(self) -> Reading[T] | None:
         """What the file says now; ``None`` when it is the one that was taken last. Blocking."""
         stamp = document.stamp(self.path)  # before the content: an edit in between is seen later
@@ -115,6 +120,11 @@ class Reloaded(Generic[T]):
     def mistakes(self) -> tuple[Mistake, ...]:
         """Why the file as it is now is not taken; empty when it is."""
         return self._file.mistakes
+
+    @property
+    def stale(self) -> bool:
+        """Whether the file was edited since it was looked at last; by one ``stat``."""
+        return self._file.stale
 
     async def refresh(self) -> None:
         """Look at the file. When this returns, what it said at the call is in force, or told."""

@@ -11,24 +11,27 @@ from agentd.chats.chat import LARGEST_ID
 from agentd.errors import (
     AgentdError,
     Disabled,
+    Forbidden,
     Misdirected,
     TooLarge,
     Unauthorized,
     Unavailable,
     UnsupportedMedia,
 )
+from agentd.web.cookies import NAME
 from agentd.web.envelope import INTERNAL, KINDS, Envelope
 from agentd.web.table import Route, Table
 
 _REFERENCE = "#/components/schemas/{name}"
 _ID = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
 _KEY: dict[str, list[str]] = {"key": []}
+_LOGINS: list[dict[str, list[str]]] = [{"session": []}, {"bearer": []}]
 _SECURITY = {
     Surface.PUBLIC: [],
     Surface.OPEN: [{}, _KEY],
     Surface.REMOTE: [_KEY],
-    Surface.EXTENDED: [_KEY],
-    Surface.LIVE: [_KEY],
+    Surface.EXTENDED: [_KEY, *_LOGINS],
+    Surface.LIVE: [_KEY, *_LOGINS],
 }
 
 
@@ -56,6 +59,8 @@ def openapi(table: Table) -> bytes:
             "schemas": components,
             "securitySchemes": {
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                "session": {"type": "apiKey", "in": "cookie", "name": NAME},
+                "bearer": {"type": "http", "scheme": "bearer"},
             },
         },
     }
@@ -76,8 +81,11 @@ def _operation(route: Route) -> dict[str, Any]:
         "responses": _responses(route),
         "security": _SECURITY[route.surface],
     }
-    if route.section:
-        operation["description"] = f"Ruled by section {route.section} of the specification."
+    told = [f"Ruled by section {route.section} of the specification."] if route.section else []
+    if route.needs != "nobody":
+        told.append(f"Needs the role {route.needs}; a key has the role manager.")
+    if told:
+        operation["description"] = " ".join(told)
     if route.takes:
         operation["requestBody"] = {"required": True, "content": _json(route.takes)}
     return operation
@@ -120,6 +128,8 @@ def _errors(route: Route) -> list[type[AgentdError]]:
         errors.append(Unauthorized)
     if route.surface is Surface.REMOTE:
         errors += [Disabled, Unavailable]
+    if route.surface in (Surface.EXTENDED, Surface.LIVE):
+        errors.append(Forbidden)
     if route.takes:
         errors += [TooLarge, UnsupportedMedia]
     return errors

@@ -13,11 +13,11 @@ from agentd.web.table import Table
 from agentd.web.wrong_keys import WrongKeys
 
 
-class Keys(Protocol):
-    """The keys behind the gate (``access.service.KeyService``)."""
+class Fresh(Protocol):
+    """What is behind the gate: the keys (``KeyService``) or the logins (``People``)."""
 
     async def fresh(self) -> None:
-        """Return once the gate knows the keys as they are now."""
+        """Return once the gate knows them as they are now."""
         ...
 
 
@@ -25,14 +25,22 @@ class Desk:
     """What every exchange needs: the table, the gate, the hosts, the log."""
 
     def __init__(
-        self, table: Table, gate: Gate, keys: Keys, hosts: Hosts, access_log: AccessLog
+        self,
+        table: Table,
+        gate: Gate,
+        keys: Fresh,
+        logins: Fresh,
+        hosts: Hosts,
+        access_log: AccessLog,
+        wrong_keys: WrongKeys,
     ) -> None:
         self.table = table
         self.gate = gate
         self.keys = keys
+        self.logins = logins
         self.hosts = hosts
         self.access_log = access_log
-        self.wrong_keys = WrongKeys()
+        self.wrong_keys = wrong_keys
         self.at_work: set[asyncio.Future[None]] = set()
         """The exchanges whose answer is being made."""
         self._date = ("", 0.0)

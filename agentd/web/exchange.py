@@ -69,7 +69,7 @@ class Exchange(HTTPMessageDelegate):
         self._began = time.monotonic()  # not before: an idle connection waits for its next request
         head = self._head = Head(self._desk, start_line, headers, self._remote_ip)
         self._reply.bodiless = head.method == "HEAD"
-        await self._desk.keys.fresh()
+        await head.fresh()
         try:
             self._admit(head)
         except Unauthorized as error:
@@ -160,9 +160,9 @@ class Exchange(HTTPMessageDelegate):
     async def _answered(self, route: Route, call: Call) -> Answer:
         """The answer, if its caller may still have it.
 
-        A body may take half a minute to come, in which its sender's key may be revoked.
+        A body may take half a minute to come, in which its sender's key or login may end.
         """
-        await self._desk.keys.fresh()
+        await self._head.fresh()
         call.caller = self._head.welcome()
         answer = route.endpoint(call)
         return answer if isinstance(answer, Answer) else await answer

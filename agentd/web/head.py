@@ -4,15 +4,18 @@ from urllib.parse import parse_qs
 
 from tornado.httputil import HTTPHeaders, RequestStartLine
 
-from agentd.access.gate import Caller, Presented, Surface
+from agentd.access.gate import NOBODY, Caller, Presented, Surface
+from agentd.access.login import reaches
 from agentd.errors import (
     BadRequest,
+    Forbidden,
     MethodNotAllowed,
     Misdirected,
     NotFound,
     UnsupportedMedia,
 )
 from agentd.web.call import Call
+from agentd.web.cookies import check_by_cookie, login_of
 from agentd.web.desk import Desk
 from agentd.web.table import HUB, Route
 
@@ -21,7 +24,7 @@ _BODY = frozenset(("Content-Length", "Transfer-Encoding"))
 
 
 class Head:
-    """One request's head; ``by`` names the caller once the gate has let it in."""
+    """One request's head; ``by`` names the caller once the gate has let him in."""
 
     def __init__(
         self, desk: Desk, start_line: RequestStartLine, headers: HTTPHeaders, remote_ip: str
@@ -33,6 +36,8 @@ class Head:
         self.path = hub_path(path)
         self.remote_ip = remote_ip
         self.by = ""
+        self._caller = NOBODY
+        self._login = login_of(headers)
         self._desk = desk
         self._surface = Surface.PUBLIC
         self._presented = Presented()
@@ -40,7 +45,8 @@ class Head:
     @property
     def has_key(self) -> bool:
         """Whether it brought a key, good or not, where one is looked for."""
-        return self._presented != Presented()
+        presented = self._presented
+        return presented.header is not None or presented.query is not None
 
     @property
     def has_body(self) -> bool:
@@ -52,8 +58,14 @@ class Head:
         """Whether it is a long poll of the hub, or a stream of it."""
         return self.path == HUB and self.method == "GET" and "Upgrade" not in self.headers
 
+    async def fresh(self) -> None:
+        """Return once the gate knows what was brought as it is now."""
+        await self._desk.keys.fresh()
+        if self._login.token:
+            await self._desk.logins.fresh()
+
     def admit(self) -> tuple[Route, Call]:
-        """The right host, the gate, a known path, the method; raises at the first that is wrong."""
+        """The right host, the gate, a known path, the method, the role; raises what is wrong."""
         desk = self._desk
         if not desk.hosts.serves(self.headers.get("Host", "")):
             raise Misdirected(
@@ -64,13 +76,17 @@ class Head:
         row = found and (found.route(self.method) or next(iter(found.methods.values())))
         self._surface = row.surface if row else surface_of(self.path)
         query = _api_key(self.query) if self._surface is Surface.LIVE else None
-        self._presented = Presented(self.headers.get("X-API-Key"), query)
+        self._presented = Presented(self.headers.get("X-API-Key"), query, self._login.token)
         caller = self.welcome()
+        if caller.kind == "user" and self._login.by_cookie:
+            check_by_cookie(self.method, self.headers, self._login.token or "")
         if found is None:
             raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
         route = found.route(self.method)
         if route is None:
             raise MethodNotAllowed(f"{self.method} is not possible here", found.allowed)
+        if not reaches(caller.role, route.needs):
+            raise Forbidden(f"This needs the role {route.needs}", f"Yours is {caller.role}.")
         return route, Call(
             method=self.method,
             path=self.path,
@@ -82,19 +98,23 @@ class Head:
         )
 
     def welcome(self) -> Caller:
-        """Who is calling, by the keys that are good in this turn of the loop; raises as the gate.
+        """Who is calling, by what is good in this turn of the loop; raises as the gate.
 
         To be called again when time has passed since: a key may have been revoked.
         """
-        caller = self._desk.gate.admit(self._surface, self._presented)
-        self.by = caller.by
-        return caller
+        self._caller = self._desk.gate.admit(self._surface, self._presented)
+        self.by = self._caller.by
+        return self._caller
 
     def check_type(self, route: Route) -> None:
-        """Raise ``UnsupportedMedia`` for a body of another type than the route takes."""
+        """Raise ``UnsupportedMedia`` for a body of another type than the route takes.
+
+        Only beside a key it may be left untold: pages of others can send bodies of no type.
+        """
         if route.takes is None:
             return
-        kind, _, options = self.headers.get("Content-Type", "application/json").partition(";")
+        otherwise = "application/json" if self._caller.kind == "key" else ""
+        kind, _, options = self.headers.get("Content-Type", otherwise).partition(";")
         charset = options.strip().lower().removeprefix("charset=").strip('"')
         if kind.strip().lower() != "application/json" or charset not in ("", "utf-8"):
             raise UnsupportedMedia(

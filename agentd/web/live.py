@@ -55,7 +55,7 @@ class Roll:
             )
         for count, most, whose in (
             (len(self._open), self._most, ""),
-            (self._by[caller.by], self._most_per_key, " of this key"),
+            (self._by[caller.by], self._most_per_key, " of this key or person"),
             (self._from[address], self._most_per_address, " of this address"),
         ):
             if count >= most:
@@ -90,6 +90,12 @@ class Roll:
         for end, (caller, _) in list(self._open.items()):
             if caller.kind == "key" and caller.name in names:
                 end("The access key is no longer valid")
+
+    def sign_out(self, sessions: frozenset[str]) -> None:
+        """These logins are over: end what they opened."""
+        for end, (caller, _) in list(self._open.items()):
+            if caller.session in sessions:
+                end("The login is over")
 
     def close(self) -> None:
         """The daemon stops: end them all, and take no more. An empty reason: they may come back."""

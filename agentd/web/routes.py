@@ -33,17 +33,32 @@ from agentd.web.parameters import (
     WAIT,
 )
 from agentd.web.remote import Remote
+from agentd.web.session import Sessions
 from agentd.web.system import Health, System
 from agentd.web.table import HUB, Route, Table
+from agentd.web.tables import login
 
 CHAT = "/api/remote/chats/{chatId}"
 
 
 def table(
-    remote: Remote, agent: AgentAtWork, hub: Hub, stream: EventStream, system: System
+    remote: Remote,
+    agent: AgentAtWork,
+    sessions: Sessions,
+    hub: Hub,
+    stream: EventStream,
+    system: System,
 ) -> Table:
     """All rows, with the objects that answer them."""
-    return Table((*_remote(remote), *_agent(agent), *_live(hub, stream), *_system(system)))
+    return Table(
+        (
+            *_remote(remote),
+            *_agent(agent),
+            *login.rows(sessions),
+            *_live(hub, stream),
+            *_system(system),
+        )
+    )
 
 
 def _remote(remote: Remote) -> tuple[Route, ...]:

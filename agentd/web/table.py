@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentd.access.gate import Surface
+from agentd.access.gate import Role, Surface
+from agentd.access.login import needed
 from agentd.errors import AgentdError
 from agentd.web.call import Answer, Call
 
@@ -51,6 +52,13 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     section: str = ""
     """Where the specification rules it."""
+    role: Role | None = None
+    """The least role that may call it, where it is another than its surface and method tell."""
+
+    @property
+    def needs(self) -> Role:
+        """The least role that may call it."""
+        return self.role or needed(self.surface, self.method)
 
 
 @dataclass(slots=True)

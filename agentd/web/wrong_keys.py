@@ -1,7 +1,8 @@
-"""Wrong keys: an address that brings many gets its refusals late, and is named in the log.
+"""Wrong keys and passwords: who brings many gets refusals late, and is named in the log.
 
-So guessing is slow and does not stay unseen. Whoever brings a good key is never made to wait, not
-even beside a guesser of the same address. An IPv6 address counts with its network of 64 bits.
+So guessing is slow and does not stay unseen; keys and passwords count together. Whoever brings a
+good key is never made to wait, not even beside a guesser of the same address. An IPv6 address
+counts with its network of 64 bits.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ REMEMBERED = 1024
 
 
 class _Tries:
-    """The last wrong keys of one address."""
+    """The last wrong keys and passwords of one address."""
 
     __slots__ = ("moments", "told")
 
@@ -48,7 +49,7 @@ class WrongKeys:
 
     def late(self, address: str) -> bool:
         """Note one more; whether its refusal is to come late."""
-        now, network = self._now(), _network(address)
+        now, network = self._now(), network_of(address)
         tries = self._tries.setdefault(network, _Tries())
         self._tries.move_to_end(network)
         if len(self._tries) > REMEMBERED:
@@ -58,13 +59,13 @@ class WrongKeys:
         moments.append(now)
         if many and now - tries.told >= WITHIN:
             tries.told = now
-            log.warning("many wrong keys from %s: refusals come late", network)
+            log.warning("many wrong keys or passwords from %s: refusals come late", network)
         return many
 
     async def refuse(self, refusal: Exception) -> NoReturn:
         """Raise it, after a while; ``LimitReached`` at once when too many wait already."""
         if self._waiting >= WAITING:
-            raise LimitReached("Too many wrong keys", round(WITHIN))
+            raise LimitReached("Too many wrong keys or passwords", round(WITHIN))
         self._waiting += 1
         try:
             await asyncio.sleep(LATE)
@@ -73,7 +74,7 @@ class WrongKeys:
         raise refusal
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """What one caller can hardly have many of."""
     try:
         found = ip_address(address.partition("%")[0])

@@ -29,6 +29,7 @@ MAY_AWAIT = {
     "shelf",
     "turns",
     "engine",
+    "people",
     "toolbox",
     "approvals",
     "assigning",

@@ -9,6 +9,7 @@ from typing import get_args
 import msgspec
 import pytest
 
+from agentd.access.login import Session
 from agentd.chats.approval import Approval, Hold, Kind, Wait
 from agentd.chats.approval import State as ApprovalState
 from agentd.chats.chat import Message, Prompt, Role
@@ -18,6 +19,7 @@ from agentd.disk.event_log import Batch
 from agentd.disk.index import Index
 from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
 from agentd.disk.layout import Layout
+from agentd.disk.sessions import SessionsJson
 from agentd.disk.state import Daemon, Format
 from agentd.ids import Marks
 from tests.conftest import ME, TEST, living
@@ -56,7 +58,7 @@ def test_every_record_is_named_with_every_field(record):
     "kind",
     [
         Entry, Prompt, Message, Hold, Wait, Approval, Once, Format, Daemon, Marks, Index, Batch,
-        NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson,
+        NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson, Session, SessionsJson,
     ],
 )  # fmt: skip
 def test_every_field_is_named(kind):

@@ -1,0 +1,1 @@
+"""Rows of the routes table by surface; ``web.routes`` puts them together."""
