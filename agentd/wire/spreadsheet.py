@@ -1,0 +1,36 @@
+"""Tables as CSV (RFC 4180), for programs and for spreadsheets.
+
+A spreadsheet takes a cell that begins with ``=`` for a formula and carries it out, whoever wrote
+it. So text with such a beginning gets an apostrophe before it, which spreadsheets do not show.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import TypeAlias
+
+Cell: TypeAlias = str | int | float | Decimal | None
+
+_ACTIVE = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula can begin with, in full width too."""
+
+
+def comma_separated(rows: Iterable[Sequence[Cell]]) -> bytes:
+    """The rows as lines with CRLF, in UTF-8; None is an empty cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerows([_harmless(cell) for cell in row] for row in rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _harmless(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, Decimal):
+        return f"{cell:f}"
+    if not isinstance(cell, str):
+        return str(cell)
+    # Blanks and control characters at the beginning are passed over by some spreadsheets.
+    begins = cell.lstrip().lstrip("\0")
+    return f"'{cell}" if begins.startswith(_ACTIVE) or cell[:1] in ("\t", "\r", "\n") else cell
