@@ -9,7 +9,7 @@ import agentd
 
 ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
-PRODUCT = {"chats", "agent", "access", "catalog", "proxy"}
+PRODUCT = {"chats", "agent", "access", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
 OUTERMOST = {"daemon", "crew", "cli", "__main__"}
 
