@@ -150,7 +150,7 @@ async def started(
 
         doorkeepers = await _doorkeepers(stack, settings, layout, roll, bus)
         latest = state.sequences.used.seq
-        replay = Replay(layout, encoded, latest, chats.summaries())
+        replay = Replay(layout, encoded, latest, chats.recorded())
         stack.push_async_callback(replay.close)
         feed = Feed(bus, chats, replay, latest)
         crew = Crew(settings, layout, environ, engine)
@@ -265,7 +265,7 @@ async def _put_away(
 ) -> None:
     await committer.close()
     await files.close()
-    await asyncio.to_thread(state.save, chats.summaries())
+    await asyncio.to_thread(state.save, chats.recorded())
 
 
 async def _hang_up(server: Server, desk: Desk) -> None:
@@ -288,7 +288,7 @@ async def _keep_index(state: State, chats: ChatService) -> None:
         await asyncio.sleep(INDEX_SECONDS)
         if state.sequences.used.seq != saved:
             saved = state.sequences.used.seq
-            await asyncio.to_thread(state.save, chats.summaries())
+            await asyncio.to_thread(state.save, chats.recorded())
 
 
 async def _keep_events(feed: Feed) -> None:

@@ -48,6 +48,14 @@ class ChatUpdate(Struct, frozen=True):
     """The type of the record that caused it, such as ``turn.ended``."""
 
 
+class ChatGone(Struct, frozen=True):
+    """A chat was deleted: ``chatId``. ``chat`` is as it was, and in the trash."""
+
+    name: ClassVar[str] = "chatDeleted"
+    seq: int
+    chat: Summary
+
+
 class ApprovalUpdate(Struct, frozen=True):
     """A question to the person was asked, answered, or is no longer open: ``chatId, approval``."""
 
@@ -74,7 +82,9 @@ class KeysUpdate(Struct, frozen=True):
     names: tuple[str, ...]
 
 
-Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | ChatUpdate
+Last: TypeAlias = ChatUpdate | ChatGone
+"""What is told last of each record: whoever has it has all of its ``seq``."""
+Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
 """What the journals tell again after a restart; each has the ``seq`` of its record."""
 Event: TypeAlias = Stored | MessageDelta | KeysUpdate
 Listener: TypeAlias = Callable[[Event], None]
@@ -83,7 +93,7 @@ Listener: TypeAlias = Callable[[Event], None]
 def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Iterator[Stored]:
     """What one record has to tell, the chat and its queue being as they are after it.
 
-    The ``ChatUpdate`` comes last: whoever has it has all of its ``seq``.
+    A ``Last`` comes last: whoever has it has all of its ``seq``.
     """
     if changes_queue(entry.body):
         yield QueueUpdate(entry.seq, chat_id, queue)
@@ -91,7 +101,10 @@ def told_by(entry: Entry, chat_id: int, queue: Queue, summary: Summary) -> Itera
         yield MessageUpdate(entry.seq, chat_id, message)
     if approval := approval_in(entry.body):
         yield ApprovalUpdate(entry.seq, chat_id, approval)
-    yield ChatUpdate(entry.seq, summary, type_of(entry.body))
+    if summary.deleted_at:
+        yield ChatGone(entry.seq, summary)
+    else:
+        yield ChatUpdate(entry.seq, summary, type_of(entry.body))
 
 
 class Bus:

@@ -76,7 +76,7 @@ async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
             state.lock.release()
         else:
             await files.close()
-            state.save(chats.summaries())
+            state.save(chats.recorded())
             state.release()
 
 
@@ -90,13 +90,13 @@ def dispatcher_of(
     budget: Budget | None = None,
 ) -> Dispatcher:
     """A dispatcher over the life's chats whose default engine is this one."""
-    budget = budget or Budget()
-    approvals = Approvals(life.turns, life.clock, policy or Policy(), budget)
-    engines = Engines({engine.name: engine}, engine.name, lambda: models or Models())
+    money = budget or Budget()
+    approvals = Approvals(life.turns, life.clock, lambda: policy or Policy(), lambda: money)
+    engines = Engines({engine.name: engine}, lambda: engine.name, lambda: models or Models())
     skills = SkillFolder(life.layout)
     chats = life.chats.summaries
-    assigner = Assigner(life.turns, engines, skills, life.clock, chats, budget, "test")
-    return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, parallel)
+    assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")
+    return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
 
 
 async def until(true: Callable[[], object], seconds: float = 10.0) -> None:

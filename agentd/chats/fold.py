@@ -8,6 +8,7 @@ import copy
 from bisect import bisect_left
 from datetime import timedelta
 from decimal import Decimal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct, field, structs
 
@@ -16,17 +17,21 @@ from agentd.chats.chat import Message, Prompt, Status, status_of
 from agentd.chats.records import (
     ChatChanged,
     ChatCreated,
+    ChatDeleted,
+    ChatRestored,
     Entry,
     Once,
     Outcome,
     QueueAppended,
+    QueueMoved,
+    QueuePaused,
     QueueRemoved,
     QueueReplaced,
     QueueRewritten,
     TurnDeferred,
     TurnEnded,
     TurnStarted,
-    message_in,
+    messages_in,
 )
 from agentd.chats.standing import Standing
 from agentd.clock import Timestamp, iso, parse_iso
@@ -39,6 +44,10 @@ ONCE_FOR = timedelta(hours=24)
 """How long an ``Idempotency-Key`` is remembered."""
 
 
+State: TypeAlias = Literal["created", "queued", "processing", "completed", "error"]
+"""A status that also tells what the last turn came to (section 3)."""
+
+
 class Mark(Struct, frozen=True, array_like=True, gc=False):
     """Where in the journal a message stands."""
 
@@ -48,6 +57,7 @@ class Mark(Struct, frozen=True, array_like=True, gc=False):
     """The first byte of its line."""
     at: Timestamp
     seq: int
+    id: int = 0
 
 
 class Remembered(Struct, frozen=True):
@@ -97,6 +107,9 @@ class Summary(Struct, frozen=True, gc=False):
     """The ``Idempotency-Key`` that created the chat."""
     damage: str = ""
     """Why the chat is read-only; empty when it is sound."""
+    labels: tuple[str, ...] = ()
+    deleted_at: Timestamp = ""
+    """Since when it is in the trash; empty: it is not."""
 
     @property
     def status(self) -> Status:
@@ -104,9 +117,20 @@ class Summary(Struct, frozen=True, gc=False):
         return status_of(working=self.working, waiting=self.waiting > 0)
 
     @property
+    def state(self) -> State:
+        """The status as the extended surface tells it."""
+        if self.status != "completed":
+            return self.status
+        if self.outcome is None:
+            return "created"
+        return "error" if self.outcome in ("failed", "interrupted") else "completed"
+
+    @property
     def at_rest(self) -> bool:
         """Whether nothing more will happen to it by itself."""
-        return bool(self.damage) or not (self.working or (self.ready and not self.held))
+        return bool(self.damage or self.deleted_at) or not (
+            self.working or (self.ready and not self.held)
+        )
 
 
 class Chat(Struct):
@@ -122,6 +146,9 @@ class Chat(Struct):
     bot_id: str = ""
     bot_linked: bool | None = None
     bot_note: str = ""
+    labels: tuple[str, ...] = ()
+    deleted_at: Timestamp = ""
+    """Since when it is in the trash; empty: it is not."""
     queue: rules.Queue = ()
     ready: int = 0
     """Prompts in the queue that are not paused."""
@@ -161,6 +188,8 @@ class Chat(Struct):
                 self._remove(entry, prompt_id)
             case QueueReplaced(prompts=prompts):
                 self._replace(entry, prompts)
+            case QueuePaused() | QueueMoved():
+                self._rearrange(entry, entry.body)
             case TurnStarted():
                 self._start(entry, entry.body)
             case TurnDeferred(cost=cost):
@@ -170,7 +199,9 @@ class Chat(Struct):
                 self.cost += cost
             case ChatChanged():
                 self._change(entry.body)
-        if message := message_in(entry.body):
+            case ChatDeleted() | ChatRestored():
+                self.deleted_at = entry.at if isinstance(entry.body, ChatDeleted) else ""
+        for message in messages_in(entry.body):
             self._message(entry, message)
         self.agent.apply(entry)
         self.lines = entry.n
@@ -204,6 +235,10 @@ class Chat(Struct):
         index = bisect_left(self.marks, moment, key=lambda mark: mark.at)
         return self.marks[index - 1].offset if index else 0
 
+    def mark_before(self, message_id: int) -> int:
+        """The number of the last mark with a smaller message id than this; -1: there is none."""
+        return bisect_left(self.marks, message_id, key=lambda mark: mark.id) - 1
+
     def summary(self) -> Summary:
         """The chat at a glance."""
         up = rules.next_up(self.queue) if self.ready else None  # or it would search all paused
@@ -229,6 +264,8 @@ class Chat(Struct):
             spent=agent.spent,
             once=self.created_once,
             damage=self.damage,
+            labels=self.labels,
+            deleted_at=self.deleted_at,
         )
 
     def _created(self, entry: Entry, body: ChatCreated) -> None:
@@ -237,13 +274,14 @@ class Chat(Struct):
         self.model, self.skill = body.model, body.skill
         self.system_prompt = body.system_prompt
         self.bot_id, self.bot_linked, self.bot_note = body.bot_id, body.bot_linked, body.bot_note
+        self.labels = body.labels
         self._replace(entry, (body.prompt,) if body.prompt else ())
         if body.once:
             self.created_once = body.once.key
         self._remember(entry, body.once, body.prompt)
 
     def _change(self, body: ChatChanged) -> None:
-        for name in ("title", "model", "skill", "system_prompt"):
+        for name in ("title", "model", "skill", "system_prompt", "labels"):
             if (chosen := getattr(body, name)) is not None:
                 setattr(self, name, chosen)
 
@@ -287,6 +325,12 @@ class Chat(Struct):
         self.ready = sum(not prompt.paused for prompt in queue)
         self.highest_prompt = max([self.highest_prompt, *(prompt.id for prompt in queue)])
 
+    def _rearrange(self, entry: Entry, body: QueuePaused | QueueMoved) -> None:
+        if isinstance(body, QueueMoved):
+            self._replace(entry, rules.moved(self.queue, body.id, body.place))
+        else:
+            self._replace(entry, rules.paused(self.queue, body.ids, pause=body.paused))
+
     def _remember(self, entry: Entry, once: Once | None, prompt: Prompt | None) -> None:
         if once is None:
             return
@@ -296,7 +340,7 @@ class Chat(Struct):
 
     def _message(self, entry: Entry, message: Message) -> None:
         if self.messages % MARK_EVERY == 0:
-            self.marks.append(Mark(self.messages, self.size, message.at, entry.seq))
+            self.marks.append(Mark(self.messages, self.size, message.at, entry.seq, message.id))
         self.messages += 1
         self.highest_message = max(self.highest_message, message.id)
         self.cost += message.cost

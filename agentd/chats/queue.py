@@ -65,6 +65,18 @@ def removed(queue: Queue, prompt_id: int) -> Queue:
     return queue[:index] + queue[index + 1 :]
 
 
+def paused(queue: Queue, ids: Collection[int], *, pause: bool) -> Queue:
+    """The queue with these prompts paused, or no longer so; ids that do not wait in it are none."""
+    return tuple(changed(prompt, paused=pause) if prompt.id in ids else prompt for prompt in queue)
+
+
+def moved(queue: Queue, prompt_id: int, place: int) -> Queue:
+    """The queue with so many others before this prompt, or with it at the end; ``NotFound``."""
+    index = _index(queue, prompt_id)
+    others = queue[:index] + queue[index + 1 :]
+    return (*others[:place], queue[index], *others[place:])
+
+
 def _index(queue: Queue, prompt_id: int) -> int:
     for index, prompt in enumerate(queue):
         if prompt.id == prompt_id:

@@ -35,6 +35,12 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     bot_note: str = ""
     prompt: Prompt | None = None
     once: Once | None = None
+    labels: tuple[str, ...] = ()
+    approvals: Mode | Literal[""] = ""
+    copy_of: int = 0
+    """The chat that this one is a duplicate of."""
+    history: tuple[Message, ...] = ()
+    """What was said in that one so far, as messages of this one."""
 
 
 class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
@@ -46,6 +52,15 @@ class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
     system_prompt: str | None = None
     approvals: Mode | Literal[""] | None = None
     """Empty: as the settings say."""
+    labels: tuple[str, ...] | None = None
+
+
+class ChatDeleted(Struct, frozen=True, tag="chat.deleted"):
+    """The chat is in the trash; nothing but ``ChatRestored`` can follow."""
+
+
+class ChatRestored(Struct, frozen=True, tag="chat.restored"):
+    """The chat was taken out of the trash."""
 
 
 class QueueAppended(Struct, frozen=True, tag="queue.appended", omit_defaults=True):
@@ -72,6 +87,20 @@ class QueueReplaced(Struct, frozen=True, tag="queue.replaced"):
     """These prompts, in this order, are the queue."""
 
     prompts: tuple[Prompt, ...]
+
+
+class QueuePaused(Struct, frozen=True, tag="queue.paused"):
+    """These waiting prompts are paused, or no longer so."""
+
+    ids: tuple[int, ...]
+    paused: bool
+
+
+class QueueMoved(Struct, frozen=True, tag="queue.moved"):
+    """A waiting prompt has so many others before it now."""
+
+    id: int
+    place: int
 
 
 class QueueHeld(Struct, frozen=True, tag="queue.held", omit_defaults=True):
@@ -155,10 +184,14 @@ class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
 Body: TypeAlias = (
     ChatCreated
     | ChatChanged
+    | ChatDeleted
+    | ChatRestored
     | QueueAppended
     | QueueRewritten
     | QueueRemoved
     | QueueReplaced
+    | QueuePaused
+    | QueueMoved
     | QueueHeld
     | QueueReleased
     | TurnStarted
@@ -186,7 +219,7 @@ class Entry(Struct, frozen=True):
 
 
 def message_in(body: Body) -> Message | None:
-    """The message that a record puts into the history, if it does."""
+    """The message that a record adds to the history, if it does; it is told to listeners."""
     match body:
         case MessageAdded(message=message) | ApprovalAsked(message=message):
             return message
@@ -200,6 +233,14 @@ def message_in(body: Body) -> Message | None:
             return None
 
 
+def messages_in(body: Body) -> tuple[Message, ...]:
+    """All messages that a record puts into the history: for a duplicate, those it begins with."""
+    if isinstance(body, ChatCreated):
+        return body.history
+    message = message_in(body)
+    return () if message is None else (message,)
+
+
 def changes_queue(body: Body) -> bool:
     """True for a record after which the queue is another."""
     match body:
@@ -208,6 +249,8 @@ def changes_queue(body: Body) -> bool:
         case TurnStarted() | TurnDeferred():
             return True
         case QueueAppended() | QueueRewritten() | QueueRemoved() | QueueReplaced():
+            return True
+        case QueuePaused() | QueueMoved():
             return True
         case _:
             return False

@@ -30,7 +30,7 @@ from agentd.chats.records import (
 from agentd.chats.shelf import Shelf
 from agentd.clock import Timestamp, parse_iso
 from agentd.errors import Conflict, NotFound, PreconditionFailed, Unavailable
-from agentd.events import ChatUpdate, Event
+from agentd.events import Event, Last
 
 DEFAULT_TITLE = "Remote API Chat"
 
@@ -54,7 +54,7 @@ class ChatService:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._created = Created(shelf.known.values())
+        self._created = Created((*shelf.known.values(), *shelf.deleted.values()))
 
     # What is there.
 
@@ -65,6 +65,10 @@ class ChatService:
     def summaries(self) -> list[Summary]:
         """Every chat at a glance, the damaged ones too."""
         return list(self._shelf.known.values())
+
+    def recorded(self) -> list[Summary]:
+        """All that has a journal: every chat, those in the trash too."""
+        return [*self._shelf.known.values(), *self._shelf.deleted.values()]
 
     def at_hand(self, chat_id: int) -> Chat | None:
         """What ``get`` would return, if that is known at once; to be read at once, too."""
@@ -107,7 +111,7 @@ class ChatService:
         arrived = asyncio.get_running_loop().create_future()
 
         def look(event: Event) -> None:
-            if not isinstance(event, ChatUpdate) or event.chat.id != chat_id:
+            if not isinstance(event, Last) or event.chat.id != chat_id:
                 return
             if event.chat.at_rest and not arrived.done():
                 arrived.set_result(None)
@@ -240,6 +244,8 @@ class ChatService:
         chat_id = self._created.chat_of(once.key)
         if chat_id is None:
             return None
+        if chat_id in self._shelf.deleted:
+            raise NotFound(f"Chat {chat_id} not found", "It was created so, and is deleted.")
         try:
             chat = await self._shelf.store.open(chat_id)
         except NotFound:  # it never reached the disk, and its caller left before that was known

@@ -5,12 +5,13 @@ published, in the order of all changes.
 """
 
 import asyncio
+from bisect import bisect_left, insort
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from agentd.chats.chat import Message, Role
 from agentd.chats.fold import Chat, Summary
-from agentd.chats.records import Body, Entry
+from agentd.chats.records import Body, ChatRestored, Entry
 from agentd.clock import Clock, Timestamp
 from agentd.errors import NotFound, Unavailable
 from agentd.events import Bus, told_by
@@ -45,8 +46,14 @@ class ChatStore(Protocol):
         """Return when the state shows nothing that a crash could undo."""
         ...
 
-    def history(self, chat: Chat, since: Timestamp) -> AsyncIterator[list[Message]]:
-        """Messages from a moment on, oldest first, in portions."""
+    def history(
+        self, chat: Chat, since: Timestamp, at: int | None = None
+    ) -> AsyncIterator[list[Message]]:
+        """Messages from a moment on, oldest first, in portions; from the byte ``at`` on."""
+        ...
+
+    def forget(self, chat: Chat) -> None:
+        """Let go of a chat whose files are moved; it is settled."""
         ...
 
 
@@ -65,7 +72,11 @@ class Shelf:
         self.clock = clock
         self.sequences = sequences
         self.bus = bus
-        self.known = known
+        self.known = {one.id: one for one in known.values() if not one.deleted_at}
+        self.deleted = {one.id: one for one in known.values() if one.deleted_at}
+        """What is in the trash."""
+        self.ids = sorted(self.known)
+        """The ids of all that is known, the oldest first."""
 
     def summary(self, chat_id: int) -> Summary:
         """A chat at a glance, as it is on disk.
@@ -83,6 +94,8 @@ class Shelf:
         """The state of a chat, to be changed; raises as ``summary``."""
         self.summary(chat_id)
         chat = await self.store.open(chat_id)
+        if chat.deleted_at:
+            raise NotFound(f"Chat {chat_id} not found")
         if chat.damage and not self.known[chat_id].damage:
             self.known[chat_id] = chat.summary()
         return chat
@@ -96,13 +109,29 @@ class Shelf:
         return Message(self.sequences.next("message"), role, text, at)
 
     def record(self, chat: Chat, by: str, body: Body, at: Timestamp = "") -> "asyncio.Future[None]":
-        """Apply and append; once the record is safe, what it changed is known and told."""
+        """Apply and append; once the record is safe, what it changed is known and told.
+
+        Nothing but its restoration follows in a chat that is deleted: ``NotFound``.
+        """
+        if chat.deleted_at and not isinstance(body, ChatRestored):
+            raise NotFound(f"Chat {chat.id} not found")
 
         def told(entry: Entry) -> None:
-            self.known[chat.id] = summary
+            self._know(summary)
             for event in told_by(entry, chat.id, queue, summary):
                 self.bus.publish(event)
 
         done = self.store.append(chat, at or self.moment(chat), by, body, told)
         queue, summary = chat.queue, chat.summary()
         return asyncio.shield(done)  # many wait for it: one who leaves must not cancel the rest
+
+    def _know(self, chat: Summary) -> None:
+        if chat.deleted_at:
+            self.deleted[chat.id] = chat
+            if self.known.pop(chat.id, None):
+                del self.ids[bisect_left(self.ids, chat.id)]
+            return
+        self.deleted.pop(chat.id, None)
+        if chat.id not in self.known:
+            insort(self.ids, chat.id)
+        self.known[chat.id] = chat

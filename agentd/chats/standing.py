@@ -4,6 +4,7 @@ A part of the chat's fold (``chats.fold``), with the same life: only records cha
 """
 
 from decimal import Decimal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from agentd.chats.records import (
     ApprovalAnswered,
     ApprovalAsked,
     ChatChanged,
+    ChatCreated,
     EngineKept,
     Entry,
     Outcome,
@@ -51,7 +53,7 @@ class Standing(Struct):
     """The open questions."""
     granted: tuple[Approval, ...] = ()
     """What was allowed for the like questions, too."""
-    approvals: Mode | str = ""
+    approvals: Mode | Literal[""] = ""
     """What becomes of a question that no rule decides; empty: as the settings say."""
     memory: dict[str, str] = {}
     """What each engine asked to keep, by its name."""
@@ -89,6 +91,8 @@ class Standing(Struct):
                 self.hold = self.wait = None
                 self.allowance = allowance or self.allowance
                 self.asked = tuple(one for one in self.asked if one.kind != "budget")
+            case ChatCreated(approvals=mode):
+                self.approvals = mode
             case ChatChanged(approvals=mode):
                 self.approvals = self.approvals if mode is None else mode
 

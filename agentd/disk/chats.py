@@ -7,7 +7,6 @@ needs of them stays known as summaries. The format is told in ``state/README.md`
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from functools import partial
 
 from agentd.chats.chat import Message
 from agentd.chats.fold import Chat
-from agentd.chats.records import Body, Entry, message_in
+from agentd.chats.records import Body, Entry, messages_in
 from agentd.clock import Timestamp
 from agentd.disk import checkpoint, lines
 from agentd.disk.journal import Committer, Journal
 from agentd.disk.layout import Layout
 from agentd.disk.load import load
+from agentd.disk.trash import open_journal
 from agentd.errors import AgentdError, Unavailable
 from agentd.ids import Sequences
 
@@ -116,27 +116,34 @@ class ChatFiles:
             if waiting:
                 await asyncio.shield(waiting)
 
-    async def history(self, chat: Chat, since: Timestamp) -> AsyncIterator[list[Message]]:
+    async def history(
+        self, chat: Chat, since: Timestamp, at: int | None = None
+    ) -> AsyncIterator[list[Message]]:
         """All messages from ``since`` on (empty: from the first), oldest first, in portions.
 
-        Raises ``Unavailable`` where the journal is damaged; the chat is then read-only.
+        With ``at``, those from that byte of the journal on. Raises ``Unavailable`` where the
+        journal is damaged; the chat is then read-only.
         """
         loop = asyncio.get_running_loop()
         path, end = self._layout.journal(chat.id), chat.size
-        at = chat.offset_before(since)
-        while at < end:
+        place = chat.offset_before(since) if at is None else at
+        while place < end:
             try:
-                messages, at = await loop.run_in_executor(
-                    self._readers, _portion, path, at, end, since
+                messages, place = await loop.run_in_executor(
+                    self._readers, _portion, self._layout, chat.id, place, end, since
                 )
             except (lines.Broken, OSError) as error:
-                damage = f"{path}, after byte {at}: {error}"
+                damage = f"{path}, after byte {place}: {error}"
                 log.error("chat %d is read-only: %s", chat.id, damage)
                 if opened := self._opened.get(chat.id):
                     opened.chat.damage = damage
                 raise Unavailable(f"Chat {chat.id} is damaged", damage) from error
             if messages:
                 yield messages
+
+    def forget(self, chat: Chat) -> None:
+        """Let go of a chat whose files are moved; it is settled."""
+        self._opened.pop(chat.id, None)
 
     async def close(self) -> None:
         """Leave a checkpoint of each open chat, so that the next start reads little."""
@@ -198,19 +205,19 @@ def _heed(task: "asyncio.Future[Chat]") -> None:
         task.exception()
 
 
-def _portion(path: str, at: int, end: int, since: Timestamp) -> tuple[list[Message], int]:
+def _portion(
+    layout: Layout, chat_id: int, at: int, end: int, since: Timestamp
+) -> tuple[list[Message], int]:
     """The messages in about one chunk of the journal from ``at`` on, and where it ended."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
+    with open(open_journal(layout, chat_id), "rb") as file:
         file.seek(at)
         data = file.read(min(_CHUNK, end - at))
         if not data.endswith(b"\n"):
             data += file.readline()
     if not data:
         raise lines.Broken("it is shorter than it was")
-    messages = []
+    messages: list[Message] = []
     for line in data.splitlines():
-        message = message_in(lines.entry_in(line).body)
-        if message and message.at >= since:
-            messages.append(message)
+        said = messages_in(lines.entry_in(line).body)
+        messages += (message for message in said if message.at >= since)
     return messages, at + len(data)

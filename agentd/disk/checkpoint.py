@@ -18,7 +18,7 @@ from agentd.errors import AgentdError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 _LIMIT = 256 * 1024 * 1024
 
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 from agentd.chats.fold import Summary
 from agentd.disk.layout import Layout
 from agentd.disk.lines import SEAL, Broken, seal, unseal
+from agentd.disk.trash import open_journal
 from agentd.wire.portion import PORTION, Encoded, Portion, triples
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 SEGMENT_RECORDS = 12_500
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME = re.compile(r"(0|[1-9][0-9]{0,15})\.(sse|jsonl)")
 _HEAD = re.compile(rb'\{"n":[0-9]+,"seq":([0-9]+),')
 
@@ -289,7 +289,7 @@ def _seal_at(layout: Layout, chat: int, size: int, next_after: int | None = None
     With ``next_after``, the line that follows, if any, must be of a later record than that.
     """
     try:
-        fd = os.open(layout.journal(chat), _READ)
+        fd = open_journal(layout, chat)
     except OSError:
         return None
     try:

@@ -110,6 +110,10 @@ class Layout:
         return f"{self.state}/chats/{chat_id}/journal.jsonl"
 
     def checkpoint(self, chat_id: int) -> str:
+    def trashed(self, chat_id: int, deleted_at: str) -> str:
+        """The folder of a chat that was deleted at that time."""
+        return join(self.trash, f"{chat_id}-{deleted_at.replace(':', '')}")
+
         """A cache of what the journal says up to some line."""
         return join(self.chats, str(chat_id), "checkpoint.json")
 

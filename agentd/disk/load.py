@@ -17,6 +17,7 @@ from agentd.disk import checkpoint
 from agentd.disk.document import make_folder, sweep, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
+from agentd.disk.trash import JOURNAL, bury, deleted
 from agentd.errors import AgentdError, NotFound, Unavailable
 from agentd.ids import Marks
 
@@ -36,19 +37,27 @@ class Loaded:
     """Lines that the checkpoint covers; 0 without one."""
 
 
-def load(layout: Layout, chat_id: int, *, mend: bool = False, end: int | None = None) -> Loaded:
+def load(
+    layout: Layout,
+    chat_id: int,
+    *,
+    mend: bool = False,
+    end: int | None = None,
+    path: str = "",
+) -> Loaded:
     """Fold one chat's journal, up to the byte ``end`` where that is given. Blocking.
 
-    With ``mend`` a torn end is cut off; otherwise it counts as damage, for only a daemon that
-    starts can know that nobody is writing. Raises ``NotFound`` without a journal, and
-    ``Unavailable``, naming the file, when it cannot be read or holds no chat.
+    The journal is at ``path``, or where that of a chat is. With ``mend`` a torn end is cut off;
+    otherwise it counts as damage, for only a daemon that starts can know that nobody is writing.
+    Raises ``NotFound`` without a journal, and ``Unavailable``, naming the file, when it cannot
+    be read or holds no chat.
     """
-    path = layout.journal(chat_id)
+    path = path or layout.journal(chat_id)
     try:
         fd = os.open(path, _READ)
         try:
             _refuse_wrong_kind(chat_id, path, fd)
-            return _fold(layout, chat_id, fd, mend, end)
+            return _fold(layout, chat_id, path, fd, mend, end)
         finally:
             os.close(fd)
     except FileNotFoundError:
@@ -63,7 +72,7 @@ def _refuse_wrong_kind(chat_id: int, path: str, fd: int) -> None:
         raise Unavailable(f"Chat {chat_id} cannot be read", f"{path} is not a regular file")
 
 
-def _fold(layout: Layout, chat_id: int, fd: int, mend: bool, end: int | None) -> Loaded:
+def _fold(layout: Layout, chat_id: int, path: str, fd: int, mend: bool, end: int | None) -> Loaded:
     chat = checkpoint.read(layout.checkpoint(chat_id), chat_id, fd) or Chat(chat_id)
     checkpointed = chat.lines
     with open(fd, "rb", closefd=False) as file:
@@ -72,11 +81,11 @@ def _fold(layout: Layout, chat_id: int, fd: int, mend: bool, end: int | None) ->
     for step in read(data, chat.lines, chat.size):
         if not isinstance(step, Damage):
             chat.apply(*step)
-        elif not (step.torn and mend and _cut(layout.journal(chat_id), step)):
-            chat.damage = f"{layout.journal(chat_id)}:{step.line}: {step.reason}"
+        elif not (step.torn and mend and _cut(path, step)):
+            chat.damage = f"{path}:{step.line}: {step.reason}"
             log.error("chat %d is read-only: %s", chat_id, chat.damage)
     if not chat.lines:
-        reason = chat.damage or f"{layout.journal(chat_id)} holds no chat"
+        reason = chat.damage or f"{path} holds no chat"
         raise Unavailable(f"Chat {chat_id} cannot be read", reason)
     return Loaded(chat, checkpointed)
 
@@ -113,14 +122,16 @@ def take_stock(
 ) -> tuple[dict[int, Summary], Marks]:
     """Every chat at a glance, and the highest ids met. Blocking; before anything is written.
 
-    ``known`` is what the index told: a chat whose journal still has the size named there is not
-    opened. What a crash left is mended, unless the folder cannot be written (``mend``).
+    Those in the trash are among them. ``known`` is what the index told: a chat whose journal
+    still has the size named there is not opened. What a crash left is mended, unless the folder
+    cannot be written (``mend``).
     """
     chats: dict[int, Summary] = {}
     marks = Marks()
     for chat_id in _chat_ids(layout):
         summary = known.get(chat_id)
-        if summary is None or summary.damage or _size(layout, chat_id) != summary.size:
+        sound = summary and not (summary.damage or summary.deleted_at)
+        if summary is None or not sound or _size(layout.journal(chat_id)) != summary.size:
             chat = _look_into(layout, chat_id, mend=mend)
             if chat is None:
                 continue
@@ -128,7 +139,38 @@ def take_stock(
             marks = marks.merged(seen)
             summary = chat.summary()
         chats[chat_id] = summary
-    return chats, marks
+        if summary.deleted_at and mend:  # a crash left it where it was
+            bury(layout, chat_id, summary.deleted_at)
+    return chats, _take_stock_of_trash(layout, known, chats, marks, mend=mend)
+
+
+def _take_stock_of_trash(
+    layout: Layout,
+    known: dict[int, Summary],
+    chats: dict[int, Summary],
+    marks: Marks,
+    *,
+    mend: bool,
+) -> Marks:
+    """Add the deleted chats; one that is there as well, as a copy may have it, is that one."""
+    for chat_id, folder in deleted(layout):
+        marks = marks.merged(Marks(chat_id))
+        path = os.path.join(folder, JOURNAL)
+        summary = known.get(chat_id)
+        if summary is None or not summary.deleted_at or _size(path) != summary.size:
+            try:
+                chat = load(layout, chat_id, mend=mend, path=path).chat
+            except AgentdError as error:
+                log.warning("%s cannot be restored: %s", folder, error.details or error.message)
+                continue
+            seen = Marks(chat_id, chat.highest_prompt, chat.highest_message, chat.seq)
+            marks = marks.merged(seen)
+            summary = chat.summary()
+        if summary.deleted_at:
+            chats.setdefault(chat_id, summary)
+        elif chat_id not in chats:
+            log.warning("%s is not deleted: move it back as %s", folder, layout.chat(chat_id))
+    return marks
 
 
 def _chat_ids(layout: Layout) -> list[int]:
@@ -140,9 +182,9 @@ def _chat_ids(layout: Layout) -> list[int]:
     return sorted(chat_id for chat_id in ids if chat_id <= LARGEST_ID)
 
 
-def _size(layout: Layout, chat_id: int) -> int:
+def _size(path: str) -> int:
     try:
-        info = os.stat(layout.journal(chat_id), follow_symlinks=False)
+        info = os.stat(path, follow_symlinks=False)
     except OSError:
         return -1
     return info.st_size if stat.S_ISREG(info.st_mode) else -1
@@ -166,7 +208,7 @@ def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
 def _unborn(layout: Layout, chat_id: int) -> bool:
     """True for a chat that died before its first line: nobody was ever told of it."""
     path = layout.journal(chat_id)
-    empty = not os.path.lexists(path) or _size(layout, chat_id) == 0
+    empty = not os.path.lexists(path) or _size(path) == 0
     return empty and not os.path.lexists(layout.checkpoint(chat_id))
 
 

@@ -7,7 +7,6 @@ covers.
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ from agentd.disk import checkpoint
 from agentd.disk.event_log import EventLog
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
+from agentd.disk.trash import open_journal
 from agentd.errors import Unavailable
-from agentd.events import ChatUpdate, Event, told_by
+from agentd.events import Event, Last, told_by
 from agentd.wire.portion import PORTION, Encoded, Portion, portions
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,6 @@ MOST_BYTES = 64 * 1024 * 1024
 KEPT_RECORDS = 250
 """So many at most go from memory into the log at a time."""
 _CHUNK = 1024 * 1024
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
@@ -158,7 +157,7 @@ class Replay:
                 upto = records[-1].seq
                 break
             events = [event for _, event in group]
-            assert isinstance(events[-1], ChatUpdate)
+            assert isinstance(events[-1], Last)
             chat = events[-1].chat
             records.append(Encoded(seq, chat.id, chat.size, self._encode(seq, events)))
             size += len(records[-1].data)
@@ -188,9 +187,8 @@ class Replay:
     def _of(self, summary: Summary, after: int, upto: int, told: "Amount") -> list[Encoded]:
         """One chat's part, until it is too much."""
         found: list[Encoded] = []
-        path = self._layout.journal(summary.id)
         try:
-            fd = os.open(path, _READ)
+            fd = open_journal(self._layout, summary.id)
             with open(fd, "rb") as file:
                 chat = checkpoint.read(self._layout.checkpoint(summary.id), summary.id, fd)
                 if chat is None or chat.seq > after:

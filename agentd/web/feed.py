@@ -23,12 +23,15 @@ from agentd.errors import Unavailable
 from agentd.events import (
     ApprovalUpdate,
     Bus,
+    ChatGone,
     ChatUpdate,
     Event,
     KeysUpdate,
+    Last,
     MessageDelta,
     MessageUpdate,
     QueueUpdate,
+    Stored,
 )
 from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
 from agentd.wire import sse
@@ -117,8 +120,8 @@ class History(Protocol):
 class Chats(Protocol):
     """What the feed asks of the chats."""
 
-    def summaries(self) -> list[Summary]:
-        """Every chat at a glance."""
+    def recorded(self) -> list[Summary]:
+        """Every chat at a glance, those in the trash too."""
         ...
 
 
@@ -199,7 +202,7 @@ class Feed:
         if recent is not None:
             portions = _encoded(recent, chats)
         else:
-            portions = await self._history.missed(self._chats.summaries(), first, upto, chats)
+            portions = await self._history.missed(self._chats.recorded(), first, upto, chats)
         return portions if portions is None or after.part == WHOLE else _cut(portions, after)
 
     async def keep(self) -> None:
@@ -209,14 +212,14 @@ class Feed:
         self._seen = upto
         if self._kept == upto:
             return
-        chats = self._chats.summaries() if self._quiet >= QUIET else None
+        chats = self._chats.recorded() if self._quiet >= QUIET else None
         if await self._history.keep(self._recent.after, upto, chats):
             self._kept = upto
 
     def _heard(self, event: Event) -> None:
         mark = None
-        if not isinstance(event, KeysUpdate | MessageDelta):
-            whole = isinstance(event, ChatUpdate)
+        if isinstance(event, Stored):
+            whole = isinstance(event, Last)
             mark = Mark(event.seq, WHOLE if whole else self._part)
             self._part = 0 if whole else self._part + 1
             if whole:
@@ -244,7 +247,7 @@ async def gathered(portions: AsyncIterator[Portion]) -> list[Told] | None:
 
 
 def encoded(seq: int, events: Sequence[Event]) -> bytes:
-    """All events of one record as server-sent events; a ``ChatUpdate`` is the last of them."""
+    """All events of one record as server-sent events; a ``Last`` is the last of them."""
     marks = [Mark(seq, part) for part in range(len(events) - 1)] + [Mark(seq)]
     return b"".join(Told(*pair).sse for pair in zip(events, marks, strict=True))
 
@@ -267,7 +270,7 @@ def _records(recent: list[tuple[int, Event]]) -> Iterator[tuple[int, int | None,
     """The seq, the chat and the events of each record."""
     for seq, rows in groupby(recent, itemgetter(0)):
         events = [event for _, event in rows]
-        yield seq, events[-1].chat.id if isinstance(events[-1], ChatUpdate) else None, events
+        yield seq, events[-1].chat.id if isinstance(events[-1], Last) else None, events
 
 
 async def _cut(portions: AsyncIterator[Portion], after: Mark) -> AsyncGenerator[Portion, None]:
@@ -308,15 +311,23 @@ def _mark_of(event: bytes) -> Mark:
 def _arguments(event: Event) -> tuple[int | None, list[object]]:
     """The chat that an event is about, and its arguments on the wire."""
     match event:
-        case MessageUpdate(chat_id=chat_id, message=message):
-            return chat_id, [chat_id, message_view(message)]
-        case QueueUpdate(chat_id=chat_id, prompts=prompts):
-            return chat_id, [chat_id, [prompt_view(prompt) for prompt in prompts]]
         case ChatUpdate(chat=chat, reason=reason):
             return chat.id, [chat_view(chat, reason)]
-        case ApprovalUpdate(chat_id=chat_id, approval=approval):
-            return chat_id, [chat_id, approval_view(approval, chat_id)]
-        case MessageDelta(chat_id=chat_id, turn=turn, text=text):
-            return chat_id, [chat_id, DeltaView(turn, text)]
+        case ChatGone(chat=chat):
+            return chat.id, [chat.id]
+        case MessageUpdate() | QueueUpdate() | ApprovalUpdate() | MessageDelta():
+            return event.chat_id, [event.chat_id, _in_chat(event)]
         case KeysUpdate(names=names):
             return None, [names]
+
+
+def _in_chat(event: MessageUpdate | QueueUpdate | ApprovalUpdate | MessageDelta) -> object:
+    match event:
+        case MessageUpdate(message=message):
+            return message_view(message)
+        case QueueUpdate(prompts=prompts):
+            return [prompt_view(prompt) for prompt in prompts]
+        case ApprovalUpdate(chat_id=chat_id, approval=approval):
+            return approval_view(approval, chat_id)
+        case MessageDelta(turn=turn, text=text):
+            return DeltaView(turn, text)

@@ -33,6 +33,9 @@ MAY_AWAIT = {
     "toolbox",
     "approvals",
     "assigning",
+    "editing",
+    "history",
+    "trash",
     "work",
 }
 """In a product folder: services, the dispatcher, and engines (which carry out turns, by tools)."""

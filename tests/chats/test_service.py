@@ -253,7 +253,7 @@ async def test_a_key_whose_caller_left_before_the_write_failed_may_be_used_again
         await asyncio.wait([caller])
         await until(lambda: not life.files._opened)
         monkeypatch.undo()
-        assert (await life.chats.create(NewChat(once=ONCE), ME)).id in life.state.chats
+        assert life.chats.summary((await life.chats.create(NewChat(once=ONCE), ME)).id)
 
 
 async def test_get_never_shows_what_a_crash_could_undo(layout, monkeypatch):

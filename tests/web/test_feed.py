@@ -21,7 +21,7 @@ class Fed:
     def __init__(self, life):
         self.life = life
         latest = life.state.sequences.used.seq
-        self.replay = Replay(life.layout, encoded, latest, life.chats.summaries())
+        self.replay = Replay(life.layout, encoded, latest, life.chats.recorded())
         self.told = []
         self.feed = Feed(life.bus, life.chats, self.replay, latest)
         self.feed.subscribe(self.told.append)
