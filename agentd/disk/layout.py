@@ -100,6 +100,10 @@ class Layout:
         """What was taken out of ``chats``."""
         return join(self.state, "trash")
 
+    def trashed(self, chat_id: int, deleted_at: str) -> str:
+        """The folder of a chat that was deleted at that time."""
+        return join(self.trash, f"{chat_id}-{deleted_at.replace(':', '')}")
+
     def chat(self, chat_id: int) -> str:
         """The folder of one chat."""
         return join(self.chats, str(chat_id))
@@ -110,10 +114,6 @@ class Layout:
         return f"{self.state}/chats/{chat_id}/journal.jsonl"
 
     def checkpoint(self, chat_id: int) -> str:
-    def trashed(self, chat_id: int, deleted_at: str) -> str:
-        """The folder of a chat that was deleted at that time."""
-        return join(self.trash, f"{chat_id}-{deleted_at.replace(':', '')}")
-
         """A cache of what the journal says up to some line."""
         return join(self.chats, str(chat_id), "checkpoint.json")
 
