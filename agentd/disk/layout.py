@@ -125,3 +125,12 @@ class Layout:
     def event_files(self, after: int) -> tuple[str, str]:
         """The events after some seq, and the index of them."""
         return join(self.events, f"{after}.sse"), join(self.events, f"{after}.jsonl")
+
+    @property
+    def analytics(self) -> str:
+        """What the journals add up to: a cache beside them."""
+        return join(self.state, "analytics")
+
+    def roll_up(self, chat_id: int) -> str:
+        """What one chat's journal adds up to."""
+        return join(self.analytics, f"{chat_id}.json")
