@@ -10,8 +10,8 @@ Imports point inward, and a test asserts it:
 - ``events`` names what may be told to a listener, in the product's nouns;
 - the shells touch the world: ``disk`` (our files), ``outside`` (programs and other hosts) and
   ``web`` (HTTP) import product folders, never one another;
-- ``daemon`` (with ``crew``, its part for the agent) introduces them all to each other, and
-  ``cli`` is what a person types.
+- ``daemon`` (with ``crew``, its part for the agent, and ``written``, that for the files people
+  write) introduces them all to each other, and ``cli`` is what a person types.
 """
 
 __version__ = "0.1.0"

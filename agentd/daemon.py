@@ -16,13 +16,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tornado.netutil import bind_sockets
-
 from agentd.access.gate import Gate
 from agentd.access.login import User
 from agentd.access.people import People
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
+from agentd.agent.service import Dispatcher
 from agentd.catalog.bots import Bots
 from agentd.catalog.settings import Settings, administrator
 from agentd.chats.service import ChatService
@@ -31,23 +30,22 @@ from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
 from agentd.crew import Agent, Crew
 from agentd.disk.chats import ChatFiles
+from agentd.disk.in_force import SettingsInForce
 from agentd.disk.journal import Committer
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
 from agentd.disk.replay import Replay
 from agentd.disk.sessions import SessionFile
-from agentd.disk.skills import SkillFolder
+from agentd.disk.settings import Outside
 from agentd.disk.state import Daemon, State, open_state
 from agentd.disk.users import UserFile
 from agentd.errors import Unavailable
-from agentd.events import Bus, KeysUpdate
 from agentd.outside.service_manager import Notifier
 from agentd.web.access_log import AccessLog
 from agentd.web.agent import AgentAtWork
 from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
-from agentd.web.feed import Feed, encoded
 from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
 from agentd.web.live import Roll
@@ -58,6 +56,11 @@ from agentd.web.server import Server
 from agentd.web.session import Sessions
 from agentd.web.system import System
 from agentd.web.wrong_keys import WrongKeys
+from agentd.written import HandWritten
+from tornado.netutil import bind_sockets
+
+from agentd.events import Bus, KeysUpdate
+from agentd.web.feed import Feed, encoded
 
 log = logging.getLogger(__name__)
 
@@ -96,14 +99,14 @@ class Doorkeepers(NamedTuple):
     users: Reloaded[tuple[User, ...]]
 
 
-def run(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
+def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[str, str]) -> int:
     """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
     os.umask(0o077)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     configure_logging()
-    return asyncio.run(_live(settings, layout, environ))
+    return asyncio.run(_live(settings, layout, outside, environ))
 
 
 def configure_logging() -> None:
@@ -115,12 +118,14 @@ def configure_logging() -> None:
     logging.getLogger("tornado.general").setLevel(logging.WARNING)
 
 
-async def _live(settings: Settings, layout: Layout, environ: Mapping[str, str]) -> int:
+async def _live(
+    settings: Settings, layout: Layout, outside: Outside, environ: Mapping[str, str]
+) -> int:
     loop = asyncio.get_running_loop()
     told_to_stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):  # heard from the start on, heeded when it is up
         loop.add_signal_handler(name, told_to_stop.set)
-    async with started(settings, layout, environ) as running:
+    async with started(settings, layout, environ, outside=outside) as running:
         told = loop.create_task(told_to_stop.wait())
         told.add_done_callback(lambda _: running.stop(0))
         return await running.stopped
@@ -132,8 +137,12 @@ async def started(
     layout: Layout,
     environ: Mapping[str, str],
     engine: Engine | None = None,
+    outside: Outside | None = None,
 ) -> AsyncIterator[Running]:
-    """A daemon that answers for as long as the block lasts; ``engine`` instead of the set one."""
+    """A daemon that answers for as long as the block lasts; ``engine`` instead of the set one.
+
+    Without ``outside`` no edit of ``agentd.yml`` is followed.
+    """
     async with contextlib.AsyncExitStack() as stack:
         notifier = Notifier.from_environment(environ)
         stack.callback(notifier.close)
@@ -146,30 +155,36 @@ async def started(
         chats, turns = ChatService(shelf), Turns(shelf)
         stack.push_async_callback(_put_away, state, chats, committer, files)
         await turns.end_interrupted(again=settings.on_interrupted == "retry")
-        roll = Roll(Hosts((settings.host, *settings.hosts)))
+        written = HandWritten(settings, layout, outside, bus)
+        await written.start()
+        stack.push_async_callback(written.stop)
+        roll = Roll(Hosts())
+        written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
 
         doorkeepers = await _doorkeepers(stack, settings, layout, roll, bus)
         latest = state.sequences.used.seq
         replay = Replay(layout, encoded, latest, chats.recorded())
         stack.push_async_callback(replay.close)
         feed = Feed(bus, chats, replay, latest)
-        crew = Crew(settings, layout, environ, engine)
+        crew = Crew(written, layout, environ, engine)
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)
         agent = crew.hired(chats, turns, clock, bus)
-        url = _open_door(stack, settings, layout, chats, agent, doorkeepers, feed, roll)
+        written.hear(lambda _: agent.dispatcher.look())
+        url = _open_door(stack, settings, written, chats, agent, doorkeepers, feed, roll)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
             _keep_events(feed),
             _guard_lock(state, running),
-            _watch(layout, doorkeepers.keys, doorkeepers.users, crew.models),
+            _watch(layout, doorkeepers.keys, doorkeepers.users, *written.files),
+            written.follow_skills(),
             _ping(notifier, committer),
         ):
             stack.push_async_callback(_end, asyncio.create_task(chore))
         agent.dispatcher.start(chats.summaries())
-        stack.push_async_callback(agent.dispatcher.stop, settings.drain_seconds)
+        stack.push_async_callback(_drain, agent.dispatcher, written.settings)
         gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
         notifier.ready(f"Serving {layout.state} on {url}")
         log.info("serving %s on %s", layout.state, url)
@@ -208,7 +223,7 @@ async def _doorkeepers(
 def _open_door(
     stack: contextlib.AsyncExitStack,
     settings: Settings,
-    layout: Layout,
+    written: HandWritten,
     chats: ChatService,
     agent: Agent,
     doorkeepers: Doorkeepers,
@@ -221,7 +236,7 @@ def _open_door(
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
     hub = Hub(feed, roll, clock.monotonic)
-    skills = SkillFolder(layout)
+    skills = written.skills
     remote = Remote(chats, Bots(), skills)
     at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, skills)
     keys, people, _ = doorkeepers
@@ -266,6 +281,10 @@ async def _put_away(
     await committer.close()
     await files.close()
     await asyncio.to_thread(state.save, chats.recorded())
+
+
+async def _drain(dispatcher: Dispatcher, settings: SettingsInForce) -> None:
+    await dispatcher.stop(settings.current.drain_seconds)
 
 
 async def _hang_up(server: Server, desk: Desk) -> None:

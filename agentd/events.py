@@ -9,13 +9,16 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias
 
-from msgspec import Struct
-
+from agentd.catalog.models import Models
+from agentd.catalog.skills import Skills
+from agentd.catalog.standing import SettingsView
 from agentd.chats.approval import Approval
 from agentd.chats.chat import Message
 from agentd.chats.fold import Summary
 from agentd.chats.queue import Queue
 from agentd.chats.records import Entry, approval_in, changes_queue, message_in, type_of
+from agentd.errors import Mistake
+from msgspec import Struct
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +85,34 @@ class KeysUpdate(Struct, frozen=True):
     names: tuple[str, ...]
 
 
+class SettingsUpdate(Struct, frozen=True):
+    """The settings, or what is wrong with a hand-written file, are others: ``settings``, masked."""
+
+    name: ClassVar[str] = "settingsUpdate"
+    settings: SettingsView
+
+
+class SkillsUpdate(Struct, frozen=True):
+    """The skills are others: ``skills``."""
+
+    name: ClassVar[str] = "skillsUpdate"
+    skills: Skills
+    mistakes: tuple[Mistake, ...]
+
+
+class ModelsUpdate(Struct, frozen=True):
+    """The models are others: ``models``."""
+
+    name: ClassVar[str] = "modelsUpdate"
+    models: Models
+    mistakes: tuple[Mistake, ...]
+
+
 Last: TypeAlias = ChatUpdate | ChatGone
 """What is told last of each record: whoever has it has all of its ``seq``."""
 Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
 """What the journals tell again after a restart; each has the ``seq`` of its record."""
-Event: TypeAlias = Stored | MessageDelta | KeysUpdate
+Event: TypeAlias = Stored | MessageDelta | KeysUpdate | SettingsUpdate | SkillsUpdate | ModelsUpdate
 Listener: TypeAlias = Callable[[Event], None]
 
 

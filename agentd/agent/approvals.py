@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -36,9 +37,15 @@ class _Open:
 
 
 class Approvals:
-    """The open questions of all turns at work."""
+    """The open questions of all turns at work; ``policy`` and ``budget`` tell what holds now."""
 
-    def __init__(self, turns: Turns, clock: Clock, policy: Policy, budget: Budget) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        clock: Clock,
+        policy: Callable[[], Policy],
+        budget: Callable[[], Budget],
+    ) -> None:
         self._turns = turns
         self._budget = budget
         self._clock = clock
@@ -53,16 +60,17 @@ class Approvals:
     async def ask(self, chat_id: int, question: Question) -> Answer:
         """The decision of a rule at once, else of a person, at the latest at the deadline."""
         agent = (await self._turns.look(chat_id)).agent
-        match decide(question, self._policy, agent.approvals, agent.granted):
+        policy = self._policy()
+        match decide(question, policy, agent.approvals, agent.granted):
             case "allow":
                 return Answer(True)
             case "deny":
                 return Answer(False, reason=BY_RULE)
         waiting = _Open()
         try:
-            asked, opened = self._asked(question), partial(self._opened, waiting)
+            asked, opened = self._asked(question, policy.seconds), partial(self._opened, waiting)
             await self._turns.ask(chat_id, asked, _shown(question), opened)
-            await asyncio.wait([waiting.decided], timeout=self._policy.seconds)
+            await asyncio.wait([waiting.decided], timeout=policy.seconds)
             return _answer(await self._decided(chat_id, waiting))
         except asyncio.CancelledError:  # the turn ended, or the engine needs no answer any more
             self._withdraw(chat_id, waiting)
@@ -92,7 +100,7 @@ class Approvals:
         )
         if asked.kind == "budget":
             if allowed:
-                await self._turns.release(chat_id, by, self._budget.allowance(chat))
+                await self._turns.release(chat_id, by, self._budget().allowance(chat))
             await self._turns.answer(chat_id, decided, by)
         else:
             await self._tell(chat_id, decided, by)
@@ -117,8 +125,8 @@ class Approvals:
         waiting.approval = approval
         self._open[approval.id] = waiting
 
-    def _asked(self, question: Question) -> Approval:
-        deadline = parse_iso(self._clock.now()) + timedelta(seconds=self._policy.seconds)
+    def _asked(self, question: Question, seconds: float) -> Approval:
+        deadline = parse_iso(self._clock.now()) + timedelta(seconds=seconds)
         return Approval(
             id=0,
             kind=question.kind,

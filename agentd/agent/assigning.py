@@ -33,7 +33,7 @@ class Assigner:
         skills: SkillSource,
         clock: Clock,
         chats: Callable[[], Iterable[Summary]],
-        budget: Budget,
+        budget: Callable[[], Budget],
         mark: str,
     ) -> None:
         self._turns = turns
@@ -83,7 +83,8 @@ class Assigner:
     async def over_budget(self, chat_id: int) -> bool:
         """Hold the queue and ask, when what may be spent is spent."""
         chat = await self._turns.look(chat_id)
-        reason = self._budget.reached(chat, self._today() if self._budget.per_day else Decimal(0))
+        budget = self._budget()
+        reason = budget.reached(chat, self._today() if budget.per_day else Decimal(0))
         if reason and not chat.agent.hold:
             question = Approval(0, "budget", "budget", reason, "")
             await self._turns.hold_for_budget(chat_id, question, reason)

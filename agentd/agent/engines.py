@@ -22,10 +22,13 @@ class Choice(Struct, frozen=True):
 
 
 class Engines:
-    """The engines that are configured; ``models`` tells the present content of the catalog."""
+    """The engines that are configured; ``default`` and ``models`` tell what the files say now."""
 
     def __init__(
-        self, engines: Mapping[str, Engine], default: str, models: Callable[[], Models]
+        self,
+        engines: Mapping[str, Engine],
+        default: Callable[[], str],
+        models: Callable[[], Models],
     ) -> None:
         self._engines = engines
         self._default = default
@@ -36,7 +39,7 @@ class Engines:
         models = self._models()
         name = wanted or models.default
         if not name:
-            return self._with(self._default, None)
+            return self._with(self._default(), None)
         try:
             model = models.find(name)
         except NotFound as error:

@@ -39,7 +39,7 @@ class Dispatcher:
         approvals: Approvals,
         clock: Clock,
         bus: Bus,
-        parallel: int,
+        parallel: Callable[[], int],
     ) -> None:
         self._turns = turns
         self._assigner = assigner
@@ -66,6 +66,11 @@ class Dispatcher:
             else:
                 self._consider(chat)
         self._dispatch()
+
+    def look(self) -> None:
+        """More chats may be at work than before, if ``parallel`` says so now."""
+        if self._unsubscribe:
+            self._dispatch()
 
     async def stop(self, drain_seconds: float) -> None:
         """Take nothing new, give running turns that long to end, then interrupt them."""
@@ -128,7 +133,7 @@ class Dispatcher:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        while self._ready and len(self._busy) < self._parallel:
+        while self._ready and len(self._busy) < self._parallel():
             chat_id = min(self._ready, key=lambda chat: (self._ready[chat], chat))
             del self._ready[chat_id]
             self._busy.add(chat_id)

@@ -23,11 +23,24 @@ AT_ONCE = frozenset(
 )
 """Settings whose changes hold from when the file is saved, for what begins after that."""
 
-RESTART = frozenset(("host", "port", "workspace", "state", "agent_api_key"))
+RESTART = frozenset(
+    (
+        *("host", "port", "workspace", "state"),
+        *("agent_api_key", "admin_user", "admin_password_hash"),
+    )
+)
 """Settings that the daemon takes up when it starts, and keeps."""
 
 MASK = "********"
 """Stands for a secret that is set."""
+
+
+SECRET = frozenset(
+    field.name
+    for field in structs.fields(Settings)
+    if any((one.extra or {}).get("secret") for one in field.type.__metadata__)
+)
+"""Settings that are only shown masked."""
 
 
 class Standing(Struct, frozen=True, rename="camel"):
@@ -80,7 +93,7 @@ def standings(
     for field in structs.fields(Settings):
         name = field.name
         (meta,) = (one for one in field.type.__metadata__ if one.description)
-        secret = bool((meta.extra or {}).get("secret"))
+        secret = name in SECRET
         value, later = getattr(in_force, name), getattr(next_start, name)
         told.append(
             Standing(

@@ -30,5 +30,4 @@ def run(args: argparse.Namespace) -> int:
     """Serve until told to stop."""
     from agentd import daemon
 
-    settings, layout = place(args)
-    return daemon.run(settings, layout, os.environ)
+    return daemon.run(*place(args), os.environ)

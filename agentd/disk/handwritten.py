@@ -49,6 +49,13 @@ def load(
     return schema.convert(where, root, shape, check, others=others)
 
 
+def lines(text: bytes) -> dict[str, int]:
+    """The line of each entry of the outermost map, of a file that ``load`` has taken."""
+    root = yaml.compose(text.decode("utf-8"), Loader=_LOADER)
+    entries = root.value if isinstance(root, yaml.MappingNode) else []
+    return {key.value: key.start_mark.line + 1 for key, _ in entries}
+
+
 def decoded(where: str, text: bytes) -> str:
     """The content as text, without what hides in it. Raises ``Misconfigured``."""
     if len(text) > LIMIT:

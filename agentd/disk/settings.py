@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-from agentd.catalog.settings import CONFIG_VARIABLE, VARIABLES, Settings, given, resolve
+from agentd.catalog.settings import CONFIG_VARIABLE, VARIABLES, Given, Settings, given, resolve
+from agentd.catalog.standing import Written
 from agentd.disk import document, dotenv, handwritten
 from agentd.disk.layout import Layout
 from agentd.errors import Misconfigured, Mistake
@@ -17,11 +18,34 @@ T = TypeVar("T")
 LIMIT = handwritten.LIMIT
 
 
+class Outside(NamedTuple):
+    """What was said beside ``agentd.yml``, for as long as the daemon lives; it comes before it."""
+
+    typed: Mapping[str, Given]
+    folder: str
+    """Where paths begin that are not absolute."""
+    state: str
+    """The state folder when nobody names one."""
+
+    def settled(self, file: Settings, where: str) -> Settings:
+        """The settings that hold when the file ``where`` says this; their paths are absolute.
+
+        Raises ``Misconfigured`` with every mistake.
+        """
+        settings = resolve(self.typed, file, where)
+        return structs.replace(
+            settings,
+            state=_path(self.folder, settings.state or self.state),
+            workspace=_path(self.folder, settings.workspace),
+        )
+
+
 class Place(NamedTuple):
     """What the daemon runs with, and where its files are. All paths are absolute."""
 
     settings: Settings
     layout: Layout
+    outside: Outside
 
 
 class _Sources:
@@ -34,8 +58,9 @@ class _Sources:
         self.typed = given(options, environ, dotenv_file)
         self.state, config = default_folders(environ, folder)
         self.config = _path(folder, self.typed.get("config", (config, ""))[0])
+        self.outside = Outside(self.typed, folder, self.state)
         self.path = Layout(self.state, self.config).settings
-        self.file = self.collected(lambda: _file(self.path), Settings())
+        self.file = self.collected(lambda: written(self.path).settings, Settings())
 
     def collected(self, read: Callable[[], T], otherwise: T) -> T:
         """What was read; ``otherwise`` when there are mistakes, which are kept."""
@@ -54,15 +79,10 @@ def load(options: Mapping[str, str], environ: Mapping[str, str], folder: str) ->
     ``Misconfigured`` with the mistakes of every source at once.
     """
     said = _Sources(options, environ, folder)
-    settings = said.collected(lambda: resolve(said.typed, said.file, said.path), Settings())
+    settings = said.collected(lambda: said.outside.settled(said.file, said.path), Settings())
     if said.mistakes:
         raise Misconfigured(said.mistakes)
-    settings = structs.replace(
-        settings,
-        state=_path(folder, settings.state or said.state),
-        workspace=_path(folder, settings.workspace),
-    )
-    return Place(settings, Layout(settings.state, said.config))
+    return Place(settings, Layout(settings.state, said.config), said.outside)
 
 
 def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> Layout:
@@ -110,6 +130,15 @@ def _dotenv(path: str) -> dict[str, str]:
     return dotenv.load(path, found.data, [*VARIABLES, CONFIG_VARIABLE]) if found else {}
 
 
-def _file(path: str) -> Settings:
+def written(path: str) -> Written:
+    """What ``agentd.yml`` says; nothing when there is none. Blocking.
+
+    Raises ``Misconfigured`` or ``Unavailable``.
+    """
     found = document.read(path, LIMIT)
-    return handwritten.load(path, found.data, Settings) if found else Settings()
+    return parsed(path, found.data) if found else Written()
+
+
+def parsed(path: str, data: bytes) -> Written:
+    """What this content of ``agentd.yml`` says. Raises ``Misconfigured``."""
+    return Written(handwritten.load(path, data, Settings), handwritten.lines(data))

@@ -48,7 +48,8 @@ class SkillFolder:
             layout.skills_settings, lambda: load_settings(layout), SkillSettings()
         )
         self._files: dict[str, LastGood[Skill | None]] = {}
-        self._current = Skills()
+        self.current = Skills()
+        """The skills as they were when they were last looked at."""
         self.mistakes: tuple[Mistake, ...] = ()
         """What is wrong with the skills as they are now."""
 
@@ -59,17 +60,17 @@ class SkillFolder:
     async def skills(self) -> Skills:
         """All skills, as their files are at the call."""
         async with self._looking:
-            before = self._current, self.mistakes
-            self._current, self.mistakes = await asyncio.to_thread(self._look)
-        if (self._current, self.mistakes) != before:
+            before = self.current, self.mistakes
+            self.current, self.mistakes = await asyncio.to_thread(self._look)
+        if (self.current, self.mistakes) != before:
             self._changed()
-        return self._current
+        return self.current
 
     def _look(self) -> tuple[Skills, tuple[Mistake, ...]]:
         try:
             names, mistakes = _folders(self._layout)
         except AgentdError as error:
-            return self._current, _mistakes(self._layout, error)
+            return self.current, _mistakes(self._layout, error)
         mistakes += _taken(self._settings)
         self._files = {name: self._files.get(name) or self._file(name) for name in names}
         for file in self._files.values():

@@ -7,7 +7,7 @@ from agentd.agent.foreign import Endpoint
 from agentd.agent.native.supplier import SupplierAccess
 from agentd.catalog.models import Models, Supplier
 from agentd.disk.models import supplier_key
-from agentd.errors import NotFound
+from agentd.errors import AgentdError, NotFound
 from agentd.proxy.price import Prices
 
 
@@ -29,6 +29,14 @@ class SupplierBook:
             return None
         supplier = self._find(name)
         return Endpoint(supplier.url, await self._key(name, supplier))
+
+    async def trouble(self, name: str) -> str:
+        """Why a supplier cannot be called, as far as its key tells; empty: it may be."""
+        try:
+            await self.endpoint(name)
+        except AgentdError as error:
+            return error.message
+        return ""
 
     def prices(self, supplier: str, model: str) -> Prices | None:
         """What a supplier's model costs, by the supplier's name of it; None: not known."""

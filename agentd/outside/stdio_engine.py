@@ -24,7 +24,7 @@ class StdioEngine:
     """``Engine`` for the programs that ``make`` can speak with, in ``folder``.
 
     ``make`` may raise an ``AgentdError``: then the turn fails for its reason. ``advice`` says
-    what to do when the program is not there.
+    what to do when the program is not there, ``patience`` holds for the turns that begin.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class StdioEngine:
         make: Make,
         *,
         advice: str = "",
-        patience: Patience | None = None,
+        patience: Callable[[], Patience] = Patience,
     ) -> None:
         self.name = name
         self._folder = folder
         self._make = make
         self._advice = advice
-        self._patience = patience or Patience()
+        self._patience = patience
         self._unheard: dict[int, list[Kept | Spent]] = {}
         """What stopped turns used and kept while nobody listened; the chat's next turn tells it."""
 
@@ -58,7 +58,13 @@ class StdioEngine:
             yield Failed(error.message)
             return
         turn = StdioTurn(
-            self.name, self._folder, launch, conversation, approver, assignment.turn, self._patience
+            self.name,
+            self._folder,
+            launch,
+            conversation,
+            approver,
+            assignment.turn,
+            self._patience(),
         )
         turn.advice = self._advice
         try:

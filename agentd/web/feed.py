@@ -20,6 +20,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from agentd.chats.fold import Summary
 from agentd.errors import Unavailable
+from agentd.web.catalog_views import models_view, skills_view
+from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
+from agentd.wire import sse
+from agentd.wire.portion import Encoded, Portion, portions
+from agentd.wire.signalr.records import Event as Record
+
 from agentd.events import (
     ApprovalUpdate,
     Bus,
@@ -30,13 +36,12 @@ from agentd.events import (
     Last,
     MessageDelta,
     MessageUpdate,
+    ModelsUpdate,
     QueueUpdate,
+    SettingsUpdate,
+    SkillsUpdate,
     Stored,
 )
-from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
-from agentd.wire import sse
-from agentd.wire.portion import Encoded, Portion, portions
-from agentd.wire.signalr.records import Event as Record
 
 RECENT_EVENTS = 2000
 RECENT_BYTES = 2 * 1024 * 1024
@@ -319,6 +324,8 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:
             return event.chat_id, [event.chat_id, _in_chat(event)]
         case KeysUpdate(names=names):
             return None, [names]
+        case SettingsUpdate() | SkillsUpdate() | ModelsUpdate():
+            return None, [_written(event)]
 
 
 def _in_chat(event: MessageUpdate | QueueUpdate | ApprovalUpdate | MessageDelta) -> object:
@@ -331,3 +338,14 @@ def _in_chat(event: MessageUpdate | QueueUpdate | ApprovalUpdate | MessageDelta)
             return approval_view(approval, chat_id)
         case MessageDelta(turn=turn, text=text):
             return DeltaView(turn, text)
+
+
+def _written(event: SettingsUpdate | SkillsUpdate | ModelsUpdate) -> object:
+    """The one argument of an event about what people write by hand."""
+    match event:
+        case SettingsUpdate(settings=settings):
+            return settings
+        case SkillsUpdate(skills=skills, mistakes=mistakes):
+            return skills_view(skills, mistakes)
+        case ModelsUpdate(models=models, mistakes=mistakes):
+            return models_view(models, mistakes)

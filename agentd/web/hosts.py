@@ -14,8 +14,13 @@ class Hosts:
     """Loopback by any spelling, and the names that the settings add."""
 
     def __init__(self, more: Iterable[str] = ()) -> None:
-        self._names = {"localhost", *(name.lower().rstrip(".") for name in more)}
         self._known: dict[str, bool] = {}
+        self.allow(more)
+
+    def allow(self, more: Iterable[str]) -> None:
+        """These names, and no others, are good from now on beside loopback."""
+        self._names = {"localhost", *(name.lower().rstrip(".") for name in more)}
+        self._known.clear()
 
     def serves(self, header: str) -> bool:
         """True when a ``Host`` header, with or without a port, names this daemon."""

@@ -11,7 +11,7 @@ ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "crew", "cli", "__main__"}
+OUTERMOST = {"daemon", "crew", "desks", "jobs", "written", "cli", "__main__"}
 
 FORBIDDEN_TO_PRODUCT = {
     "filelock",
@@ -28,6 +28,9 @@ MAY_AWAIT = {
     "service",
     "shelf",
     "turns",
+    "building",
+    "deploying",
+    "autofix",
     "engine",
     "people",
     "toolbox",
@@ -35,6 +38,7 @@ MAY_AWAIT = {
     "assigning",
     "editing",
     "history",
+    "labelling",
     "trash",
     "work",
 }

@@ -25,6 +25,7 @@ from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.state import open_state
 from agentd.events import Bus
+from agentd.written import HandWritten
 
 
 class PromptEngine:
@@ -47,7 +48,8 @@ async def main(folder: str, chat_ids: list[int], rounds: int) -> list[float]:
     shelf = Shelf(files, clock, state.sequences, bus, state.chats)
     chats = ChatService(shelf)
     settings = Settings(workspace=folder)
-    crew = Crew(settings, layout, {}, PromptEngine())
+    written = HandWritten(settings, layout, None, bus)
+    crew = Crew(written, layout, {}, PromptEngine())
     dispatcher = crew.hired(chats, Turns(shelf), clock, bus).dispatcher
     dispatcher.start(chats.summaries())
     waits: list[list[float]] = [[] for _ in chat_ids]

@@ -124,7 +124,7 @@ def test_without_any_folder_there_are_no_skills(tmp_path):
 def test_skills_are_as_their_files_are_at_each_look(layout):
     async def test() -> None:
         told: list[Skills] = []
-        folder = SkillFolder(layout, lambda: told.append(folder._current))
+        folder = SkillFolder(layout, lambda: told.append(folder.current))
         put(layout, "b")
         put(layout, "a")
         assert [one.name for one in (await folder.skills()).all] == ["a", "b"]

@@ -157,7 +157,7 @@ def engine(
     source: str, *, patience: Patience = QUICK, folder: str = "/", **variables
 ) -> StdioEngine:
     launch = Launch((sys.executable, "-c", PRELUDE + source), variables)
-    return StdioEngine("odd", folder, making(launch), patience=patience)
+    return StdioEngine("odd", folder, making(launch), patience=lambda: patience)
 
 
 TURN = f"test{os.getpid()}.1.2"
@@ -730,7 +730,7 @@ def test_files_that_a_program_makes_have_the_usual_modes(tmp_path: Path) -> None
     launch = Launch((sys.executable, "-c", script))
     before = os.umask(0o077)
     try:
-        one = StdioEngine("odd", str(tmp_path), making(launch), patience=QUICK)
+        one = StdioEngine("odd", str(tmp_path), making(launch), patience=lambda: QUICK)
         asyncio.run(carried_out(one))
     finally:
         os.umask(before)

@@ -76,14 +76,14 @@ DIALECTS: Mapping[DialectName, Dialect] = {
 _LARGEST_ERROR = 256 * 1024
 _LONGEST_WHY = 500
 _DRAIN = 0.5
-_LIMITS = Limits()
 _PATIENCE = Patience()
 
 
 class NativeEngine:
     """Carries out turns with any model that one of the suppliers has.
 
-    ``prices`` tells those of a supplier's model, None where they are not known. With ``dated``
+    ``prices`` tells those of a supplier's model, None where they are not known, ``limits`` how
+    far the turns that begin may go. With ``dated``
     the model is told today's date.
     """
 
@@ -96,7 +96,7 @@ class NativeEngine:
         suppliers: Suppliers,
         prices: Callable[[str, str], Prices | None],
         *,
-        limits: Limits = _LIMITS,
+        limits: Callable[[], Limits] = Limits,
         patience: Patience = _PATIENCE,
         clock: Clock | None = None,
         dated: bool = False,
@@ -145,8 +145,9 @@ class NativeEngine:
                 break
         prompt = system(assignment, advice, self._clock.now() if self._dated else "")
         prices = self._prices(assignment.supplier, assignment.model)
-        turn = Turn(assignment, prompt, offered(), self._limits, prices)
-        return _Job(assignment, access, turn, watch)
+        limits = self._limits()
+        turn = Turn(assignment, prompt, offered(), limits, prices)
+        return _Job(assignment, access, turn, watch, limits.seconds)
 
     async def _step(self, job: "_Job") -> AsyncGenerator[Progress, None]:
         """One reply of the model, and what it asks for; or what ends the turn."""
@@ -175,7 +176,7 @@ class NativeEngine:
     async def _reply(self, job: "_Job") -> AsyncGenerator["Progress | _Attempt", None]:
         """Ask until there is a whole reply, which comes last; or what ends the turn."""
         recovery = Recovery(job.access, job.assignment.model, self._patience, self._clock)
-        while self._left(job) > 0:
+        while job.left > 0:
             attempt = _Attempt()
             async with aclosing(self._ask(job, attempt)) as words:
                 async for wrote in words:
@@ -188,7 +189,7 @@ class NativeEngine:
                 yield Spent(attempt.draft.usage, attempt.price)
             match recovery.after(attempt.trouble, shown=bool(attempt.draft.text)):
                 case Wait(seconds):
-                    await asyncio.sleep(min(seconds, self._left(job)))
+                    await asyncio.sleep(min(seconds, job.left))
                 case Trim():
                     job.turn.halve()
                 case over:
@@ -199,7 +200,7 @@ class NativeEngine:
         """One request; what came of it is in the attempt."""
         access = job.access
         dialect = DIALECTS[access.dialect]
-        total = min(self._patience.timeouts.total, max(self._left(job), 1.0))
+        total = min(self._patience.timeouts.total, max(job.left, 1.0))
         try:
             request = Request(
                 "POST",
@@ -244,16 +245,12 @@ class NativeEngine:
         if isinstance(use, Misuse):
             return _Outcome(f"failed: {use.why}", use.why, failed=True)
         if isinstance(use, RunCommand):
-            use = structs.replace(use, seconds=max(min(use.seconds, int(self._left(job))), 1))
+            use = structs.replace(use, seconds=max(min(use.seconds, int(job.left)), 1))
         try:
             brought = await self._tools.use(use, job.watch, job.assignment.turn, why)
         except AgentdError as error:
             return _Outcome(f"failed: {plain(error.message)}", error.message, failed=True)
         return _Outcome(outcome(brought), shown(brought))
-
-    def _left(self, job: "_Job") -> float:
-        """Seconds until the turn's limit."""
-        return max(self._limits.seconds - job.seconds, 0.0)
 
 
 class _Watch:
@@ -284,10 +281,16 @@ class _Job(Struct, frozen=True):
     access: SupplierAccess
     turn: Turn
     watch: _Watch
+    longest: float
 
     @property
     def seconds(self) -> float:
         return self.watch.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until the turn's limit."""
+        return max(self.longest - self.seconds, 0.0)
 
 
 class _Outcome(Struct, frozen=True):

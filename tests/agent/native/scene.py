@@ -79,7 +79,7 @@ class Scene:
             upstream,
             self._access,
             lambda supplier, model: self.prices,
-            limits=self.limits,
+            limits=lambda: self.limits,
             patience=self.patience,
             clock=self.clock,
         )

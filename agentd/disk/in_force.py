@@ -1,0 +1,125 @@
+"""The settings in force while the daemon works, and the writing of new ones into ``agentd.yml``.
+
+The file is followed like every hand-written one: an edit holds from when it is saved as far as
+the setting allows it (``catalog.standing``), a broken edit changes nothing and is told. What was
+said on the command line, in the environment or in ``.env`` comes before the file, then too.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec import structs
+
+from agentd.catalog.settings import Settings
+from agentd.catalog.standing import MASK, SECRET, Standing, Written, kept, standings
+from agentd.disk import splice
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.disk.settings import Outside, parsed, written
+from agentd.errors import BadRequest, Misconfigured, Mistake, nearest
+
+NAMES = Settings.__struct_fields__
+
+
+class SettingsInForce:
+    """Follows ``agentd.yml`` from ``refresh`` on. ``changed`` is called on the loop.
+
+    ``started`` is what the daemon started with; without ``outside`` it stays as it is.
+    """
+
+    def __init__(
+        self,
+        started: Settings,
+        layout: Layout,
+        outside: Outside | None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.current = started
+        """What is in force now."""
+        self._started = self._next = started
+        self._path = layout.settings
+        self._outside = outside
+        self._changed = changed
+        self._writing = asyncio.Lock()
+        self.file = Reloaded(self._path, self._load, Written(started), self._taken)
+        """What ``agentd.yml`` says now."""
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Why the file as it is now is not taken; empty when it is."""
+        return self.file.mistakes
+
+    def standings(self) -> tuple[Standing, ...]:
+        """How each setting stands."""
+        typed = self._outside.typed if self._outside else {}
+        return standings(self.current, self._next, self.file.current, typed)
+
+    async def set(self, changes: Mapping[str, object]) -> None:
+        """Write these into the file, all or none; what may be is in force when this returns.
+
+        ``None`` takes a setting out of the file, a mask leaves the secret as it is. Raises
+        ``BadRequest`` with every mistake, ``Conflict`` when the file has mistakes of its own or
+        somebody else saved it meanwhile, and ``Unavailable``.
+        """
+        for name in changes:
+            if name not in NAMES:
+                raise BadRequest(f'There is no setting "{name[:64]}"{nearest(name, NAMES)}')
+        wanted = {
+            name: value for name, value in changes.items() if not (name in SECRET and value == MASK)
+        }
+        async with self._writing:
+            await asyncio.to_thread(self._write, wanted)
+            await self.file.refresh()
+
+    def _load(self) -> Written:
+        if self._outside is None:
+            return Written(self._started)
+        said = written(self._path)
+        self._outside.settled(said.settings, self._path)
+        return said
+
+    def _taken(self) -> None:
+        if self._outside:
+            self._next = self._outside.settled(self.file.current.settings, self._path)
+            self.current = kept(self._started, self._next)
+        self._changed()
+
+    def _write(self, wanted: Mapping[str, object]) -> None:
+        try:
+            splice.rewrite(
+                self._path, self._parsed, partial(_put, wanted=wanted), partial(_fits, wanted)
+            )
+        except Misconfigured as error:
+            told = [mistake.what for mistake in error.mistakes]
+            raise BadRequest(told[0], "\n".join(told[1:])) from error
+
+    def _parsed(self, data: bytes) -> Written:
+        said = parsed(self._path, data)
+        if self._outside:
+            self._outside.settled(said.settings, self._path)
+        return said
+
+
+def _put(text: splice.Text, wanted: Mapping[str, object]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            text.drop((name,))
+        else:
+            text.set((name,), value)
+
+
+def _fits(wanted: Mapping[str, object], before: Written, after: Written) -> bool:
+    """Whether just what was wanted is another. ``BadRequest`` for what only a file may say."""
+    for name, value in wanted.items():
+        if value is not None and not _typed(value, structs.asdict(after.settings)[name]):
+            raise BadRequest(f"{name}: found something else, expected text in quotes")
+    others = [name for name in NAMES if name not in wanted]
+    return all(getattr(before.settings, one) == getattr(after.settings, one) for one in others)
+
+
+def _typed(sent: object, taken: object) -> bool:
+    """In the file 5 may be a text, in JSON it is none."""
+    if isinstance(sent, list) and isinstance(taken, tuple):
+        return all(map(_typed, sent, taken))
+    return isinstance(sent, str | dict) or not isinstance(taken, str)
