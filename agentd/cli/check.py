@@ -12,6 +12,7 @@ from agentd.disk import models, skills
 from agentd.disk.inspect import damaged_chats
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
+from agentd.disk.users import UserFile
 from agentd.errors import AgentdError, Misconfigured, Mistake
 
 EXAMPLES = """\
@@ -28,7 +29,7 @@ def add_parser(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "check",
         help="read every file and report every mistake",
-        description="Read the settings, models, skills, keys and chats; change nothing.",
+        description="Read the settings, models, skills, users, keys and chats; change nothing.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
@@ -56,6 +57,7 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
     except Misconfigured:
         return
     yield from _caught(lambda: models.check(where))
+    yield from _caught(UserFile(where).load)
     yield from skills.check(where)
     file = KeyFile(where)
     for look in (file.check, file.graves):

@@ -5,11 +5,23 @@ import sys
 from collections.abc import Sequence
 
 from agentd import __version__
-from agentd.cli import approve, ask, check, demo, hash_key, init, keys, serve, tail
+from agentd.cli import (
+    approve,
+    ask,
+    check,
+    demo,
+    hash_key,
+    hash_password,
+    init,
+    keys,
+    serve,
+    tail,
+    users,
+)
 from agentd.cli.options import Parser
 from agentd.errors import AgentdError, BadRequest, Misconfigured
 
-COMMANDS = (serve, demo, ask, tail, approve, keys, hash_key, check, init)
+COMMANDS = (serve, demo, ask, tail, approve, keys, hash_key, users, hash_password, check, init)
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

@@ -52,11 +52,23 @@ class UserFile:
         found = self._read()
         return self._parsed(found.data) if found else ()
 
+    def find(self, name: str) -> User:
+        """The one of that name. ``NotFound``."""
+        users = self.load()
+        return users[_index(users, name)]
+
+    def check_free(self, name: str) -> None:
+        """Raise ``Conflict`` when somebody has that name, however it is written."""
+        if any(known.name.lower() == name.lower() for known in self.load()):
+            raise Conflict(
+                f"There is a user called {name} already; agentd users passwd {name} gives"
+                " another password"
+            )
+
     def add(self, user: User) -> None:
         """One more. ``Conflict`` when somebody has that name."""
+        self.check_free(user.name)
         users, edit = self._open()
-        if any(known.name.lower() == user.name.lower() for known in users):
-            raise Conflict(f"There is a user called {user.name} already")
         values = structs.asdict(user)
         edit(lambda tree: roundtrip.append(tree, "users", values), (*users, user))
 

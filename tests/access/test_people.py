@@ -1,0 +1,236 @@
+"""Sessions as they begin, last and end; who waits for whom."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentd.access import people as module
+from agentd.access.login import User
+from agentd.access.password import Cost, hashed
+from agentd.access.people import People, Turns
+from agentd.clock import FrozenClock
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.disk.sessions import SessionFile
+from agentd.disk.users import UserFile
+from agentd.errors import LimitReached, NotFound, Unauthorized, Unavailable
+
+WORD = "correct horse battery"
+KEPT = hashed(WORD, Cost(14, 8, 1))
+DAY = 86400.0
+
+
+class Place:
+    """A service on real files, and what it told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.layout = Layout(str(folder / "state"), str(folder / "config"))
+        Path(self.layout.state).mkdir(mode=0o700, exist_ok=True)
+        self.file = UserFile(self.layout)
+        self.sessions = SessionFile(self.layout)
+        self.clock = FrozenClock()
+        self.ended: list[frozenset[str]] = []
+        self.told = asyncio.Event()
+
+    def end(self, sessions: frozenset[str]) -> None:
+        self.ended.append(sessions)
+        self.told.set()
+
+    async def open(self, administrator: User | None = None) -> People:
+        def users_changed() -> None:
+            self.people.users_changed()
+
+        users = Reloaded(self.layout.users, self.file.load, (), users_changed)
+        self.people = People(self.sessions, users, self.clock, administrator, self.end)
+        await self.people.start()
+        return self.people
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    for name in ("ann", "bob"):
+        place.file.add(User(name, "manager", KEPT))
+    return place
+
+
+@pytest.mark.gen_test
+async def test_a_session_is_on_the_disk_before_its_token_is_told(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    [kept] = here.sessions.load()
+    assert kept.id == signed.caller.session
+    assert people.caller(signed.token) == signed.caller
+    await people.stop()
+    again = await here.open()
+    assert again.caller(signed.token) == signed.caller
+    await again.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_session_that_the_disk_does_not_take_is_none(here, monkeypatch):
+    people = await here.open()
+
+    def full(_):
+        raise Unavailable("disk full")
+
+    monkeypatch.setattr(here.sessions, "save", full)
+    with pytest.raises(Unavailable):
+        await people.sign_in("ann", WORD, "net")
+    assert not people._sessions
+    monkeypatch.undo()
+    await people.sign_in("ann", WORD, "net")
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_session_ends_when_it_is_not_used_and_that_is_told(here, monkeypatch):
+    monkeypatch.setattr(module, "SWEEP_SECONDS", 0.001)
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    here.clock.move(6 * DAY)
+    assert people.caller(signed.token)
+    here.clock.move(6 * DAY)
+    assert people.caller(signed.token), "it was used in between"
+    here.clock.move(7 * DAY)
+    assert people.caller(signed.token) is None
+    await here.told.wait()
+    assert here.ended == [{signed.caller.session}]
+    await people.stop()
+    assert here.sessions.load() == ()
+
+
+@pytest.mark.gen_test
+async def test_a_session_ends_after_30_days_however_much_it_is_used(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    for _ in range(29):
+        here.clock.move(DAY)
+        assert people.caller(signed.token)
+    here.clock.move(DAY)
+    assert people.caller(signed.token) is None
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_who_has_too_many_sessions_loses_the_oldest(here, monkeypatch):
+    monkeypatch.setattr(module, "MOST_OF_ONE", 2)
+    people = await here.open()
+    signed = []
+    for _ in range(3):
+        here.clock.move(1)
+        signed.append(await people.sign_in("ann", WORD, "net"))
+    other = await people.sign_in("bob", WORD, "net")
+    assert [bool(people.caller(one.token)) for one in (*signed, other)] == [False, True, True, True]
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_signing_out_is_durable_and_a_key_has_nothing_to_sign_out_of(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    await people.sign_out(signed.caller)
+    assert here.sessions.load() == ()
+    with pytest.raises(NotFound):
+        await people.sign_out(signed.caller)
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_password_that_changes_while_it_is_compared_signs_nobody_in(here, monkeypatch):
+    people = await here.open()
+    real = module.password.matches
+
+    def slow(word, kept):
+        here.file.change("ann", password=hashed("another good word", Cost(14, 8, 1)))
+        loop.call_soon_threadsafe(asyncio.ensure_future, people.fresh())
+        asyncio.run_coroutine_threadsafe(people.fresh(), loop).result()
+        return real(word, kept)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(module.password, "matches", slow)
+    with pytest.raises(Unauthorized):
+        await people.sign_in("ann", WORD, "net")
+    await people.stop()
+
+
+@pytest.mark.parametrize("text", ["{", '{"format":2}', "[]", '{"sessions":[{}]}'])
+@pytest.mark.gen_test
+async def test_a_damaged_file_signs_everybody_out_and_harms_nothing_else(here, text):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    await people.stop()
+    Path(here.layout.sessions).write_text(text)
+    again = await here.open()
+    assert again.caller(signed.token) is None
+    assert (await again.sign_in("ann", WORD, "net")).token
+    await again.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_session_that_others_could_have_written_opens_nothing(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    await people.stop()
+    Path(here.layout.sessions).chmod(0o666)
+    again = await here.open()
+    assert again.caller(signed.token) is None
+    await again.stop()
+
+
+# Taking turns.
+
+
+@pytest.mark.gen_test
+async def test_networks_take_turns_so_a_crowd_keeps_nobody_else_waiting():
+    turns = Turns(1)
+    order: list[str] = []
+
+    async def one(network: str) -> None:
+        async with turns.one(network):
+            order.append(network)
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(one("crowd")) for _ in range(50)]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(one("ann")))
+    await asyncio.gather(*tasks)
+    assert order.index("ann") <= 3
+    assert len(order) == 51
+
+
+@pytest.mark.gen_test
+async def test_who_leaves_while_waiting_takes_no_turn_and_none_is_lost():
+    turns = Turns(2)
+    done: list[int] = []
+
+    async def one(number: int) -> None:
+        async with turns.one(f"n{number % 3}"):
+            await asyncio.sleep(0)
+            done.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(30)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert set(range(1, 30, 2)) <= set(done)
+    async with turns.one("x"), turns.one("y"):
+        assert turns._free == 0
+    assert turns._free == 2
+
+
+@pytest.mark.gen_test
+async def test_more_than_may_wait_are_told_to_come_later(monkeypatch):
+    monkeypatch.setattr(module, "WAITING_OF_ONE", 1)
+    turns = Turns(1)
+    async with turns.one("a"):
+        waits = asyncio.create_task(turns.one("a").__aenter__())
+        await asyncio.sleep(0)
+        with pytest.raises(LimitReached):
+            await turns.one("a").__aenter__()
+        monkeypatch.setattr(module, "WAITING", 1)
+        with pytest.raises(LimitReached):
+            await turns.one("b").__aenter__()
+    await waits

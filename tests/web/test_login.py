@@ -1,0 +1,667 @@
+"""Specification 5, rules 5 to 8: keys and logins beside each other, on the serving daemon."""
+
+import hashlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.access.gate import Surface
+from agentd.access.login import User
+from agentd.access.password import Cost, hashed
+from agentd.disk.users import UserFile
+from agentd.web import wrong_keys
+from agentd.web.cookies import HOST_NAME, NAME, XSRF
+from agentd.web.table import Route
+from agentd.web.wrong_keys import FREE
+from tests.web.conftest import Serve
+from tests.web.live.support import HUB
+from tests.web.support import KEY, PATIENCE, Client, Reply, Serving, raw, request, until
+from tests.web.test_gate_matrix import EVERY, GUARDED, ROUTES, path_of
+
+SESSION = "/api/session"
+CHATS = "/api/chat/999999"
+CHEAP = Cost(14, 8, 1)
+WORDS = {name: f"the good word of {name}" for name in ("vera", "mia", "ada")}
+ROLES = {"vera": "viewer", "mia": "manager", "ada": "administrator"}
+USERS = [User(name, ROLES[name], hashed(WORDS[name], CHEAP)) for name in WORDS]
+OTHER = hashed("another good word", CHEAP)
+
+
+def settled(folder: Path) -> Path:
+    """The folder, with its users in it."""
+    from agentd.disk.layout import Layout
+
+    file = UserFile(Layout(str(folder / "state"), str(folder / "config")))
+    for user in USERS:
+        file.add(user)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One daemon with a viewer, a manager and an administrator, for tests that leave them alone."""
+    with Serving(settled(tmp_path_factory.mktemp("people"))) as serving:
+        yield serving
+
+
+@pytest.fixture
+def own(serve: Serve, tmp_path: Path) -> Serving:
+    """A daemon of the test's own, with the same people."""
+    return serve(settled(tmp_path))
+
+
+def sign_in(daemon: Serving, name: str = "mia", **more: Any) -> Reply:
+    """What signing in answers."""
+    client = Client(daemon.url, None)
+    try:
+        return client.post(SESSION, {"user": name, "password": WORDS[name], **more})
+    finally:
+        client.close()
+
+
+class Browser:
+    """Somebody who is signed in by cookie, on connections of his own."""
+
+    def __init__(self, daemon: Serving, name: str = "mia") -> None:
+        reply = sign_in(daemon, name)
+        assert reply.status == 200, reply.body
+        self.daemon = daemon
+        self.cookie = reply.headers["Set-Cookie"].partition(";")[0]
+        self.xsrf = reply["xsrf"]
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> Reply:
+        """A request of a page of ours."""
+        return self.plain(method, path, body, {XSRF: self.xsrf, **(headers or {})}, key)
+
+    def plain(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+    ) -> Reply:
+        """A request that a browser sends with the cookie alone."""
+        client = Client(self.daemon.url, key)
+        try:
+            return client.send(method, path, body, {"Cookie": self.cookie, **(headers or {})})
+        finally:
+            client.close()
+
+
+# Signing in.
+
+
+def test_a_login_answers_who_one_is_and_sets_a_cookie_that_no_script_reads(people: Serving) -> None:
+    reply = sign_in(people)
+    assert reply.status == 200
+    assert (reply["user"], reply["role"], reply["token"]) == ("mia", "manager", None)
+    assert reply["expiresAt"] > "2026"
+    name, _, rest = reply.headers["Set-Cookie"].partition("=")
+    assert name == NAME
+    token, *attributes = rest.split("; ")
+    assert len(token) == 64
+    assert set(attributes) == {"Path=/", "Max-Age=2592000", "HttpOnly", "SameSite=Strict"}
+    assert token not in reply.body.decode()
+
+
+def test_over_https_the_cookie_is_secure_and_bound_to_the_host(people: Serving) -> None:
+    body = json.dumps({"user": "mia", "password": WORDS["mia"]}).encode()
+    lines = ["Origin: https://localhost", "Content-Type: application/json", "Connection: close"]
+    (reply,) = raw(people.port, request("POST", SESSION, *lines, body=body, key=None))
+    cookie = reply.headers["Set-Cookie"]
+    assert cookie.startswith(f"{HOST_NAME}=")
+    assert cookie.endswith("; Secure")
+    lines = [f"Cookie: {NAME}={'0' * 64}; {cookie.partition(';')[0]}", "Connection: close"]
+    (reply,) = raw(people.port, request("GET", SESSION, *lines, key=None))
+    assert (reply.status, reply["user"]) == (200, "mia"), "a cookie that anybody may set loses"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("mia", "wrong"),
+        ("mia", ""),
+        ("nobody", WORDS["mia"]),
+        ("", ""),
+        ("Mia", WORDS["mia"]),
+        ("mia", WORDS["mia"] + " "),
+        ("mia\0", WORDS["mia"]),
+        ("mia", USERS[1].password),
+        ("\ud800", "\ud800"),
+    ],
+)
+def test_a_wrong_name_or_password_is_refused_in_the_same_words(
+    people: Serving, name: str, word: str
+) -> None:
+    reply = people.client(None).post(SESSION, {"user": name, "password": word})
+    if "\ud800" not in name:
+        assert (reply.status, reply["error"]) == (401, "Unauthorized")
+        assert reply["message"] == "Wrong name or password"
+    assert 400 <= reply.status < 500
+    assert "Set-Cookie" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b'{"user":"mia"}', b'{"user":1,"password":"x"}', b"{" * 2000]
+)
+def test_what_is_no_login_is_a_bad_request(people: Serving, body: bytes) -> None:
+    assert people.client(None).post(SESSION, body).status == 400
+
+
+def test_an_unknown_name_takes_as_long_as_a_wrong_password(people: Serving) -> None:
+    client = people.client(None)
+
+    def seconds(name: str) -> float:
+        began = time.process_time()
+        client.post(SESSION, {"user": name, "password": "wrong"})
+        return time.process_time() - began
+
+    known = sorted(seconds("mia") for _ in range(7))[3]
+    unknown = sorted(seconds("nobody") for _ in range(7))[3]
+    assert unknown > known / 2, "an unknown name is told by its speed"
+
+
+def test_every_login_has_a_session_of_its_own(people: Serving) -> None:
+    tokens = {sign_in(people).headers["Set-Cookie"] for _ in range(3)}
+    assert len(tokens) == 3
+
+
+def test_a_login_ends_the_one_that_came_along(people: Serving) -> None:
+    """Row 20: a new id at login; the session of before is not left lying about."""
+    browser = Browser(people)
+    before = browser.cookie
+    reply = browser.plain("POST", SESSION, {"user": "mia", "password": WORDS["mia"]})
+    assert reply.headers["Set-Cookie"].partition(";")[0] != before
+    assert browser.plain("GET", SESSION).status == 401
+
+
+def test_a_program_gets_the_token_itself_and_needs_no_xsrf(people: Serving) -> None:
+    reply = sign_in(people, bearer=True)
+    assert "Set-Cookie" not in reply.headers
+    bearer = {"Authorization": f"Bearer {reply['token']}"}
+    client = people.client(None)
+    assert client.get(SESSION, bearer)["user"] == "mia"
+    assert client.send("PUT", f"{CHATS}/settings", {}, bearer).status == 404
+    assert client.send("DELETE", SESSION, None, bearer).status == 204
+    assert client.get(SESSION, bearer).status == 401
+
+
+def test_an_explicit_token_decides_before_a_cookie(people: Serving) -> None:
+    browser = Browser(people)
+    wrong = {"Authorization": f"Bearer {'0' * 64}"}
+    assert browser.send("GET", SESSION, headers=wrong).status == 401
+
+
+def test_two_different_cookies_of_one_name_are_none(people: Serving) -> None:
+    one, other = Browser(people), Browser(people, "ada")
+    headers = {"Cookie": f"{one.cookie}; {other.cookie}"}
+    assert people.client(None).get(SESSION, headers).status == 401
+    headers = {"Cookie": f"a=b; {one.cookie}; {one.cookie}; agentd=c"}
+    assert people.client(None).get(SESSION, headers).status == 200
+
+
+# Who one is.
+
+
+def test_a_key_is_told_as_a_key(people: Serving) -> None:
+    found = people.client().get(SESSION).json()
+    assert found == {
+        "kind": "key", "user": "environment", "role": "manager", "xsrf": "", "expiresAt": None
+    }  # fmt: skip
+    assert people.client().delete(SESSION).status == 404
+    assert people.client(None).get(SESSION).status == 401
+
+
+def test_a_login_is_told_with_its_xsrf(people: Serving) -> None:
+    browser = Browser(people)
+    found = browser.plain("GET", SESSION).json()
+    assert (found["kind"], found["user"], found["role"]) == ("user", "mia", "manager")
+    assert found["xsrf"] == browser.xsrf
+
+
+# Keys and logins beside each other.
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("login", ["cookie", "bearer"])
+def test_a_wrong_key_is_refused_on_every_route_beside_a_valid_login(
+    people: Serving, login: str, route: Route, tokens: dict[str, str]
+) -> None:
+    """Specification 5.5; row 1."""
+    line = {
+        "cookie": f"Cookie: {NAME}={tokens['ada']}",
+        "bearer": f"Authorization: Bearer {tokens['ada']}",
+    }[login]
+    for key in ("bad", ""):
+        (reply,) = raw(
+            people.port, request(route.method, path_of(route), line, "Connection: close", key=key)
+        )
+        assert (reply.status, reply["message"]) == (401, "Invalid or missing API key")
+
+
+@pytest.fixture(scope="module")
+def tokens(people: Serving) -> dict[str, str]:
+    """A session of each."""
+    return {name: sign_in(people, name, bearer=True)["token"] for name in WORDS}
+
+
+@pytest.mark.parametrize("key", [None, KEY, "bad"])
+@pytest.mark.parametrize("login", [False, True])
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_route_by_key_and_login(
+    people: Serving, route: Route, key: str | None, login: bool, tokens: dict[str, str]
+) -> None:
+    """Specification 5.5 to 5.8: {no, good, bad key} times {no login, a good one}."""
+    if (route.method, route.path) == ("DELETE", SESSION):
+        return
+    headers = {"Authorization": f"Bearer {tokens['ada']}"} if login else {}
+    body = b"" if route.takes else None
+    status = people.client(key).send(route.method, path_of(route), body, headers).status
+    if route.surface is Surface.PUBLIC:
+        assert status == 200
+    elif key == "bad":
+        assert status == 401
+    elif route.surface is Surface.OPEN:
+        assert status in (200, 400)
+    elif key == KEY or (login and route.surface is Surface.EXTENDED):
+        assert status in (200, 201, 400, 404)
+    else:
+        assert status == 401
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_each_role_may_what_the_table_says(
+    people: Serving, tokens: dict[str, str], name: str
+) -> None:
+    """Specification 5.6: a manager's login has the rights of a key; a viewer only reads."""
+    client = people.client(None)
+    bearer = {"Authorization": f"Bearer {tokens[name]}"}
+    for route in [route for route in EVERY if route.surface is Surface.EXTENDED]:
+        if route.path in ("/api/events", SESSION):
+            continue
+        status = client.send(
+            route.method, path_of(route), b"" if route.takes else None, bearer
+        ).status
+        allowed = route.method == "GET" or name != "vera"
+        assert (status == 403) is not allowed, f"{route.method} {route.path}: {status}"
+
+
+def test_a_viewer_signs_out_and_follows(people: Serving) -> None:
+    browser = Browser(people, "vera")
+    reply = browser.send("POST", f"{HUB}/negotiate?negotiateVersion=1", b"")
+    assert (reply.status, bool(reply["connectionToken"])) == (200, True)
+    assert browser.send("DELETE", SESSION).status == 204
+
+
+def test_without_any_key_the_extended_surface_works_by_login_and_the_remote_one_is_off(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """Specification 5.7 and 5.8; row 2."""
+    browser = Browser(serve(settled(tmp_path), agent_api_key=""))
+    assert browser.send("GET", SESSION)["user"] == "mia"
+    assert browser.send("GET", SESSION, key="bad").status == 200, "no key is looked at"
+    assert browser.send("GET", "/api/remote/bots").status == 503
+
+
+def test_the_key_decides_when_both_are_good(people: Serving) -> None:
+    browser = Browser(people, "vera")
+    assert browser.plain("GET", SESSION, key=KEY)["kind"] == "key"
+    assert browser.plain("PUT", f"{CHATS}/settings", {}, key=KEY).status == 404, "no XSRF is needed"
+
+
+# Pages of others (CSRF).
+
+
+OTHERS = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "http://127.0.0.1:9999"},
+    {"Origin": "null"},
+    {"Origin": ""},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", OTHERS, ids=str)
+def test_pages_of_others_may_do_nothing_with_a_cookie(
+    people: Serving, headers: dict[str, str]
+) -> None:
+    """Row 21: another port of this machine is the same site to a browser, and is refused too."""
+    browser = Browser(people)
+    for method, path in (("GET", SESSION), ("POST", "/api/chat/1/stop"), ("GET", "/api/events")):
+        assert browser.send(method, path, headers=headers).status == 403
+    wish = {"user": "mia", "password": WORDS["mia"]}
+    assert people.client(None).post(SESSION, wish, headers).status == 403, "nor sign one in"
+    assert browser.send("GET", SESSION).status == 200
+
+
+def test_our_own_page_is_let_in(people: Serving) -> None:
+    headers = {"Origin": people.url, "Sec-Fetch-Site": "same-origin"}
+    browser = Browser(people)
+    assert browser.send("POST", "/api/chat/999999/stop", headers=headers).status == 404
+    assert browser.send("GET", SESSION, headers={"Sec-Fetch-Site": "none"}).status == 200
+
+
+@pytest.mark.parametrize("xsrf", [None, "", "wrong", "0" * 64, "é"])
+def test_what_changes_something_needs_the_header(people: Serving, xsrf: str | None) -> None:
+    browser = Browser(people)
+    headers = {} if xsrf is None else {XSRF: xsrf}
+    assert browser.plain("POST", "/api/chat/999999/stop", None, headers).status == 403
+    assert browser.plain("DELETE", SESSION, None, headers).status == 403
+    assert browser.plain("POST", f"{HUB}/negotiate", b"", headers).status == 403
+    other = Browser(people)
+    headers = {XSRF: other.xsrf}
+    assert browser.plain("DELETE", SESSION, None, headers).status == 403, "each has its own"
+    assert browser.plain("GET", SESSION).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded",
+     "multipart/form-data; boundary=x", ""],
+)  # fmt: skip
+def test_a_body_as_a_form_sends_it_is_refused(people: Serving, kind: str) -> None:
+    """Row 21: JSON in ``text/plain`` is how a page of another sends it without being asked."""
+    browser = Browser(people)
+    headers = {"Content-Type": kind}
+    for method, path in (("PUT", f"{CHATS}/settings"), ("POST", SESSION)):
+        assert browser.send(method, path, b"{}", headers).status == 415
+
+
+def test_a_body_of_no_type_is_refused_unless_a_key_comes_along(people: Serving) -> None:
+    browser = Browser(people)
+    lines = [f"Cookie: {browser.cookie}", f"{XSRF}: {browser.xsrf}", "Connection: close"]
+    for key, status in ((None, 415), (KEY, 404)):
+        data = request("PUT", f"{CHATS}/settings", *lines, body=b"{}", key=key)
+        (reply,) = raw(people.port, data)
+        assert reply.status == status
+
+
+# Signing out, and being signed out.
+
+
+def test_signing_out_ends_this_session_only(people: Serving) -> None:
+    one, other = Browser(people), Browser(people)
+    reply = one.send("DELETE", SESSION)
+    assert reply.status == 204
+    assert reply.headers["Set-Cookie"].startswith(f"{NAME}=; Path=/; Max-Age=0")
+    assert one.send("GET", SESSION).status == 401
+    assert other.send("GET", SESSION).status == 200
+
+
+def test_signing_out_everywhere_ends_all_of_this_person(own: Serving) -> None:
+    one, other, somebody = Browser(own), Browser(own), Browser(own, "ada")
+    assert one.send("DELETE", f"{SESSION}?everywhere=true").status == 204
+    assert [browser.send("GET", SESSION).status for browser in (one, other, somebody)] == [
+        401, 401, 200
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["password", "role", "removed", "file", "emptied"])
+def test_who_is_another_now_is_signed_out_from_the_next_request_on(own: Serving, how: str) -> None:
+    browser, somebody = Browser(own), Browser(own, "ada")
+    file = UserFile(own.layout)
+    match how:
+        case "password":
+            file.change("mia", password=OTHER)
+        case "role":
+            file.change("mia", role="viewer")
+        case "removed":
+            file.remove("mia")
+        case "file":
+            Path(file.path).unlink()
+        case "emptied":
+            Path(file.path).write_text("")
+    assert browser.send("GET", SESSION).status == 401
+    gone = how in ("file", "emptied")
+    assert somebody.send("GET", SESSION).status == (401 if gone else 200)
+
+
+@pytest.mark.parametrize("text", ["users: [", "users:\n  - name: x\n", "format: 2\n"])
+def test_a_broken_edit_signs_nobody_out_and_lets_nobody_else_in(own: Serving, text: str) -> None:
+    browser = Browser(own)
+    file = Path(own.layout.users)
+    good = file.read_bytes()
+    file.write_text(text)
+    assert browser.send("GET", SESSION).status == 200
+    assert sign_in(own).status == 200
+    file.write_bytes(good.replace(b"mia", b"max"))
+    assert browser.send("GET", SESSION).status == 401
+
+
+def test_a_file_that_others_may_read_is_not_taken(serve: Serve, tmp_path: Path) -> None:
+    settled(tmp_path)
+    (tmp_path / "config" / "users.yml").chmod(0o644)
+    assert sign_in(serve(tmp_path)).status == 401
+
+
+def test_the_administrator_of_the_environment_signs_in(serve: Serve) -> None:
+    daemon = serve(admin_user="mia", admin_password_hash=USERS[1].password)
+    reply = sign_in(daemon)
+    assert (reply.status, reply["role"]) == (200, "administrator")
+
+
+# Crashes and restarts.
+
+
+def test_a_login_survives_a_restart_and_another_password_meanwhile_ends_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    first = serve(settled(tmp_path))
+    mia, ada = Browser(first), Browser(first, "ada")
+    first.stop()
+    first.join()
+    UserFile(first.layout).change("ada", password=OTHER)
+    mia.daemon = ada.daemon = serve(tmp_path)
+    assert mia.send("GET", SESSION).status == 200
+    assert ada.send("GET", SESSION).status == 401
+
+
+def started(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
+    """A daemon in a process of its own, and where it listens."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentd", "serve", "--port", "0",
+         "--state", str(folder / "state"), "--config", str(folder / "config")],
+        env={**os.environ, "AGENT_API_KEY": hashlib.sha256(KEY.encode()).hexdigest()},
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    announced = folder / "state" / "daemon.json"
+
+    def url() -> str:
+        if announced.exists():
+            found = json.loads(announced.read_bytes())
+            if found["pid"] == process.pid:
+                return str(found["url"])
+        return ""
+
+    return process, until(url)
+
+
+def test_a_login_that_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    settled(tmp_path)
+    process, url = started(tmp_path)
+    try:
+        client = Client(url, None)
+        wish = {"user": "mia", "password": WORDS["mia"], "bearer": True}
+        token = client.post(SESSION, wish)["token"]
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+        client.close()
+        process, url = started(tmp_path)
+        client = Client(url, None)
+        bearer = {"Authorization": f"Bearer {token}"}
+        assert client.get(SESSION, bearer)["user"] == "mia"
+        assert client.send("DELETE", SESSION, None, bearer).status == 204
+        process.send_signal(signal.SIGKILL)
+        process.wait(PATIENCE)
+        client.close()
+        process, url = started(tmp_path)
+        client = Client(url, None)
+        assert client.get(SESSION, bearer).status == 401, "who signed out is out"
+        client.close()
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def test_neither_token_nor_password_is_kept_or_logged(
+    own: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token = sign_in(own, bearer=True)["token"]
+    client = own.client(None)
+    client.post(SESSION, {"user": "mia", "password": "a wrong secret word"})
+    client.post(SESSION, {"user": "my password by mistake", "password": "x"})
+    own.stop()
+    own.join()
+    kept = b"".join(path.read_bytes() for path in Path(own.layout.state).rglob("*.json"))
+    assert hashlib.sha256(token.encode()).hexdigest().encode() in kept
+    for secret in (token, WORDS["mia"], "secret word", "by mistake", USERS[1].password):
+        assert secret.encode() not in kept
+        assert secret not in caplog.text
+    assert "a login of mia failed from 127.0.0.1" in caplog.text
+    assert "a login failed from 127.0.0.1" in caplog.text
+
+
+# Many at once.
+
+
+def test_100_logins_at_once_all_succeed_and_requests_go_on(own: Serving) -> None:
+    client, done, waits = own.client(), threading.Event(), []
+
+    def work() -> None:
+        while not done.is_set():
+            began = time.monotonic()
+            assert client.get("/api/remote/bots").status == 200
+            waits.append(time.monotonic() - began)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    with ThreadPoolExecutor(100) as crowd:
+        replies = list(crowd.map(lambda _: sign_in(own, bearer=True), range(100)))
+    done.set()
+    worker.join()
+    assert {reply.status for reply in replies} == {200}
+    tokens = {reply["token"] for reply in replies}
+    assert len(tokens) == 100
+    assert sorted(waits)[len(waits) // 2] < 0.5, "hashing keeps the loop waiting"
+    for token in tokens:
+        assert client.get(SESSION, {"Authorization": f"Bearer {token}"}).status == 200
+
+
+def test_guessers_are_slowed_and_the_right_person_still_gets_in(
+    own: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wrong_keys, "LATE", 0.6)
+    done, seconds = threading.Event(), []
+
+    def guess(number: int) -> None:
+        while not done.is_set():
+            began = time.monotonic()
+            client = Client(own.url, None)
+            reply = client.post(SESSION, {"user": "mia", "password": f"guess {number}"})
+            client.close()
+            assert reply.status == 401
+            seconds.append(time.monotonic() - began)
+
+    guessers = [threading.Thread(target=guess, args=(number,)) for number in range(8)]
+    for guesser in guessers:
+        guesser.start()
+    until(lambda: len(seconds) > FREE)
+    for _ in range(3):
+        assert sign_in(own).status == 200
+    until(lambda: len(seconds) > FREE + 8)
+    done.set()
+    for guesser in guessers:
+        guesser.join()
+    assert sum(one < 0.6 for one in seconds) <= FREE
+    assert caplog.text.count("refusals come late") == 1
+    assert "guess" not in caplog.text
+
+
+# The live connections.
+
+
+def listening(browser: Browser, path: str) -> Any:
+    """A stream that was opened with the cookie."""
+    client = browser.daemon.client(None)
+    client.connection.request("GET", path, headers={"Cookie": browser.cookie})
+    response = client.connection.getresponse()
+    assert response.status == 200
+    response.readline()
+    return response
+
+
+@pytest.mark.parametrize("how", ["out", "everywhere", "password", "removed"])
+def test_who_is_signed_out_hears_nothing_more(own: Serving, how: str) -> None:
+    """Row 11: what a login opened ends within a second."""
+    browser, somebody = Browser(own), Browser(own, "ada")
+    mine, other = listening(browser, "/api/events"), listening(somebody, "/api/events")
+    began = time.monotonic()
+    match how:
+        case "out":
+            browser.send("DELETE", SESSION)
+        case "everywhere":
+            Browser(own).send("DELETE", f"{SESSION}?everywhere=true")
+        case "password":
+            UserFile(own.layout).change("mia", password=OTHER)
+        case "removed":
+            UserFile(own.layout).remove("mia")
+    mine.read()
+    assert time.monotonic() - began < 2.5
+    own.client().chat()
+    assert any(b"chatUpdate" in other.readline() for _ in range(20)), "others listen on"
+    other.close()
+    mine.close()
+
+
+def upgraded(daemon: Serving, path: str, *lines: str) -> int:
+    """The status that the opening of a WebSocket is answered with."""
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(request("GET", path, *lines, key=None))
+        with connection.makefile("rb") as answer:
+            return int(answer.readline().split()[1])
+
+
+def test_a_websocket_opens_by_cookie_for_our_own_page_only(people: Serving) -> None:
+    """Rule 16: the origin is checked when a cookie signs in."""
+    browser = Browser(people, "vera")
+    lines = [
+        f"Cookie: {browser.cookie}", "Upgrade: websocket", "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    ]  # fmt: skip
+    for origin, status in (
+        ("http://localhost", 101),
+        ("http://localhost:3000", 403),
+        ("http://evil.example", 403),
+    ):
+        assert upgraded(people, HUB, *lines, f"Origin: {origin}") == status
+    assert upgraded(people, f"{HUB}?api_key=bad", *lines, "Origin: http://localhost") == 401
+
+
+def test_what_a_person_does_is_recorded_by_his_name(own: Serving) -> None:
+    chat = own.client().chat()
+    browser = Browser(own)
+    assert browser.send("POST", f"/api/MessageQueue/{chat}/hold", {"reason": "wait"}).status == 200
+    journal = Path(own.layout.journal(chat)).read_text()
+    assert '"by":"user:mia"' in journal
