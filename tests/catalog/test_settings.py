@@ -2,7 +2,15 @@
 
 import pytest
 
-from agentd.catalog.settings import Settings, documented, given, resolve, why_no_hash
+from agentd.access.password import decoy
+from agentd.catalog.settings import (
+    Settings,
+    administrator,
+    documented,
+    given,
+    resolve,
+    why_no_hash,
+)
 from agentd.errors import Misconfigured
 
 HASH = "0123456789abcdef" * 4
@@ -88,6 +96,34 @@ def test_every_mistake_is_told_at_once():
     with pytest.raises(Misconfigured) as caught:
         resolved({"port": "x"}, {"AGENT_API_KEY": "y"})
     assert [mistake.where for mistake in caught.value.mistakes] == ["--port", "AGENT_API_KEY"]
+
+
+PASSWORD = decoy(None)
+
+
+def test_the_environment_names_an_administrator():
+    environ = {"AGENTD_ADMIN_USER": "ada", "AGENTD_ADMIN_PASSWORD_HASH": PASSWORD}
+    found = administrator(resolved(environ=environ))
+    assert found
+    assert (found.name, found.role, found.password) == ("ada", "administrator", PASSWORD)
+    assert administrator(resolved()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "told"),
+    [
+        ("ada", "", "admin_password_hash: is missing"),
+        ("", PASSWORD, "admin_user: is missing"),
+        ("a b", PASSWORD, "AGENTD_ADMIN_USER: admin_user: found no name"),
+        ("ada", "my own password", "AGENTD_ADMIN_PASSWORD_HASH: .* is no hash"),
+        ("ada", PASSWORD.replace("ln=15", "ln=1"), "is no hash of a password"),
+    ],
+)
+def test_half_an_administrator_is_refused_at_start_and_no_password_told(name, kept, told):
+    environ = {"AGENTD_ADMIN_USER": name, "AGENTD_ADMIN_PASSWORD_HASH": kept}
+    with pytest.raises(Misconfigured, match=told) as caught:
+        resolved(environ=environ)
+    assert not kept or kept not in caught.value.message
 
 
 def test_every_setting_is_documented():
