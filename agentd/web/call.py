@@ -2,10 +2,10 @@
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
@@ -19,6 +19,7 @@ from agentd.web.body import decoded
 T = TypeVar("T")
 
 _ID = re.compile("[1-9][0-9]{0,15}")
+_NUMBER = re.compile("0|[1-9][0-9]{0,15}")
 _KEY_LIMIT = 255
 
 
@@ -37,12 +38,30 @@ class Call:
     caller: Caller
     remote_ip: str
     body: bytes = b""
+    incoming: AsyncIterator[bytes] | None = None
+    """The body while it comes, of a route that streams."""
 
     def id(self, name: str, what: str) -> int:
         """A number in the path; ``NotFound`` when it cannot be one of ours."""
         text = self.params[name]
         if not _ID.fullmatch(text) or int(text) > LARGEST_ID:
             raise NotFound(f"{what} {text[:40]} not found")
+        return int(text)
+
+    def name(self, name: str = "name") -> str:
+        """A name in the path, unescaped; ``NotFound`` when it is no text."""
+        try:
+            return unquote(self.params[name], errors="strict")
+        except UnicodeDecodeError:
+            raise NotFound(f"{self.params[name][:40]} is no name in UTF-8") from None
+
+    def number(self, name: str, least: int, most: int) -> int | None:
+        """A whole number among the query parameters; None when it is absent; ``BadRequest``."""
+        text = self.query(name)
+        if text is None:
+            return None
+        if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+            raise BadRequest(f"{name} must be a whole number from {least} to {most}")
         return int(text)
 
     def query(self, name: str) -> str | None:

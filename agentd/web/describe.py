@@ -20,10 +20,11 @@ from agentd.errors import (
 )
 from agentd.web.cookies import NAME
 from agentd.web.envelope import INTERNAL, KINDS, Envelope
-from agentd.web.table import Route, Table
+from agentd.web.table import FORM, Route, Streamed, Table
 
 _REFERENCE = "#/components/schemas/{name}"
 _ID = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
+_NAME = {"type": "string", "minLength": 1}
 _KEY: dict[str, list[str]] = {"key": []}
 _LOGINS: list[dict[str, list[str]]] = [{"session": []}, {"bearer": []}]
 _SECURITY = {
@@ -88,12 +89,17 @@ def _operation(route: Route) -> dict[str, Any]:
         operation["description"] = " ".join(told)
     if route.takes:
         operation["requestBody"] = {"required": True, "content": _json(route.takes)}
+    elif route.streams:
+        operation["requestBody"] = {"required": True, "content": _streamed(route.streams)}
     return operation
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     names = re.findall(r"{(\w+)}", route.path)
-    return [{"name": name, "in": "path", "required": True, "schema": _ID} for name in names]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": _NAME if name == "name" else _ID}
+        for name in names
+    ]
 
 
 def _other_parameters(route: Route) -> list[dict[str, Any]]:
@@ -130,7 +136,7 @@ def _errors(route: Route) -> list[type[AgentdError]]:
         errors += [Disabled, Unavailable]
     if route.surface in (Surface.EXTENDED, Surface.LIVE):
         errors.append(Forbidden)
-    if route.takes:
+    if route.takes or route.streams:
         errors += [TooLarge, UnsupportedMedia]
     return errors
 
@@ -150,3 +156,11 @@ def _as_sent(schema: Any) -> None:
 
 def _json(kind: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=kind.__name__)}}}
+
+
+def _streamed(body: Streamed) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "format": "binary"}
+    if body.types == (FORM,):
+        files = {"type": "array", "items": schema, "minItems": 1}
+        schema = {"type": "object", "properties": {"files": files}, "required": ["files"]}
+    return {one: {"schema": schema} for one in body.types}

@@ -30,14 +30,17 @@ from agentd.web.call import Answer, Call, Upgrade
 from agentd.web.desk import Desk
 from agentd.web.envelope import enveloped
 from agentd.web.head import Head
+from agentd.web.incoming import STREAMED_SECONDS, Incoming
 from agentd.web.live import REFUSED_SECONDS
 from agentd.web.reply import Reply
-from agentd.web.table import JSON_LIMIT, Route
+from agentd.web.table import Route
 
 log = logging.getLogger(__name__)
 
 PASSED_OVER = 16 * 1024 * 1024
 """Bytes of a body that are read to no end before the connection is closed instead."""
+PASSING_SECONDS = 10.0
+"""Time that the rest of a streamed body has, once it was answered."""
 
 
 class Exchange(HTTPMessageDelegate):
@@ -56,6 +59,7 @@ class Exchange(HTTPMessageDelegate):
         self._refusal: Exception | None = None
         self._guessed = False
         self._chunks: list[bytes] = []
+        self._incoming: Incoming | None = None
         self._size = 0
         self._task: asyncio.Task[None] | None = None
         self._whole = False
@@ -78,21 +82,28 @@ class Exchange(HTTPMessageDelegate):
         except AgentdError as error:
             self._refusal = error
 
-    def data_received(self, chunk: bytes) -> None:
-        """Take in a part of the body, unless the request was refused already."""
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        """Take in a part of the body, unless the request was refused or answered already."""
+        if self._incoming and self._incoming.wanted:
+            return self._incoming.feed(chunk)
         self._size += len(chunk)
         if self._size > PASSED_OVER:
             self._hang_up()
-        elif self._size > JSON_LIMIT and not self._refusal:
-            self._refuse_size()
-        elif not self._refusal:
+        elif self._refusal or self._incoming or self._route is None:
+            pass
+        elif self._size > self._route.limit:
+            self._refuse_size(self._route)
+        else:
             self._chunks.append(chunk)
+        return None
 
     def finish(self) -> None:
         """The request is whole: answer it."""
         self._whole = True
         if self._reply.begun:
             self._connection.finish()
+        elif self._incoming:
+            self._incoming.end()
         elif self._refusal or self._call is None or self._route is None:
             self._refuse(self._refusal or NotFound("Nothing is here"))
         elif self._head.has_body:
@@ -110,26 +121,30 @@ class Exchange(HTTPMessageDelegate):
                 self._later(answer)
 
     def on_connection_close(self) -> None:
-        """The caller has left. What changes something goes on; what only waits does not."""
+        """The caller has left. What has all it needs to change something goes on, nothing else."""
         if self._upgraded:
             self._upgraded.on_connection_close()
         self._chunks.clear()
-        if self._task and (self._refusal or self._head.method in ("GET", "HEAD")):
+        waits = self._refusal or self._head.method in ("GET", "HEAD")
+        if self._task and (waits or (self._incoming and not self._whole)):
             self._task.cancel()
 
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit()
-        length = head.headers.get("Content-Length", "0")
-        if length.isdecimal() and (len(length) > 15 or int(length) > JSON_LIMIT):
-            self._reply.last = "Expect" in head.headers or int(length[:16]) > PASSED_OVER
-            self._refuse_size()
-        else:
-            head.check_type(self._route)
+        if head.length > self._route.limit:
+            self._reply.last = "Expect" in head.headers or head.length > PASSED_OVER
+            self._refuse_size(self._route)
+            return
+        head.check_type(self._route)
+        if self._route.streams:
+            self._incoming = self._call.incoming = Incoming(self._route.limit, self._still_welcome)
+            self._connection.set_body_timeout(STREAMED_SECONDS)
+            self._later(self._answered(self._route, self._call))
 
-    def _refuse_size(self) -> None:
+    def _refuse_size(self, route: Route) -> None:
         """Answer at once: whoever listens while sending need not send the rest."""
         self._chunks.clear()
-        self._refusal = TooLarge("The body is too large", f"At most {JSON_LIMIT} bytes.")
+        self._refusal = TooLarge("The body is too large", f"At most {route.limit} bytes.")
         self._send_error(self._refusal)
         if self._reply.last:
             self._connection.finish()
@@ -162,10 +177,20 @@ class Exchange(HTTPMessageDelegate):
 
         A body may take half a minute to come, in which its sender's key or login may end.
         """
+        try:
+            await self._still_welcome()
+            answer = route.endpoint(call)
+            return answer if isinstance(answer, Answer) else await answer
+        finally:
+            if self._incoming:
+                self._incoming.close()
+                loop = asyncio.get_running_loop()
+                loop.call_later(PASSING_SECONDS, lambda: self._whole or self._connection.close())
+
+    async def _still_welcome(self) -> None:
+        assert self._call
         await self._head.fresh()
-        call.caller = self._head.welcome()
-        answer = route.endpoint(call)
-        return answer if isinstance(answer, Answer) else await answer
+        self._call.caller = self._head.welcome()
 
     async def _finish_later(self, answer: Answer | Awaitable[Answer]) -> None:
         try:

@@ -54,6 +54,12 @@ class Head:
         return not _BODY.isdisjoint(self.headers)
 
     @property
+    def length(self) -> int:
+        """The bytes of body that it announces; 0 when it does not tell."""
+        told = self.headers.get("Content-Length", "0")
+        return int(told[:16]) if told.isdecimal() else 0
+
+    @property
     def polls(self) -> bool:
         """Whether it is a long poll of the hub, or a stream of it."""
         return self.path == HUB and self.method == "GET" and "Upgrade" not in self.headers
@@ -111,6 +117,13 @@ class Head:
 
         Only beside a key it may be left untold: pages of others can send bodies of no type.
         """
+        if route.streams:
+            kind = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+            if self.has_body and not route.streams.takes(kind):
+                raise UnsupportedMedia(
+                    "The body is of a type that is not taken here",
+                    f"Send Content-Type: {' or '.join(route.streams.types)}.",
+                )
         if route.takes is None:
             return
         otherwise = "application/json" if self._caller.kind == "key" else ""

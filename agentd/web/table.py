@@ -18,6 +18,9 @@ Endpoint: TypeAlias = Callable[[Call], Answer | Awaitable[Answer]]
 HUB = "/liveChatHub"
 """The live connection's address (specification, section 6)."""
 
+FORM = "multipart/form-data"
+"""The media type of a form with files."""
+
 JSON_LIMIT = 1024 * 1024
 """The largest JSON body, in bytes."""
 
@@ -33,6 +36,23 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed:
+    """A body that is read while it comes: the media types it may have, and its most bytes.
+
+    ``image/*`` is any type that begins so.
+    """
+
+    types: tuple[str, ...]
+    limit: int
+
+    def takes(self, kind: str) -> bool:
+        """Whether a body may be of this media type."""
+        return any(
+            kind.startswith(one[:-1]) if one.endswith("*") else kind == one for one in self.types
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """One method on one path: who may, what goes in, what comes out, what can go wrong."""
 
@@ -44,6 +64,8 @@ class Route:
     summary: str
     takes: type | None = None
     """The type of the JSON body."""
+    streams: Streamed | None = None
+    """Instead of JSON."""
     gives: type | None = None
     """The type of the answer's JSON body."""
     status: int = 200
@@ -54,6 +76,11 @@ class Route:
     """Where the specification rules it."""
     role: Role | None = None
     """The least role that may call it, where it is another than its surface and method tell."""
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of its body."""
+        return self.streams.limit if self.streams else JSON_LIMIT
 
     @property
     def needs(self) -> Role:

@@ -11,7 +11,7 @@ ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "crew", "desks", "jobs", "written", "cli", "__main__"}
+OUTERMOST = {"daemon", "crew", "desks", "jobs", "library", "workplace", "written", "cli", "__main__"}
 
 FORBIDDEN_TO_PRODUCT = {
     "filelock",

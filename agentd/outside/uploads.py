@@ -1,0 +1,299 @@
+"""The folder that files are uploaded to, as safely as ``writing`` writes.
+
+A file is written while it comes, under a name that nobody looks at and that tells whose it is:
+what a killed daemon left is swept away at its next start. When all files of a request are whole
+and safe on disk, they get their names, all of them or none; what is there is never overwritten.
+The folder is opened without following links each time, and everything happens in it by its
+descriptor.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from agentd import ids
+from agentd.clock import iso
+from agentd.errors import Conflict, Forbidden, NotFound
+from agentd.outside import process
+from agentd.outside.tree import open_regular, shown, telling
+from agentd.workspace.uploads import (
+    FOLDER,
+    MOST_BYTES,
+    MOST_FILES,
+    TEXT,
+    Upload,
+    checked_name,
+    folded,
+    free_name,
+    kind_of,
+)
+
+_TEMPORARY = ".agentd-upload-"
+_MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK = 256 * 1024
+_IGNORED = "*\n"
+
+
+class Draft:
+    """A file that is on its way; ``write`` returns while the bytes are still being written."""
+
+    def __init__(self, folder: int, name: str, file: int) -> None:
+        self.folder = folder
+        self.name = name
+        self.file = file
+        self._work: asyncio.Future[Any] | None = None
+
+    async def write(self, data: bytes) -> None:
+        """Go on with ``data``, once what came before is written; raises what writing that did."""
+        await self.written()
+        loop = asyncio.get_running_loop()
+        self._work = loop.run_in_executor(None, _write, self.file, data)
+
+    async def written(self) -> None:
+        """Return once all is written."""
+        if self._work:
+            await asyncio.shield(self._work)
+
+    def busy(self, work: "asyncio.Future[Any]") -> None:
+        """Something else is done with the file, which must be left alone until then."""
+        self._work = work
+
+    async def discard(self) -> None:
+        """Leave nothing of it; nothing happens to a file that was kept."""
+        if self._work:
+            await asyncio.wait([self._work])
+            self._work.exception()
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Remove what has no name yet. Blocking."""
+        if self.file < 0:
+            return
+        with suppress(OSError):
+            os.unlink(self.name, dir_fd=self.folder)
+        os.close(self.file)
+        os.close(self.folder)
+        self.file = -1
+
+
+class UploadFolder:
+    """The folder ``uploads`` below ``root``; ``mark`` tells this daemon's files from others'."""
+
+    def __init__(self, root: str, mark: str, *, umask: int = process.USUAL_UMASK) -> None:
+        self._root = root
+        self._temporary = f"{_TEMPORARY}{mark}-"
+        self._umask = umask
+        self._naming = threading.Lock()
+
+    async def sweep(self) -> None:
+        """Remove what a killed daemon left behind."""
+        with suppress(Forbidden, NotFound):
+            await asyncio.to_thread(self._sweep)
+
+    async def begin(self) -> Draft:
+        """A new file, without a name yet; ``Conflict`` when the folder is full."""
+        return await asyncio.to_thread(self._begin)
+
+    async def keep(self, drafts: list[tuple[Draft, str]]) -> list[Upload]:
+        """Give files their names, or others that are free; all are durable then, or none is."""
+        for draft, _ in drafts:
+            await draft.written()
+        work = asyncio.ensure_future(asyncio.to_thread(self._keep, drafts))
+        for draft, _ in drafts:
+            draft.busy(work)
+        return await asyncio.shield(work)
+
+    async def listed(self) -> list[Upload]:
+        """All files, the newest first."""
+        return await asyncio.to_thread(self._list)
+
+    async def remove(self, name: str) -> None:
+        """Delete a file; ``NotFound`` when it is not there."""
+        await asyncio.to_thread(self._remove, name)
+
+    async def read(self, name: str) -> tuple[Upload, AsyncGenerator[bytes, None]]:
+        """A file and its bytes, as many as it had when it was opened."""
+        file, upload = await asyncio.to_thread(self._open_file, name)
+        return upload, _portions(file, upload.size)
+
+    def _begin(self) -> Draft:
+        with self._folder(make=True) as folder:
+            _refuse_full(folder, self._temporary)
+            name = self._temporary + ids.new_request_id()
+            with telling(FOLDER, "written"):
+                file = os.open(name, _MAKE, 0o600, dir_fd=folder)
+                return Draft(os.dup(folder), name, file)
+
+    def _keep(self, drafts: list[tuple[Draft, str]]) -> list[Upload]:
+        kept: list[str] = []
+        with self._naming, telling(FOLDER, "written"), self._folder(make=True) as folder:
+            try:
+                for draft, _ in drafts:
+                    os.fchmod(draft.file, 0o666 & ~self._umask)
+                    os.fsync(draft.file)
+                taken = {folded(name) for name in _refuse_full(folder, self._temporary)}
+                for draft, wish in drafts:
+                    kept.append(_named(draft, wish, taken, folder))
+                    taken.add(folded(kept[-1]))
+                os.fsync(folder)
+            except BaseException:
+                for name in kept:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=folder)
+                raise
+            finally:
+                for draft, _ in drafts:
+                    draft.close()
+            return [_told(folder, name) for name in kept]
+
+    def _list(self) -> list[Upload]:
+        try:
+            with self._folder() as folder, telling(FOLDER):
+                names = [one.name for one in os.scandir(folder)
+                         if one.name[0] != "." and one.is_file(follow_symlinks=False)]  # fmt: skip
+                found = []
+                for name in names:
+                    with suppress(FileNotFoundError, NotFound):
+                        found.append(_told(folder, name))
+        except NotFound:
+            return []
+        return sorted(found, key=lambda upload: (upload.at, upload.name), reverse=True)
+
+    def _remove(self, name: str) -> None:
+        with self._folder() as folder:
+            os.close(_opened(folder, name))
+            with telling(name, "written"):
+                os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+
+    def _open_file(self, name: str) -> tuple[int, Upload]:
+        with self._folder() as folder:
+            file = _opened(folder, name)
+            return file, _upload(name, file)
+
+    def _sweep(self) -> None:
+        with self._folder() as folder, telling(FOLDER, "written"):
+            for name in os.listdir(folder):
+                if name.startswith(self._temporary):
+                    os.unlink(name, dir_fd=folder)
+
+    @contextmanager
+    def _folder(self, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the folder, which is never a link; ``NotFound`` when there is none."""
+        with telling(self._root):
+            root = os.open(self._root, _OPEN & ~os.O_NOFOLLOW)
+        try:
+            folder = self._open(root, make)
+        finally:
+            os.close(root)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _open(self, root: int, make: bool) -> int:
+        try:
+            return os.open(FOLDER, _OPEN, dir_fd=root)
+        except NotADirectoryError as error:
+            raise Forbidden(f"{FOLDER} in the workspace is a link or a file, no folder.") from error
+        except FileNotFoundError as error:
+            if not make:
+                raise NotFound("Nothing has been uploaded yet.") from error
+        with telling(FOLDER, "written"):
+            with suppress(FileExistsError):
+                os.mkdir(FOLDER, 0o700, dir_fd=root)
+            folder = os.open(FOLDER, _OPEN, dir_fd=root)
+            os.fchmod(folder, 0o777 & ~self._umask)
+            # As caches have it: what is uploaded is not the repository's, unless somebody adds it.
+            with suppress(FileExistsError):
+                _make_file(folder, ".gitignore", _IGNORED.encode(), 0o666 & ~self._umask)
+            os.fsync(root)
+            return folder
+
+
+def _write(file: int, data: bytes) -> None:
+    with telling("The file", "written"):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+
+
+def _make_file(folder: int, name: str, data: bytes, mode: int) -> None:
+    with open(os.open(name, _MAKE, mode, dir_fd=folder), "wb") as file:
+        file.write(data)
+
+
+def _named(draft: Draft, wish: str, taken: set[str], folder: int) -> str:
+    """Give a draft its name, or the next that nobody has."""
+    while True:
+        name = free_name(wish, taken)
+        try:
+            os.link(draft.name, name, src_dir_fd=draft.folder, dst_dir_fd=folder,
+                    follow_symlinks=False)  # fmt: skip
+        except FileExistsError:  # made by somebody else this moment
+            taken.add(folded(name))
+            continue
+        return name
+
+
+def _refuse_full(folder: int, temporary: str) -> list[str]:
+    """The names that are there; ``Conflict`` when nothing more has room."""
+    names, size = [], 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                size += entry.stat(follow_symlinks=False).st_size
+            if not entry.name.startswith(temporary):
+                names.append(entry.name)
+    if len(names) > MOST_FILES or size > MOST_BYTES:
+        raise Conflict(
+            "The upload folder is full",
+            f"It holds at most {MOST_FILES:,} files and {MOST_BYTES:,} bytes: delete some.",
+        )
+    return names
+
+
+def _opened(folder: int, name: str) -> int:
+    checked_name(name)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise NotFound("There is no such file in the upload folder.") from error
+    return open_regular(folder, name, f"{FOLDER}/{name}")
+
+
+def _told(folder: int, name: str) -> Upload:
+    file = open_regular(folder, name, f"{FOLDER}/{shown(name)}")
+    try:
+        return _upload(name, file)
+    finally:
+        os.close(file)
+
+
+def _upload(name: str, file: int) -> Upload:
+    found = os.fstat(file)
+    head = os.pread(file, 64, 0)
+    kind = (
+        "application/octet-stream"
+        if b"\0" in head and kind_of(head) is TEXT
+        else kind_of(head).type
+    )
+    at = iso(datetime.fromtimestamp(found.st_mtime, UTC))
+    return Upload(shown(name), f"{FOLDER}/{shown(name)}", found.st_size, kind, at)
+
+
+async def _portions(file: int, size: int) -> AsyncGenerator[bytes, None]:
+    try:
+        while size > 0:
+            portion = await asyncio.to_thread(os.read, file, min(size, _BLOCK))
+            if not portion:
+                raise Conflict("The file became shorter while it was read")
+            size -= len(portion)
+            yield portion
+    finally:
+        os.close(file)

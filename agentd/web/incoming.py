@@ -1,0 +1,78 @@
+"""A request's body, read while it comes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from agentd.errors import BadRequest, TooLarge
+
+STREAMED_SECONDS = 900.0
+"""That a streamed body may take."""
+SILENCE_SECONDS = 30.0
+"""After which a body that stops coming is given up."""
+HELD = 1024 * 1024
+"""Bytes that wait to be taken before the sender is made to wait."""
+
+
+class Incoming(AsyncIterator[bytes]):
+    """The body in portions; one is all that came since the one before, at most about ``HELD``.
+
+    Each is given only if the sender still may: ``welcome`` raises otherwise. Raises ``TooLarge``
+    as soon as there is more than ``limit`` bytes.
+    """
+
+    def __init__(self, limit: int, welcome: Callable[[], Awaitable[None]]) -> None:
+        self.wanted = True
+        """False once nobody takes it any more."""
+        self._limit = limit
+        self._welcome = welcome
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._size = 0
+        self._ended = False
+        self._came = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    def feed(self, chunk: bytes) -> Awaitable[None] | None:
+        """Bytes that came; what is to be awaited before further ones are read, if anything."""
+        self._size += len(chunk)
+        if self._size <= self._limit:
+            self._chunks.append(chunk)
+            self._held += len(chunk)
+        self._came.set()
+        return self._room() if self._held >= HELD else None
+
+    def end(self) -> None:
+        """It is whole."""
+        self._ended = True
+        self._came.set()
+
+    def close(self) -> None:
+        """Nobody takes it any more."""
+        self.wanted = False
+        self._chunks.clear()
+        self._taken.set()
+
+    async def __anext__(self) -> bytes:
+        if not self._chunks and not self._ended:
+            self._came.clear()
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    await self._came.wait()
+            except TimeoutError as error:
+                told = f"Nothing came for {SILENCE_SECONDS:.0f} seconds."
+                raise BadRequest("The body stopped coming", told) from error
+        await self._welcome()
+        if self._size > self._limit:
+            raise TooLarge("The body is too large", f"At most {self._limit} bytes.")
+        if not self._chunks:
+            raise StopAsyncIteration
+        portion = b"".join(self._chunks)
+        self._chunks.clear()
+        self._held = 0
+        self._taken.set()
+        return portion
+
+    async def _room(self) -> None:
+        if self.wanted and self._held >= HELD:
+            self._taken.clear()
+            await self._taken.wait()

@@ -1,0 +1,77 @@
+"""The rows below ``/api/git``."""
+
+from agentd.access.gate import Surface
+from agentd.agent.tools import MOST_COMMITS
+from agentd.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
+from agentd.web import git as shapes
+from agentd.web.git import GitDesk
+from agentd.web.table import Parameter, Route
+
+_TEXT: dict[str, object] = {"type": "string", "maxLength": 4096}
+_PLACE = Parameter("path", "query", "Only of this file or folder of the workspace.", _TEXT)
+_STAGED = Parameter(
+    "staged",
+    "query",
+    "Only what is staged (true), or only what is not (false); both when left out.",
+    {"type": "string", "enum": ["true", "false"]},
+)
+_OF_COMMIT = Parameter("commit", "query", "What this commit or branch changed, instead.", _TEXT)
+_LIMIT = Parameter(
+    "limit",
+    "query",
+    "How many commits, at most.",
+    {"type": "integer", "minimum": 1, "maximum": MOST_COMMITS},
+)
+_BEFORE = Parameter("before", "query", "The 'next' of a page: what comes after it.", _TEXT)
+
+
+def rows(desk: GitDesk) -> tuple[Route, ...]:
+    """Status, diff, log and commit."""
+    door, section = Surface.EXTENDED, "4, extended surface"
+    trouble = (Forbidden, NotFound, Unavailable)
+    return (
+        Route(
+            "GET",
+            "/api/git/status",
+            door,
+            desk.git_status,
+            "The working repository: branch, staged, changed, untracked and conflicting files.",
+            gives=shapes.GitStatusView,
+            errors=trouble,
+            section=section,
+        ),
+        Route(
+            "GET",
+            "/api/git/diff",
+            door,
+            desk.git_diff,
+            "What is changed and not committed, or what one commit changed.",
+            gives=shapes.DiffView,
+            errors=(*trouble, BadRequest),
+            parameters=(_PLACE, _STAGED, _OF_COMMIT),
+            section=section,
+        ),
+        Route(
+            "GET",
+            "/api/git/log",
+            door,
+            desk.git_log,
+            "The commits, newest first, page by page.",
+            gives=shapes.LogView,
+            errors=(*trouble, BadRequest),
+            parameters=(_PLACE, _LIMIT, _BEFORE),
+            section=section,
+        ),
+        Route(
+            "POST",
+            "/api/git/commit",
+            door,
+            desk.git_commit,
+            "Commit in the working repository, as the author that git is configured with.",
+            takes=shapes.MakeCommit,
+            gives=shapes.CommitView,
+            status=201,
+            errors=(*trouble, BadRequest, Conflict),
+            section=section,
+        ),
+    )

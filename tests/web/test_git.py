@@ -1,0 +1,199 @@
+"""``/api/git`` of a serving daemon, on real repositories."""
+
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Serve
+from tests.web.support import Client
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person with a name and nothing else configured."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[user]\n name = Ada\n email = ada@example.org\n[init]\n defaultBranch = main\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return home
+
+
+@pytest.fixture
+def root(tmp_path: Path, home: Path) -> Path:
+    """The workspace: a repository with one commit of ``a`` and ``b``."""
+    work = tmp_path / "work"
+    work.mkdir()
+    git(work, "init", "-q")
+    for name in ("a", "b"):
+        (work / name).write_text("one\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "First")
+    return work
+
+
+@pytest.fixture
+def client(serve: Serve, root: Path) -> Client:
+    """A client of a daemon that works there."""
+    return serve(workspace=str(root)).client()
+
+
+def commit(client: Client, **wish: Any) -> Any:
+    return client.post("/api/git/commit", {"message": "x", **wish})
+
+
+def test_a_day_with_the_repository(client: Client, root: Path) -> None:
+    """Specification 4, extended surface: status and commit of the working repository."""
+    (root / "a").write_text("two\n")
+    git(root, "mv", "b", "c")
+    (root / "new").write_text("")
+    status = client.get("/api/git/status").json()
+    assert (status["branch"], status["upstream"], status["conflicts"]) == ("main", "", [])
+    assert status["staged"] == [{"path": "c", "change": "renamed", "before": "b"}]
+    assert status["changed"] == [{"path": "a", "change": "modified", "before": ""}]
+    assert (status["untracked"], status["hooks"], status["cut"]) == (["new"], [], False)
+    assert "+two" in client.get("/api/git/diff?path=a")["diff"]
+    assert client.get("/api/git/diff?path=a&staged=true")["diff"] == ""
+    reply = commit(client, message="All of it", all=True)
+    assert reply.status == 201
+    assert (reply["subject"], reply["author"]) == ("All of it", "Ada")
+    log = client.get("/api/git/log?limit=1").json()
+    assert [one["id"] for one in log["commits"]] == [reply["id"]]
+    older = client.get(f"/api/git/log?limit=5&before={log['next']}").json()
+    assert [one["subject"] for one in older["commits"]] == ["First"]
+    assert older["next"] == ""
+    assert "+two" in client.get(f"/api/git/diff?commit={reply['id']}")["diff"]
+    clean = client.get("/api/git/status").json()
+    assert not any(clean[one] for one in ("staged", "changed", "untracked", "conflicts"))
+
+
+def test_what_cannot_be_committed_is_told_clearly(client: Client, root: Path) -> None:
+    reply = commit(client)
+    assert (reply.status, reply["message"]) == (409, "There is nothing to commit")
+    assert commit(client, paths=["a"]).status == 409
+    (root / "a").write_text("two\n")
+    assert commit(client, message="").status == 400
+    assert commit(client, message=" ", all=True).status == 400
+    assert commit(client, paths=["a"], all=True).status == 400
+    assert commit(client, paths=["../a"]).status == 403
+    assert commit(client, paths=[""]).status == 400
+    assert commit(client, paths="a").status == 400
+    assert client.post("/api/git/commit", {"all": True}).status == 400
+    (root / ".git" / "index.lock").write_text("")
+    assert commit(client, all=True).status == 409
+    (root / ".git" / "index.lock").unlink()
+    assert commit(client, all=True).status == 201
+
+
+def test_a_conflict_is_told_and_not_committed(client: Client, root: Path) -> None:
+    git(root, "checkout", "-qb", "other")
+    (root / "a").write_text("theirs\n")
+    git(root, "commit", "-qam", "theirs")
+    git(root, "checkout", "-q", "main")
+    (root / "a").write_text("ours\n")
+    git(root, "commit", "-qam", "ours")
+    subprocess.run(["git", "merge", "-q", "other"], cwd=root, check=False, capture_output=True)
+    status = client.get("/api/git/status").json()
+    assert (status["conflicts"], status["staged"], status["changed"]) == (["a"], [], [])
+    reply = commit(client, all=True)
+    assert (reply.status, reply["details"]) == (409, "a")
+
+
+def test_questions_that_make_no_sense(client: Client) -> None:
+    for query in (
+        *("log?limit=0", "log?limit=x", "log?limit=101", "log?before=HEAD", "diff?staged=yes"),
+        *("diff?commit=--output%3D/tmp/x", "diff?commit=a..b"),
+    ):
+        assert client.get(f"/api/git/{query}").status == 400
+    for path in ("/etc", "..%2Fx", "a%00b"):
+        assert client.get(f"/api/git/log?path={path}").status == 403
+        assert client.get(f"/api/git/diff?path={path}").status == 403
+    assert client.get("/api/git/diff?commit=nowhere").status == 404
+
+
+def test_a_repository_that_runs_programs_is_refused(
+    client: Client, root: Path, tmp_path: Path
+) -> None:
+    canary = tmp_path / "canary"
+    git(root, "config", "filter.x.clean", f"touch {canary}; cat")
+    (root / ".gitattributes").write_text("* filter=x\n")
+    (root / "a").write_text("two\n")
+    for reply in (
+        client.get("/api/git/status"),
+        client.get("/api/git/diff"),
+        commit(client, all=True),
+    ):
+        assert reply.status == 403
+        assert "filter.x.clean" in reply["message"]
+    assert not canary.exists()
+
+
+def test_hooks_are_told_and_run_only_when_asked(client: Client, root: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    hook = root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {canary}\necho refused; exit 1\n")
+    hook.chmod(0o755)
+    (root / "a").write_text("two\n")
+    assert client.get("/api/git/status")["hooks"] == ["pre-commit"]
+    assert commit(client, all=True).status == 201
+    assert not canary.exists()
+    (root / "a").write_text("three\n")
+    reply = commit(client, all=True, runHooks=True)
+    assert (reply.status, reply["details"]) == (409, "refused")
+    assert canary.exists()
+
+
+def test_no_repository_is_told_clearly(serve: Serve, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    client = serve(workspace=str(empty)).client()
+    for reply in (
+        client.get("/api/git/status"),
+        client.get("/api/git/log"),
+        client.get("/api/git/diff"),
+        commit(client, all=True),
+    ):
+        assert reply.status == 404
+        assert reply["message"] == "The workspace is not in a git repository."
+
+
+def test_the_daemons_own_files_are_never_committed(serve: Serve, root: Path) -> None:
+    """State and configuration lie in the workspace, and nobody told git to ignore them."""
+    daemon = serve(folder=root, workspace=str(root))
+    client = daemon.client()
+    (root / ".env").write_text("KEY=1\n")
+    (root / "a").write_text("two\n")
+    assert commit(client, all=True).status == 403
+    assert commit(client, paths=["config"]).status == 403
+    assert commit(client, paths=["a"]).status == 201
+
+
+def test_commits_at_the_same_time_all_come_through(serve: Serve, root: Path) -> None:
+    daemon = serve(workspace=str(root))
+    found: list[int] = []
+
+    def one(number: int) -> None:
+        (root / f"n{number}").write_text("")
+        client = daemon.client()
+        found.append(commit(client, message=f"n{number}", paths=[f"n{number}"]).status)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [201] * 8
+    assert len(git(root, "log", "--format=%s").splitlines()) == 9
