@@ -28,6 +28,10 @@ from agentd.proxy.price import NOTHING, Prices, Usage, cost, total
 
 SILENT = "The engine ended without a reply."
 
+LONGEST_REPLY = 1_000_000
+"""Characters: who writes more in one piece does not write for a reader."""
+ENDLESS = f"The engine wrote a reply of more than {LONGEST_REPLY:,} characters, so it was ended."
+
 
 class Say(Struct, frozen=True):
     """Put this message into the history."""
@@ -83,7 +87,8 @@ class Turn:
         self._prices = prices
         self._replied = False
         self._over = False
-        self._written = ""
+        self._written: list[str] = []
+        self._length = 0
         self._usage = NOTHING
         self._cost = FREE
 
@@ -98,13 +103,12 @@ class Turn:
             return
         match progress:
             case Wrote(text=text):
-                self._written += text
-                yield Show(text)
+                yield from self._wrote(text)
             case ToolUsed(name=name, input=given, outcome=outcome):
                 yield Say("tool", f"{given}\n\n{outcome}".strip(), tool=name)
             case Replied(text=text, usage=usage, cost=known):
                 self._book(usage, known)
-                self._written = ""
+                self._forget()
                 self._replied = True
                 yield Say("assistant", text, "", *self._booked())
             case Spent(usage=usage, cost=known):
@@ -122,7 +126,7 @@ class Turn:
 
     def finished(self) -> Iterator[Instruction]:
         """The engine has nothing more to tell."""
-        if self._replied or self._written:
+        if self._replied or self._length:
             return self._end("completed", "")
         return self._end("failed", SILENT)
 
@@ -145,11 +149,24 @@ class Turn:
         self._over = True
         yield End(outcome, reason, *self._booked())
 
+    def _wrote(self, text: str) -> Iterator[Instruction]:
+        self._written.append(text)
+        self._length += len(text)
+        if self._length > LONGEST_REPLY:
+            yield from self._end("failed", ENDLESS)
+        else:
+            yield Show(text)
+
     def _rest(self) -> Iterator[Instruction]:
         """What was written of a reply that will never be whole."""
-        if self._written.strip():
-            yield Say("assistant", self._written, "", *self._booked())
-        self._written = ""
+        written = "".join(self._written)
+        self._forget()
+        if written.strip():
+            yield Say("assistant", written, "", *self._booked())
+
+    def _forget(self) -> None:
+        self._written.clear()
+        self._length = 0
 
     def _book(self, usage: Usage, known: Decimal | None) -> None:
         """The engine's own figure counts before the price table."""

@@ -23,6 +23,8 @@ LAST_WORDS = 8 * 1024
 
 _AHEAD = 256 * 1024
 """Bytes that are read before anybody asks for them."""
+_AT_ONCE = 16 * 1024
+"""Bytes that are given to whoever reads: the loop sees to others before it goes on."""
 _ECHO = 0.5
 """Seconds to wait for what an ended program said, while a child that fled holds its output ..."""
 _LEFT = 2 * 2**20
@@ -140,12 +142,12 @@ class _Pipes(asyncio.SubprocessProtocol):
                     await self._news.wait()
             if ended:
                 self._echo -= self._loop.time() - began
-        said = bytes(self._said)
-        self._said.clear()
+        said = bytes(self._said[:_AT_ONCE])
+        del self._said[:_AT_ONCE]
         if self.exited.done():
             self._left -= len(said)
             self._silent = self._silent or self._left < 0
-        if pipe := self._output():
+        if len(self._said) < _AHEAD and (pipe := self._output()):
             pipe.resume_reading()
         return said
 

@@ -48,6 +48,11 @@ log = logging.getLogger(__name__)
 TOLD = 4 * 1024
 """Characters of a program's last words that are told."""
 
+MOST_NOISE = 64 * 2**20
+"""Bytes that a program may write without a line that could mean something ..."""
+_LINE = 512
+"""... each line counted as so many more: it takes time to look at."""
+
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
@@ -96,6 +101,8 @@ class StdioTurn:
         self._reading: asyncio.Task[bytes] | None = None
         self._waited = 0.0
         """Seconds since it said anything, as far as it was listened to."""
+        self._noise = 0
+        """Bytes since it wrote a line that could mean something."""
         self._lingers: float | None = None
         """When the loop's clock shows this, nothing more is waited for."""
         self._tools = 0
@@ -156,9 +163,13 @@ class StdioTurn:
 
     def _heard(self, data: bytes) -> Iterator[Step]:
         before = self._lines.passed_over
+        self._noise += len(data)
         for line in self._lines.feed(data):
             self._waited = 0.0
+            self._noise = 0 if line.startswith(b"{") else self._noise + _LINE
             yield from self._conversation.heard(line)
+        if self._noise > MOST_NOISE:
+            yield Failed(f"{self._name} writes without end what means nothing, so it was ended.")
         if self._lines.passed_over > before:
             limit = self._patience.longest_line
             log.warning("%s wrote a line of more than %d bytes; passed over", self._name, limit)

@@ -67,9 +67,9 @@ class Caller:
         """A new chat with a prompt."""
         return self.client.chat(prompt=prompt, **wish)
 
-    def append(self, chat: int, prompt: str) -> None:
+    def append(self, chat: int, prompt: str, **more: str) -> None:
         """One more prompt."""
-        reply = self.client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt})
+        reply = self.client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt, **more})
         assert reply.status == 201, reply.body
 
     def at_rest(self, chat: int) -> list[dict[str, Any]]:

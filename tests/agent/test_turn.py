@@ -6,17 +6,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.engine import Failed, Limited, Replied, Spent, ToolUsed, Wrote
-from agentd.agent.turn import SILENT, Defer, End, Instruction, Keep, Say, Show, Turn
+from agentd.agent.turn import (
+    ENDLESS,
+    LONGEST_REPLY,
+    SILENT,
+    Defer,
+    End,
+    Instruction,
+    Keep,
+    Say,
+    Show,
+    Turn,
+)
 from agentd.chats.chat import Tokens
 from agentd.proxy.price import Prices, Usage
 
 money = st.decimals(0, 9, places=6)
+whole = st.one_of(
+    st.builds(ToolUsed, st.just("look"), st.text(max_size=3), st.text(max_size=3)),
+    st.builds(Replied, st.text(max_size=3), st.builds(Usage, st.integers(0, 9)), money),
+)
 told = st.one_of(
     st.builds(Wrote, st.text(max_size=3)),
     st.builds(Spent, st.builds(Usage, st.integers(0, 9)), money),
     st.builds(Limited, st.just("too much")),
-    st.builds(ToolUsed, st.just("look"), st.text(max_size=3), st.text(max_size=3)),
-    st.builds(Replied, st.text(max_size=3), st.builds(Usage, st.integers(0, 9)), money),
+    whole,
     st.builds(Failed, st.just("why")),
 )
 ends = st.sampled_from(["finished", "failed", "stopped", "interrupted"])
@@ -50,7 +64,7 @@ def test_without_an_end_there_is_none_but_by_failing(steps):
     assert ended == any(isinstance(step, Failed | Limited) for step in steps)
 
 
-@given(st.lists(told.filter(lambda step: isinstance(step, ToolUsed | Replied))))
+@given(st.lists(whole))
 def test_everything_told_is_said_in_order(steps):
     said = play(steps)
     assert [one.role for one in said] == [
@@ -121,3 +135,15 @@ def test_how_each_end_comes_out():
     assert play(["failed"]) == [End("failed", "broke down")]
     assert play([Replied("hi"), "interrupted"])[-1] == End("interrupted", "broke down")
     assert play([Replied("hi"), "stopped"])[-1] == End("stopped")
+
+
+def test_a_reply_without_an_end_ends_the_turn():
+    piece = "x" * (LONGEST_REPLY // 2)
+    said = play([Wrote(piece), Wrote(piece), Wrote("y"), Wrote("z")])
+    assert said == [
+        Show(piece),
+        Show(piece),
+        Say("assistant", piece + piece + "y"),
+        End("failed", ENDLESS),
+    ]
+    assert play([Wrote(piece), Replied("whole"), Wrote(piece), Wrote(piece)])[-1] == Show(piece)

@@ -402,7 +402,8 @@ def test_it_may_be_silent_longer_while_it_uses_a_tool_and_while_a_question_is_op
     patience = Patience(silence=0.5, tool=20.0, graces=QUICK.graces)
 
     def shell(source: str) -> StdioEngine:  # its start is quick, however busy the machine is
-        return StdioEngine("odd", "/", making(Launch(("/bin/sh", "-c", source))), patience=patience)
+        launch = Launch(("/bin/sh", "-c", source))
+        return StdioEngine("odd", "/", making(launch), patience=lambda: patience)
 
     steps = asyncio.run(carried_out(shell("echo tool make; sleep 1; echo used make; echo over")))
     assert steps[1:] == [ToolStarted("make", ""), ToolUsed("make", "", "")]
@@ -456,6 +457,12 @@ def test_a_flood_is_read_no_faster_than_it_is_taken():
             return memory() - before
 
     assert asyncio.run(scene()) < 20 * 2**20
+
+
+@pytest.mark.parametrize("noise", ["'x\\n' * 10_000", "'x' * 10_000_000 + '\\n'"])
+def test_a_flood_that_means_nothing_ends_the_turn(noise):
+    (failed,) = told(f"while True: sys.stdout.write({noise})")
+    assert failed == Failed("odd writes without end what means nothing, so it was ended.")
 
 
 def test_a_flood_of_errors_is_drained_and_forgotten():

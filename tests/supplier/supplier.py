@@ -56,6 +56,11 @@ class Supplier:
         with self._changed:
             self._steps.extend(steps)
 
+    def forget(self) -> None:
+        """Drop what is left of the script."""
+        with self._changed:
+            self._steps.clear()
+
     def always(self, *choices: Step) -> None:
         """What is asked before the script, for every request, and is never used up.
 

@@ -7,6 +7,7 @@ from agentd.agent.conversation import Step
 from agentd.agent.engine import Replied, ToolStarted, ToolUsed, Wrote
 from agentd.agent.foreign import Bounds
 from agentd.agent.json_rpc import pick, text
+from agentd.agent.turn import LONGEST_REPLY
 
 INTERRUPTED = "Interrupted."
 
@@ -17,6 +18,7 @@ class Work:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._pieces: list[str] = []
+        self._length = 0
         self._message = ""
         self._tools: dict[str, Tool] = {}
         self._started: set[str] = set()
@@ -45,6 +47,7 @@ class Work:
         """The reply that is written so far; it is taken."""
         whole = "".join(self._pieces).strip()
         self._pieces.clear()
+        self._length = 0
         return whole
 
     def _chunk(self, update: object) -> Iterator[Step]:
@@ -54,7 +57,9 @@ class Work:
             yield from self._release()
         piece = said(pick(update, "content"))
         if piece:
-            self._pieces.append(piece)
+            self._length += len(piece)
+            if self._length <= 2 * LONGEST_REPLY:  # a turn has ended long before
+                self._pieces.append(piece)
             yield Wrote(piece)
 
     def _tool(self, update: object) -> Iterator[Step]:

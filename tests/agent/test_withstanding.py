@@ -1,0 +1,221 @@
+"""Whatever an engine, a supplier or the workspace does, a chat ends clearly and nothing leaks.
+
+The daemon is a process of its own; its engines are programs that misbehave (``hostile``).
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.hostile import WORDS
+from tests.agent.served import Caller, Served
+from tests.supplier.steps import Answer, Break, Garble, Refuse, Say, Stall, Step
+from tests.supplier.supplier import Supplier
+from tests.web.support import until
+
+SILENCE, TURN = 1.5, 4.0
+"""Seconds that a program may be silent, and that a turn of the native engine may take."""
+
+DEAD = f"acp ended in the middle of the turn with exit code 3. Its last words:\n\n{WORDS}"
+SILENT = r"acp said nothing for \d seconds, so it was ended\."
+
+ENGINES = {
+    "garbage": re.escape(DEAD),
+    "long_lines": re.escape(DEAD),
+    "half_a_line": re.escape(DEAD),
+    "leaves_a_child": re.escape(DEAD),
+    "killed": r"acp was ended in the middle of the turn by SIGKILL\.",
+    "hangs": SILENT,
+    "ignores_sigterm": SILENT,
+    "floods_errors": SILENT,
+    "floods": r"acp writes without end what means nothing, so it was ended\.",
+    "floods_with_words": r"The engine wrote a reply of more than 1,000,000 characters, .*",
+}
+"""What each hostile program does (a function of ``hostile``), and how the chat tells of it."""
+
+SUPPLIERS: dict[str, tuple[Step, str]] = {
+    "refuses the key": (Refuse(401, "Bad key"), r"acme wants a key, and has none: Bad key .*"),
+    "refuses the request": (Refuse(400, "Nonsense"), r"acme could not answer: Nonsense.*"),
+    "is silent": (Answer((Say("Never"),), faults=(Stall(),)), r".* \d+ seconds.*"),
+    "stalls": (Answer((Say("Half of it"),), faults=(Stall(after=3),)), r".* \d+ seconds.*"),
+    "breaks off": (
+        Answer((Say("Half of it"),), faults=(Break(after=3),)),
+        r".* closed the connection .*",
+    ),
+    "sends nonsense": (Answer((Say("Half of it"),), faults=(Garble(after=3),)), r".*no sense.*"),
+}
+"""What a supplier does again and again, and how the chat tells of it."""
+
+MORE_MEMORY = 16.0
+"""MiB that the daemon may have more after many such turns."""
+
+
+@pytest.fixture(scope="module")
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, supplier: Supplier) -> Served:
+    command = [sys.executable, "-S", str(Path(__file__).with_name("hostile.py"))]
+    models = {
+        "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
+        "models": [
+            *(
+                {"name": how, "engine": "acp", "command": [*command, how]}
+                for how in (*ENGINES, "good")
+            ),
+            {"name": "absent", "engine": "acp", "command": ["/no/such/program"]},
+            {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"},
+        ],
+    }
+    folder = tmp_path_factory.mktemp("served")
+    return Served(folder, models, silence_seconds=SILENCE, turn_seconds=TURN)
+
+
+@pytest.fixture(scope="module")
+def caller(served: Served) -> Iterator[Caller]:
+    """Of a daemon that has carried out every kind of turn once."""
+    with served.running() as caller:
+        caller.at_rest(caller.chat("Say hello.", model="good"))
+        yield caller
+
+
+class Footprint:
+    """What the daemon's process has while no turn is at work, and whether it has it again."""
+
+    def __init__(self, served: Served) -> None:
+        self._process = Path(f"/proc/{served.process.child.pid}")
+        until(lambda: not self.children())
+        self.descriptors = self._descriptors()
+
+    def _descriptors(self) -> list[str]:
+        """Those that could be left of a turn: pipes and processes; not of files and clients."""
+        found = []
+        for entry in (self._process / "fd").iterdir():
+            try:
+                to = os.readlink(entry)
+            except FileNotFoundError:
+                continue
+            if to.startswith(("pipe:", "anon_inode:[pidfd]")):
+                found.append(to)
+        return sorted(found)
+
+    def children(self) -> str:
+        """The processes that are its children, dead ones too."""
+        return (self._process / f"task/{self._process.name}/children").read_text()
+
+    def memory(self) -> float:
+        """MiB."""
+        pages = int((self._process / "statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def as_before(self) -> bool:
+        """Whether nothing is left of a turn."""
+        return not self.children() and self._descriptors() == self.descriptors
+
+
+def ends_with(
+    caller: Caller, served: Served, model: str, reason: str, *, prompt: str = "Go."
+) -> list[dict[str, Any]]:
+    """A turn ends in this error, the next prompt of the queue is carried out, nothing is left."""
+    before = Footprint(served)
+    chat = caller.chat(prompt, model=model)
+    caller.append(chat, "And now?", model="good")
+    messages = caller.at_rest(chat)
+    said = [(one["role"], one["content"]) for one in messages]
+    [error] = [text for role, text in said if role == "error"]
+    assert re.fullmatch(reason, error, re.DOTALL), error
+    assert said[-2:] == [("user", "And now?"), ("assistant", "Here I am.")]
+    until(before.as_before)
+    assert served.marked == []
+    assert "Traceback" not in served.process.log
+    return messages
+
+
+@pytest.mark.parametrize("how", ENGINES)
+def test_a_hostile_engine_ends_in_a_clear_error(how: str, caller: Caller, served: Served) -> None:
+    messages = ends_with(caller, served, how, ENGINES[how])
+    if how == "half_a_line":
+        assert messages[1]["content"] == "I begin", "what was said before is kept"
+
+
+def test_a_program_that_is_not_there_is_told(caller: Caller, served: Served) -> None:
+    ends_with(caller, served, "absent", r"The program /no/such/program is not installed.*")
+
+
+@pytest.mark.parametrize("how", SUPPLIERS)
+def test_a_hostile_supplier_ends_in_a_clear_error(
+    how: str, caller: Caller, served: Served, supplier: Supplier
+) -> None:
+    step, reason = SUPPLIERS[how]
+    supplier.script(*[step] * 20)
+    try:
+        ends_with(caller, served, "native", reason)
+    finally:
+        supplier.forget()
+
+
+def test_a_workspace_that_vanishes_is_told(caller: Caller, served: Served) -> None:
+    """Before a turn, and in the middle of one."""
+    away = served.folder / "away"
+    gone = re.escape(f"The workspace {served.workspace} is not there any more")
+    served.workspace.rename(away)
+    chat = caller.chat("Go.", model="good")
+    [_, error] = caller.at_rest(chat)
+    assert re.match(gone, error["content"])
+    away.rename(served.workspace)
+    caller.append(chat, "And now?")
+    assert caller.at_rest(chat)[-1]["content"] == "Here I am."
+
+    chat = caller.chat("Go.", model="hangs")
+    until(lambda: served.marked)
+    served.workspace.rename(away)
+    error = caller.at_rest(chat)[-1]
+    away.rename(served.workspace)
+    assert error["role"] == "error"
+    until(lambda: not served.marked)
+
+
+def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: Served) -> None:
+    before = Footprint(served)
+    chat = caller.chat("Go.", model="ignores_sigterm")
+    until(lambda: len(served.marked) == 2)
+    began = time.monotonic()
+    caller.stop(chat)
+    assert time.monotonic() - began < 10
+    assert served.marked == []
+    until(before.as_before)
+    assert caller.look(chat)["held"] == "The turn was stopped by a person."
+
+
+def test_a_flood_holds_nobody_up(caller: Caller, served: Served) -> None:
+    chat = caller.chat("Go.", model="floods")
+    waits = []
+    while caller.client.status(chat, 0.01)["status"] != "completed":
+        began = time.monotonic()
+        caller.client.status(chat)
+        waits.append(time.monotonic() - began)
+    assert len(waits) > 3
+    assert max(waits) < 1, "a chunk of it is looked at in some hundredths of a second"
+
+
+def test_many_such_turns_leave_no_memory(caller: Caller, served: Served) -> None:
+    footprint = Footprint(served)
+
+    def memory_after_all() -> float:
+        quick = [how for how in ENGINES if ENGINES[how] != SILENT and how != "floods_with_words"]
+        for chat in [caller.chat("Go.", model=how) for how in 2 * quick]:
+            caller.at_rest(chat)
+        return footprint.memory()
+
+    first = memory_after_all()
+    assert memory_after_all() - first < MORE_MEMORY
+    until(footprint.as_before)
