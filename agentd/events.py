@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias
 
+from agentd.catalog.bots import Bot
 from agentd.catalog.models import Models
 from agentd.catalog.skills import Skills
 from agentd.catalog.standing import SettingsView
@@ -108,11 +109,26 @@ class ModelsUpdate(Struct, frozen=True):
     mistakes: tuple[Mistake, ...]
 
 
+class BotsUpdate(Struct, frozen=True):
+    """A bot is another, began, ended or has trouble: ``bots``. Not stored, so it has no ``seq``."""
+
+    name: ClassVar[str] = "botsUpdate"
+    bots: tuple[Bot, ...]
+
+
 Last: TypeAlias = ChatUpdate | ChatGone
 """What is told last of each record: whoever has it has all of its ``seq``."""
 Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
 """What the journals tell again after a restart; each has the ``seq`` of its record."""
-Event: TypeAlias = Stored | MessageDelta | KeysUpdate | SettingsUpdate | SkillsUpdate | ModelsUpdate
+Event: TypeAlias = (
+    Stored
+    | MessageDelta
+    | BotsUpdate
+    | KeysUpdate
+    | SettingsUpdate
+    | SkillsUpdate
+    | ModelsUpdate
+)
 Listener: TypeAlias = Callable[[Event], None]
 
 

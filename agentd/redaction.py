@@ -13,10 +13,11 @@ _SECRETS = (
     (re.compile(r"\b([Bb]earer\s+)[^\s\"',;]{8,}"), r"\1***"),
     (re.compile(r"agent_[A-Za-z0-9]{32}"), "agent_***"),
     (re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"), "sk-***"),  # a supplier's
+    (re.compile(r"(?<![0-9])[0-9]{6,}(:|%3[Aa])[A-Za-z0-9_-]{30,}"), "***"),  # a Telegram bot's
     (re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])"), "***"),
 )
 
-_SUSPECT = re.compile(r"[=:]|agent_|\bsk-|[Bb]earer\s|[0-9a-f]{64}")
+_SUSPECT = re.compile(r"[=:]|%3[Aa]|agent_|\bsk-|[Bb]earer\s|[0-9a-f]{64}")
 """What every secret above has in it."""
 
 

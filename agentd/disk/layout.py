@@ -46,6 +46,20 @@ class Layout:
         return join(self.state, "sessions.json")
 
     @property
+    def bots_settings(self) -> str:
+        """The messenger bots, written by hand and by an administrator."""
+        return join(self.config, "bots.yml")
+
+    @property
+    def bots(self) -> str:
+        """What the bots must know again after a restart."""
+        return join(self.state, "bots")
+
+    def bot(self, bot_id: str) -> str:
+        """What one bot must know again after a restart."""
+        return join(self.bots, f"{bot_id}.json")
+
+    @property
     def keys(self) -> str:
         """The named access keys: salted hashes, safe to commit."""
         return join(self.state, "keys.yml")

@@ -6,18 +6,21 @@ would take it for; what is new is quoted, so that it means the same to every rea
 
 import io
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.resolver import VersionedResolver
-from ruamel.yaml.scalarstring import SingleQuotedScalarString
+from ruamel.yaml.scalarstring import PlainScalarString, SingleQuotedScalarString
 from ruamel.yaml.tokens import CommentToken
 from ruamel.yaml.util import load_yaml_guess_indent
 
 from agentd.errors import Conflict
+
+Value: TypeAlias = str | bool | tuple[int, ...]
+"""What a new entry may hold."""
 
 _MAP_SLOT, _LIST_SLOT = 2, 0
 """Where ruamel keeps the comment after an entry of a map, and of a list."""
@@ -52,12 +55,23 @@ def by_hand(where: str) -> str:
     return f"{where} is written in a way that cannot be edited by a program; do it by hand"
 
 
-def entry(values: Mapping[str, str]) -> CommentedMap:
-    """A new entry of a list; every value is quoted."""
-    return CommentedMap({name: SingleQuotedScalarString(text) for name, text in values.items()})
+def entry(values: Mapping[str, Value]) -> CommentedMap:
+    """A new entry of a list; every text is quoted."""
+    return CommentedMap({name: _written(value) for name, value in values.items()})
 
 
-def append(tree: CommentedMap, name: str, values: Mapping[str, str]) -> None:
+def _written(value: Value) -> Any:
+    match value:
+        case bool():
+            return PlainScalarString("true" if value else "false")
+        case str():
+            return SingleQuotedScalarString(value)
+    numbers = CommentedSeq(PlainScalarString(str(number)) for number in value)
+    numbers.fa.set_flow_style()
+    return numbers
+
+
+def append(tree: CommentedMap, name: str, values: Mapping[str, Value]) -> None:
     """Add an entry at the end of the list ``name``; comments that closed the list still do."""
     entries = tree.get(name)
     if not entries:

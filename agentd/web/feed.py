@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from agentd.chats.fold import Summary
 from agentd.errors import Unavailable
+from agentd.web.bot_views import bot_view
 from agentd.web.catalog_views import models_view, skills_view
 from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
 from agentd.wire import sse
@@ -28,6 +29,7 @@ from agentd.wire.signalr.records import Event as Record
 
 from agentd.events import (
     ApprovalUpdate,
+    BotsUpdate,
     Bus,
     ChatGone,
     ChatUpdate,
@@ -324,6 +326,8 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:
             return event.chat_id, [event.chat_id, _in_chat(event)]
         case KeysUpdate(names=names):
             return None, [names]
+        case BotsUpdate(bots=bots):
+            return None, [[bot_view(bot) for bot in bots]]
         case SettingsUpdate() | SkillsUpdate() | ModelsUpdate():
             return None, [_written(event)]
 

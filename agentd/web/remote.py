@@ -9,13 +9,14 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from agentd.catalog.bots import Bot, Bots
+from agentd.catalog.bots import Bots
 from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Message
 from agentd.chats.queue import Queue, Wanted, check_wanted, checked_text
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.clock import Timestamp, not_before, parse_iso
 from agentd.errors import BadRequest, PreconditionFailed
 from agentd.web.body import encoded
+from agentd.web.bot_views import BotView, bot_view
 from agentd.web.call import Answer, Call
 from agentd.web.views import (
     Id,
@@ -104,16 +105,6 @@ class ReplaceQueue(Struct, frozen=True):
     """Request of endpoint 8: these become the whole queue."""
 
     prompts: list[WantedPrompt]
-
-
-class BotView(Struct, frozen=True, rename="camel"):
-    """A bot, read-only."""
-
-    id: str
-    title: str
-    enabled: bool
-    running: bool
-    polling_error: str | None
 
 
 class BotsView(Struct, frozen=True):
@@ -237,7 +228,7 @@ class Remote:
 
     def bots(self, call: Call) -> Answer:
         """Endpoint 9: the configured bots."""
-        return Answer(BotsView([_bot(bot) for bot in self._bots.list()]))
+        return Answer(BotsView([bot_view(bot) for bot in self._bots.list()]))
 
     async def _messages_from_disk(
         self, chat_id: int, moment: Timestamp, echoed: str | None
@@ -279,10 +270,6 @@ async def _streamed(
 def _queue(chat_id: int, queue: Queue, version: int) -> Answer:
     view = QueueView(chat_id, [prompt_view(prompt) for prompt in queue])
     return Answer(view, headers={"ETag": f'"{version}"'})
-
-
-def _bot(bot: Bot) -> BotView:
-    return BotView(bot.id, bot.title, bot.enabled, bot.running, bot.polling_error)
 
 
 def _moment(since: str | None) -> Timestamp:

@@ -9,9 +9,9 @@ import agentd
 
 ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
-PRODUCT = {"chats", "agent", "access", "catalog", "proxy", "workspace"}
+PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "crew", "desks", "jobs", "library", "workplace", "written", "cli", "__main__"}
+OUTERMOST = {"daemon", "crew", "desks", "jobs", "library", "messaging", "workplace", "written", "cli", "__main__"}
 
 FORBIDDEN_TO_PRODUCT = {
     "filelock",
@@ -25,7 +25,11 @@ FORBIDDEN_TO_PRODUCT = {
 }
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
 MAY_AWAIT = {
+    "answering",
+    "messenger",
+    "polling",
     "service",
+    "telling",
     "shelf",
     "turns",
     "building",
@@ -106,8 +110,9 @@ def test_a_product_folder_imports_nouns_of_another_and_never_its_service(path: P
         return
     services = {name for name in _modules(path) if name.endswith(".service")}
     foreign = {name for name in services if name.split(".")[0] != room}
-    # The dispatcher commands chats: it is to them what a caller is.
-    assert foreign <= ({"chats.service"} if _name(path) == "agent.service" else set())
+    # The dispatcher and the bots command chats: they are to them what a caller is.
+    commands = _name(path) in {"agent.service", "bots.answering", "bots.work"}
+    assert foreign <= ({"chats.service"} if commands else set())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
