@@ -173,10 +173,7 @@ class Exchange(HTTPMessageDelegate):
         self._task.add_done_callback(self._desk.at_work.discard)
 
     async def _answered(self, route: Route, call: Call) -> Answer:
-        """The answer, if its caller may still have it.
-
-        A body may take half a minute to come, in which its sender's key or login may end.
-        """
+        """The answer, if its caller may still have it: keys and logins end while bodies come."""
         try:
             await self._still_welcome()
             answer = route.endpoint(call)
@@ -184,8 +181,11 @@ class Exchange(HTTPMessageDelegate):
         finally:
             if self._incoming:
                 self._incoming.close()
-                loop = asyncio.get_running_loop()
-                loop.call_later(PASSING_SECONDS, lambda: self._whole or self._connection.close())
+                asyncio.get_running_loop().call_later(PASSING_SECONDS, self._pass_no_more)
+
+    def _pass_no_more(self) -> None:
+        if not self._whole:
+            self._connection.close()
 
     async def _still_welcome(self) -> None:
         assert self._call

@@ -40,7 +40,8 @@ async def files(
         )
         is_file = False
         async for portion in body:
-            for event in parser.parse(portion):
+            # What comes behind the form's end belongs to nothing, and is read to no end.
+            for event in () if parser.closed else parser.parse(portion):
                 if isinstance(event, MultipartSegment):
                     is_file = event.filename is not None
                     if is_file:
