@@ -12,9 +12,11 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
 from agentd.access.login import User
@@ -41,11 +43,14 @@ from agentd.disk.settings import Outside
 from agentd.disk.state import Daemon, State, open_state
 from agentd.disk.users import UserFile
 from agentd.errors import Unavailable
+from agentd.events import Bus, KeysUpdate
+from agentd.jobs import Workshop
 from agentd.outside.service_manager import Notifier
 from agentd.web.access_log import AccessLog
 from agentd.web.agent import AgentAtWork
 from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
+from agentd.web.feed import Feed, encoded
 from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
 from agentd.web.live import Roll
@@ -55,12 +60,9 @@ from agentd.web.scrub import LogFormatter
 from agentd.web.server import Server
 from agentd.web.session import Sessions
 from agentd.web.system import System
+from agentd.web.table import Route
 from agentd.web.wrong_keys import WrongKeys
 from agentd.written import HandWritten
-from tornado.netutil import bind_sockets
-
-from agentd.events import Bus, KeysUpdate
-from agentd.web.feed import Feed, encoded
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,13 @@ class Running:
         """Ask it to stop; on the loop only."""
         if not self.stopped.done():
             self.stopped.set_result(code)
+
+
+class Line(NamedTuple):
+    """Who is told of what happens, and what."""
+
+    feed: Feed
+    roll: Roll
 
 
 class Doorkeepers(NamedTuple):
@@ -165,20 +174,22 @@ async def started(
         latest = state.sequences.used.seq
         replay = Replay(layout, encoded, latest, chats.recorded())
         stack.push_async_callback(replay.close)
-        feed = Feed(bus, chats, replay, latest)
+        line = Line(Feed(bus, chats, replay, latest), roll)
         crew = Crew(written, layout, environ, engine)
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)
         agent = crew.hired(chats, turns, clock, bus)
         written.hear(lambda _: agent.dispatcher.look())
-        url = _open_door(stack, settings, written, chats, agent, doorkeepers, feed, roll)
+        shop = Workshop(settings, layout, chats, clock, bus, state.generation)
+        await stack.enter_async_context(shop)
+        url = _open_door(stack, settings, written, chats, agent, doorkeepers, shop.rows, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
-            _keep_events(feed),
+            _keep_events(line.feed),
             _guard_lock(state, running),
-            _watch(layout, doorkeepers.keys, doorkeepers.users, *written.files),
+            _watch(layout, doorkeepers.keys, doorkeepers.users, *written.files, *shop.files),
             written.follow_skills(),
             _ping(notifier, committer),
         ):
@@ -227,14 +238,15 @@ def _open_door(
     chats: ChatService,
     agent: Agent,
     doorkeepers: Doorkeepers,
-    feed: Feed,
-    roll: Roll,
+    more: Iterable[Route],
+    line: Line,
 ) -> str:
     """Answer requests from now on; the address."""
     clock = SystemClock()
     access_log = AccessLog(clock)
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
+    feed, roll = line
     hub = Hub(feed, roll, clock.monotonic)
     skills = written.skills
     remote = Remote(chats, Bots(), skills)
@@ -242,7 +254,8 @@ def _open_door(
     keys, people, _ = doorkeepers
     wrong_keys = WrongKeys()
     sessions = Sessions(people, wrong_keys)
-    routes = table(remote, at_work, sessions, hub, EventStream(feed, roll), system)
+    stream = EventStream(feed, roll)
+    routes = table(remote, at_work, sessions, hub, stream, system, more)
     system.describe(routes)
     gate = Gate(keys, people)
     desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys)

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeAlias
 
+from msgspec import Struct
+
 from agentd.catalog.bots import Bot
 from agentd.catalog.models import Models
 from agentd.catalog.skills import Skills
@@ -19,7 +21,9 @@ from agentd.chats.fold import Summary
 from agentd.chats.queue import Queue
 from agentd.chats.records import Entry, approval_in, changes_queue, message_in, type_of
 from agentd.errors import Mistake
-from msgspec import Struct
+from agentd.workspace.build import BuildStatus
+from agentd.workspace.deployment import DeploymentStatus
+from agentd.workspace.fixing import AutofixStatus
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +120,39 @@ class BotsUpdate(Struct, frozen=True):
     bots: tuple[Bot, ...]
 
 
+class BuildUpdate(Struct, frozen=True):
+    """A build began, ended, or found more problems: ``build``. No ``seq``, as all below."""
+
+    name: ClassVar[str] = "buildUpdate"
+    build: BuildStatus
+
+
+class BuildOutput(Struct, frozen=True):
+    """A build said more: ``{name, run, text, skipped}``; gathered, not each line apart."""
+
+    name: ClassVar[str] = "buildOutput"
+    build: str
+    run: str
+    text: str
+    """What is new since the last one ..."""
+    skipped: int
+    """... but for so many bytes before it."""
+
+
+class DeploymentUpdate(Struct, frozen=True):
+    """A deployment is in another state: ``deployment``."""
+
+    name: ClassVar[str] = "deploymentUpdate"
+    deployment: DeploymentStatus
+
+
+class AutofixUpdate(Struct, frozen=True):
+    """Fixing by itself was switched, or tried again: ``autofix``."""
+
+    name: ClassVar[str] = "autofixUpdate"
+    autofix: AutofixStatus
+
+
 Last: TypeAlias = ChatUpdate | ChatGone
 """What is told last of each record: whoever has it has all of its ``seq``."""
 Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
@@ -128,6 +165,10 @@ Event: TypeAlias = (
     | SettingsUpdate
     | SkillsUpdate
     | ModelsUpdate
+    | BuildUpdate
+    | BuildOutput
+    | DeploymentUpdate
+    | AutofixUpdate
 )
 Listener: TypeAlias = Callable[[Event], None]
 

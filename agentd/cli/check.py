@@ -4,12 +4,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import models, skills
 from agentd.disk.inspect import damaged_chats
+from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
 from agentd.disk.users import UserFile
@@ -59,6 +61,8 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
     yield from _caught(lambda: models.check(where))
     yield from _caught(UserFile(where).load)
     yield from skills.check(where)
+    for jobs in (load_builds, load_deployments):
+        yield from _caught(partial(jobs, where))
     file = KeyFile(where)
     for look in (file.check, file.graves):
         yield from _caught(look)

@@ -60,6 +60,16 @@ class Layout:
         return join(self.bots, f"{bot_id}.json")
 
     @property
+    def builds_settings(self) -> str:
+        """The builds, written by hand."""
+        return join(self.config, "builds.yml")
+
+    @property
+    def deployments_settings(self) -> str:
+        """The deployments, written by hand."""
+        return join(self.config, "deployments.yml")
+
+    @property
     def keys(self) -> str:
         """The named access keys: salted hashes, safe to commit."""
         return join(self.state, "keys.yml")
@@ -148,3 +158,43 @@ class Layout:
     def roll_up(self, chat_id: int) -> str:
         """What one chat's journal adds up to."""
         return join(self.analytics, f"{chat_id}.json")
+
+    @property
+    def builds(self) -> str:
+        """One folder per build."""
+        return join(self.state, "builds")
+
+    def build(self, name: str) -> str:
+        """The folder of one build."""
+        return join(self.builds, name)
+
+    def build_result(self, name: str) -> str:
+        """What became of a build's last run."""
+        return join(self.builds, name, "result.json")
+
+    def build_output(self, name: str) -> str:
+        """What a build's last run said."""
+        return join(self.builds, name, "output.log")
+
+    @property
+    def deployments(self) -> str:
+        """One folder per deployment."""
+        return join(self.state, "deployments")
+
+    def deployment(self, name: str) -> str:
+        """The folder of one deployment."""
+        return join(self.deployments, name)
+
+    def deployment_file(self, name: str) -> str:
+        """What runs of a deployment, and what should."""
+        return join(self.deployments, name, "deployment.json")
+
+    def deployment_outputs(self, name: str) -> tuple[str, str]:
+        """What a deployment says, and what it said before that."""
+        folder = self.deployment(name)
+        return join(folder, "output.log"), join(folder, "output.1.log")
+
+    @property
+    def autofix(self) -> str:
+        """Which builds are fixed by the agent, and how often that was tried."""
+        return join(self.state, "autofix.json")

@@ -20,19 +20,16 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from agentd.chats.fold import Summary
 from agentd.errors import Unavailable
-from agentd.web.bot_views import bot_view
-from agentd.web.catalog_views import models_view, skills_view
-from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
-from agentd.wire import sse
-from agentd.wire.portion import Encoded, Portion, portions
-from agentd.wire.signalr.records import Event as Record
-
 from agentd.events import (
     ApprovalUpdate,
+    AutofixUpdate,
     BotsUpdate,
+    BuildOutput,
+    BuildUpdate,
     Bus,
     ChatGone,
     ChatUpdate,
+    DeploymentUpdate,
     Event,
     KeysUpdate,
     Last,
@@ -44,6 +41,13 @@ from agentd.events import (
     SkillsUpdate,
     Stored,
 )
+from agentd.web.bot_views import bot_view
+from agentd.web.catalog_views import models_view, skills_view
+from agentd.web.job_views import BuildOutputView, build_view, deployment_view
+from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
+from agentd.wire import sse
+from agentd.wire.portion import Encoded, Portion, portions
+from agentd.wire.signalr.records import Event as Record
 
 RECENT_EVENTS = 2000
 RECENT_BYTES = 2 * 1024 * 1024
@@ -330,6 +334,21 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:
             return None, [[bot_view(bot) for bot in bots]]
         case SettingsUpdate() | SkillsUpdate() | ModelsUpdate():
             return None, [_written(event)]
+        case BuildUpdate() | BuildOutput() | DeploymentUpdate() | AutofixUpdate():
+            return None, [_job(event)]
+
+
+def _job(event: BuildUpdate | BuildOutput | DeploymentUpdate | AutofixUpdate) -> object:
+    """The one argument of an event about builds and deployments."""
+    match event:
+        case BuildUpdate(build=build):
+            return build_view(build)
+        case BuildOutput(build=build, run=run, text=text, skipped=skipped):
+            return BuildOutputView(build, run, text, skipped)
+        case DeploymentUpdate(deployment=deployment):
+            return deployment_view(deployment)
+        case AutofixUpdate(autofix=autofix):
+            return autofix
 
 
 def _in_chat(event: MessageUpdate | QueueUpdate | ApprovalUpdate | MessageDelta) -> object:

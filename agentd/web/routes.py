@@ -4,6 +4,9 @@ Dispatch, ``GET /api/openapi.json`` and the tests read these rows; nothing is re
 not here. ``E1`` to ``E9`` are the endpoints of the remote-control specification, section 4.
 """
 
+from collections.abc import Iterable
+from itertools import chain
+
 from agentd.access.gate import Surface
 from agentd.errors import (
     BadRequest,
@@ -48,8 +51,9 @@ def table(
     hub: Hub,
     stream: EventStream,
     system: System,
+    *more: Iterable[Route],
 ) -> Table:
-    """All rows, with the objects that answer them."""
+    """All rows, with the objects that answer them; ``more`` have theirs already."""
     return Table(
         (
             *_remote(remote),
@@ -57,6 +61,7 @@ def table(
             *login.rows(sessions),
             *_live(hub, stream),
             *_system(system),
+            *chain(*more),
         )
     )
 

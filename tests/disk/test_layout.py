@@ -17,11 +17,16 @@ from agentd.chats.records import Body, Entry, Once, Outcome
 from agentd.chats.service import NewChat
 from agentd.disk.event_log import Batch
 from agentd.disk.index import Index
+from agentd.disk.jobs import AutofixJson, BuildJson, DeploymentJson
 from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
 from agentd.disk.layout import Layout
 from agentd.disk.sessions import SessionsJson
 from agentd.disk.state import Daemon, Format
 from agentd.ids import Marks
+from agentd.workspace.build import BuildState, BuildStatus
+from agentd.workspace.deployment import DeploymentState, DeploymentStatus, Process
+from agentd.workspace.fixing import AutofixStatus, BuildFix
+from agentd.workspace.problems import Problem
 from tests.conftest import ME, TEST, living
 
 README = Path(__file__).parents[2] / "state" / "README.md"
@@ -43,6 +48,9 @@ def test_every_file_of_the_state_folder_is_named():
         assert name in WORDS or any(word.startswith(f"{name}/") for word in WORDS), name
     for path in (layout.journal(1), layout.checkpoint(1)):
         assert path.removeprefix("STATE/").replace("/1/", "/<id>/") in WORDS
+    jobs = (layout.build_result("x"), layout.build_output("x"), layout.deployment_file("x"))
+    for path in (*jobs, *layout.deployment_outputs("x")):
+        assert path.removeprefix("STATE/").replace("/x/", "/<name>/") in WORDS
     for path in layout.event_files(1):
         assert path.removeprefix("STATE/").replace("/1.", "/<seq>.") in WORDS
 
@@ -58,7 +66,9 @@ def test_every_record_is_named_with_every_field(record):
     "kind",
     [
         Entry, Prompt, Message, Hold, Wait, Approval, Once, Format, Daemon, Marks, Index, Batch,
-        NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson, Session, SessionsJson,
+        NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson, BuildJson, BuildStatus,
+        Problem, DeploymentJson, DeploymentStatus, Process, AutofixJson, AutofixStatus,
+        BuildFix, Session, SessionsJson,
     ],
 )  # fmt: skip
 def test_every_field_is_named(kind):
@@ -68,6 +78,7 @@ def test_every_field_is_named(kind):
 def test_every_role_and_outcome_is_named():
     assert {*get_args(Role), *get_args(Outcome)} <= WORDS
     assert {*get_args(Kind), *get_args(ApprovalState)} <= WORDS
+    assert {*get_args(BuildState), *get_args(DeploymentState)} <= WORDS
 
 
 @pytest.mark.gen_test(timeout=20)

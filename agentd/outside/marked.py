@@ -1,0 +1,108 @@
+"""Processes for sure: found by a variable that they were started with, held by a descriptor.
+
+A process's number is given to another one some time after its end. A descriptor (pidfd) is not,
+and its start in clock ticks, with the machine's own start, tells one holder of a number from the
+next.
+"""
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+
+from agentd.workspace.deployment import Process
+
+_ROUNDS = 20
+"""A marked process may start others while it is looked for."""
+_DEATH = 2.0
+"""Seconds that the kernel is given to end what was killed."""
+_STARTED = 19
+"""The field of ``/proc/PID/stat`` that tells its start, counted behind the name."""
+
+
+def boot() -> str:
+    """The machine's present start; raises ``OSError`` where nobody tells."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def identity(pid: int) -> Process:
+    """Which process has this number now; raises ``OSError`` when none has."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return Process(pid, int(fields[_STARTED]), boot())
+
+
+def held(process: Process) -> int | None:
+    """A descriptor of this very process; None when it is gone, whoever has its number now."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return None
+    try:
+        # Read while the descriptor is open, and it lives still: then it was read of this one.
+        if identity(process.pid) == process and not is_over(handle):
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def is_over(handle: int) -> bool:
+    """Whether the process has ended."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def marked(variable: str, value: str) -> list[int]:
+    """Every process of our user that was started with this variable."""
+    wanted = f"{variable}={value}".encode()
+    user = os.geteuid()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and int(entry) != os.getpid():
+            with suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == user and wanted in _variables(entry):
+                    found.append(int(entry))
+    return found
+
+
+def end_marked(variable: str, value: str) -> int:
+    """Kill every process that was started with this variable; how many there were. Blocking."""
+    ended = 0
+    deadline = time.monotonic() + _DEATH
+    wanted = f"{variable}={value}".encode()
+    for _ in range(_ROUNDS):
+        killed = [pid for pid in marked(variable, value) if _killed(pid, wanted, deadline)]
+        ended += len(killed)
+        if not killed:
+            break
+    return ended
+
+
+def _variables(pid: int | str) -> list[bytes]:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read().split(b"\0")
+
+
+def _killed(pid: int, wanted: bytes, deadline: float) -> bool:
+    """Kill it if it is, while it is held, what was looked for."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if wanted not in _variables(pid):
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.poll(max(deadline - time.monotonic(), 0) * 1000)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
