@@ -13,8 +13,16 @@ from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.replaying import replay
 from tests.benchmarks.servers import Gun
+from tests.benchmarks.turns import turns
 
-MEASURES = {**OF_REQUESTS, "fan-out": fan_out, "crowd": crowd, "burst": burst, "replay": replay}
+MEASURES = {
+    **OF_REQUESTS,
+    "fan-out": fan_out,
+    "crowd": crowd,
+    "burst": burst,
+    "replay": replay,
+    "turns": turns,
+}
 
 
 def main() -> int:

@@ -1,0 +1,55 @@
+"""A scripted agent of the Agent Client Protocol: its reply tells when it was made.
+
+``answering.py``: ``first`` is when it wrote its first byte, ``done`` when its reply was finished;
+both by the clock that all processes of the host share. A prompt that is a number keeps it at work
+for so many seconds: it goes on writing.
+"""
+
+import json
+import sys
+import time
+
+OPENED = {"initialize": {"protocolVersion": 1, "agentCapabilities": {}}}
+PAUSE = 0.1
+"""Seconds between two pieces of a long reply."""
+
+
+def said(**members: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", **members}) + "\n"
+
+
+def update(**members: object) -> str:
+    return said(method="session/update", params={"sessionId": "s", "update": members})
+
+
+def chunk(text: str) -> str:
+    content = {"type": "text", "text": text}
+    return update(sessionUpdate="agent_message_chunk", content=content)
+
+
+def main() -> None:
+    first = 0.0
+    for line in sys.stdin:
+        asked = json.loads(line)
+        method = asked["method"]
+        if method == "session/prompt":
+            prompt = asked["params"]["prompt"][0]["text"]
+            end = time.monotonic() + float(prompt if prompt.isdigit() else 0)
+            while time.monotonic() < end:
+                sys.stdout.write(chunk("A piece of it. "))
+                sys.stdout.flush()
+                time.sleep(PAUSE)
+            cost = {"amount": 0.5, "currency": "USD"}
+            spent = update(sessionUpdate="usage_update", used=1, size=10, cost=cost)
+            answer = said(id=asked["id"], result={"stopReason": "end_turn"})
+            reply = chunk(f"first={first:.6f} done={time.monotonic():.6f}")
+            sys.stdout.write(reply + spent + answer)
+        elif "id" in asked:
+            first = first or time.monotonic()
+            result = OPENED.get(method, {"sessionId": "s"})
+            sys.stdout.write(said(id=asked["id"], result=result))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
