@@ -31,6 +31,7 @@ from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
 from agentd.crew import Agent, Crew
+from agentd.desks import Desks
 from agentd.disk.chats import ChatFiles
 from agentd.disk.in_force import SettingsInForce
 from agentd.disk.journal import Committer
@@ -182,14 +183,25 @@ async def started(
         written.hear(lambda _: agent.dispatcher.look())
         shop = Workshop(settings, layout, chats, clock, bus, state.generation)
         await stack.enter_async_context(shop)
-        url = _open_door(stack, settings, written, chats, agent, doorkeepers, shop.rows, line)
+        desks = await stack.enter_async_context(
+            Desks(layout, environ, chats.summaries, written.models, clock, state.generation)
+        )
+        more = (*shop.rows, *desks.rows)
+        url = _open_door(stack, settings, written, chats, agent, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             _keep_index(state, chats),
             _keep_events(line.feed),
             _guard_lock(state, running),
-            _watch(layout, doorkeepers.keys, doorkeepers.users, *written.files, *shop.files),
+            _watch(
+                layout,
+                doorkeepers.keys,
+                doorkeepers.users,
+                desks.speech,
+                *written.files,
+                *shop.files,
+            ),
             written.follow_skills(),
             _ping(notifier, committer),
         ):

@@ -160,6 +160,16 @@ class Layout:
         return join(self.analytics, f"{chat_id}.json")
 
     @property
+    def speech_settings(self) -> str:
+        """The speech engines, written by hand."""
+        return join(self.config, "speech.yml")
+
+    @property
+    def audio(self) -> str:
+        """Audio while a program hears it."""
+        return join(self.state, "audio")
+
+    @property
     def builds(self) -> str:
         """One folder per build."""
         return join(self.state, "builds")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentd.access.gate import DISABLED, Surface
+from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
 from agentd.web.tables import jobs
@@ -14,7 +15,7 @@ from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
 ANY = type("Any", (), {"__getattr__": lambda self, name: name})()
-EVERY = table(ANY, ANY, ANY, ANY, ANY, ANY, jobs.rows(ANY)).routes
+EVERY = table(ANY, ANY, ANY, ANY, ANY, ANY, jobs.rows(ANY), analytics.rows(ANY), speech.rows(ANY)).routes
 ROUTES = [route for route in EVERY if route.section != "6" and route.method != "OPTIONS"]
 """Those that answer at once; the live ones are tried in ``live`` and ``test_event_stream``."""
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]

@@ -1,0 +1,62 @@
+"""speech.yml, and audio that is a file for a moment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentd.catalog.speech import POCKETSPHINX
+from agentd.disk.speech import AudioFiles, load
+from agentd.errors import Misconfigured
+
+pytestmark = pytest.mark.gen_test(timeout=30)
+
+
+def write(layout, text):
+    path = Path(layout.speech_settings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_missing_file_means_the_offline_engine(layout):
+    assert load(layout).engines == (POCKETSPHINX,)
+
+
+def test_the_example_of_the_readme_is_read(layout):
+    readme = Path(__file__).parents[2] / "config" / "README.md"
+    section = readme.read_text().split("## `speech.yml`")[1]
+    write(layout, section.split("```yaml\n")[1].split("```")[0])
+    speech = load(layout)
+    assert [ear.engine for ear in speech.engines] == ["pocketsphinx", "openai", "command"]
+
+
+def test_every_mistake_is_told_with_its_line(layout):
+    write(layout, "longest: 0\nengines:\n  - {name: a, engine: whisper}\n  - {name: b}\n")
+    with pytest.raises(Misconfigured) as caught:
+        load(layout)
+    assert [mistake.line for mistake in caught.value.mistakes] == [1, 3, 4]
+
+
+async def test_audio_is_private_and_gone_afterwards(layout):
+    files = AudioFiles(layout)
+    async with files.holding(b"sound") as path:
+        assert Path(path).read_bytes() == b"sound"
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert os.stat(layout.audio).st_mode & 0o777 == 0o700
+    assert os.listdir(layout.audio) == []
+    with pytest.raises(ZeroDivisionError):
+        async with files.holding(b"sound"):
+            raise ZeroDivisionError
+    assert os.listdir(layout.audio) == []
+
+
+async def test_what_a_killed_daemon_left_is_swept_and_nothing_else(layout):
+    files = AudioFiles(layout)
+    await files.sweep()
+    async with files.holding(b"sound") as path:
+        kept = path
+        other = Path(layout.audio, "notes.txt")
+        other.write_text("mine")
+        await files.sweep()
+        assert not os.path.exists(kept)
+        assert other.exists()
