@@ -46,6 +46,7 @@ from agentd.disk.users import UserFile
 from agentd.errors import Unavailable
 from agentd.events import Bus, KeysUpdate
 from agentd.jobs import Workshop
+from agentd.library import Library
 from agentd.outside.service_manager import Notifier
 from agentd.web.access_log import AccessLog
 from agentd.web.agent import AgentAtWork
@@ -186,7 +187,10 @@ async def started(
         desks = await stack.enter_async_context(
             Desks(layout, environ, chats.summaries, written.models, clock, state.generation)
         )
-        more = (*shop.rows, *desks.rows)
+        library = await stack.enter_async_context(
+            Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
+        )
+        more = (*shop.rows, *desks.rows, *library.rows)
         url = _open_door(stack, settings, written, chats, agent, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
@@ -198,6 +202,7 @@ async def started(
                 layout,
                 doorkeepers.keys,
                 doorkeepers.users,
+                library.labels,
                 desks.speech,
                 *written.files,
                 *shop.files,

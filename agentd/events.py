@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import Struct
 
 from agentd.catalog.bots import Bot
+from agentd.catalog.labels import Label
 from agentd.catalog.models import Models
 from agentd.catalog.skills import Skills
 from agentd.catalog.standing import SettingsView
@@ -153,6 +154,13 @@ class AutofixUpdate(Struct, frozen=True):
     autofix: AutofixStatus
 
 
+class LabelsUpdate(Struct, frozen=True):
+    """The labels are others: ``labels``. Not stored, so it has no ``seq``."""
+
+    name: ClassVar[str] = "labelsUpdate"
+    labels: tuple[Label, ...]
+
+
 Last: TypeAlias = ChatUpdate | ChatGone
 """What is told last of each record: whoever has it has all of its ``seq``."""
 Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
@@ -162,6 +170,7 @@ Event: TypeAlias = (
     | MessageDelta
     | BotsUpdate
     | KeysUpdate
+    | LabelsUpdate
     | SettingsUpdate
     | SkillsUpdate
     | ModelsUpdate

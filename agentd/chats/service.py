@@ -16,6 +16,7 @@ from agentd.chats.approval import Hold
 from agentd.chats.chat import Message, Prompt
 from agentd.chats.created import Created
 from agentd.chats.fold import ONCE_FOR, Chat, Remembered, Summary
+from agentd.chats.listing import Filter, Page, page
 from agentd.chats.records import (
     ChatChanged,
     ChatCreated,
@@ -65,6 +66,10 @@ class ChatService:
     def summaries(self) -> list[Summary]:
         """Every chat at a glance, the damaged ones too."""
         return list(self._shelf.known.values())
+
+    def page(self, wanted: Filter, before: int | None, limit: int) -> Page:
+        """Some chats, the newest first; what it costs does not grow with their number."""
+        return page(self._shelf.ids, self._shelf.known, wanted, before, limit)
 
     def recorded(self) -> list[Summary]:
         """All that has a journal: every chat, those in the trash too."""

@@ -31,6 +31,11 @@ class Layout:
         return join(self.config, "skills.yml")
 
     @property
+    def labels(self) -> str:
+        """The labels of chats, written by hand and by the API."""
+        return join(self.config, "labels.yml")
+
+    @property
     def skills(self) -> str:
         """One folder per skill."""
         return join(self.config, "skills")

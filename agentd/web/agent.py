@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from agentd.agent.work import Evidence
 from agentd.chats.approval import Approval, Mode
-from agentd.chats.fold import Chat, Summary
+from agentd.chats.fold import Chat, State, Summary
 from agentd.chats.records import ChatChanged
 from agentd.chats.service import ChatService
 from agentd.clock import Timestamp
@@ -35,7 +35,7 @@ class AgentView(Struct, frozen=True, rename="camel"):
     """A chat and how the agent stands to it; ``state`` also tells ``created`` and ``error``."""
 
     chat: StatusView
-    state: Literal["created", "queued", "processing", "completed", "error"]
+    state: State
     held: str
     waits_until: Timestamp
     waits_for: str
@@ -209,7 +209,7 @@ def _agent(chat: Chat, summary: Summary, evidence: Evidence | None) -> AgentView
     wait = chat.agent.wait
     return AgentView(
         chat=status_view(summary),
-        state=_state(summary),
+        state=summary.state,
         held=summary.held,
         waits_until=summary.waits_until,
         waits_for=wait.reason if wait else "",
@@ -217,14 +217,6 @@ def _agent(chat: Chat, summary: Summary, evidence: Evidence | None) -> AgentView
         approvals=_questions([chat]),
         settings=_settings(chat),
     )
-
-
-def _state(chat: Summary) -> Literal["created", "queued", "processing", "completed", "error"]:
-    if chat.status == "completed" and chat.outcome is None:
-        return "created"
-    if chat.status == "completed" and chat.outcome in ("failed", "interrupted"):
-        return "error"
-    return chat.status
 
 
 def _settings(chat: Chat) -> ChatSettingsView:

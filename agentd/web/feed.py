@@ -32,6 +32,7 @@ from agentd.events import (
     DeploymentUpdate,
     Event,
     KeysUpdate,
+    LabelsUpdate,
     Last,
     MessageDelta,
     MessageUpdate,
@@ -328,8 +329,8 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:
             return chat.id, [chat.id]
         case MessageUpdate() | QueueUpdate() | ApprovalUpdate() | MessageDelta():
             return event.chat_id, [event.chat_id, _in_chat(event)]
-        case KeysUpdate(names=names):
-            return None, [names]
+        case KeysUpdate(names=listed) | LabelsUpdate(labels=listed):
+            return None, [listed]
         case BotsUpdate(bots=bots):
             return None, [[bot_view(bot) for bot in bots]]
         case SettingsUpdate() | SkillsUpdate() | ModelsUpdate():

@@ -190,7 +190,7 @@ class Remote:
         chat = self._chats.at_hand(chat_id)
         if chat is None:
             return self._queue_from_disk(chat_id)
-        return _queue(chat_id, chat.queue, chat.queue_version)
+        return queue_answer(chat_id, chat.queue, chat.queue_version)
 
     async def append(self, call: Call) -> Answer:
         """Endpoint 5: one more prompt at the end."""
@@ -224,7 +224,7 @@ class Remote:
         chat_id = call.id("chatId", "Chat")
         version = _version(call.headers.get("If-Match"))
         queue, version = await self._chats.replace(chat_id, wanted, call.caller.by, version)
-        return _queue(chat_id, queue, version)
+        return queue_answer(chat_id, queue, version)
 
     def bots(self, call: Call) -> Answer:
         """Endpoint 9: the configured bots."""
@@ -242,7 +242,7 @@ class Remote:
 
     async def _queue_from_disk(self, chat_id: int) -> Answer:
         chat = await self._chats.get(chat_id)
-        return _queue(chat_id, chat.queue, chat.queue_version)
+        return queue_answer(chat_id, chat.queue, chat.queue_version)
 
     async def _status_at_rest(self, chat_id: int, seconds: float) -> Answer:
         return Answer(status_view(await self._chats.rest(chat_id, seconds)))
@@ -267,7 +267,8 @@ async def _streamed(
     yield before.removeprefix(b",") + b'],"since":%b}' % encoded(since)
 
 
-def _queue(chat_id: int, queue: Queue, version: int) -> Answer:
+def queue_answer(chat_id: int, queue: Queue, version: int) -> Answer:
+    """A queue as endpoint 4 answers it, with its version as ``ETag``."""
     view = QueueView(chat_id, [prompt_view(prompt) for prompt in queue])
     return Answer(view, headers={"ETag": f'"{version}"'})
 

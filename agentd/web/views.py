@@ -49,6 +49,7 @@ class ChatView(Struct, frozen=True, rename="camel"):
     """When a supplier's limit is over and the queue goes on by itself; empty: it does not wait."""
     asking: int
     """Questions that wait for a person."""
+    labels: tuple[str, ...]
     reason: str
     seq: int
 
@@ -125,6 +126,7 @@ def chat_view(chat: Summary, reason: str) -> ChatView:
         held=chat.held,
         waits_until=chat.waits_until,
         asking=chat.asking,
+        labels=chat.labels,
         reason=reason,
         seq=chat.seq,
     )

@@ -10,17 +10,18 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import jobs
+from agentd.web.tables import chats, jobs
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
 ANY = type("Any", (), {"__getattr__": lambda self, name: name})()
-EVERY = table(ANY, ANY, ANY, ANY, ANY, ANY, jobs.rows(ANY), analytics.rows(ANY), speech.rows(ANY)).routes
+CHATS = chats.rows(chats.Desks(ANY, ANY, ANY, ANY, ANY))
+EVERY = table(ANY, ANY, ANY, ANY, ANY, ANY, jobs.rows(ANY), analytics.rows(ANY), speech.rows(ANY), CHATS).routes
 ROUTES = [route for route in EVERY if route.section != "6" and route.method != "OPTIONS"]
 """Those that answer at once; the live ones are tried in ``live`` and ``test_event_stream``."""
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 GUARDED = [route for route in EVERY if route.surface is not Surface.PUBLIC]
-NOWHERE = ["/api", "/api/", "/api/x", "/api/remote", "/api/remote/x", "/api/chats", "/api/git/x"]
+NOWHERE = ["/api", "/api/", "/api/x", "/api/remote", "/api/remote/x", "/api/chats/", "/api/git/x"]
 """Paths that lead nowhere, behind a door all the same."""
 
 BAD = {

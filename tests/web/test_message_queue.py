@@ -1,0 +1,163 @@
+"""``/api/MessageQueue``: the remote queue's rules, and pause, resume and move."""
+
+import pytest
+
+from agentd.disk.layout import Layout
+from tests.web.conftest import Serve
+from tests.web.support import Client, Engine, Serving, journals, until
+
+CHATS = "/api/remote/chats"
+
+
+@pytest.fixture
+def chat(client: Client, engine: Engine) -> int:
+    """A chat at work until the engine is released."""
+    engine.hold()
+    chat = client.chat(prompt="sent")
+    until(lambda: engine.given)
+    return chat
+
+
+@pytest.fixture
+def queue(client: Client, chat: int) -> list[int]:
+    """The ids of the prompts a, b and c, which wait."""
+    path = f"/api/chat/{chat}/send"
+    return [client.post(path, {"prompt": text})["id"] for text in "abc"]
+
+
+def texts(client: Client, chat: int) -> list[str]:
+    """What waits, in order."""
+    return [prompt["prompt"] for prompt in client.prompts(chat)]
+
+
+def paused(client: Client, chat: int) -> list[str]:
+    """What waits and is paused."""
+    return [prompt["prompt"] for prompt in client.prompts(chat) if prompt["isPaused"]]
+
+
+def written(layout: Layout) -> int:
+    """How many records there are."""
+    return sum(data.count(b"\n") for data in journals(layout).values())
+
+
+def test_sent_prompts_wait_at_the_end_with_the_rules_of_the_remote_queue(
+    client: Client, chat: int, queue: list[int]
+) -> None:
+    """Specification 4, endpoint 5."""
+    assert texts(client, chat) == ["a", "b", "c"]
+    path = f"/api/chat/{chat}/send"
+    assert client.post(path, {"prompt": " "}).status == 400
+    assert client.post("/api/chat/999999/send", {"prompt": "x"}).status == 404
+    made = client.post(path, {"prompt": "d", "model": "m"})
+    assert (made.status, made.json()) == (201, client.prompts(chat)[-1])
+    key = {"Idempotency-Key": "k"}
+    twice = [client.post(path, {"prompt": "e"}, key)["id"] for _ in range(2)]
+    assert len(set(twice)) == 1
+
+
+def test_the_list_is_the_remote_one(client: Client, chat: int, queue: list[int]) -> None:
+    one, other = client.get(f"/api/MessageQueue/{chat}"), client.get(f"{CHATS}/{chat}/queue")
+    assert one.json() == other.json()
+    assert one.headers["ETag"] == other.headers["ETag"]
+
+
+def test_a_prompt_is_edited_and_deleted_by_the_remote_rules(
+    client: Client, chat: int, queue: list[int]
+) -> None:
+    """Specification 4, endpoints 6 and 7."""
+    path = f"/api/MessageQueue/{chat}/{queue[1]}"
+    assert client.put(path, {"prompt": ""}).status == 400
+    assert client.put(path, {"prompt": "B"})["prompt"] == "B"
+    assert client.delete(f"/api/MessageQueue/{chat}/{queue[0]}").status == 204
+    assert client.delete(f"/api/MessageQueue/{chat}/{queue[0]}").status == 404
+    assert texts(client, chat) == ["B", "c"]
+
+
+def test_a_paused_prompt_is_passed_over_until_it_is_resumed(
+    client: Client, chat: int, queue: list[int], engine: Engine
+) -> None:
+    """Specification 2, 'isPaused'."""
+    answer = client.post(f"/api/MessageQueue/{chat}/{queue[0]}/pause", None)
+    assert answer.json() == client.get(f"/api/MessageQueue/{chat}").json()
+    assert paused(client, chat) == ["a"]
+    engine.release()
+    until(lambda: texts(client, chat) == ["a"])
+    until(lambda: len(engine.given) == 3)
+    client.post(f"/api/MessageQueue/{chat}/{queue[0]}/resume", None)
+    until(lambda: [given.prompt for given in engine.given] == ["sent", "b", "c", "a"])
+
+
+def test_a_whole_queue_is_paused_and_resumed(
+    client: Client, chat: int, queue: list[int], engine: Engine
+) -> None:
+    client.post(f"/api/MessageQueue/{chat}/pause", None)
+    assert paused(client, chat) == ["a", "b", "c"]
+    client.post(f"/api/chat/{chat}/send", {"prompt": "d"})
+    assert paused(client, chat) == ["a", "b", "c"]
+    client.post(f"/api/MessageQueue/{chat}/resume", None)
+    assert paused(client, chat) == []
+    engine.release()
+    until(lambda: [given.prompt for given in engine.given] == ["sent", "a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    ("position", "order"), [(0, "cab"), (1, "acb"), (2, "abc"), (7, "abc"), (2**31 - 1, "abc")]
+)
+def test_a_prompt_is_moved(
+    client: Client, chat: int, queue: list[int], position: int, order: str
+) -> None:
+    path = f"/api/MessageQueue/{chat}/{queue[2]}/move"
+    answer = client.post(path, {"position": position})
+    assert [prompt["prompt"] for prompt in answer["prompts"]] == list(order)
+    assert texts(client, chat) == list(order)
+
+
+def test_what_changes_nothing_is_not_written(
+    client: Client, daemon: Serving, chat: int, queue: list[int]
+) -> None:
+    before, etag = written(daemon.layout), client.get(f"/api/MessageQueue/{chat}").headers["ETag"]
+    assert client.post(f"/api/MessageQueue/{chat}/resume", None).status == 200
+    assert client.post(f"/api/MessageQueue/{chat}/{queue[0]}/resume", None).status == 200
+    answer = client.post(f"/api/MessageQueue/{chat}/{queue[0]}/move", {"position": 0})
+    assert (answer.status, answer.headers["ETag"]) == (200, etag)
+    assert written(daemon.layout) == before
+
+
+@pytest.mark.parametrize("what", ["pause", "resume", "move"])
+def test_only_what_waits_in_this_chat_can_be_changed(
+    client: Client, chat: int, queue: list[int], what: str
+) -> None:
+    """Specification 4, 'Queue rules'."""
+    body = {"position": 0} if what == "move" else None
+    other = client.chat()
+    for path in (f"{chat}/999999", f"999999/{queue[0]}", f"{other}/{queue[0]}", f"{chat}/x"):
+        assert client.post(f"/api/MessageQueue/{path}/{what}", body).status == 404
+    if what != "move":
+        answer = client.post(f"/api/MessageQueue/999999/{what}", None)
+        assert (answer.status, answer["message"]) == (404, "Chat 999999 not found")
+
+
+@pytest.mark.parametrize("body", [{}, {"position": -1}, {"position": "1"}, {"position": 1.5}])
+def test_a_position_is_a_whole_number(
+    client: Client, chat: int, queue: list[int], body: object
+) -> None:
+    assert client.post(f"/api/MessageQueue/{chat}/{queue[0]}/move", body).status == 400
+
+
+def test_pausing_and_moving_outlive_a_restart(serve: Serve) -> None:
+    engine = Engine()
+    engine.hold()
+    first = serve(engine=engine)
+    client = first.client()
+    chat = client.chat(prompt="sent")
+    until(lambda: engine.given)
+    ids = [client.post(f"/api/chat/{chat}/send", {"prompt": text})["id"] for text in "abc"]
+    client.post(f"/api/MessageQueue/{chat}/hold", {})
+    client.post(f"/api/MessageQueue/{chat}/{ids[1]}/pause", None)
+    client.post(f"/api/MessageQueue/{chat}/{ids[2]}/move", {"position": 0})
+    before = client.prompts(chat)
+    first.stop()
+    engine.release()
+    first.join()
+    assert serve().client().prompts(chat) == before
+    assert [prompt["prompt"] for prompt in before] == ["c", "a", "b"]
