@@ -1,7 +1,9 @@
 """A request's body, read while it comes."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 from agentd.errors import BadRequest, TooLarge
 
@@ -9,15 +11,17 @@ STREAMED_SECONDS = 900.0
 """That a streamed body may take."""
 SILENCE_SECONDS = 30.0
 """After which a body that stops coming is given up."""
-HELD = 1024 * 1024
+HELD = 2 * 1024 * 1024
 """Bytes that wait to be taken before the sender is made to wait."""
+WELCOME_SECONDS = 0.5
+"""How often it is made sure that the sender still may send; at the end once more."""
 
 
 class Incoming(AsyncIterator[bytes]):
     """The body in portions; one is all that came since the one before, at most about ``HELD``.
 
-    Each is given only if the sender still may: ``welcome`` raises otherwise. Raises ``TooLarge``
-    as soon as there is more than ``limit`` bytes.
+    They are given only as long as the sender may send: ``welcome`` raises otherwise. Raises
+    ``TooLarge`` as soon as there is more than ``limit`` bytes.
     """
 
     def __init__(self, limit: int, welcome: Callable[[], Awaitable[None]]) -> None:
@@ -29,6 +33,7 @@ class Incoming(AsyncIterator[bytes]):
         self._held = 0
         self._size = 0
         self._ended = False
+        self._welcomed = 0.0
         self._came = asyncio.Event()
         self._taken = asyncio.Event()
 
@@ -53,15 +58,18 @@ class Incoming(AsyncIterator[bytes]):
         self._taken.set()
 
     async def __anext__(self) -> bytes:
-        if not self._chunks and not self._ended:
-            self._came.clear()
-            try:
-                async with asyncio.timeout(SILENCE_SECONDS):
-                    await self._came.wait()
-            except TimeoutError as error:
+        patience = SILENCE_SECONDS
+        while not (self._chunks or self._ended):
+            if patience <= 0:
                 told = f"Nothing came for {SILENCE_SECONDS:.0f} seconds."
-                raise BadRequest("The body stopped coming", told) from error
-        await self._welcome()
+                raise BadRequest("The body stopped coming", told)
+            patience -= WELCOME_SECONDS
+            self._came.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WELCOME_SECONDS):
+                    await self._came.wait()
+            await self._ask_again()
+        await self._ask_again()
         if self._size > self._limit:
             raise TooLarge("The body is too large", f"At most {self._limit} bytes.")
         if not self._chunks:
@@ -71,6 +79,12 @@ class Incoming(AsyncIterator[bytes]):
         self._held = 0
         self._taken.set()
         return portion
+
+    async def _ask_again(self) -> None:
+        now = time.monotonic()
+        if self._ended or now - self._welcomed >= WELCOME_SECONDS:
+            await self._welcome()
+            self._welcomed = now
 
     async def _room(self) -> None:
         if self.wanted and self._held >= HELD:

@@ -35,13 +35,10 @@ async def files(
     """
     try:
         boundary = parse_options_header(content_type)[1].get("boundary", "")
-        parser = PushMultipartParser(
-            boundary, strict=True, max_segment_count=most, max_header_count=_HEADERS
-        )
+        parser = PushMultipartParser(boundary, max_segment_count=most, max_header_count=_HEADERS)
         is_file = False
         async for portion in body:
-            # What comes behind the form's end belongs to nothing, and is read to no end.
-            for event in () if parser.closed else parser.parse(portion):
+            for event in parser.parse(portion):
                 if isinstance(event, MultipartSegment):
                     is_file = event.filename is not None
                     if is_file:
