@@ -296,7 +296,7 @@ def check(reply: Reply, *, with_body: bool = True) -> None:
     assert "Server" not in reply.headers
     if reply.status == 204:
         assert reply.body == b""
-    elif reply.headers["Content-Type"].startswith(("text/plain", "text/csv")):
+    elif reply.headers["Content-Type"].startswith(("text/plain", "text/csv", "text/markdown")):
         assert reply.status in (200, 202)
     elif with_body:
         assert reply.headers["Content-Type"] == "application/json; charset=utf-8"
