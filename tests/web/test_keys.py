@@ -1,0 +1,66 @@
+"""``/api/keys``: what the settings card 'Access keys' does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.web.support import Client, Serving, until
+
+
+def test_a_key_is_generated_shown_once_and_opens_the_api(client: Client, daemon: Serving) -> None:
+    """Specification 5.3 and 2, 'Named access key'."""
+    made = client.post("/api/keys", {"name": "laptop"})
+    assert made.status == 201
+    assert re.fullmatch("agent_[A-Za-z0-9]{32}", made["key"])
+    laptop = daemon.client(made["key"])
+    assert laptop.get("/api/remote/bots").status == 200
+    listed = client.get("/api/keys")
+    [row] = listed["keys"]
+    assert (row["name"], row["revoked"]) == ("laptop", False)
+    assert row["created"]
+    until(lambda: client.get("/api/keys")["keys"][0]["lastUsed"])
+    assert made["key"].encode() not in listed.body + Path(daemon.layout.keys).read_bytes()
+
+
+def test_a_regenerated_key_is_another_and_the_one_before_opens_nothing(
+    client: Client, daemon: Serving
+) -> None:
+    """Specification 5.3: takes effect at once; the others are not affected."""
+    before, other = (client.post("/api/keys", {"name": name})["key"] for name in ("a", "b"))
+    after = client.post("/api/keys/a/regenerate", None)["key"]
+    found = [daemon.client(key).get("/api/remote/bots").status for key in (before, after, other)]
+    assert found == [401, 200, 200]
+
+
+def test_a_revoked_key_opens_nothing_from_the_next_request_on(
+    client: Client, daemon: Serving
+) -> None:
+    key = client.post("/api/keys", {"name": "a"})["key"]
+    assert client.delete("/api/keys/a").status == 204
+    assert daemon.client(key).get("/api/remote/bots").status == 401
+    assert client.delete("/api/keys/a").status == 404
+    assert client.post("/api/keys/a/regenerate", None).status == 404
+    assert client.get("/api/keys")["keys"] == []
+
+
+@pytest.mark.parametrize("name", ["", "a b", "environment", "x" * 65, "../x", 1, None])
+def test_what_can_be_no_name_is_told(caller: Client, name: object) -> None:
+    assert caller.post("/api/keys", {"name": name}).status == 400
+
+
+def test_a_name_is_there_once(client: Client) -> None:
+    client.post("/api/keys", {"name": "a"})
+    assert client.post("/api/keys", {"name": "a"}).status == 409
+
+
+def test_a_file_with_mistakes_is_not_written_over(client: Client, daemon: Serving) -> None:
+    client.post("/api/keys", {"name": "a"})
+    file = Path(daemon.layout.keys)
+    broken = file.read_text().replace("sha256", "sha265")
+    file.write_text(broken)
+    answer = client.post("/api/keys", {"name": "b"})
+    assert (answer.status, answer["error"]) == (409, "Conflict")
+    assert "keys.yml:" in answer["details"]
+    assert file.read_text() == broken
+    until(lambda: client.get("/api/keys")["trouble"])
