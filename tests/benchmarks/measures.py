@@ -55,9 +55,13 @@ class Size:
     """Messages of the chat that has a history."""
     chats: int = 10_000
     soak: int = 200_000
+    added_up: int = 1_000_000
+    """Messages of the long history that analytics are asked about."""
 
 
-QUICK = Size(rounds=1, seconds=0.05, appends=50, starts=1, long=2000, chats=200, soak=1000)
+QUICK = Size(
+    rounds=1, seconds=0.05, appends=50, starts=1, long=2000, chats=200, soak=1000, added_up=9000
+)
 """Enough to see that the programs run; the figures then mean nothing."""
 
 Measure = Callable[[Size, Gun], Iterator[Row]]

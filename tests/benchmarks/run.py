@@ -7,6 +7,7 @@ import argparse
 import sys
 from contextlib import closing
 
+from tests.benchmarks.adding_up import analytics
 from tests.benchmarks.crowds import burst, crowd
 from tests.benchmarks.fanout import fan_out
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
@@ -22,6 +23,7 @@ MEASURES = {
     "burst": burst,
     "replay": replay,
     "turns": turns,
+    "analytics": analytics,
 }
 
 

@@ -45,13 +45,15 @@ REPLY = (
 class Maker:
     """Makes one state folder: chats first, then ``finish``."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, step: timedelta = STEP) -> None:
         self.layout = Layout(join(folder, "state"), join(folder, "config"))
         for path in (self.layout.state, self.layout.chats, self.layout.config):
             make_folder(path)
         self._chats: list[Summary] = []
         self._prompts, self._messages, self._seq = count(1), count(1), 0
-        self._moment = BEGAN
+        self.moment = BEGAN
+        """Of the last record; each is a ``step`` after the one before."""
+        self._step = step
 
     def chat(self, messages: int, waiting: int = 0) -> Chat:
         """A chat of so many messages, with so many paused prompts in its queue."""
@@ -78,22 +80,22 @@ class Maker:
         return key
 
     def _now(self) -> Timestamp:
-        self._moment += STEP
-        return iso(self._moment)
+        self.moment += self._step
+        return iso(self.moment)
 
     def _life(self, messages: int, waiting: int) -> Iterator[Body]:
         yield ChatCreated("A chat to be measured")
         for said in range(0, messages, 3):
             yield from self._turn(min(3, messages - said))
         if waiting:
-            now = iso(self._moment)
+            now = iso(self.moment)
             yield QueueReplaced(
                 tuple(Prompt(next(self._prompts), PROMPT, now, paused=True) for _ in range(waiting))
             )
 
     def _turn(self, messages: int) -> Iterator[Body]:
         """A prompt, and then a tool's work and a reply as far as there may be messages."""
-        prompt = Prompt(next(self._prompts), PROMPT, iso(self._moment))
+        prompt = Prompt(next(self._prompts), PROMPT, iso(self.moment))
         yield QueueAppended(prompt)
         yield TurnStarted(prompt.id, self._message("user", PROMPT), "offline")
         if messages > 1:
@@ -108,7 +110,7 @@ class Maker:
             next(self._messages),
             role,
             text,
-            iso(self._moment),
+            iso(self.moment),
             tool=tool,
             tokens=Tokens(2100, 160) if paid else Tokens(),
             cost=Decimal("0.0087") if paid else Decimal(0),

@@ -1,0 +1,56 @@
+"""What analytics cost once they were asked for, with a short history and with a long one."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import cycle
+
+from tests.benchmarks import servers
+from tests.benchmarks.load import Shot
+from tests.benchmarks.measures import Row, Size, scratch_folder
+from tests.benchmarks.servers import Gun, Server, request, running
+from tests.benchmarks.states import Maker
+
+OF_A_CHAT = 250
+DAYS = 30
+"""That are asked about; the short history has no more."""
+PART = 100
+"""The short history is this part of the long one."""
+
+
+def analytics(size: Size, gun: Gun) -> Iterator[Row]:
+    """A month at the end of a history; as much happens on each day of the other one."""
+    few, many = size.added_up // PART, size.added_up
+    step = timedelta(days=DAYS) / (few / 3 * 4)  # four records for every three messages
+    with scratch_folder() as short, scratch_folder() as long:
+        shots = []
+        with running(_held(short, few, step, shots)), running(_held(long, many, step, shots)):
+            for shot in shots:
+                gun.fire(Shot(shot.port, shot.requests, connections=1, count=2))
+            for number, by in enumerate(("model", "day", "chat")):
+                of_short, of_long = (
+                    Shot(shot.port, [shot.requests[number]], seconds=size.seconds) for shot in shots
+                )
+                turns = cycle(((of_short, of_long), (of_long, of_short)))
+                ratios = []
+                for _ in range(size.rounds):
+                    rates = {shot.port: gun.fire(shot).rate for shot in next(turns)}
+                    ratios.append(rates[of_short.port] / rates[of_long.port])
+                ratio = sorted(ratios)[len(ratios) // 2]
+                what = f"GET analytics by {by}, a month: time with {many:,} messages, of {few:,}"
+                yield Row(what, ratio, 2)
+
+
+def _held(folder: str, messages: int, step: timedelta, shots: list[Shot]) -> Server:
+    """A daemon with this history, and a shot that asks about its last month."""
+    maker = Maker(folder, step)
+    for said in range(0, messages, OF_A_CHAT):
+        maker.chat(min(OF_A_CHAT, messages - said))
+    key = maker.finish()
+    last = maker.moment.date()
+    span = f"from={last - timedelta(days=DAYS - 1)}&to={last}"
+    asked = [
+        request("GET", f"/api/analytics?by={by}&{span}", key) for by in ("model", "day", "chat")
+    ]
+    held = servers.held(maker.layout)
+    shots.append(Shot(held.port, asked))
+    return held
