@@ -60,7 +60,9 @@ class History:
 
 
 def _page(chat: Chat, messages: list[Message], edge: int) -> Messages:
-    first = chat.marks[0].id if chat.marks else LARGEST_ID
+    if not chat.marks:
+        return Messages([], False, False)
+    first = chat.marks[0].id
     if messages:
         return Messages(messages, messages[0].id > first, messages[-1].id < chat.highest_message)
     return Messages(messages, first < edge, edge <= chat.highest_message)
