@@ -115,8 +115,9 @@ class Jobs:
 
     async def switch_build_fix(self, call: Call) -> Answer:
         """On or off for one build."""
-        wish = call.json(SwitchBuildFix)
         build = call.params["name"]
+        self._builds.status(build)  # what is not there is told before what is asked of it
+        wish = call.json(SwitchBuildFix)
         return Answer(await self._autofix.switch_build(build, wish.on, wish.chat_id, wish.tries))
 
 

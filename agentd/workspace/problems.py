@@ -33,7 +33,7 @@ _CONTEXT = 4096
 """Bytes before a suspicious portion that may say which file it is about."""
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
-_SUSPICIOUS = (b"error", b"warn", b"fail", b".go:", b".py", b"-->", b"exception")
+_SUSPICIOUS = (b"error", b"warn", b"fail", b"fatal", b".go:", b".py", b"-->", b"exception")
 """A portion of output without any of these has no problem in it, and is passed over at once."""
 
 
@@ -98,7 +98,7 @@ PATTERNS: tuple[Pattern, ...] = (
         "cargo",
         "begun",
         r"(?P<severity>error|warning)(?:\[\w+\])?: "
-        rf"(?!{_SUMMARY})(?P<text>.+)",
+        rf"(?!{_SUMMARY})(?P<text>.*[^\d\s.].*)",
     ),
     _row("cargo", "place", rf" *--> (?P<file>[^:]+):{_AT}"),
     _row("pytest", "named", r"_{3,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{3,}"),

@@ -1,0 +1,136 @@
+"""What is written down of builds and deployments is read strictly, and what became of them stays."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentd.disk.jobs import (
+    AutofixFile,
+    BuildFiles,
+    DeploymentFiles,
+    load_builds,
+    load_deployments,
+)
+from agentd.errors import Misconfigured
+from agentd.workspace.build import BuildStatus
+from agentd.workspace.definition import Build, Deployment, Health
+from agentd.workspace.deployment import DeploymentStatus, Process
+from agentd.workspace.fixing import AutofixStatus, BuildFix
+from agentd.workspace.problems import Problem
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_text(text)
+
+
+def test_a_build_as_a_person_writes_it(layout):
+    write(
+        layout.builds_settings,
+        "builds:\n  app: {command: [make, -j4], folder: src, environment: {CC: clang},"
+        " timeout: 60, patterns: [gcc]}\n",
+    )
+    expected = Build(("make", "-j4"), "src", {"CC": "clang"}, 60, ("gcc",))
+    assert load_builds(layout) == {"app": expected}
+
+
+def test_a_deployment_as_a_person_writes_it(layout):
+    write(
+        layout.deployments_settings,
+        "deployments:\n  web: {command: [serve], health: {port: 80, seconds: 5}, restart: always}\n",
+    )
+    expected = Deployment(("serve",), health=Health(port=80, seconds=5), restart="always")
+    assert load_deployments(layout) == {"web": expected}
+
+
+def test_without_a_file_there_is_none(layout):
+    assert load_builds(layout) == {}
+    assert load_deployments(layout) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('"; id": {command: [x]}', "is no name"),
+        ("--x: {command: [x]}", "is no name"),
+        ("../y: {command: [x]}", "is no name"),
+        (".: {command: [x]}", "is no name"),
+        ("a: {command: [x]}\n  A: {command: [x]}", "upper and lower case"),
+        ("a: {command: make all}", "expected a list"),
+        ("a: {command: []}", "is empty"),
+        ("a: {command: [x], folder: /etc}", "leads out of the workspace"),
+        ("a: {command: [x], folder: b/../../c}", "leads out of the workspace"),
+        ("a: {command: [x], environment: {AGENTD_TURN: x}}", "agentd itself"),
+        ("a: {command: [x], environment: {A-B: x}}", "no name of a variable"),
+        ("a: {command: [x], patterns: [gc]}", 'did you mean "gcc"'),
+        ("a: {command: [x], timeout: .nan}", "a number"),
+        ("a: {comand: [x]}", 'did you mean "command"'),
+    ],
+)
+def test_a_wrong_build_is_refused_with_its_line(layout, text, what):
+    write(layout.builds_settings, f"builds:\n  {text}\n")
+    with pytest.raises(Misconfigured) as refused:
+        load_builds(layout)
+    assert what in refused.value.message
+    assert refused.value.mistakes[0].line >= 2
+
+
+@pytest.mark.parametrize("health", ["{}", "{port: 80, url: 'http://x/'}", "{url: 'file:///x'}"])
+def test_health_is_one_thing_that_can_be_looked_at(layout, health):
+    text = f"deployments:\n  a: {{command: [x], health: {health}}}\n"
+    write(layout.deployments_settings, text)
+    with pytest.raises(Misconfigured):
+        load_deployments(layout)
+
+
+def test_no_value_of_a_variable_is_told(layout):
+    write(layout.builds_settings, "builds:\n  a: {command: [x], environment: {A: [hidden]}}\n")
+    with pytest.raises(Misconfigured) as refused:
+        load_builds(layout)
+    assert "hidden" not in refused.value.message
+
+
+def test_results_and_outputs_stay_and_are_private(layout):
+    files = BuildFiles(layout)
+    problems = (Problem("error", "x", "a.c", 1, 2, "gcc"),)
+    status = BuildStatus("app", "failed", "r", "me", exit_code=1, errors=1, problems=problems)
+    files.save(status, b"said")
+    assert BuildFiles(layout).load() == [status]
+    assert files.output("app") == b"said"
+    for path in Path(layout.builds).rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_file_takes_nothing_else_down(layout, caplog):
+    files = DeploymentFiles(layout)
+    files.save(DeploymentStatus("a", process=Process(1, 2, "b")))
+    files.save(DeploymentStatus("b"))
+    Path(layout.deployment_file("b")).write_text('{"format": 99, "deployment": {"name": "b"}}')
+    os.makedirs(layout.deployment("c"))
+    Path(layout.deployment("c"), ".tmp-x").write_text("half")
+    assert files.load() == [DeploymentStatus("a", process=Process(1, 2, "b"))]
+    assert "format 99" in caplog.text
+    assert os.listdir(layout.deployment("c")) == []
+
+
+def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
+    files = DeploymentFiles(layout, limit=100)
+    descriptor = files.open_output("web")
+    try:
+        os.write(descriptor, b"a" * 90 + b"b" * 60)
+        files.trim("web")
+        os.write(descriptor, b"c" * 30)
+        files.trim("web")
+    finally:
+        os.close(descriptor)
+    assert files.output("web") == b"a" * 10 + b"b" * 60 + b"c" * 30
+    assert os.stat(layout.deployment_outputs("web")[0]).st_size == 30
+
+
+def test_autofix_stays(layout):
+    os.makedirs(layout.state)
+    file, status = AutofixFile(layout), AutofixStatus(True, (BuildFix("app", True, 3),))
+    assert file.load() == AutofixStatus()
+    file.save(status)
+    assert file.load() == status

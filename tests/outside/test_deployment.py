@@ -1,0 +1,174 @@
+"""A deployment's program outlives us, is found again for sure, and nobody else is signalled."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agentd.errors import Unavailable
+from agentd.outside.deployment import VARIABLE, DeploymentProgram, DeploymentPrograms
+from agentd.outside.marked import end_marked, held, identity, marked
+from agentd.outside.process import MARK
+from agentd.outside.strays import end_strays_now
+from agentd.outside.upstream import HttpUpstream
+from agentd.workspace.definition import Deployment, Health
+from agentd.workspace.deployment import DeploymentStatus, Process
+from tests.conftest import until
+
+
+@pytest.fixture
+def generation() -> str:
+    return f"test{os.getpid()}x{time.monotonic_ns()}"
+
+
+def programs(root: Path, generation: str) -> DeploymentPrograms:
+    return DeploymentPrograms(str(root), generation, HttpUpstream())
+
+
+def output(root: Path) -> int:
+    return os.open(root / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+async def started(root: Path, generation: str, *command: str) -> DeploymentProgram:
+    definition = Deployment(command=command)
+    return await programs(root, generation).start(definition, "r", output(root))
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_its_end_and_code_are_told_and_nothing_is_left(tmp_path, generation):
+    script = "setsid sleep 100 & sleep 100 & echo said; exit 5"
+    program = await started(tmp_path, generation, "sh", "-c", script)
+    assert await program.ended == 5
+    assert marked(VARIABLE, f"{generation}.r") == []
+    assert (tmp_path / "output").read_text() == "said\n"
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_a_signal_reaches_the_whole_group(tmp_path, generation):
+    program = await started(tmp_path, generation, "sh", "-c", "sleep 100 & wait")
+    await until(lambda: len(marked(VARIABLE, f"{generation}.r")) == 2)
+    program.terminate()
+    assert await program.ended == -signal.SIGTERM
+    program.kill()  # its number may be a stranger's by now: nothing happens
+    assert marked(VARIABLE, f"{generation}.r") == []
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_it_does_not_bear_the_mark_of_the_agents_programs(tmp_path, generation, monkeypatch):
+    monkeypatch.setenv(MARK, f"{generation}.1.2")
+    program = await started(tmp_path, generation, "sleep", "100")
+    try:
+        assert end_strays_now(generation) == 0
+        assert not program.ended.done()
+    finally:
+        program.kill()
+        await program.ended
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_one_that_was_let_go_goes_on_and_is_found_again(tmp_path, generation):
+    program = await started(tmp_path, generation, "sleep", "100")
+    program.let_go()
+    status = DeploymentStatus("web", run="r", process=program.process)
+    found = await programs(tmp_path, generation).find(status)
+    assert found
+    assert found.process == program.process
+    found.terminate()
+    assert await found.ended == -signal.SIGTERM
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_one_whose_process_nobody_wrote_down_is_found_by_its_mark(tmp_path, generation):
+    program = await started(tmp_path, generation, "sh", "-c", "sleep 100 & wait")
+    program.let_go()
+    found = await programs(tmp_path, generation).find(DeploymentStatus("web", run="r"))
+    assert found
+    assert found.process == program.process
+    found.kill()
+    await found.ended
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_a_stranger_with_its_number_is_never_taken_for_it(tmp_path, generation):
+    with subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:  # noqa: ASYNC220
+        try:
+            process = identity(stranger.pid)
+            for other in (
+                msgspec.structs.replace(process, started=process.started - 1),
+                msgspec.structs.replace(process, boot="another"),
+            ):
+                status = DeploymentStatus("web", run="r", process=other)
+                assert await programs(tmp_path, generation).find(status) is None
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_what_a_dead_leader_left_is_ended_when_it_is_looked_for(tmp_path, generation):
+    variable = {VARIABLE: f"{generation}.r"}
+    with subprocess.Popen(["sleep", "100"], env={**os.environ, **variable}) as rest:  # noqa: ASYNC220
+        status = DeploymentStatus("web", run="r", process=Process(2**22 - 1, 1, "boot"))
+        assert await programs(tmp_path, generation).find(status) is None
+        assert rest.wait(5) == -signal.SIGKILL
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_what_cannot_be_started_says_why_and_closes_its_output(tmp_path, generation):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Unavailable, match="not installed"):
+        await started(tmp_path, generation, "no-such-program")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_health_by_port_and_by_address(tmp_path, generation):
+    here = programs(tmp_path, generation)
+    answers = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n"
+    status = 204
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(answers % status)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    url = Health(url=f"http://127.0.0.1:{port}/healthz")
+    assert await here.wrong(Health(port=port)) == ""
+    assert await here.wrong(url) == ""
+    status = 503
+    assert "503" in await here.wrong(url)
+    server.close()
+    await server.wait_closed()
+    assert "nothing listens" in await here.wrong(Health(port=port))
+    assert await here.wrong(url)
+
+
+def test_a_process_that_ended_is_not_held():
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        process = identity(child.pid)
+        child.wait()
+        assert held(process) is None
+
+
+def test_only_what_bears_the_very_mark_is_ended(generation):
+    others = [
+        subprocess.Popen(["sleep", "100"], env={**os.environ, VARIABLE: f"{generation}.{run}"})
+        for run in ("rr", "r", "r.1")
+    ]
+    try:
+        assert end_marked(VARIABLE, f"{generation}.r") == 1
+        assert [other.poll() is None for other in others] == [True, False, True] or others[1].wait(
+            5
+        )
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()

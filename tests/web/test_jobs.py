@@ -1,0 +1,391 @@
+"""Builds, deployments and autofix over HTTP, with real programs.
+
+Specification 4, 'Extended surface': build paths and deploy paths.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.outside.deployment import VARIABLE
+from agentd.outside.marked import identity
+from tests.web.conftest import Serve
+from tests.web.support import HASH, Client, Serving, until
+
+NAMES = ["%3B%20id", "--x", "..%2Fy", "gone", ".", "%00"]
+"""What is no build and no deployment, however it is written."""
+
+BUILDS = """\
+builds:
+  good: {command: [echo, "\\e[32mfine\\e[0m"]}
+  bad: {command: [sh, -c, "echo a.c:3:7: error: no x; echo b.c:1: warning: w; exit 2"]}
+  long: {command: [sh, -c, "echo run >> runs; echo begun; exec sleep 100"]}
+  fixed: {command: [sh, -c, "test -e fixed || { echo a.c:1:1: error: broken; exit 1; }"]}
+"""
+DEPLOYMENTS = """\
+deployments:
+  web: {command: [sh, -c, "echo up >> ups; echo serving; exec sleep 100"], stop_seconds: 5}
+  crash: {command: [sh, -c, "echo no; exit 3"], backoff: 0.05, backoff_longest: 0.1}
+  deaf: {command: [sh, -c, "trap '' TERM; while :; do sleep 1; done"], stop_seconds: 0.1}
+"""
+
+
+def write(folder: Path) -> None:
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "builds.yml").write_text(BUILDS)
+    (folder / "config" / "deployments.yml").write_text(DEPLOYMENTS)
+
+
+@pytest.fixture
+def daemon(serve: Serve, tmp_path: Path) -> Iterator[Serving]:
+    """A daemon with builds and deployments; nothing that it started is left."""
+    write(tmp_path)
+    serving = serve()
+    yield serving
+    client = serving.client()
+    for one in client.get("/api/deploy/status")["deployments"]:
+        client.post(f"/api/deploy/stop/{one['name']}", None)
+        at_rest(client, one["name"])
+    serving.stop()
+    serving.join()
+    assert left(serving.layout.format) == []
+
+
+def left(format_file: str) -> list[int]:
+    """The processes that bear a mark of this state folder."""
+    generation = json.loads(Path(format_file).read_text())["generation"].encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            text = path.read_bytes()
+        except OSError:
+            continue
+        if b"=" + generation + b"." in text:
+            found.append(int(path.parent.name))
+    return found
+
+
+def built(client: Client, name: str) -> Any:
+    """A build's status, once it does not run."""
+    path = f"/api/build/status/{name}"
+    return until(lambda: (one := client.get(path).json())["state"] != "running" and one)
+
+
+def deployed(client: Client, name: str, state: str) -> Any:
+    """A deployment's status, once it is in that state."""
+    path = f"/api/deploy/status/{name}"
+    return until(lambda: (one := client.get(path).json())["state"] == state and one)
+
+
+def at_rest(client: Client, name: str) -> None:
+    path = f"/api/deploy/status/{name}"
+    until(lambda: client.get(path)["state"] in ("stopped", "failed"))
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+# Builds.
+
+
+def test_a_build_tells_its_state_its_problems_and_its_output(client: Client) -> None:
+    assert client.get("/api/build/status/bad")["state"] == "none"
+    triggered = client.post("/api/build/trigger/bad", None)
+    assert (triggered.status, triggered["state"]) == (200, "running")
+    found = built(client, "bad")
+    assert (found["state"], found["exitCode"]) == ("failed", 2)
+    assert (found["errors"], found["warnings"]) == (1, 1)
+    assert [problem["file"] for problem in found["problems"]] == ["a.c", "b.c"]
+    assert found["startedBy"] == "key:environment"
+    assert found["started"] <= found["ended"]
+    output = client.get("/api/build/output/bad")
+    assert output.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert output.body == b"a.c:3:7: error: no x\nb.c:1: warning: w\n"
+    listed = client.get("/api/build/status")["builds"]
+    assert [one["name"] for one in listed] == ["good", "bad", "long", "fixed"]
+    assert listed[1]["errors"] == 1
+
+
+def test_colours_are_left_out_on_request(client: Client) -> None:
+    client.post("/api/build/trigger/good", None)
+    assert built(client, "good")["state"] == "succeeded"
+    assert client.get("/api/build/output/good").body == b"\x1b[32mfine\x1b[0m\n"
+    assert client.get("/api/build/output/good?plain=true").body == b"fine\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_build_is_not_found(client: Client, name: str) -> None:
+    """Specification 4: an unknown build name answers 404."""
+    for method, verb in [
+        ("POST", "trigger"), ("POST", "stop"), ("GET", "status"), ("GET", "output")
+    ]:  # fmt: skip
+        assert client.send(method, f"/api/build/{verb}/{name}").status == 404
+
+
+def test_a_hundred_triggers_at_once_start_one(daemon: Serving, tmp_path: Path) -> None:
+    """Specification 4: triggering a build that is already running is ignored."""
+    clients = [daemon.client() for _ in range(100)]
+    with ThreadPoolExecutor(100) as pool:
+        told = list(pool.map(lambda one: one.post("/api/build/trigger/long", None), clients))
+    assert {one.status for one in told} == {200}
+    assert {one["state"] for one in told} == {"running"}
+    assert len({one["run"] for one in told}) == 1
+    client = clients[0]
+    until(lambda: client.get("/api/build/output/long").body == b"begun\n")
+    assert lines(tmp_path / "runs") == 1
+    stopped = client.post("/api/build/stop/long", None)
+    assert (stopped["state"], stopped["exitCode"]) == ("stopped", None)
+    assert left(daemon.layout.format) == []
+    assert client.get("/api/build/output/long").body == b"begun\n"
+
+
+def test_results_survive_a_restart_and_what_ran_was_interrupted(
+    serve: Serve, tmp_path: Path
+) -> None:
+    write(tmp_path)
+    daemon = serve()
+    client = daemon.client()
+    client.post("/api/build/trigger/bad", None)
+    before = built(client, "bad")
+    client.post("/api/build/trigger/long", None)
+    daemon.stop()
+    daemon.join()
+    again = serve().client()
+    assert again.get("/api/build/status/bad").json() == before
+    assert b"no x" in again.get("/api/build/output/bad").body
+    assert again.get("/api/build/status/long")["state"] == "interrupted"
+    again.post("/api/build/trigger/bad", None)
+    assert built(again, "bad")["run"] != before["run"]
+
+
+def test_a_build_that_is_written_down_now_can_be_built_now(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "config" / "builds.yml").write_text("builds:\n  new: {command: ['true']}\n")
+    until(lambda: client.post("/api/build/trigger/new", None).status == 200)
+    assert built(client, "new")["state"] == "succeeded"
+    assert client.post("/api/build/trigger/good", None).status == 404
+
+
+# Deployments.
+
+
+def test_starting_a_running_one_changes_nothing_a_hundred_times(
+    daemon: Serving, tmp_path: Path
+) -> None:
+    """Specification 4: starting an already running deployment changes nothing."""
+    clients = [daemon.client() for _ in range(100)]
+    with ThreadPoolExecutor(100) as pool:
+        told = list(pool.map(lambda one: one.post("/api/deploy/start/web", None), clients))
+    assert {one.status for one in told} == {200}
+    assert len({one["pid"] for one in told}) == 1
+    until(lambda: clients[0].get("/api/deploy/output/web").body == b"serving\n")
+    assert lines(tmp_path / "ups") == 1
+
+
+def test_stop_start_and_restart_race_and_one_or_none_is_left(
+    daemon: Serving, client: Client
+) -> None:
+    clients = [daemon.client() for _ in range(30)]
+    verbs = ["start", "stop", "restart"] * 10
+
+    def ask(pair: tuple[Client, str]) -> int:
+        return pair[0].post(f"/api/deploy/{pair[1]}/web", None).status
+
+    with ThreadPoolExecutor(30) as pool:
+        assert set(pool.map(ask, zip(clients, verbs, strict=True))) == {200}
+    client.post("/api/deploy/start/web", None)
+    running = deployed(client, "web", "running")
+    until(lambda: left(daemon.layout.format) == [running["pid"]])
+    client.post("/api/deploy/stop/web", None)
+    deployed(client, "web", "stopped")
+    assert left(daemon.layout.format) == []
+
+
+def test_restart_is_another_process(client: Client) -> None:
+    """Specification 4: restart is stop, a short pause, then start."""
+    first = client.post("/api/deploy/start/web", None)["pid"]
+    assert client.post("/api/deploy/restart/web", None)["state"] == "stopping"
+    assert deployed(client, "web", "running")["pid"] not in (0, first)
+
+
+def test_what_does_not_heed_the_request_to_end_is_made_to(client: Client) -> None:
+    client.post("/api/deploy/start/deaf", None)
+    client.post("/api/deploy/stop/deaf", None)
+    assert deployed(client, "deaf", "stopped")["exitCode"] in (-signal.SIGKILL, -signal.SIGTERM)
+
+
+def test_one_that_crashes_at_once_is_tried_ever_slower_and_told_as_a_loop(client: Client) -> None:
+    client.post("/api/deploy/start/crash", None)
+    path = "/api/deploy/status/crash"
+    found = until(lambda: (one := client.get(path).json())["crashLoop"] and one)
+    assert found["failures"] >= 5
+    assert client.get("/api/deploy/output/crash").body.startswith(b"no\nno\n")
+    assert client.post("/api/deploy/stop/crash", None)["wanted"] is False
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_name_succeeds_starts_nothing_and_has_no_status(
+    client: Client, daemon: Serving, name: str
+) -> None:
+    """Specification 4: the result must be checked through the status path."""
+    for verb in ("start", "stop", "restart"):
+        answer = client.post(f"/api/deploy/{verb}/{name}", None)
+        assert (answer.status, answer["state"]) == (200, "unknown")
+    assert client.get(f"/api/deploy/status/{name}").status == 404
+    assert client.get(f"/api/deploy/output/{name}").status == 404
+    assert left(daemon.layout.format) == []
+
+
+# A daemon of its own process, killed.
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", Client]]:
+    """The command ``agentd serve``; killed with -9 at the end."""
+    command = [sys.executable, "-m", "agentd", "serve", "--port", "0", "--workspace", str(folder)]
+    command += ["--state", str(folder / "state"), "--config", str(folder / "config")]
+    environment = {**os.environ, "AGENT_API_KEY": HASH}
+    with subprocess.Popen(
+        command, env=environment, cwd=folder, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr
+            line = next(one for one in process.stderr if "serving" in one)
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            client = Client(line.split()[-1])
+            yield process, client
+            client.close()
+        finally:
+            process.kill()
+
+
+def test_after_kill_9_a_deployment_goes_on_and_is_found_again(tmp_path: Path) -> None:
+    write(tmp_path)
+    with served(tmp_path) as (_, client):
+        started = client.post("/api/deploy/start/web", None).json()
+        client.post("/api/build/trigger/long", None)
+        until(lambda: lines(tmp_path / "runs"))
+    assert identity(started["pid"])
+    with served(tmp_path) as (_, client):
+        found = client.get("/api/deploy/status/web").json()
+        assert (found["state"], found["pid"]) == ("running", started["pid"])
+        assert client.get("/api/build/status/long")["state"] == "interrupted"
+        assert left(str(tmp_path / "state" / "FORMAT")) == [started["pid"]]
+        os.kill(started["pid"], signal.SIGKILL)  # while a daemon looks after it
+        again = until(lambda: (one := deployed(client, "web", "running"))["restarts"] and one)
+        assert again["pid"] != started["pid"]
+    os.kill(again["pid"], signal.SIGKILL)  # while none does
+    with served(tmp_path) as (_, client):
+        third = deployed(client, "web", "running")
+        assert third["pid"] not in (started["pid"], again["pid"])
+        client.post("/api/deploy/stop/web", None)
+        deployed(client, "web", "stopped")
+    assert left(str(tmp_path / "state" / "FORMAT")) == []
+
+
+def test_a_strangers_pid_in_the_file_is_never_signalled(tmp_path: Path) -> None:
+    """As after a reboot: the number is another process's now."""
+    write(tmp_path)
+    (tmp_path / "config" / "deployments.yml").write_text(
+        DEPLOYMENTS.replace("stop_seconds: 5", "stop_seconds: 5, restart: never")
+    )
+    with served(tmp_path) as (_, client):
+        pid = client.post("/api/deploy/start/web", None)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    file = tmp_path / "state" / "deployments" / "web" / "deployment.json"
+    kept = json.loads(file.read_text())
+    with subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:
+        try:
+            kept["deployment"]["process"]["pid"] = stranger.pid
+            file.write_text(json.dumps(kept))
+            with served(tmp_path) as (_, client):
+                found = deployed(client, "web", "failed")
+                assert (found["pid"], found["exitCode"]) == (0, None)
+                client.post("/api/deploy/stop/web", None)
+                client.post("/api/deploy/restart/web", None)
+                assert deployed(client, "web", "running")["pid"] != stranger.pid
+                client.post("/api/deploy/stop/web", None)
+                deployed(client, "web", "stopped")
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_a_deployments_program_does_not_see_the_daemons_secrets(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_SECRET", "hidden")
+    pid = client.post("/api/deploy/start/web", None)["pid"]
+    variables = Path(f"/proc/{pid}/environ").read_bytes()
+    assert f"{VARIABLE}=".encode() in variables
+    assert b"hidden" not in variables
+    assert b"AGENTD_TURN" not in variables
+
+
+# Autofix.
+
+
+def switched(client: Client, **wish: Any) -> int:
+    chat = client.chat()
+    assert client.post("/api/autofix/toggle", {"on": True})["on"] is True
+    answer = client.post("/api/autofix/toggle/fixed", {"on": True, "chatId": chat, **wish})
+    assert answer.status == 200, answer.body
+    return chat
+
+
+def test_a_failing_build_is_given_to_the_agent_until_it_is_green(
+    daemon: Serving, client: Client, tmp_path: Path
+) -> None:
+    chat = switched(client)
+    says = daemon.engine.says
+
+    def fix(assignment: Any) -> Any:
+        if len(daemon.engine.given) == 2:
+            (tmp_path / "fixed").touch()
+        return says(assignment)
+
+    daemon.engine.says = fix
+    client.post("/api/build/trigger/fixed", None)
+    until(lambda: client.get("/api/build/status/fixed")["state"] == "succeeded")
+    prompts = [one["content"] for one in client.messages(chat) if one["role"] == "user"]
+    assert len(prompts) == 2
+    assert "- a.c:1:1: broken" in prompts[0]
+    assert "try 2 of 3" in prompts[1]
+    until(lambda: client.get("/api/autofix/status")["builds"][0]["tried"] == 0)
+    assert client.get("/api/build/status/fixed")["startedBy"] == "autofix"
+
+
+def test_it_is_tried_so_often_in_a_row_and_no_more(client: Client) -> None:
+    chat = switched(client, tries=2)
+    client.post("/api/build/trigger/fixed", None)
+    until(lambda: client.get("/api/autofix/status")["builds"][0]["tried"] == 2)
+    until(lambda: client.get(f"/api/chat/{chat}")["state"] == "completed")
+    until(lambda: len(client.messages(chat)) == 4)
+    built(client, "fixed")
+    assert client.prompts(chat) == []
+
+
+def test_it_is_off_unless_it_is_on_over_all_and_for_the_build(client: Client) -> None:
+    chat = switched(client)
+    assert client.post("/api/autofix/toggle", {})["on"] is False
+    client.post("/api/build/trigger/fixed", None)
+    built(client, "fixed")
+    assert client.messages(chat) == []
+
+
+def test_what_is_switched_wrongly_is_refused(client: Client) -> None:
+    path = "/api/autofix/toggle/fixed"
+    assert client.post(path, {"on": True}).status == 400
+    assert client.post(path, {"on": True, "chatId": 99}).status == 404
+    assert client.post("/api/autofix/toggle/gone", {"on": True}).status == 404
+    assert client.get("/api/autofix/status").json() == {"on": False, "builds": []}
