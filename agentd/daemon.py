@@ -9,7 +9,6 @@ import contextlib
 import gc
 import logging
 import os
-import resource
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -47,6 +46,7 @@ from agentd.errors import Unavailable
 from agentd.events import Bus, KeysUpdate
 from agentd.jobs import Workshop
 from agentd.library import Library
+from agentd.outside.own_process import prepare_process
 from agentd.outside.service_manager import Notifier
 from agentd.web.access_log import AccessLog
 from agentd.web.agent import AgentAtWork
@@ -75,8 +75,6 @@ EVENTS_SECONDS = 1.0
 LOCK_SECONDS = 5.0
 """How often the daemon makes sure that the folder's lock is still its own."""
 HANG_UP_SECONDS = 2.0
-DESCRIPTORS = 16_384
-"""Asked of the system at the start, for connections and files, as far as it allows them."""
 LOST_LOCK = 75
 """Exit code when another hand removed the lock: systemd starts the daemon anew."""
 
@@ -112,10 +110,7 @@ class Doorkeepers(NamedTuple):
 
 def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[str, str]) -> int:
     """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
-    os.umask(0o077)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < DESCRIPTORS:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
+    prepare_process()
     configure_logging()
     return asyncio.run(_live(settings, layout, outside, environ))
 

@@ -5,7 +5,8 @@ generation, the chat, the turn, with dots between them. What it starts inherits 
 what leaves the group and the session, and what a killed daemon left behind. So all that belongs
 to a turn, or to a daemon, can be found by its mark, in ``/proc``.
 
-What wipes its own environment is not found this way; under systemd it ends with the unit.
+What hides or wipes its own environment is not found this way (a daemon of agentd that an agent
+started, say); under systemd it ends with the unit.
 """
 
 import asyncio

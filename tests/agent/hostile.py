@@ -36,8 +36,8 @@ def out(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def good() -> None:
-    say(**chunk("Here I am."))
+def good(reply: str = "Here I am.") -> None:
+    say(**chunk(reply))
     cost = {"amount": 0.5, "currency": "USD"}
     update = {"sessionUpdate": "usage_update", "used": 1, "size": 10, "cost": cost}
     say(method="session/update", params={"sessionId": "s", "update": update})
@@ -95,6 +95,19 @@ def floods_with_words() -> NoReturn:
     lines = json.dumps({"jsonrpc": "2.0", **chunk("x" * 10_000)}).encode() + b"\n"
     while True:
         out(lines * 10)
+
+
+def looks_around() -> None:
+    """Not hostile so far: it tells what it sees."""
+    handles = sorted(os.listdir("/proc/self/fd"), key=int)
+    open_files = [f"/proc/self/fd/{handle}" for handle in handles]
+    seen = {
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "descriptors": [os.readlink(one) for one in open_files if os.path.exists(one)],
+        "arguments": sys.argv[1:],
+    }
+    good(json.dumps(seen))
 
 
 def floods_errors() -> NoReturn:

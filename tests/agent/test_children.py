@@ -1,0 +1,87 @@
+"""What an engine's program, and a command that it runs, can see of the daemon: next to nothing."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.served import Caller, Served
+from tests.supplier.steps import Call, Say
+from tests.supplier.supplier import Supplier
+from tests.web.support import HASH, KEY
+
+SECRETS = {
+    "SCRIPTED_KEY": "sk-canary-of-the-supplier",
+    "AGENTD_KEY": KEY,
+    "ANTHROPIC_API_KEY": "sk-canary-of-the-person",
+    "AWS_SECRET_ACCESS_KEY": "canary-of-another-program",
+    "AGENTD_STATE": "canary-of-the-state-folder",
+    "NOTIFY_SOCKET": "@canary-of-the-service-manager",
+}
+"""What the daemon's environment holds beside what a program needs."""
+
+ALLOWED = {"AGENTD_TURN", "HOME", "LANG", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL"}
+ALLOWED |= {"TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", "_", "OLDPWD", "LC_ALL"}
+ALLOWED |= {"GIT_PAGER", "GIT_TERMINAL_PROMPT", "PAGER", "TERM"}
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        yield serving
+
+
+@pytest.fixture
+def served(tmp_path: Path, supplier: Supplier) -> Served:
+    program = [sys.executable, "-S", str(Path(__file__).with_name("hostile.py")), "looks_around"]
+    access = {"dialect": "openai-chat", "url": supplier.url, "key": "env:SCRIPTED_KEY"}
+    models = {
+        "suppliers": {"acme": access},
+        "models": [
+            {"name": "program", "engine": "acp", "command": program},
+            {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"},
+        ],
+    }
+    return Served(tmp_path, models, approvals="auto")
+
+
+@pytest.fixture
+def caller(served: Served) -> Iterator[Caller]:
+    with served.running(**SECRETS) as caller:
+        yield caller
+
+
+def assert_harmless(variables: dict[str, str], served: Served) -> None:
+    assert set(variables) <= ALLOWED
+    for name, value in variables.items():
+        assert "canary" not in value and HASH not in value and KEY not in value, name
+        assert name in ("PWD", "HOME") or str(served.folder) not in value, name
+    assert served.process.layout.state not in variables.values()
+
+
+def test_an_engine_s_program_sees_no_key_no_state_folder_and_no_file_of_ours(
+    caller: Caller, served: Served
+) -> None:
+    """No environment but a short list of names, the workspace, three pipes."""
+    [_, reply] = caller.at_rest(caller.chat("What do you see?", model="program"))
+    seen = json.loads(reply["content"])
+    assert_harmless(seen["environment"], served)
+    assert seen["folder"] == str(served.workspace)
+    assert [to.partition(":")[0] for to in seen["descriptors"]] == ["pipe"] * 3
+    assert served.folder.name not in " ".join(seen["arguments"])
+
+
+def test_a_command_of_the_native_engine_sees_no_key_either(
+    caller: Caller, served: Served, supplier: Supplier
+) -> None:
+    supplier.script(Call("shell", {"command": "env -0 > seen"}), Say("Done."))
+    caller.at_rest(caller.chat("Look.", model="native"))
+    told = (served.workspace / "seen").read_text().split("\0")
+    assert_harmless(dict(one.split("=", 1) for one in told if one), served)
+    sent = supplier.requests[0]
+    assert sent.headers["authorization"] == f"Bearer {SECRETS['SCRIPTED_KEY']}"
+    journals = (served.folder / "state").rglob("*")
+    kept = b"".join(path.read_bytes() for path in journals if path.is_file())
+    assert b"canary" not in kept and KEY.encode() not in kept
