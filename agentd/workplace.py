@@ -22,16 +22,17 @@ class Workplace:
 
     def __init__(self, root: str, layout: Layout, generation: str, clock: Clock) -> None:
         closed = (layout.state, layout.config, os.path.join(root, ".env"))
-        self._uploads = UploadFolder(root, generation)
+        self.uploads = UploadFolder(root, generation)
+        """The folder for what is sent in."""
         self.rows: Iterable[Route] = (
             *git.rows(GitDesk(WorkingCopy(root, closed))),
-            *files.rows(Files(self._uploads, clock)),
+            *files.rows(Files(self.uploads, clock)),
         )
         """What they add to the routes table."""
 
     async def __aenter__(self) -> Self:
         """Sweep away what uploads left behind that a killed daemon was receiving."""
-        await self._uploads.sweep()
+        await self.uploads.sweep()
         return self
 
     async def __aexit__(self, *_: object) -> None:

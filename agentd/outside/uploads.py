@@ -36,6 +36,9 @@ _TEMPORARY = ".agentd-upload-"
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 256 * 1024
+_PORTION = 1024 * 1024
+"""Bytes that are written at once, in at most ``_MOST_CHUNKS`` pieces (the kernel's limit)."""
+_MOST_CHUNKS = 1024
 _IGNORED = "*\n"
 
 
@@ -47,17 +50,30 @@ class Draft:
         self.name = name
         self.file = file
         self._work: asyncio.Future[Any] | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
 
     async def write(self, data: bytes) -> None:
-        """Go on with ``data``, once what came before is written; raises what writing that did."""
-        await self.written()
-        loop = asyncio.get_running_loop()
-        self._work = loop.run_in_executor(None, _write, self.file, data)
+        """Go on with ``data``; raises what writing an earlier part of the file did."""
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size >= _PORTION or len(self._chunks) >= _MOST_CHUNKS:
+            await self._flush()
 
     async def written(self) -> None:
         """Return once all is written."""
+        await self._flush()
         if self._work:
             await asyncio.shield(self._work)
+
+    async def _flush(self) -> None:
+        """Have what has gathered written, once what came before it is."""
+        if self._work:
+            await asyncio.shield(self._work)
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        if chunks:
+            loop = asyncio.get_running_loop()
+            self._work = loop.run_in_executor(None, _write, self.file, chunks)
 
     def busy(self, work: "asyncio.Future[Any]") -> None:
         """Something else is done with the file, which must be left alone until then."""
@@ -216,14 +232,17 @@ class UploadFolder:
             return folder
 
 
-def _write(file: int, data: bytes) -> None:
+def _write(file: int, chunks: list[bytes]) -> None:
     with telling("The file", "written"):
         began = os.lseek(file, 0, os.SEEK_CUR)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(file, rest) :]
+        size = sum(map(len, chunks))
+        written = os.writev(file, chunks)
+        if written < size:
+            rest = memoryview(b"".join(chunks))[written:]
+            while rest:
+                rest = rest[os.write(file, rest) :]
         # Has the kernel begin to bring it to the disk, so that little is left for fsync.
-        os.posix_fadvise(file, began, len(data), os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file, began, size, os.POSIX_FADV_DONTNEED)
 
 
 def _make_file(folder: int, name: str, data: bytes, mode: int) -> None:

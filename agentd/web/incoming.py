@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
@@ -11,14 +12,14 @@ STREAMED_SECONDS = 900.0
 """That a streamed body may take."""
 SILENCE_SECONDS = 30.0
 """After which a body that stops coming is given up."""
-HELD = 2 * 1024 * 1024
+HELD = 1024 * 1024
 """Bytes that wait to be taken before the sender is made to wait."""
 WELCOME_SECONDS = 0.5
 """How often it is made sure that the sender still may send; at the end once more."""
 
 
 class Incoming(AsyncIterator[bytes]):
-    """The body in portions; one is all that came since the one before, at most about ``HELD``.
+    """The body in portions, as they came; no more than about ``HELD`` wait to be taken.
 
     They are given only as long as the sender may send: ``welcome`` raises otherwise. Raises
     ``TooLarge`` as soon as there is more than ``limit`` bytes.
@@ -29,7 +30,7 @@ class Incoming(AsyncIterator[bytes]):
         """False once nobody takes it any more."""
         self._limit = limit
         self._welcome = welcome
-        self._chunks: list[bytes] = []
+        self._chunks: deque[bytes] = deque()
         self._held = 0
         self._size = 0
         self._ended = False
@@ -74,15 +75,16 @@ class Incoming(AsyncIterator[bytes]):
             raise TooLarge("The body is too large", f"At most {self._limit} bytes.")
         if not self._chunks:
             raise StopAsyncIteration
-        portion = b"".join(self._chunks)
-        self._chunks.clear()
-        self._held = 0
-        self._taken.set()
+        portion = self._chunks.popleft()
+        self._held -= len(portion)
+        if self._held < HELD:
+            self._taken.set()
         return portion
 
     async def _ask_again(self) -> None:
         now = time.monotonic()
-        if self._ended or now - self._welcomed >= WELCOME_SECONDS:
+        over = self._ended and not self._chunks
+        if over or now - self._welcomed >= WELCOME_SECONDS:
             await self._welcome()
             self._welcomed = now
 

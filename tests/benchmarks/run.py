@@ -15,6 +15,7 @@ from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.replaying import replay
 from tests.benchmarks.servers import Gun
 from tests.benchmarks.turns import turns
+from tests.benchmarks.uploading import upload
 
 MEASURES = {
     **OF_REQUESTS,
@@ -22,6 +23,7 @@ MEASURES = {
     "crowd": crowd,
     "burst": burst,
     "replay": replay,
+    "upload": upload,
     "turns": turns,
     "analytics": analytics,
 }
