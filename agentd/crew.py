@@ -5,7 +5,7 @@ A part of the composition root (``daemon``), apart because engines are many.
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -60,6 +60,8 @@ class Agent:
 
     dispatcher: Dispatcher
     approvals: Approvals
+    trouble: Callable[[Model], Awaitable[str]]
+    """Why a model cannot be used now; empty: nothing is seen that hinders."""
 
 
 class Crew:
@@ -104,9 +106,9 @@ class Crew:
         dispatcher = Dispatcher(
             turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
         )
-        return Agent(dispatcher, approvals)
+        return Agent(dispatcher, approvals, self._trouble)
 
-    async def trouble(self, model: Model) -> str:
+    async def _trouble(self, model: Model) -> str:
         """Why a model cannot be used now, by cheap checks; empty: nothing is seen that hinders."""
         command = model.command or getattr(self._now(), _COMMANDS.get(model.engine, ""), ())
         if command and (why := await asyncio.to_thread(missing, command[0])):

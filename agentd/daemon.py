@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ from agentd.disk.sessions import SessionFile
 from agentd.disk.settings import Outside
 from agentd.disk.state import Daemon, State, open_state
 from agentd.disk.users import UserFile
-from agentd.errors import Unavailable
+from agentd.errors import Mistake, Unavailable
 from agentd.events import Bus, KeysUpdate
 from agentd.jobs import Workshop
 from agentd.library import Library
@@ -161,12 +161,9 @@ async def started(
         chats, turns = ChatService(shelf), Turns(shelf)
         stack.push_async_callback(_put_away, state, chats, committer, files)
         await turns.end_interrupted(again=settings.on_interrupted == "retry")
-        written = HandWritten(settings, layout, outside, bus)
-        await written.start()
-        stack.push_async_callback(written.stop)
+        written = await stack.enter_async_context(HandWritten(settings, layout, outside, bus))
         roll = Roll(Hosts())
         written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
-
         doorkeepers = await _doorkeepers(stack, settings, layout, roll, bus)
         latest = state.sequences.used.seq
         replay = Replay(layout, encoded, latest, chats.recorded())
@@ -185,7 +182,9 @@ async def started(
         library = await stack.enter_async_context(
             Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
         )
-        more = (*shop.rows, *desks.rows, *library.rows)
+        wrong = _wrong(layout, doorkeepers, library.labels, desks.speech, *shop.files)
+        catalog = written.rows(chats, agent.trouble, wrong)
+        more = (*shop.rows, *desks.rows, *library.rows, *catalog)
         url = _open_door(stack, settings, written, chats, agent, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
@@ -348,6 +347,20 @@ async def _guard_lock(state: State, running: Running) -> None:
         if not await asyncio.to_thread(state.holds_lock):
             log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
             running.stop(LOST_LOCK)
+
+
+def _wrong(
+    layout: Layout, doors: Doorkeepers, *files: Reloaded[Any]
+) -> Callable[[], Iterator[Mistake]]:
+    """Tells what is wrong with further files that people edit."""
+
+    def wrong() -> Iterator[Mistake]:
+        if doors.keys.trouble:
+            yield Mistake(layout.keys, 0, doors.keys.trouble)
+        for file in (doors.users, *files):
+            yield from file.mistakes
+
+    return wrong
 
 
 async def _watch(layout: Layout, keys: KeyService, *written: Reloaded[Any]) -> None:

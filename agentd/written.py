@@ -5,13 +5,15 @@ editor, is heard by everybody who listens.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
-from agentd.catalog.models import Models
+from agentd.catalog.models import Model, Models
 from agentd.catalog.settings import Settings
 from agentd.catalog.standing import SettingsView
+from agentd.chats.service import ChatService
+from agentd.disk.choices import Choices
 from agentd.disk.in_force import SettingsInForce
 from agentd.disk.layout import Layout
 from agentd.disk.models import load as load_models
@@ -20,6 +22,11 @@ from agentd.disk.settings import Outside
 from agentd.disk.skills import SkillFolder
 from agentd.errors import Mistake
 from agentd.events import Bus, ModelsUpdate, SettingsUpdate, SkillsUpdate
+from agentd.web.models import ModelDesk
+from agentd.web.settings import SettingsDesk
+from agentd.web.skills import SkillDesk
+from agentd.web.table import Route
+from agentd.web.tables import catalog
 
 SKILLS_SECONDS = 1.0
 """How often the skills are looked at: each has a folder of its own, which nobody watches."""
@@ -33,24 +40,26 @@ class HandWritten:
     ) -> None:
         self._bus = bus
         self._hearing: list[Callable[[Settings], None]] = []
-        self._others: list[Callable[[], tuple[Mistake, ...]]] = []
+        self._others: Callable[[], Iterable[Mistake]] = tuple
         self.settings = SettingsInForce(settings, layout, outside, self._settings_changed)
         load = partial(load_models, layout)
         self.models = Reloaded(layout.models, load, Models(), self._models_changed)
         self.skills = SkillFolder(layout, self._skills_changed)
+        self.choices = Choices(layout, self.models, self.skills)
 
     @property
     def files(self) -> tuple[Reloaded[Any], ...]:
         """Those that a watcher can tell of."""
         return self.settings.file, self.models
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> Self:
         """Read them for the first time."""
         await self.settings.file.refresh()
         await self.models.refresh()
         await self.skills.skills()
+        return self
 
-    async def stop(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Leave off what is being read."""
         await self.settings.file.stop()
         await self.models.stop()
@@ -60,9 +69,23 @@ class HandWritten:
         self._hearing.append(listener)
         listener(self.settings.current)
 
-    def also(self, mistakes: Callable[[], tuple[Mistake, ...]]) -> None:
-        """Another file whose mistakes are told with the settings."""
-        self._others.append(mistakes)
+    def rows(
+        self,
+        chats: ChatService,
+        trouble: Callable[[Model], Awaitable[str]],
+        others: Callable[[], Iterable[Mistake]],
+    ) -> tuple[Route, ...]:
+        """What they add to the routes table.
+
+        ``trouble`` tells why a model cannot be used now, ``others`` what is wrong with further
+        files that people edit.
+        """
+        self._others = others
+        return catalog.rows(
+            SettingsDesk(self.settings, self.view),
+            SkillDesk(chats, self.skills, self.choices),
+            ModelDesk(chats, self.models, self.choices, trouble),
+        )
 
     async def follow_skills(self) -> None:
         """Notice what is done to the skills by hand, even while nobody asks for them."""
@@ -73,8 +96,7 @@ class HandWritten:
     def view(self) -> SettingsView:
         """All settings, and what is wrong with any of the files."""
         mistakes = (*self.settings.mistakes, *self.models.mistakes, *self.skills.mistakes)
-        others = (mistake for tell in self._others for mistake in tell())
-        return SettingsView(self.settings.standings(), (*mistakes, *others))
+        return SettingsView(self.settings.standings(), (*mistakes, *self._others()))
 
     def _settings_changed(self) -> None:
         for listener in self._hearing:

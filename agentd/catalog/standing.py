@@ -31,6 +31,9 @@ RESTART = frozenset(
 )
 """Settings that the daemon takes up when it starts, and keeps."""
 
+BY_ADMINISTRATORS = frozenset(("admin_user", "admin_password_hash"))
+"""Settings by which somebody could make himself an administrator."""
+
 MASK = "********"
 """Stands for a secret that is set."""
 

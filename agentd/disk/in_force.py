@@ -55,6 +55,10 @@ class SettingsInForce:
         typed = self._outside.typed if self._outside else {}
         return standings(self.current, self._next, self.file.current, typed)
 
+    async def refresh(self) -> None:
+        """Look at the file. When this returns, what it said at the call is in force, or told."""
+        await self.file.refresh()
+
     async def set(self, changes: Mapping[str, object]) -> None:
         """Write these into the file, all or none; what may be is in force when this returns.
 
@@ -70,7 +74,7 @@ class SettingsInForce:
         }
         async with self._writing:
             await asyncio.to_thread(self._write, wanted)
-            await self.file.refresh()
+            await self.refresh()
 
     def _load(self) -> Written:
         if self._outside is None:

@@ -17,7 +17,7 @@ from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from agentd.disk import document, handwritten
 from agentd.disk.roundtrip import by_hand
-from agentd.errors import Conflict, Misconfigured
+from agentd.errors import BadRequest, Conflict, Misconfigured
 
 T = TypeVar("T")
 
@@ -27,7 +27,10 @@ Path: TypeAlias = tuple[str, ...]
 NEW = 0o644
 """The mode of a file that was not there: settings are no secret unless a person says so."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PLAIN = re.compile(
+    r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z][a-z0-9._-]*", re.IGNORECASE | re.ASCII
+)
+"""Names that every reader of YAML takes for text."""
 
 
 def rewrite(
@@ -205,8 +208,10 @@ def _mode(path: str) -> int:
         return stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)
 
 
-def _written(value: object) -> str:
-    """A value in one line of YAML."""
+def _written(value: object, depth: int = 0) -> str:
+    """A value in one line of YAML. ``BadRequest`` when it nests deeper than any file may."""
+    if depth > handwritten.DEPTH:
+        raise BadRequest(f"nests deeper than {handwritten.DEPTH} levels")
     match value:
         case None:
             return "null"
@@ -217,10 +222,12 @@ def _written(value: object) -> str:
         case str():
             return _quoted(value)
         case Mapping():
-            told = ", ".join(f"{_name(str(name))}: {_written(one)}" for name, one in value.items())
+            told = ", ".join(
+                f"{_name(str(name))}: {_written(one, depth + 1)}" for name, one in value.items()
+            )
             return f"{{{told}}}"
         case list() | tuple():
-            return f"[{', '.join(map(_written, value))}]"
+            return f"[{', '.join(_written(one, depth + 1) for one in value)}]"
     raise TypeError(f"{type(value).__name__} has no form in a file")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.disk import document, splice
@@ -134,6 +134,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["host", "port", "hosts", "note", "map", "last", "new"]), values)
 def test_any_value_is_read_as_it_was_meant_and_the_others_stay(name, value):
     before = yaml.safe_load(FILE)

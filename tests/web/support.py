@@ -16,12 +16,15 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import msgspec
+
 from agentd import daemon
 from agentd.access.key import issue
 from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
+from agentd.disk.settings import load
 
 KEY = "agent_" + "Kk0" * 10 + "Zz"
 HASH = hashlib.sha256(KEY.encode()).hexdigest()
@@ -99,19 +102,29 @@ models:
 class Serving:
     """A daemon over the folder, from ``with`` to its end."""
 
-    def __init__(self, folder: Path, engine: Engine | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        engine: Engine | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.layout = Layout(str(folder / "state"), str(folder / "config"))
         self.engine = engine or Engine()
-        self.settings = Settings(
-            **{
-                "port": 0,
-                "workspace": str(folder),
-                "agent_api_key": HASH,
-                "drain_seconds": 0,
-                "max_parallel_turns": 64,
-                **settings,
-            }
-        )
+        self.said = {
+            "port": 0,
+            "workspace": str(folder),
+            "agent_api_key": HASH,
+            "drain_seconds": 0,
+            "max_parallel_turns": 64,
+            **settings,
+        }
+        self.settings = Settings(**self.said)
+        """What stands in ``agentd.yml``, unless a test wrote one by hand."""
+        self.options = {"state": self.layout.state, "config": self.layout.config, **(options or {})}
+        self.environ = environ or {}
         self.url = ""
         self.exit_code: int | None = None
         self._clients: list[Client] = []
@@ -123,10 +136,12 @@ class Serving:
 
     def __enter__(self) -> Self:
         """Return once it answers."""
-        models = Path(self.layout.models)
+        models, settings = Path(self.layout.models), Path(self.layout.settings)
+        models.parent.mkdir(parents=True, exist_ok=True)
         if not models.exists():
-            models.parent.mkdir(parents=True, exist_ok=True)
             models.write_text(MODELS)
+        if not settings.exists() or settings.read_bytes().startswith(b"{"):
+            settings.write_bytes(msgspec.json.encode(self.said))  # JSON is YAML
         self._thread.start()
         self._ready.wait(PATIENCE)
         if self._failure:
@@ -187,7 +202,10 @@ class Serving:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with daemon.started(self.settings, self.layout, {}, self.engine) as self._running:
+        place = load(self.options, self.environ, self.layout.config)
+        async with daemon.started(
+            place.settings, place.layout, self.environ, self.engine, place.outside
+        ) as self._running:
             self.url = self._running.url
             self._ready.set()
             self.exit_code = await self._running.stopped

@@ -10,13 +10,25 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import chats, jobs
+from agentd.web.tables import catalog, chats, jobs
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
 ANY = type("Any", (), {"__getattr__": lambda self, name: name})()
 CHATS = chats.rows(chats.Desks(ANY, ANY, ANY, ANY, ANY))
-EVERY = table(ANY, ANY, ANY, ANY, ANY, ANY, jobs.rows(ANY), analytics.rows(ANY), speech.rows(ANY), CHATS).routes
+EVERY = table(
+    ANY,
+    ANY,
+    ANY,
+    ANY,
+    ANY,
+    ANY,
+    jobs.rows(ANY),
+    analytics.rows(ANY),
+    speech.rows(ANY),
+    CHATS,
+    catalog.rows(ANY, ANY, ANY),
+).routes
 ROUTES = [route for route in EVERY if route.section != "6" and route.method != "OPTIONS"]
 """Those that answer at once; the live ones are tried in ``live`` and ``test_event_stream``."""
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]

@@ -1,0 +1,372 @@
+"""Settings over the API and by hand: in force, told, masked, and the file as its writer left it."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.agent.engine import Replied
+from agentd.catalog.settings import Settings
+from agentd.catalog.standing import AT_ONCE, MASK, RESTART, SECRET
+from agentd.disk import splice
+from tests.web.conftest import Serve
+from tests.web.support import HASH, KEY, Client, Serving, until
+
+ALL = "/api/settings/all"
+SET = "/api/settings/set"
+
+FILE = """\
+# The settings of this host.
+port:   0    # any
+
+max_parallel_turns: 1   # one thing at a time
+# from time to time more
+approvals: "ask"   # carefully
+hosts:
+  # of the office
+  - office.example   # mine
+#budget_per_day: null
+drain_seconds: 0
+agent_api_key: {key}   # of the laptop
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A hand-written ``agentd.yml``."""
+    (tmp_path / "config").mkdir()
+    path = tmp_path / "config" / "agentd.yml"
+    path.write_text(FILE.format(key=HASH))
+    return path
+
+
+@pytest.fixture
+def daemon(file: Path, serve: Serve) -> Serving:
+    """A daemon with that file."""
+    return serve(options={"workspace": str(file.parent)})
+
+
+@pytest.fixture
+def client(daemon: Serving) -> Client:
+    """Its client."""
+    return daemon.client()
+
+
+def setting(client: Client, name: str) -> dict[str, Any]:
+    """How one stands."""
+    found: list[dict[str, Any]] = client.get(ALL)["settings"]
+    return next(one for one in found if one["name"] == name)
+
+
+def edit(path: Path, old: str, new: str, how: str = "rename") -> None:
+    """As ``sed -i`` does it, by a rename; or in place."""
+    text = path.read_text()
+    assert old in text
+    target = path.with_name(".edited") if how == "rename" else path
+    target.write_text(text.replace(old, new))
+    if how == "rename":
+        target.rename(path)
+
+
+class Events:
+    """The events of ``GET /api/events``, as they come."""
+
+    def __init__(self, daemon: Serving) -> None:
+        self._client = daemon.client()
+        connection = self._client.connection
+        connection.request("GET", "/api/events", headers={"X-API-Key": KEY})
+        self._response = connection.getresponse()
+
+    def next(self, wanted: str) -> Any:
+        """The only argument of the next event of this name."""
+        name = ""
+        while line := self._response.readline().decode().rstrip("\n"):
+            pass
+        while True:
+            line = self._response.readline().decode().rstrip("\n")
+            if line.startswith("event: "):
+                name = line[7:]
+            if line.startswith("data: ") and name == wanted:
+                return json.loads(line[6:])[0]
+
+
+@pytest.fixture
+def events(daemon: Serving) -> Iterator[Events]:
+    """What is told live."""
+    yield Events(daemon)
+
+
+# The schema.
+
+
+def test_each_setting_is_known_to_hold_at_once_or_from_the_next_start():
+    names = set(Settings.__struct_fields__)
+    assert names == AT_ONCE | RESTART
+    assert not AT_ONCE & RESTART
+    assert SECRET <= RESTART
+
+
+def test_every_setting_is_described_with_what_it_takes(client):
+    found = client.get(ALL)["settings"]
+    assert [one["name"] for one in found] == list(Settings.__struct_fields__)
+    for one in found:
+        assert one["description"]
+        assert one["schema"]
+        assert one["restart"] == (one["name"] in RESTART)
+        assert one["secret"] == (one["name"] in SECRET)
+    port = setting(client, "port")
+    assert port["schema"] == {"type": "integer", "minimum": 0, "maximum": 65535}
+    assert (port["value"], port["default"], port["source"]) == (0, 8750, "agentd.yml:2")
+    assert setting(client, "workspace")["source"] == "--workspace"
+    assert setting(client, "engine")["source"] == "default"
+    assert setting(client, "hosts")["file"] == ["office.example"]
+    assert setting(client, "engine")["file"] is None
+
+
+# By hand.
+
+
+@pytest.mark.parametrize("how", ["rename", "in place"])
+def test_an_edit_by_hand_holds_at_once(client, file, how):
+    edit(file, '"ask"', "auto", how)
+    assert setting(client, "approvals")["value"] == "auto"
+
+
+def test_an_edit_is_told_without_any_request(daemon, file, events):
+    edit(file, '"ask"', "deny")
+    told = events.next("settingsUpdate")
+    assert {one["name"]: one["value"] for one in told["settings"]}["approvals"] == "deny"
+    assert HASH not in json.dumps(told)
+
+
+def test_a_broken_edit_changes_nothing_and_is_told_until_it_is_mended(client, file):
+    edit(file, "max_parallel_turns: 1", "max_paralel_turns: 7")
+    edit(file, '"ask"', "auto")
+    (mistake,) = client.get(ALL)["mistakes"]
+    assert mistake["where"] == str(file)
+    assert mistake["line"] == 4
+    assert 'did you mean "max_parallel_turns"?' in mistake["what"]
+    assert setting(client, "approvals")["value"] == "ask"
+    edit(file, "max_paralel_turns: 7", "max_parallel_turns: 7")
+    assert client.get(ALL)["mistakes"] == []
+    assert setting(client, "approvals")["value"] == "auto"
+    assert setting(client, "max_parallel_turns")["value"] == 7
+
+
+def test_a_key_that_is_no_hash_is_a_mistake_that_does_not_repeat_it(client, file):
+    edit(file, HASH, KEY)
+    text = client.get(ALL).body.decode()
+    assert "looks like a key itself" in text
+    assert KEY not in text
+
+
+def test_a_deleted_file_means_the_defaults(client, file):
+    file.unlink()
+    assert setting(client, "max_parallel_turns")["value"] == 2
+    waiting = setting(client, "port")
+    assert (waiting["value"], waiting["next"], waiting["waits"]) == (0, 8750, True)
+
+
+def test_the_mistakes_of_every_file_are_told(client, file):
+    (file.parent / "models.yml").write_text("modles: []\n")
+    (file.parent / "skills.yml").write_text("colour: red\n")
+    broken = file.parent / "skills" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "SKILL.md").write_text("no front matter\n")
+    (file.parent / "users.yml").write_text("usres: []\n")
+    wanted = {"models.yml", "skills.yml", "SKILL.md", "users.yml"}
+    until(lambda: {Path(one["where"]).name for one in client.get(ALL)["mistakes"]} >= wanted)
+
+
+# What they do.
+
+
+def test_more_turns_at_once_begin_at_once(daemon, client, file):
+    daemon.engine.hold()
+    chats = [client.chat(prompt="x") for _ in range(3)]
+    until(lambda: len(daemon.engine.given) == 1)
+    edit(file, "max_parallel_turns: 1", "max_parallel_turns: 3")
+    until(lambda: len(daemon.engine.given) == 3)
+    daemon.engine.release()
+    assert all(client.messages(chat)[-1]["content"] == "echo: x" for chat in chats)
+
+
+def test_a_budget_holds_from_the_next_prompt_on(daemon, client):
+    daemon.engine.says = lambda given: [Replied("dear", cost=Decimal(2))]
+    chat = client.chat(prompt="one")
+    client.status(chat, 20)
+    assert client.post(SET, {"budget_per_chat": 1}).status == 200
+    client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "two"})
+    until(lambda: client.get("/api/chat/approvals")["approvals"])
+    assert len(daemon.engine.given) == 1
+
+
+def test_a_host_is_served_as_long_as_it_stands_there(client, file):
+    office = {"Host": "office.example"}
+    assert client.get("/healthz", office).status == 200
+    edit(file, "office.example", "home.example")
+    until(lambda: client.get("/healthz", office).status == 421)
+    assert client.get("/healthz", {"Host": "home.example"}).status == 200
+
+
+# By the API.
+
+
+def test_only_the_values_change_in_the_file(client, file):
+    wish = {"max_parallel_turns": 5, "approvals": "deny", "budget_per_day": "2.50"}
+    reply = client.post(SET, wish)
+    assert reply.status == 200
+    expected = FILE.format(key=HASH)
+    for old, new in (
+        ("turns: 1 ", "turns: 5 "),
+        ('"ask"', "'deny'"),
+        ("#budget_per_day: null\n", "#budget_per_day: null\nbudget_per_day: '2.50'\n"),
+    ):
+        expected = expected.replace(old, new)
+    assert file.read_text() == expected
+    told = {one["name"]: one for one in reply["settings"]}
+    assert told.keys() == {"max_parallel_turns", "approvals", "budget_per_day"}
+    assert told["approvals"]["value"] == "deny"
+    assert told["budget_per_day"]["value"] == 2.5
+    assert not any(one["waits"] for one in told.values())
+
+
+def test_null_takes_a_setting_out_of_the_file(client, file):
+    client.post(SET, {"approvals": "deny"})
+    (told,) = client.post(SET, {"approvals": None})["settings"]
+    assert (told["value"], told["file"], told["source"]) == ("ask", None, "default")
+    assert "approvals" not in file.read_text()
+
+
+def test_what_needs_a_restart_waits_for_it_and_says_so(daemon, client, file, serve):
+    (told,) = client.post(SET, {"port": 1})["settings"]
+    assert (told["value"], told["next"], told["waits"], told["restart"]) == (0, 1, True, True)
+    client.post(SET, {"port": 0, "approvals": "auto"})
+    assert not setting(client, "port")["waits"]
+    daemon.stop()
+    daemon.join()
+    assert setting(serve().client(), "approvals")["value"] == "auto"
+
+
+def test_what_was_said_elsewhere_comes_before_the_file_still(file, serve):
+    client = serve(environ={"AGENTD_WORKSPACE": str(file.parent)}).client()
+    (told,) = client.post(SET, {"workspace": "elsewhere"})["settings"]
+    assert told["source"] == "AGENTD_WORKSPACE"
+    assert told["file"] == "elsewhere"
+    assert told["value"] == told["next"] == str(file.parent)
+    assert not told["waits"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"prot": 1}, 'There is no setting "prot"; did you mean "port"?'),
+        ({"port": 70000}, 'port: found "70000", expected a whole number 0 to 65535'),
+        ({"port": "1"}, "remove the quotes"),
+        ({"port": True}, 'found "true"'),
+        ({"port": [1]}, "found a list"),
+        ({"approvals": "asks"}, 'did you mean "ask"?'),
+        ({"workspace": 5}, "workspace: found something else, expected text in quotes"),
+        ({"hosts": [5]}, "hosts: found something else, expected text in quotes"),
+        ({"hosts": "x"}, 'hosts: found "x", expected a list'),
+        ({"approval_rules": [{"decision": "may"}]}, "approval_rules[0].decision"),
+        ({"approval_rules": [{"decison": "allow"}]}, 'did you mean "decision"?'),
+        ({"agent_api_key": KEY}, "looks like a key itself"),
+        ({"approval_seconds": 1e300}, "approval_seconds: found"),
+    ],
+)
+def test_what_does_not_fit_is_refused_as_the_file_would_be_and_nothing_is_written(
+    client, file, changes, why
+):
+    before = file.read_bytes()
+    reply = client.post(SET, {"max_parallel_turns": 9, **changes})
+    assert reply.status == 400
+    assert why in reply["message"]
+    assert file.read_bytes() == before
+    assert setting(client, "max_parallel_turns")["value"] == 1
+    assert KEY not in reply.body.decode()
+
+
+def test_all_mistakes_are_told_at_once(client):
+    reply = client.post(SET, {"port": -1, "engine": "native2"})
+    assert "port: found" in reply["message"] + reply["details"]
+    assert 'did you mean "native"?' in reply["message"] + reply["details"]
+
+
+def test_a_value_that_nests_without_end_is_refused(client):
+    deep = b'{"hosts":' + b"[" * 500 + b"]" * 500 + b"}"
+    assert client.post(SET, deep).status == 400
+
+
+def test_a_file_with_mistakes_is_not_written_over(client, file):
+    edit(file, "port:", "prot:", "in place")
+    broken = file.read_bytes()
+    reply = client.post(SET, {"approvals": "auto"})
+    assert reply.status == 409
+    assert "prot" in reply["details"]
+    assert file.read_bytes() == broken
+
+
+def test_an_edit_meanwhile_is_a_conflict_and_stays(client, file, monkeypatch):
+    real = splice.document.replace
+
+    def later(path, data, **how):
+        edit(file, "# any", "# hers")
+        monkeypatch.setattr(splice.document, "replace", real)
+        real(path, data, **how)
+
+    monkeypatch.setattr(splice.document, "replace", later)
+    assert client.post(SET, {"approvals": "auto"}).status == 409
+    assert "# hers" in file.read_text()
+    assert '"ask"' in file.read_text()
+    assert client.post(SET, {"approvals": "auto"}).status == 200
+
+
+def test_many_writers_at_once_lose_nothing(daemon, file):
+    names = ["turn_steps", "approval_seconds", "silence_seconds", "max_parallel_turns"]
+    replies: list[int] = []
+
+    def write(name: str) -> None:
+        client = daemon.client()
+        replies.extend(client.post(SET, {name: number}).status for number in range(10, 20))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(replies) == {200}
+    client = daemon.client()
+    assert [setting(client, name)["value"] for name in names] == [19] * 4
+
+
+# Secrets.
+
+
+def test_a_secret_is_masked_everywhere_and_the_mask_keeps_it(daemon, client, file, events):
+    """Security: what is masked when read, and written back, stays what it was."""
+    assert setting(client, "agent_api_key")["value"] == MASK
+    other = "0123456789abcdef" * 4
+    reply = client.post(SET, {"agent_api_key": MASK, "approvals": "auto"})
+    assert reply.status == 200
+    assert f"agent_api_key: {HASH}   # of" in file.read_text()
+    reply = client.post(SET, {"agent_api_key": other})
+    (told,) = reply["settings"]
+    assert (told["value"], told["next"], told["file"], told["waits"]) == (MASK, MASK, MASK, True)
+    told_live = str(events.next("settingsUpdate"))
+    for text in (reply.body.decode(), client.get(ALL).body.decode(), told_live):
+        assert HASH not in text
+        assert other not in text
+        assert not re.search("[0-9a-f]{8}", text)
+
+
+def test_an_administrator_is_made_by_hand_or_by_an_administrator(client, file):
+    reply = client.post(SET, {"admin_user": "me", "approvals": "auto"})
+    assert reply.status == 403
+    assert setting(client, "approvals")["value"] == "ask"
+    assert "admin_user" not in file.read_text()
