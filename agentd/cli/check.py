@@ -1,13 +1,16 @@
-"""``agentd check``: read every file, tell every mistake."""
+"""``agentd check``: read every file, tell every mistake, and whether the engines are ready."""
 
 import argparse
+import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
 
+from agentd.cli.engines import EngineFound, engines
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import models, skills
 from agentd.disk.inspect import damaged_chats
@@ -21,8 +24,10 @@ EXAMPLES = """\
 examples:
   agentd check                               before the daemon is started anew
   agentd check --json | jq -r '.mistakes[].where'
+  agentd check --online                      asks each supplier for its models, too
 
-exit codes: 0 all is in order, 1 there are mistakes
+exit codes: 0 all is in order, 1 there are mistakes; an engine that is not ready here is told only,
+since the daemon may have another user, PATH and environment
 """
 
 
@@ -35,19 +40,23 @@ def add_parser(commands: Subcommands) -> None:
         epilog=EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
+    parser.add_argument("--online", action="store_true", help="call the suppliers, too")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check all; 1 when there is any mistake."""
-    mistakes = list(_mistakes(args))
+    mistakes, ready = list(_mistakes(args)), _engines(args)
     if args.json:
-        print(json.dumps({"ok": not mistakes, "mistakes": msgspec.to_builtins(mistakes)}))
+        told = {"ok": not mistakes, "mistakes": mistakes, "engines": ready}
+        print(json.dumps(msgspec.to_builtins(told)))
     else:
         for mistake in mistakes:
             print(mistake)
-        told = f"{len(mistakes)} mistake(s)" if mistakes else "all is in order"
-        print(told, file=sys.stderr)
+        for engine in ready:
+            print(engine, file=sys.stderr)
+        summary = f"{len(mistakes)} mistake(s)" if mistakes else "all is in order"
+        print(summary, file=sys.stderr)
     return 1 if mistakes else 0
 
 
@@ -68,6 +77,16 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
         yield from _caught(look)
     yield from unsafe(where.state)
     yield from damaged_chats(where)
+
+
+def _engines(args: argparse.Namespace) -> list[EngineFound]:
+    """None while the settings or models cannot be read: their mistakes are told already."""
+    try:
+        where = place(args)
+        known = models.load(where.layout)
+    except AgentdError:
+        return []
+    return asyncio.run(engines(where.settings, known, os.environ, online=args.online))
 
 
 def _caught(look: Callable[[], object]) -> list[Mistake]:

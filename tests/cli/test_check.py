@@ -3,13 +3,16 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentd.catalog.models import Models, contradictions
 from agentd.catalog.settings import Settings, documented
 from agentd.cli import init
 from agentd.cli.main import main
 from agentd.disk import handwritten
+from tests.supplier.supplier import Supplier
 
 
 @pytest.fixture(autouse=True)
@@ -82,12 +85,16 @@ def test_models_and_skills_are_checked_too(capsys, folder):
 def test_the_template_says_what_the_defaults_are(folder):
     text = init.template()
     assert handwritten.load("f", text.encode(), Settings) == Settings()
-    uncommented = "".join(
+    assert uncommented(text) != text
+    assert handwritten.load("f", uncommented(text).encode(), Settings) == Settings()
+
+
+def uncommented(text: str) -> str:
+    """As a person would have it who wants all of it; prose stays a comment."""
+    return "".join(
         line.removeprefix("#") if line[:1] == "#" and line[1:2] != " " else line
         for line in text.splitlines(keepends=True)
     )
-    assert uncommented != text
-    assert handwritten.load("f", uncommented.encode(), Settings) == Settings()
 
 
 def test_init_overwrites_nothing(capsys, folder):
@@ -96,6 +103,116 @@ def test_init_overwrites_nothing(capsys, folder):
     assert main(["init"]) == 1
     assert "exists already" in capsys.readouterr().err
     assert (folder / "config" / "agentd.yml").read_text() == "port: 1\n"
+
+
+def test_the_template_of_models_is_in_order_as_it_is_and_uncommented(folder):
+    installed = [("/bin/codex", "{name: codex, engine: codex}")]
+    text = init.models_template(installed)
+    assert "/bin/codex" in text
+    assert handwritten.load("f", text.encode(), Models, contradictions) == Models()
+    models = handwritten.load("f", uncommented(text).encode(), Models, contradictions)
+    assert models.names == ("sonnet", "codex")
+    assert models.default == "sonnet"
+
+
+def test_init_finds_the_agents_that_are_installed(capsys, folder, monkeypatch):
+    for name in ("codex", "gemini"):
+        program(folder, name, "echo 1")
+    monkeypatch.setenv("PATH", str(folder / "bin"))
+    assert main(["init"]) == 0
+    text = (folder / "config" / "models.yml").read_text()
+    assert f"# {folder}/bin/codex\n#- {{name: codex," in text
+    assert "[gemini, --acp]" in text
+    assert "opencode" not in text
+    assert main(["check"]) == 0
+
+
+def test_init_writes_what_is_missing_and_leaves_the_rest(capsys, folder):
+    (folder / "config").mkdir()
+    (folder / "config" / "models.yml").write_text("models: []\n")
+    assert main(["init"]) == 1
+    told = capsys.readouterr()
+    assert told.out.endswith("agentd.yml\n")
+    assert "models.yml exists already" in told.err
+    assert (folder / "config" / "models.yml").read_text() == "models: []\n"
+
+
+# Engines.
+
+
+def program(folder: Path, name: str, source: str) -> str:
+    """A program in ``bin``."""
+    path = folder / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{source}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def engines(capsys, *options: str) -> dict[str, dict[str, Any]]:
+    """What the command tells of each engine, by its first model."""
+    capsys.readouterr()
+    assert main(["check", "--json", *options]) == 0, "an engine that is not ready is no mistake"
+    found = json.loads(capsys.readouterr().out)["engines"]
+    return {(one["models"] or [one["engine"]])[0]: one for one in found}
+
+
+def test_each_program_is_told_with_its_place_and_version(capsys, folder, monkeypatch):
+    codex = program(folder, "codex", "echo codex-cli 1.2.3; echo more")
+    broken = program(folder, "broken", "exit 4")
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    (folder / "config").mkdir()
+    (folder / "config" / "models.yml").write_text(
+        "models:\n"
+        "- {name: a, engine: codex}\n"
+        "- {name: b, engine: codex, model: large}\n"
+        f"- {{name: c, engine: acp, command: [{broken}, acp]}}\n"
+        "- {name: d, engine: acp, command: [no-such-program]}\n"
+    )
+    told = engines(capsys)
+    assert set(told) == {"offline", "a", "c", "d"}
+    assert told["offline"]["problem"] == ""
+    ready = {"where": codex, "version": "codex-cli 1.2.3", "problem": ""}
+    assert told["a"] == {"engine": "codex", "models": ["a", "b"], **ready}
+    assert told["c"]["problem"] == f"{broken} --version ended with exit code 4"
+    assert "not installed, or not in PATH" in told["d"]["problem"]
+    assert main(["check"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert f"engine codex: ready ({codex}; codex-cli 1.2.3; a, b)" in lines
+
+
+def test_a_program_that_tells_no_version_is_not_waited_for(capsys, folder, monkeypatch):
+    monkeypatch.setattr("agentd.cli.engines.VERSION_SECONDS", 0.2)
+    (folder / "config").mkdir()
+    slow = program(folder, "slow", "sleep 60")
+    (folder / "config" / "agentd.yml").write_text(f"engine: acp\nacp_command: [{slow}]\n")
+    assert engines(capsys)["acp"]["problem"] == "no version within 0.2 seconds"
+
+
+def test_a_supplier_s_key_is_looked_for_and_with_online_it_is_called(capsys, folder, monkeypatch):
+    with Supplier() as supplier:
+        (folder / "config").mkdir()
+        (folder / "config" / "models.yml").write_text(
+            "suppliers:\n"
+            f"  acme: {{dialect: anthropic, url: '{supplier.url}', key: 'env:ACME_KEY'}}\n"
+            "  nobody: {dialect: openai-chat, url: 'http://127.0.0.1:9'}\n"
+            f"  lost: {{dialect: openai-chat, url: '{supplier.url}/lost'}}\n"
+            "models:\n"
+            "- {name: a, engine: native, model: x, supplier: acme}\n"
+            "- {name: b, engine: native, model: x, supplier: nobody}\n"
+            "- {name: c, engine: native, model: x, supplier: lost}\n"
+        )
+        assert "ACME_KEY is not set" in engines(capsys)["a"]["problem"]
+        monkeypatch.setenv("ACME_KEY", "sk-canary")
+        told = engines(capsys)
+        assert told["a"]["problem"] == told["b"]["problem"] == ""
+        assert supplier.others == [], "without --online nobody is called"
+        told = engines(capsys, "--online")
+        assert told["a"]["problem"] == ""
+        assert supplier.others[0].headers["x-api-key"] == "sk-canary"
+        assert "127.0.0.1:9 cannot be connected to" in told["b"]["problem"]
+        assert told["c"]["problem"] == "it answers HTTP 404 when asked for its models"
+        assert "sk-canary" not in str(told)
 
 
 def test_the_readme_tells_every_setting_as_it_is():

@@ -1,0 +1,167 @@
+"""Which engines the files name, where each is, of which version, and whether it is ready."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from agentd.catalog.models import Model, Models, Supplier
+from agentd.catalog.settings import Settings
+from agentd.disk.models import supplier_key
+from agentd.errors import AgentdError, Misconfigured
+from agentd.outside.process import environment, run
+from agentd.outside.upstream import HttpUpstream
+from agentd.proxy.dialects.dialect import DIALECTS, address
+from agentd.proxy.upstream import Request, Timeouts
+
+VERSION_SECONDS = 15.0
+"""How long a program may take to tell its version."""
+TIMEOUTS = Timeouts(connect=10, head=15, idle=15, total=20)
+"""For a supplier that is asked for its models."""
+
+_COMMANDS = {"codex": "codex_command", "claude-code": "claude_command", "acp": "acp_command"}
+_LONGEST_VERSION = 100
+"""Characters; what says more is no version."""
+
+
+class EngineFound(Struct, frozen=True):
+    """An engine with its program, or with the supplier that it calls."""
+
+    engine: str
+    models: tuple[str, ...]
+    """Those of ``models.yml`` that it drives; empty: only the settings name it."""
+    where: str = ""
+    """The program's path, or the supplier's address."""
+    version: str = ""
+    problem: str = ""
+    """Why it is not ready; empty: it is, as far as can be told without a prompt."""
+
+    def __str__(self) -> str:
+        """For a reader, in one line."""
+        parts = [self.where, self.version, ", ".join(self.models)]
+        told = "; ".join(part for part in parts if part)
+        state = f"not ready: {self.problem}" if self.problem else "ready"
+        return f"engine {self.engine}: {state}" + (f" ({told})" if told else "")
+
+
+async def engines(
+    settings: Settings, models: Models, environ: Mapping[str, str], *, online: bool = False
+) -> list[EngineFound]:
+    """All that the settings and ``models.yml`` name, each looked at; ``online`` calls suppliers.
+
+    Programs are asked for their version only. A supplier's key is looked for in ``environ``,
+    which may be another than the daemon's.
+    """
+    looked = [
+        _program(engine, names, target)
+        if engine in _COMMANDS
+        else _supplier(engine, names, target, models.suppliers, environ, online=online)
+        for (engine, target), names in _named(settings, models).items()
+    ]
+    return list(await asyncio.gather(*looked))
+
+
+def found(program: str) -> str:
+    """The path of a program as an engine would find it; empty when there is none."""
+    return shutil.which(program, path=environment().get("PATH")) or ""
+
+
+def _named(settings: Settings, models: Models) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By engine and target, which is a program or a supplier: the models that use it."""
+    named: dict[tuple[str, str], tuple[str, ...]] = {}
+    if settings.engine != "native":  # which needs a model, so it is below
+        named[settings.engine, _target(settings, None)] = ()
+    for model in models.models:
+        place = model.engine, _target(settings, model)
+        named[place] = (*named.get(place, ()), model.name)
+    return named
+
+
+def _target(settings: Settings, model: Model | None) -> str:
+    engine = model.engine if model else settings.engine
+    if setting := _COMMANDS.get(engine):
+        command = (model.command if model else ()) or getattr(settings, setting)
+        return str(command[0])
+    return model.supplier if model else ""
+
+
+async def _program(engine: str, names: tuple[str, ...], program: str) -> EngineFound:
+    path = await asyncio.to_thread(found, program)
+    if not path:
+        missing = f"the program {program} is not installed, or not in PATH"
+        return EngineFound(engine, names, problem=missing)
+    try:
+        told = await run([path, "--version"], folder=os.sep, timeout=VERSION_SECONDS, limit=4096)
+    except AgentdError as error:
+        return EngineFound(engine, names, path, problem=error.message)
+    if told.late:
+        return EngineFound(
+            engine, names, path, problem=f"no version within {VERSION_SECONDS:g} seconds"
+        )
+    if told.code:
+        problem = f"{program} --version ended with exit code {told.code}"
+        return EngineFound(engine, names, path, problem=problem)
+    return EngineFound(engine, names, path, _version(told.output))
+
+
+def _version(told: bytes) -> str:
+    lines = told.decode("utf-8", "replace").strip().splitlines()
+    line = lines[0] if lines else ""
+    return "".join(letter for letter in line if letter.isprintable())[:_LONGEST_VERSION]
+
+
+async def _supplier(
+    engine: str,
+    names: tuple[str, ...],
+    name: str,
+    suppliers: Mapping[str, Supplier],
+    environ: Mapping[str, str],
+    *,
+    online: bool,
+) -> EngineFound:
+    if not name:
+        return EngineFound(engine, names)
+    supplier = suppliers[name]
+    try:
+        key = await asyncio.to_thread(supplier_key, name, supplier, environ)
+    except Misconfigured as error:
+        return EngineFound(engine, names, supplier.url, problem=str(error))
+    problem = await _why_not_answering(supplier, key) if online else ""
+    return EngineFound(engine, names, supplier.url, problem=problem)
+
+
+async def _why_not_answering(supplier: Supplier, key: str) -> str:
+    """What keeps the supplier from telling its models; empty: it told them."""
+    headers = DIALECTS[supplier.dialect].headers(key)
+    where = address(supplier.url, "/v1/models")
+    upstream = HttpUpstream()
+    try:
+        async with upstream.send(Request("GET", where, headers, timeouts=TIMEOUTS)) as answer:
+            body = await answer.read()
+            if answer.status in (401, 403):
+                return f"it does not accept its key (HTTP {answer.status})"
+            if answer.status != 200:
+                return f"it answers HTTP {answer.status} when asked for its models"
+            msgspec.json.decode(body)
+    except AgentdError as error:
+        return error.message
+    except msgspec.DecodeError:
+        return "its list of models is no JSON: is the address right?"
+    finally:
+        await upstream.close()
+    return ""
+
+
+def entries() -> Iterator[tuple[str, str]]:
+    """For each agent that is installed: where, and its line of ``models.yml``."""
+    for program, line in (
+        ("codex", "{name: codex, engine: codex}"),
+        ("claude", "{name: claude, engine: claude-code}"),
+        ("opencode", "{name: opencode, engine: acp, command: [opencode, acp]}"),
+        ("gemini", "{name: gemini, engine: acp, command: [gemini, --acp]}"),
+    ):
+        if path := found(program):
+            yield path, line
