@@ -1,4 +1,4 @@
-"""What is written down of builds and deployments is read strictly, and what became of them stays."""
+"""What is written down of builds and deployments is read strictly; what became of them stays."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,8 @@ def test_a_build_as_a_person_writes_it(layout):
 def test_a_deployment_as_a_person_writes_it(layout):
     write(
         layout.deployments_settings,
-        "deployments:\n  web: {command: [serve], health: {port: 80, seconds: 5}, restart: always}\n",
+        "deployments:\n  web: {command: [serve], health: {port: 80, seconds: 5},"
+        " restart: always}\n",
     )
     expected = Deployment(("serve",), health=Health(port=80, seconds=5), restart="always")
     assert load_deployments(layout) == {"web": expected}

@@ -1,12 +1,14 @@
 """A deployment's program outlives us, is found again for sure, and nobody else is signalled."""
 
 import asyncio
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +22,16 @@ from agentd.outside.upstream import HttpUpstream
 from agentd.workspace.definition import Deployment, Health
 from agentd.workspace.deployment import DeploymentStatus, Process
 from tests.conftest import until
+
+
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run the test on a loop of its own."""
+
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**given), 20))
+
+    return run
 
 
 @pytest.fixture
@@ -40,7 +52,7 @@ async def started(root: Path, generation: str, *command: str) -> DeploymentProgr
     return await programs(root, generation).start(definition, "r", output(root))
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_its_end_and_code_are_told_and_nothing_is_left(tmp_path, generation):
     script = "setsid sleep 100 & sleep 100 & echo said; exit 5"
     program = await started(tmp_path, generation, "sh", "-c", script)
@@ -49,7 +61,7 @@ async def test_its_end_and_code_are_told_and_nothing_is_left(tmp_path, generatio
     assert (tmp_path / "output").read_text() == "said\n"
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_a_signal_reaches_the_whole_group(tmp_path, generation):
     program = await started(tmp_path, generation, "sh", "-c", "sleep 100 & wait")
     await until(lambda: len(marked(VARIABLE, f"{generation}.r")) == 2)
@@ -59,7 +71,7 @@ async def test_a_signal_reaches_the_whole_group(tmp_path, generation):
     assert marked(VARIABLE, f"{generation}.r") == []
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_it_does_not_bear_the_mark_of_the_agents_programs(tmp_path, generation, monkeypatch):
     monkeypatch.setenv(MARK, f"{generation}.1.2")
     program = await started(tmp_path, generation, "sleep", "100")
@@ -71,7 +83,7 @@ async def test_it_does_not_bear_the_mark_of_the_agents_programs(tmp_path, genera
         await program.ended
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_one_that_was_let_go_goes_on_and_is_found_again(tmp_path, generation):
     program = await started(tmp_path, generation, "sleep", "100")
     program.let_go()
@@ -83,7 +95,7 @@ async def test_one_that_was_let_go_goes_on_and_is_found_again(tmp_path, generati
     assert await found.ended == -signal.SIGTERM
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_one_whose_process_nobody_wrote_down_is_found_by_its_mark(tmp_path, generation):
     program = await started(tmp_path, generation, "sh", "-c", "sleep 100 & wait")
     program.let_go()
@@ -94,7 +106,7 @@ async def test_one_whose_process_nobody_wrote_down_is_found_by_its_mark(tmp_path
     await found.ended
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_a_stranger_with_its_number_is_never_taken_for_it(tmp_path, generation):
     with subprocess.Popen(["sleep", "100"], start_new_session=True) as stranger:  # noqa: ASYNC220
         try:
@@ -110,7 +122,7 @@ async def test_a_stranger_with_its_number_is_never_taken_for_it(tmp_path, genera
             stranger.kill()
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_what_a_dead_leader_left_is_ended_when_it_is_looked_for(tmp_path, generation):
     variable = {VARIABLE: f"{generation}.r"}
     with subprocess.Popen(["sleep", "100"], env={**os.environ, **variable}) as rest:  # noqa: ASYNC220
@@ -119,7 +131,7 @@ async def test_what_a_dead_leader_left_is_ended_when_it_is_looked_for(tmp_path, 
         assert rest.wait(5) == -signal.SIGKILL
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_what_cannot_be_started_says_why_and_closes_its_output(tmp_path, generation):
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(Unavailable, match="not installed"):
@@ -127,7 +139,7 @@ async def test_what_cannot_be_started_says_why_and_closes_its_output(tmp_path, g
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.gen_test(timeout=20)
+@on_a_loop
 async def test_health_by_port_and_by_address(tmp_path, generation):
     here = programs(tmp_path, generation)
     answers = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n"
