@@ -63,6 +63,7 @@ from agentd.web.server import Server
 from agentd.web.session import Sessions
 from agentd.web.system import System
 from agentd.web.table import Route
+from agentd.web.users import Users
 from agentd.web.wrong_keys import WrongKeys
 from agentd.written import HandWritten
 
@@ -106,6 +107,7 @@ class Doorkeepers(NamedTuple):
     keys: KeyService
     people: People
     users: Reloaded[tuple[User, ...]]
+    book: UserFile
 
 
 def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[str, str]) -> int:
@@ -230,16 +232,17 @@ async def _doorkeepers(
     stack.push_async_callback(keys.stop)
 
     nobody: tuple[User, ...] = ()
+    book = UserFile(layout)
 
     def users_changed() -> None:
         people.users_changed()
 
-    users = Reloaded(layout.users, UserFile(layout).load, nobody, users_changed)
+    users = Reloaded(layout.users, book.load, nobody, users_changed)
     stack.push_async_callback(users.stop)
     people = People(SessionFile(layout), users, clock, administrator(settings), roll.sign_out)
     await people.start()
     stack.push_async_callback(people.stop)
-    return Doorkeepers(keys, people, users)
+    return Doorkeepers(keys, people, users, book)
 
 
 def _open_door(
@@ -262,11 +265,11 @@ def _open_door(
     skills = written.skills
     remote = Remote(chats, Bots(), skills)
     at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, skills)
-    keys, people, _ = doorkeepers
+    keys, people, _, book = doorkeepers
     wrong_keys = WrongKeys()
-    sessions = Sessions(people, wrong_keys)
+    sessions, users = Sessions(people, wrong_keys), Users(people, book)
     stream = EventStream(feed, roll)
-    routes = table(remote, at_work, sessions, hub, stream, system, more)
+    routes = table(remote, at_work, sessions, users, hub, stream, system, more)
     system.describe(routes)
     gate = Gate(keys, people)
     desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys)

@@ -37,7 +37,7 @@ RANKS: tuple[Role, ...] = ("nobody", "viewer", "manager", "administrator")
 
 UserRole: TypeAlias = Literal["viewer", "manager", "administrator"]
 
-_NAME = "[A-Za-z0-9][A-Za-z0-9._@-]{0,63}"
+_NAME = "^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
 UserName: TypeAlias = Annotated[str, Meta(pattern=_NAME)]
 
 

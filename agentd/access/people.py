@@ -151,6 +151,11 @@ class People:
             known = [each.session for each in self._sessions.values()]
             self._drop(one for one in known if self._directory.caller(one) is None)
 
+    @property
+    def users(self) -> tuple[User, ...]:
+        """Everybody who may sign in now."""
+        return tuple(self._directory)
+
     async def fresh(self) -> None:
         """Called before a login is looked at. Costs one ``stat`` when nothing was edited."""
         if self._users.stale:

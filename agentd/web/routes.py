@@ -40,6 +40,7 @@ from agentd.web.session import Sessions
 from agentd.web.system import Health, System
 from agentd.web.table import HUB, Route, Table
 from agentd.web.tables import login
+from agentd.web.users import Users
 
 CHAT = "/api/remote/chats/{chatId}"
 
@@ -48,6 +49,7 @@ def table(
     remote: Remote,
     agent: AgentAtWork,
     sessions: Sessions,
+    users: Users,
     hub: Hub,
     stream: EventStream,
     system: System,
@@ -58,7 +60,7 @@ def table(
         (
             *_remote(remote),
             *_agent(agent),
-            *login.rows(sessions),
+            *login.rows(sessions, users),
             *_live(hub, stream),
             *_system(system),
             *chain(*more),

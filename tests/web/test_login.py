@@ -283,8 +283,10 @@ def test_every_route_by_key_and_login(
         assert status == 401
     elif route.surface is Surface.OPEN:
         assert status in (200, 400)
+    elif key == KEY and route.needs == "administrator":
+        assert status == 403
     elif key == KEY or (login and route.surface is Surface.EXTENDED):
-        assert status in (200, 201, 400, 404)
+        assert status in (200, 201, 204, 400, 404, 415, 503)
     else:
         assert status == 401
 
@@ -302,7 +304,9 @@ def test_each_role_may_what_the_table_says(
         status = client.send(
             route.method, path_of(route), b"" if route.takes else None, bearer
         ).status
-        allowed = route.method == "GET" or name != "vera"
+        allowed = name == "ada" or (
+            route.needs != "administrator" and (route.method == "GET" or name == "mia")
+        )
         assert (status == 403) is not allowed, f"{route.method} {route.path}: {status}"
 
 
@@ -543,6 +547,58 @@ def test_neither_token_nor_password_is_kept_or_logged(
     assert "a login failed from 127.0.0.1" in caplog.text
 
 
+# Who may sign in.
+
+
+def test_an_administrator_adds_changes_and_removes_people(own: Serving) -> None:
+    admin = Browser(own, "ada")
+    people = Path(own.layout.users)
+    people.write_text(people.read_text() + "# my own words\n")
+    wish = {"name": "zoe", "role": "viewer", "password": "a word that is good"}
+    reply = admin.send("POST", "/api/users", wish)
+    assert (reply.status, reply.json()) == (201, {"name": "zoe", "role": "viewer"})
+    listed = admin.send("GET", "/api/users")
+    assert [one["name"] for one in listed["users"]] == ["vera", "mia", "ada", "zoe"]
+    assert b"scrypt" not in listed.body
+    client = own.client(None)
+    login = {"user": "zoe", "password": "a word that is good", "bearer": True}
+    bearer = {"Authorization": f"Bearer {client.post(SESSION, login)['token']}"}
+    assert admin.send("PUT", "/api/users/zoe", {"role": "manager"})["role"] == "manager"
+    assert client.get(SESSION, bearer).status == 401, "signed out when the answer comes"
+    assert client.post(SESSION, login)["role"] == "manager"
+    other = {"password": "another word that is good"}
+    assert admin.send("PUT", "/api/users/zoe", other).status == 200
+    assert client.post(SESSION, login).status == 401
+    assert client.post(SESSION, {**login, **other}).status == 200
+    assert admin.send("DELETE", "/api/users/zoe").status == 204
+    assert client.post(SESSION, {**login, **other}).status == 401
+    assert "# my own words" in people.read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "", {"name": "MIA", "role": "viewer", "password": "a word that is good"}, 409),
+        ("POST", "", {"name": "x y", "role": "viewer", "password": "a word that is good"}, 400),
+        ("POST", "", {"name": "x\n", "role": "viewer", "password": "a word that is good"}, 400),
+        ("POST", "", {"name": "zoe", "role": "boss", "password": "a word that is good"}, 400),
+        ("POST", "", {"name": "zoe", "role": "viewer", "password": "short"}, 400),
+        ("POST", "", {"name": "zoe", "role": "viewer", "password": "abcdefghijklm"}, 400),
+        ("PUT", "/mia", {}, 400),
+        ("PUT", "/mia", {"password": "aaaaaaaaaaaaaaa"}, 400),
+        ("PUT", "/nobody", {"role": "viewer"}, 404),
+        ("DELETE", "/nobody%0a", None, 404),
+        ("DELETE", "/..", None, 404),
+    ],
+)
+def test_what_cannot_be_done_to_people_changes_nothing(
+    people: Serving, method: str, path: str, body: Any, status: int
+) -> None:
+    before = Path(people.layout.users).read_bytes()
+    assert Browser(people, "ada").send(method, f"/api/users{path}", body).status == status
+    assert Path(people.layout.users).read_bytes() == before
+
+
 # Many at once.
 
 
@@ -557,10 +613,12 @@ def test_100_logins_at_once_all_succeed_and_requests_go_on(own: Serving) -> None
 
     worker = threading.Thread(target=work)
     worker.start()
-    with ThreadPoolExecutor(100) as crowd:
-        replies = list(crowd.map(lambda _: sign_in(own, bearer=True), range(100)))
-    done.set()
-    worker.join()
+    try:
+        with ThreadPoolExecutor(100) as crowd:
+            replies = list(crowd.map(lambda _: sign_in(own, bearer=True), range(100)))
+    finally:
+        done.set()
+        worker.join()
     assert {reply.status for reply in replies} == {200}
     tokens = {reply["token"] for reply in replies}
     assert len(tokens) == 100
@@ -587,13 +645,15 @@ def test_guessers_are_slowed_and_the_right_person_still_gets_in(
     guessers = [threading.Thread(target=guess, args=(number,)) for number in range(8)]
     for guesser in guessers:
         guesser.start()
-    until(lambda: len(seconds) > FREE)
-    for _ in range(3):
-        assert sign_in(own).status == 200
-    until(lambda: len(seconds) > FREE + 8)
-    done.set()
-    for guesser in guessers:
-        guesser.join()
+    try:
+        until(lambda: len(seconds) > FREE)
+        for _ in range(3):
+            assert sign_in(own).status == 200
+        until(lambda: len(seconds) > FREE + 8)
+    finally:
+        done.set()
+        for guesser in guessers:
+            guesser.join()
     assert sum(one < 0.6 for one in seconds) <= FREE
     assert caplog.text.count("refusals come late") == 1
     assert "guess" not in caplog.text

@@ -19,7 +19,7 @@ CONFIG = """
 # A prompt may be sent between being added and being looked for.
 ensure_resource_availability.enabled = false
 # 413 is how a text longer than maxLength is refused.
-negative_data_rejection.expected-statuses = [400, 401, 404, 405, 409, 412, 413, 415]
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 409, 412, 413, 415]
 [[operations]]
 # These answer without end, or to those who negotiated.
 include-path-regex = "^/(liveChatHub|api/events)"

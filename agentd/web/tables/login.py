@@ -1,10 +1,20 @@
 """The rows by which people sign in."""
 
 from agentd.access.gate import Surface
-from agentd.errors import BadRequest, Forbidden, LimitReached, NotFound, Unauthorized, Unavailable
+from agentd.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    LimitReached,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
 from agentd.web import session as shapes
+from agentd.web import users as people
 from agentd.web.session import Sessions
 from agentd.web.table import Parameter, Route
+from agentd.web.users import Users
 
 EVERYWHERE = Parameter(
     "everywhere",
@@ -14,8 +24,12 @@ EVERYWHERE = Parameter(
 )
 
 
-def rows(sessions: Sessions) -> tuple[Route, ...]:
-    """Sign in, who am I, sign out."""
+def rows(sessions: Sessions, users: Users) -> tuple[Route, ...]:
+    """Sign in, who am I, sign out; who may."""
+    return (*_session(sessions), *_users(users))
+
+
+def _session(sessions: Sessions) -> tuple[Route, ...]:
     path = "/api/session"
     return (
         Route(
@@ -48,5 +62,53 @@ def rows(sessions: Sessions) -> tuple[Route, ...]:
             errors=(NotFound, Unavailable),
             parameters=(EVERYWHERE,),
             role="viewer",
+        ),
+    )
+
+
+def _users(users: Users) -> tuple[Route, ...]:
+    door, path = Surface.EXTENDED, "/api/users"
+    return (
+        Route(
+            "GET",
+            path,
+            door,
+            users.list_users,
+            "Everybody who may sign in.",
+            gives=people.UsersView,
+            role="administrator",
+        ),
+        Route(
+            "POST",
+            path,
+            door,
+            users.add_user,
+            "Let one more person sign in.",
+            takes=people.AddUser,
+            gives=people.UserView,
+            status=201,
+            errors=(BadRequest, Conflict, Unavailable),
+            role="administrator",
+        ),
+        Route(
+            "PUT",
+            f"{path}/{{name}}",
+            door,
+            users.change_user,
+            "Give another role or password, which signs out.",
+            takes=people.ChangeUser,
+            gives=people.UserView,
+            errors=(BadRequest, NotFound, Conflict, Unavailable),
+            role="administrator",
+        ),
+        Route(
+            "DELETE",
+            f"{path}/{{name}}",
+            door,
+            users.remove_user,
+            "Let a person sign in no more, and sign him out.",
+            status=204,
+            errors=(NotFound, Conflict, Unavailable),
+            role="administrator",
         ),
     )
