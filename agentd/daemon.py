@@ -179,7 +179,7 @@ async def started(
         shop = Workshop(settings, layout, chats, clock, bus, state.generation)
         await stack.enter_async_context(shop)
         desks = await stack.enter_async_context(
-            Desks(layout, environ, chats.summaries, written.models, clock, state.generation)
+            Desks(layout, environ, chats.summaries, written.models, clock, bus, state.generation)
         )
         library = await stack.enter_async_context(
             Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)

@@ -17,6 +17,7 @@ from agentd.disk.reload import Reloaded
 from agentd.disk.speech import AudioFiles
 from agentd.disk.speech import load as load_speech
 from agentd.disk.suppliers import SupplierBook
+from agentd.events import Bus
 from agentd.outside.speech import Transcriber
 from agentd.outside.upstream import HttpUpstream
 from agentd.web import analytics, speech
@@ -38,11 +39,13 @@ class Desks:
         chats: Callable[[], Iterable[Summary]],
         models: Reloaded[Models],
         clock: Clock,
+        bus: Bus,
         generation: str,
     ) -> None:
         self.speech = Reloaded(layout.speech_settings, partial(load_speech, layout), Speech())
         """What ``speech.yml`` says now."""
         self._analytics = Analytics(layout, chats)
+        self._unsubscribe = bus.subscribe(self._analytics.note)
         self._audio = AudioFiles(layout)
         self._upstream = HttpUpstream()
         access = SupplierBook(lambda: models.current, environ).access
@@ -64,4 +67,5 @@ class Desks:
         """Keep what was added up; hear no more."""
         await self.speech.stop()
         await self._upstream.close()
+        self._unsubscribe()
         await self._analytics.close()

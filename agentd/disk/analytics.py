@@ -25,6 +25,7 @@ from agentd.disk.document import TEMPORARY, Stamp
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Broken, Damage, read, seal, unseal
 from agentd.errors import AgentdError
+from agentd.events import ChatGone, ChatUpdate, Event
 
 log = logging.getLogger(__name__)
 
@@ -66,58 +67,87 @@ class _Known:
 class Analytics:
     """Answers what was said, used, spent and done; satisfies ``web.analytics.Reporting``.
 
-    ``chats`` tells every chat that counts, as it is now: what is in the trash does not.
+    ``chats`` tells, once, every chat that counts (what is in the trash does not); from then on
+    ``note`` is to be told what changes, so that no question looks at every chat.
     """
 
     def __init__(self, layout: Layout, chats: Callable[[], Iterable[Summary]]) -> None:
         self._layout = layout
         self._chats = chats
         self._thread = ThreadPoolExecutor(1, "analytics")
+        self._changed: dict[int, Summary | None] | None = None
+        """What changed since the last question; None before the first."""
         self._known: dict[int, _Known] = {}
+        self._latest: dict[int, Summary] = {}
+        self._labels: dict[int, tuple[str, ...]] = {}
+        self._damaged: dict[int, str] = {}
+        self._unread: dict[int, Summary | None] = {}
+        """Chats that could not be read: each question tries again."""
         self._book = Book()
-        self._swept = False
+
+    def note(self, event: Event) -> None:
+        """Remember which chat changed; this is all that a record costs."""
+        if self._changed is None:
+            return
+        match event:
+            case ChatUpdate(chat=chat):
+                self._changed[chat.id] = None if chat.deleted_at else chat
+            case ChatGone(chat=gone):
+                self._changed[gone.id] = None
 
     async def report(self, by: By, first: str, last: str) -> Report:
         """The days from ``first`` to ``last``, such as ``2026-01-31``, both included."""
         loop = asyncio.get_running_loop()
+        everything = self._changed is None
+        changed = self._take()
         return await loop.run_in_executor(
-            self._thread, self._report, list(self._chats()), by, first, last
+            self._thread, self._report, changed, everything, (by, first, last)
         )
 
     async def close(self) -> None:
         """Keep what is not in the files yet."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._save_all)
+        changed = {} if self._changed is None else self._take()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._save_all, changed)
         await asyncio.to_thread(self._thread.shutdown)
+
+    def _take(self) -> dict[int, Summary | None]:
+        changed, self._changed = self._changed, {}
+        return {chat.id: chat for chat in self._chats()} if changed is None else changed
 
     # What follows is on the one thread.
 
-    def _report(self, chats: list[Summary], by: By, first: str, last: str) -> Report:
-        self._refresh(chats)
-        labels = {chat.id: chat.labels for chat in chats if chat.labels}
+    def _report(
+        self, changed: dict[int, Summary | None], everything: bool, asked: tuple[By, str, str]
+    ) -> Report:
+        if everything:
+            self._sweep(set(changed))
+        self._refresh(changed)
+        by, first, last = asked
         days = self._book.table("day", first, last, {})
-        table = days if by == "day" else self._book.table(by, first, last, labels)
-        return Report(
-            first=first,
-            last=last,
-            by=by,
-            total=sum_of(days),
-            rows=ordered(by, table),
-            titles={str(chat.id): chat.title for chat in chats} if by == "chat" else {},
-            damaged={one: known.damage for one, known in self._known.items() if known.damage},
-        )
+        table = days if by == "day" else self._book.table(by, first, last, self._labels)
+        rows = ordered(by, table)
+        titles = {name: self._latest[int(name)].title for name, _ in rows} if by == "chat" else {}
+        return Report(first, last, by, sum_of(days), rows, titles, dict(self._damaged))
 
-    def _refresh(self, chats: list[Summary]) -> None:
-        """Bring every chat's rows up to what its summary covers."""
-        if not self._swept:
-            self._sweep({chat.id for chat in chats})
-        for chat in chats:
-            known = self._known.get(chat.id)
+    def _refresh(self, changed: dict[int, Summary | None]) -> None:
+        """Bring the rows of these chats up to what their summaries cover."""
+        unread, self._unread = self._unread, {}
+        for number, chat in (unread | changed).items():
+            self._damaged.pop(number, None)
+            self._labels.pop(number, None)
+            if chat is None:
+                self._known.pop(number, None)
+                self._latest.pop(number, None)
+                self._book.drop(number)
+                continue
+            self._latest[number] = chat
+            if chat.labels:
+                self._labels[number] = chat.labels
+            known = self._known.get(number)
             if known is None or known.seen != (chat.size, chat.seq):
                 self._bring(chat, known)
-        if len(self._known) > len(chats):
-            for gone in self._known.keys() - {chat.id for chat in chats}:
-                del self._known[gone]
-                self._book.drop(gone)
+            if damage := chat.damage or self._known[number].damage:
+                self._damaged[number] = damage
 
     def _bring(self, chat: Summary, known: _Known | None) -> None:
         """One chat: read on from where its fold stands, or anew where that cannot be."""
@@ -137,7 +167,8 @@ class Analytics:
                 known, since = _Known(Tally(), 0), ""
                 damage = fold(path, known.tally, chat.size)
             known.seen = chat.size, chat.seq
-        except OSError as error:  # it is tried again with the next question
+        except OSError as error:
+            self._unread[chat.id] = chat
             damage = document.trouble(path, "read", error).message
         known.damage = chat.damage or damage
         known.stamp = stamp if stamp and stamp.size == known.tally.size else None
@@ -162,11 +193,9 @@ class Analytics:
     def _stands_on(self, kept: RollUp) -> bool:
         return kept.journal == document.stamp(self._layout.journal(kept.chat))
 
-    def _save_all(self) -> None:
+    def _save_all(self, changed: dict[int, Summary | None]) -> None:
         """At the end: bring what is known up to date and into the files."""
-        if not self._known:
-            return
-        self._refresh(list(self._chats()))
+        self._refresh(changed)
         for chat, known in self._known.items():
             if known.tally.lines > known.saved:
                 self._save(chat, known)
@@ -189,7 +218,6 @@ class Analytics:
 
     def _sweep(self, chats: set[int]) -> None:
         """Remove the files of chats that are gone, and what was half written."""
-        self._swept = True
         with suppress(OSError):
             for name in os.listdir(self._layout.analytics):
                 chat = name.removesuffix(".json")

@@ -12,12 +12,20 @@ from agentd.chats.service import NewChat
 from agentd.disk import analytics as module
 from agentd.disk.analytics import Analytics
 from agentd.disk.lines import seal, unseal
+from agentd.events import ChatGone, ChatUpdate
 from tests.conftest import ME, TEST, living
 
 pytestmark = pytest.mark.gen_test(timeout=30)
 
 EVER = ("0001-01-01", "9999-12-31")
 DAY = 86_400
+
+
+def listening(life) -> Analytics:
+    """Roll-ups that hear what happens."""
+    mine = Analytics(life.layout, life.chats.summaries)
+    life.bus.subscribe(mine.note)
+    return mine
 
 
 async def asked(life, by="chat", analytics=None) -> Report:
@@ -67,7 +75,7 @@ def read(monkeypatch) -> list[tuple[str, int]]:
 async def test_only_what_is_new_is_read(layout, read):
     async with living(layout) as life:
         one, other = await chat(life, 3), await chat(life, 2)
-        mine = Analytics(layout, life.chats.summaries)
+        mine = listening(life)
         assert names(await asked(life, analytics=mine)) == {str(one): 3, str(other): 2}
         size = life.chats.summary(one).size
         await turn(life, one)
@@ -172,7 +180,7 @@ async def test_a_journal_that_is_gone_is_told_and_the_others_count(layout):
     async with living(layout) as life:
         one, other = await chat(life, 1), await chat(life, 2)
         Path(layout.journal(one)).rename(f"{layout.journal(one)}.away")
-        mine = Analytics(layout, life.chats.summaries)
+        mine = listening(life)
         report = await asked(life, analytics=mine)
         assert names(report) == {str(other): 2}
         assert list(report.damaged) == [one]
@@ -185,12 +193,13 @@ async def test_a_journal_that_is_gone_is_told_and_the_others_count(layout):
 async def test_a_chat_that_goes_counts_no_more_and_one_that_comes_back_does(layout):
     async with living(layout) as life:
         one, other = await chat(life, 1), await chat(life, 2)
-        shown = life.chats.summaries()
-        mine = Analytics(layout, lambda: shown)
+        mine = listening(life)
         assert names(await asked(life, analytics=mine)) == {str(one): 1, str(other): 2}
-        shown.pop(0)
-        assert names(await asked(life, analytics=mine)) == {str(other): 2}
-        shown[:] = life.chats.summaries()
+        summary = life.chats.summary(one)
+        life.bus.publish(ChatGone(summary.seq, summary))
+        report = await asked(life, analytics=mine)
+        assert (names(report), report.total.turns) == ({str(other): 2}, 2)
+        life.bus.publish(ChatUpdate(summary.seq, summary, "chat.restored"))
         assert names(await asked(life, analytics=mine)) == {str(one): 1, str(other): 2}
         await mine.close()
 
@@ -206,7 +215,7 @@ async def test_days_are_told_apart_and_ranges_include_both_ends(layout):
         report = await asked(life, "day")
         days = [name for name, _ in report.rows]
         assert list(names(report).values()) == [1, 1, 1, 2]
-        mine = Analytics(layout, life.chats.summaries)
+        mine = listening(life)
         report = await mine.report("day", days[1], days[2])
         assert names(report) == {days[1]: 1, days[2]: 1}
         assert report.total.turns == 2
