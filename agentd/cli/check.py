@@ -17,6 +17,7 @@ from agentd.disk.inspect import damaged_chats
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
+from agentd.disk.speech import load as load_speech
 from agentd.disk.users import UserFile
 from agentd.errors import AgentdError, Misconfigured, Mistake
 
@@ -69,6 +70,7 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
         return
     yield from _caught(lambda: models.check(where))
     yield from _caught(UserFile(where).load)
+    yield from _caught(lambda: load_speech(where))
     yield from skills.check(where)
     for jobs in (load_builds, load_deployments):
         yield from _caught(partial(jobs, where))

@@ -35,7 +35,7 @@ _KINDS: tuple[By, ...] = get_args(By)
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)
 
 
-class MessagesView(Struct, frozen=True):
+class MessageCountsView(Struct, frozen=True):
     """Messages by role."""
 
     user: int
@@ -68,7 +68,7 @@ class TotalsView(Struct, frozen=True, rename="camel"):
     """The day, model, engine, skill, label, chat's id, or who caused it."""
     title: str
     """Of a chat."""
-    messages: MessagesView
+    messages: MessageCountsView
     tokens: Tokens
     cost: Decimal
     turns: int
@@ -190,7 +190,7 @@ def _totals(name: str, totals: Totals, report: Report) -> TotalsView:
     return TotalsView(
         name=name,
         title=report.titles.get(name, ""),
-        messages=MessagesView(totals.user, totals.assistant, totals.tool, totals.error),
+        messages=MessageCountsView(totals.user, totals.assistant, totals.tool, totals.error),
         tokens=Tokens(totals.input, totals.output),
         cost=totals.cost,
         turns=totals.turns,
