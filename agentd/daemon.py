@@ -65,6 +65,7 @@ from agentd.web.system import System
 from agentd.web.table import Route
 from agentd.web.users import Users
 from agentd.web.wrong_keys import WrongKeys
+from agentd.workplace import Workplace
 from agentd.written import HandWritten
 
 log = logging.getLogger(__name__)
@@ -186,7 +187,10 @@ async def started(
         )
         wrong = _wrong(layout, doorkeepers, library.labels, desks.speech, *shop.files)
         catalog = written.rows(chats, agent.trouble, wrong)
-        more = (*shop.rows, *desks.rows, *library.rows, *catalog)
+        workplace = await stack.enter_async_context(
+            Workplace(settings.workspace, layout, state.generation, clock)
+        )
+        more = (*shop.rows, *desks.rows, *workplace.rows, *library.rows, *catalog)
         url = _open_door(stack, settings, written, chats, agent, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())

@@ -10,7 +10,7 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import catalog, chats, jobs
+from agentd.web.tables import catalog, chats, files, git, jobs
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
@@ -27,6 +27,8 @@ EVERY = table(
     jobs.rows(ANY),
     analytics.rows(ANY),
     speech.rows(ANY),
+    git.rows(ANY),
+    files.rows(ANY),
     CHATS,
     catalog.rows(ANY, ANY, ANY),
 ).routes
