@@ -5,10 +5,10 @@ Source: the remote-control specification, section 5; the paths are ours.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from agentd.access.key import Name
 from agentd.access.service import KeyInfo, KeyService
 from agentd.errors import Conflict, Misconfigured
 from agentd.web.call import Answer, Call
@@ -24,7 +24,7 @@ class KeysView(Struct, frozen=True):
 class GenerateKey(Struct, frozen=True):
     """The name of the device or program that gets the key."""
 
-    name: Name
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class NewKeyView(Struct, frozen=True):

@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 
 from agentd.catalog.labels import Color, Label, LabelName
 from agentd.chats.labelling import Labelling
-from agentd.errors import BadRequest
 from agentd.web.call import Answer, Call
 from agentd.web.views import Id
 
@@ -68,8 +67,6 @@ class LabelDesk:
     async def change_label(self, call: Call) -> Answer:
         """Another name, which the chats that bear it follow, or another colour."""
         wish = call.json(ChangeLabel)
-        if wish == ChangeLabel():
-            raise BadRequest("There is nothing to change", "Give a name, a color, or both.")
         by = call.caller.by
         return Answer(await self._labelling.change(call.name(), wish.name, wish.color, by))
 

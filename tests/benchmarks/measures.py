@@ -114,7 +114,7 @@ def history(size: Size, gun: Gun) -> Iterator[Row]:
                 ("GET messages?since", [_since(held, key, chat, size) for chat in (small, large)]),
                 ("POST queue", [_append(held, key, [chat], size) for chat in (small, large)]),
             ):
-                ratio = _ratio(gun, *shots, size.rounds)
+                ratio = ratio_of_rates(gun, *shots, size.rounds)
                 yield Row(f"{what}: time with {size.long:,} messages, of 100", ratio, 1.15)
         command = [sys.executable, "-m", "tests.benchmarks.dispatching", folder]
         arguments = [str(small.id), str(large.id), str(size.appends // 5)]
@@ -138,7 +138,7 @@ def queues(size: Size, gun: Gun) -> Iterator[Row]:
             ratio = _wait_ratio(gun, *shots, size.rounds)
             yield Row("PUT queue: median wait with 1,000 prompts, of 100", ratio, 12)
             shots = [_append(held, key, [chat], size) for chat in (short, long)]
-            ratio = _ratio(gun, *shots, size.rounds)
+            ratio = ratio_of_rates(gun, *shots, size.rounds)
             yield Row("POST queue: time with 10,000 prompts waiting, of 10", ratio, 1.5)
 
 
@@ -250,7 +250,8 @@ def _in_turn(one: Callable[[], float], other: Callable[[], float], rounds: int) 
     return median(ratios)
 
 
-def _ratio(gun: Gun, one: Shot, other: Shot, rounds: int) -> float:
+def ratio_of_rates(gun: Gun, one: Shot, other: Shot, rounds: int) -> float:
+    """The rate of one shot by that of another: the time of the other by that of the one."""
     return _in_turn(lambda: gun.fire(one).rate, lambda: gun.fire(other).rate, rounds)
 
 

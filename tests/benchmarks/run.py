@@ -10,6 +10,7 @@ from contextlib import closing
 from tests.benchmarks.adding_up import analytics
 from tests.benchmarks.crowds import burst, crowd
 from tests.benchmarks.fanout import fan_out
+from tests.benchmarks.listing import chats
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.replaying import replay
@@ -26,6 +27,7 @@ MEASURES = {
     "upload": upload,
     "turns": turns,
     "analytics": analytics,
+    "chats": chats,
 }
 
 

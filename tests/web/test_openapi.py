@@ -40,6 +40,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 409]
 # Another version, and ids of prompts that are not in the queue or come twice.
 include-operation-id = "replace"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
+[[operations]]
+# A label that nobody has.
+include-operation-id = "label_chat"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
 """
 
 
