@@ -23,13 +23,12 @@ from agentd.access.people import People
 from agentd.access.service import KeyService
 from agentd.agent.engine import Engine
 from agentd.agent.service import Dispatcher
-from agentd.catalog.bots import Bots
 from agentd.catalog.settings import Settings, administrator
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
-from agentd.crew import Agent, Crew
+from agentd.crew import Crew
 from agentd.desks import Desks
 from agentd.disk.chats import ChatFiles
 from agentd.disk.in_force import SettingsInForce
@@ -46,6 +45,7 @@ from agentd.errors import Mistake, Unavailable
 from agentd.events import Bus, KeysUpdate
 from agentd.jobs import Workshop
 from agentd.library import Library
+from agentd.messaging import Messaging, house
 from agentd.outside.own_process import prepare_process
 from agentd.outside.service_manager import Notifier
 from agentd.web.access_log import AccessLog
@@ -167,6 +167,7 @@ async def started(
         written = await stack.enter_async_context(HandWritten(settings, layout, outside, bus))
         roll = Roll(Hosts())
         written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
+
         doorkeepers = await _doorkeepers(stack, settings, layout, roll, bus)
         latest = state.sequences.used.seq
         replay = Replay(layout, encoded, latest, chats.recorded())
@@ -182,16 +183,25 @@ async def started(
         desks = await stack.enter_async_context(
             Desks(layout, environ, chats.summaries, written.models, clock, bus, state.generation)
         )
-        library = await stack.enter_async_context(
-            Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
-        )
-        wrong = _wrong(layout, doorkeepers, library.labels, desks.speech, *shop.files)
-        catalog = written.rows(chats, agent.trouble, wrong)
         workplace = await stack.enter_async_context(
             Workplace(settings.workspace, layout, state.generation, clock)
         )
-        more = (*shop.rows, *desks.rows, *workplace.rows, *library.rows, *catalog)
-        url = _open_door(stack, settings, written, chats, agent, doorkeepers, more, line)
+        library = await stack.enter_async_context(
+            Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
+        )
+        served = house(written, chats, agent, clock, bus, workplace, desks)
+        messaging = await stack.enter_async_context(Messaging(layout, environ, served))
+        others: tuple[Reloaded[Any], ...] = (
+            library.labels,
+            desks.speech,
+            messaging.file,
+            *shop.files,
+        )
+        catalog = written.rows(chats, agent.trouble, _wrong(layout, doorkeepers, *others))
+        more = (*shop.rows, *desks.rows, *workplace.rows, *library.rows, *messaging.rows, *catalog)
+        remote = Remote(chats, messaging.bots, written.skills)
+        at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills)
+        url = _open_door(stack, settings, chats, remote, at_work, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
@@ -204,6 +214,7 @@ async def started(
                 doorkeepers.users,
                 library.labels,
                 desks.speech,
+                messaging.file,
                 *written.files,
                 *shop.files,
             ),
@@ -252,9 +263,9 @@ async def _doorkeepers(
 def _open_door(
     stack: contextlib.AsyncExitStack,
     settings: Settings,
-    written: HandWritten,
     chats: ChatService,
-    agent: Agent,
+    remote: Remote,
+    at_work: AgentAtWork,
     doorkeepers: Doorkeepers,
     more: Iterable[Route],
     line: Line,
@@ -266,9 +277,6 @@ def _open_door(
     system = System(chats, access_log, clock)
     feed, roll = line
     hub = Hub(feed, roll, clock.monotonic)
-    skills = written.skills
-    remote = Remote(chats, Bots(), skills)
-    at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, skills)
     keys, people, _, book = doorkeepers
     wrong_keys = WrongKeys()
     sessions, users = Sessions(people, wrong_keys), Users(people, book)

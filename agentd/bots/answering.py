@@ -173,9 +173,12 @@ class Answering:
                 open_ = ", ".join(str(one.id) for one in asked)
                 return Reply(f"Which one? {open_}" if asked else "No question is open.")
             number = asked[0].id
-        await self._house.approvals.answer(
-            what.chat, number, allowed=what.allowed, session=what.session, note="", by=self._by
-        )
+        try:
+            await self._house.approvals.answer(
+                what.chat, number, allowed=what.allowed, session=what.session, note="", by=self._by
+            )
+        except NotFound:
+            return Reply("That question is not open any more.", "It is not open any more.")
         told = "Allowed." if what.allowed else "Denied."
         return Reply(told, told)
 

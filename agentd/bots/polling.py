@@ -13,7 +13,16 @@ from agentd.bots.answering import Answering, Reply
 from agentd.bots.memory import Memory
 from agentd.bots.messenger import Incoming, Messenger
 from agentd.bots.telling import Telling
-from agentd.bots.work import House, MemoryStore, Notebook, Voice, delay_after, delays, log
+from agentd.bots.work import (
+    FIRST_SECONDS,
+    House,
+    MemoryStore,
+    Notebook,
+    Voice,
+    delay_after,
+    delays,
+    log,
+)
 from agentd.catalog.bots import Bot, BotSettings
 from agentd.errors import AgentdError, Conflict, Misconfigured, Unauthorized, Unavailable
 from agentd.redaction import scrub
@@ -26,6 +35,8 @@ REVOKED_SECONDS = 900.0
 """After so long it is looked whether a person has mended it."""
 CONFLICT_SECONDS = 30.0
 """While another program polls for the same bot."""
+LEAVE_SECONDS = 3.0
+"""How long what is being said may take to be said and noted when the bot is to end."""
 MOST_STRANGERS = 1000
 """Strangers that are remembered, each to be logged once."""
 
@@ -104,6 +115,8 @@ class Polling:
                 answering = Answering(self.settings, self._house, notebook.memory, messenger)
                 await self._listen(_AtWork(messenger, notebook, voice, answering, telling))
             finally:
+                telling.leave()
+                await asyncio.wait([task], timeout=LEAVE_SECONDS)
                 task.cancel()
                 await asyncio.wait([task])
         finally:
@@ -128,9 +141,8 @@ class Polling:
     async def _listen(self, at_work: _AtWork) -> None:
         waits = delays()
         while True:
-            offset = at_work.memory.next_offset(self._house.clock.now())
             try:
-                updates = await at_work.messenger.updates(offset, POLL_SECONDS)
+                fresh = await self._news(at_work)
             except Unauthorized:
                 raise
             except AgentdError as error:
@@ -140,9 +152,22 @@ class Polling:
                 continue
             self._stand(running=True, trouble=None)
             waits = delays()
-            for said in updates:
-                if said.update >= at_work.memory.next_offset(self._house.clock.now()):
-                    await self._handle(said, at_work)
+            for said in fresh:
+                await self._handle(said, at_work)
+
+    async def _news(self, at_work: _AtWork) -> list[Incoming]:
+        """The updates that were not handled yet; asked for no faster than they can come."""
+        clock, memory = self._house.clock, at_work.memory
+        offset = memory.next_offset(clock.now())
+        seconds = 0 if self._trouble else POLL_SECONDS  # is it over?
+        began = clock.monotonic()
+        updates = await at_work.messenger.updates(offset, seconds)
+        fresh = [said for said in updates if said.update >= offset]
+        if updates and not fresh:
+            raise Unavailable("the messenger repeats what it was told is handled")
+        if not fresh and seconds and clock.monotonic() - began < FIRST_SECONDS:
+            await asyncio.sleep(FIRST_SECONDS)  # it does not wait as it was asked to
+        return fresh
 
     async def _handle(self, said: Incoming, at_work: _AtWork) -> None:
         """Carry out one update, note it, then say what there is to say of it."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -133,9 +132,8 @@ class BotService:
         tasks = [self._alive[bot_id][1] for bot_id in bot_ids]
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
+        if tasks:
+            await asyncio.wait(tasks)
         for bot_id in bot_ids:
             del self._alive[bot_id]
 

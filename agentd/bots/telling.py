@@ -32,18 +32,24 @@ class Telling:
         self._due = {link.chat for link in notebook.memory.links.values()}
         """Chats that may have more to tell."""
         self._typed = -TYPING_SECONDS
+        self._leaving = False
 
     def wake(self, chat_id: int) -> None:
         """Look at this chat."""
         self._due.add(chat_id)
         self._woken.set()
 
+    def leave(self) -> None:
+        """Begin to say nothing new; ``run`` ends by itself."""
+        self._leaving = True
+        self._woken.set()
+
     async def run(self) -> None:
-        """Tell until it is cancelled, or the token is taken no more."""
+        """Tell until it is to leave, or the token is taken no more."""
         unsubscribe = self._house.bus.subscribe(self._heard)
         waits = delays()
         try:
-            while True:
+            while not self._leaving:
                 self._woken.clear()
                 try:
                     await self._tell_due()
@@ -72,12 +78,15 @@ class Telling:
         return any(link.chat == chat_id for link in self._notebook.memory.links.values())
 
     async def _tell_due(self) -> None:
-        while self._due:
-            chat_id = next(iter(self._due))
-            for place, link in tuple(self._notebook.memory.links.items()):
-                if link.chat == chat_id:
-                    await self._tell(place, link)
-            self._due.discard(chat_id)
+        while self._due and not self._leaving:
+            chat_id = self._due.pop()  # before: what is said meanwhile is due again
+            try:
+                for place, link in tuple(self._notebook.memory.links.items()):
+                    if link.chat == chat_id:
+                        await self._tell(place, link)
+            except Unavailable:
+                self._due.add(chat_id)
+                raise
 
     async def _show_work(self) -> bool:
         """Show where the agent is at work; whether it is anywhere."""
@@ -99,6 +108,8 @@ class Telling:
             chat = await self._house.chats.get(link.chat)
             async for portion in self._house.chats.messages(chat, link.at):
                 for message in portion:
+                    if self._leaving:
+                        return
                     if message.id > link.told and not await self._told(place, link.chat, message):
                         return
         except NotFound:

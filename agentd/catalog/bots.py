@@ -16,7 +16,9 @@ TELEGRAM = "https://api.telegram.org"
 BotId: TypeAlias = Annotated[str, Meta(pattern="[a-z0-9][a-z0-9_-]{0,31}")]
 UserId: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Token: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": True})]
-BaseUrl: TypeAlias = Annotated[str, Meta(pattern="https?://[^\\s/?#@]+[^\\s?#]*", max_length=1000)]
+BaseUrl: TypeAlias = Annotated[
+    str, Meta(pattern="https?://[^\\s/?#@]+(/[^\\s?#@]*)?", max_length=1000)
+]
 
 TOKEN = re.compile("[0-9]{1,20}:[A-Za-z0-9_-]{20,200}")
 """What @BotFather hands out."""

@@ -16,7 +16,7 @@ from agentd.catalog.bots import TOKEN, BotSettings, contradictions
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.document import Document
 from agentd.disk.layout import Layout
-from agentd.errors import Conflict, Misconfigured, Mistake, NotFound, nearest
+from agentd.errors import BadRequest, Conflict, Misconfigured, Mistake, NotFound, nearest
 
 TOKEN_LIMIT = 16 * 1024
 """The largest file with a token in it, in bytes."""
@@ -87,6 +87,13 @@ class BotsYmlFile:
     def _parsed(self, data: bytes) -> tuple[BotSettings, ...]:
         return handwritten.load(self.path, data, BotsYml, _contradictions).bots or ()
 
+    def _wanted(self, edited: bytes) -> tuple[BotSettings, ...]:
+        """The bots as they were to become; ``BadRequest`` tells what they cannot be."""
+        try:
+            return self._parsed(edited)
+        except Misconfigured as error:
+            raise BadRequest("The bot cannot be so", error.mistakes[0].what) from None
+
     def _open(self) -> tuple[tuple[BotSettings, ...], Callable[..., None]]:
         """The bots now, and how to change them: ``edit(change, bots expected then)``."""
         found = self._read()
@@ -94,7 +101,7 @@ class BotsYmlFile:
 
         def edit(change: Callable[[Any], None], expected: tuple[BotSettings, ...]) -> None:
             edited = roundtrip.edited(self.path, data, change)
-            if self._parsed(edited) != expected:
+            if self._wanted(edited) != expected:
                 raise Conflict(roundtrip.by_hand(self.path))
             document.make_folder(self._folder)
             document.replace(self.path, edited, expected=found.stamp if found else None)

@@ -30,6 +30,8 @@ from agentd.redaction import scrub
 if TYPE_CHECKING:
     from telegram import Bot, Message, Update
 
+log = logging.getLogger(__name__)
+
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
 """How long an answer may take; one for updates as much longer as it is asked to wait."""
@@ -59,8 +61,18 @@ class Telegram:
         self._host = settings.base_url
         self._token = token
 
-        def request(connections: int) -> HTTPXRequest:
-            return HTTPXRequest(
+        class Request(HTTPXRequest):
+            """The library's own, but one update that it cannot read hides no others."""
+
+            @staticmethod
+            def parse_json_payload(payload: bytes) -> Any:
+                found: Any = HTTPXRequest.parse_json_payload(payload)
+                if isinstance(found, dict) and isinstance(found.get("result"), list):
+                    found["result"] = [_legible(one, telegram.Update) for one in found["result"]]
+                return found
+
+        def request(connections: int) -> Request:
+            return Request(
                 connections,
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
@@ -175,6 +187,18 @@ class Telegram:
 def _revoked(error: Any) -> bool:
     """``initialize`` wraps the server's refusal; a page that is no JSON is another's doing."""
     return type(error.__cause__) is type(error) and error.__cause__.__cause__ is None
+
+
+def _legible(update: Any, kind: "type[Update]") -> Any:
+    """An update as it came; of one that cannot be read its number, to be passed over."""
+    if not isinstance(update, dict) or not isinstance(update.get("update_id"), int):
+        return update
+    try:
+        kind.de_json(update, None)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        log.warning("update %d of Telegram cannot be read and is passed over", update["update_id"])
+        return {"update_id": update["update_id"]}
+    return update
 
 
 def _incoming(update: "Update") -> Incoming:

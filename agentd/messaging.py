@@ -1,0 +1,135 @@
+"""The messengers: the bots of ``bots.yml``, the house that they serve, and who configures them.
+
+A part of the composition root (``daemon``), apart because bots need a little of everything.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from agentd.bots.messenger import Messenger
+from agentd.bots.polling import Polling
+from agentd.bots.service import BotService
+from agentd.bots.work import House
+from agentd.catalog.bots import Bots, BotSettings
+from agentd.catalog.speech import Speech
+from agentd.chats.service import ChatService
+from agentd.clock import Clock
+from agentd.crew import Agent
+from agentd.desks import Desks
+from agentd.disk.bots import BotsYmlFile, MemoryFiles, bot_token
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.errors import Unavailable
+from agentd.events import BotsUpdate, Bus
+from agentd.outside.speech import Transcriber
+from agentd.outside.telegram import Telegram
+from agentd.outside.uploads import UploadFolder
+from agentd.web.bots import BotDesk
+from agentd.web.table import Route
+from agentd.web.tables import bots
+from agentd.workplace import Workplace
+from agentd.workspace.uploads import Inspection, safe_name
+from agentd.written import HandWritten
+
+
+class Messaging:
+    """Runs the bots for as long as its block lasts."""
+
+    def __init__(self, layout: Layout, environ: Mapping[str, str], house: House) -> None:
+        self.bots = Bots()
+        """As the remote API shows them."""
+        self._house = house
+        self._environ = environ
+        self._memories = MemoryFiles(layout)
+        yml = BotsYmlFile(layout)
+        nobody: tuple[BotSettings, ...] = ()
+        self.file = Reloaded(yml.path, yml.load, nobody, self._file_changed)
+        """What ``bots.yml`` says now."""
+        self._service = BotService(yml, self.file, self.bots, self._polling, self._told)
+        self._living: asyncio.Task[None] | None = None
+        self.rows: tuple[Route, ...] = bots.rows(BotDesk(self._service))
+        """What they add to the routes table."""
+
+    async def __aenter__(self) -> Self:
+        """Read the file, and let the bots begin."""
+        await self.file.refresh()
+        self._living = asyncio.create_task(self._service.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the bots; what they have not acknowledged waits at the messenger."""
+        await self.file.stop()
+        if self._living:
+            self._living.cancel()
+            await asyncio.wait([self._living])
+
+    def _file_changed(self) -> None:
+        self._service.file_changed()
+
+    def _polling(self, bot: BotSettings, changed: Callable[[], None]) -> Polling:
+        return Polling(bot, self._connect, self._memories, self._house, changed)
+
+    async def _connect(self, bot: BotSettings) -> Messenger:
+        token = await asyncio.to_thread(bot_token, bot, self._environ)
+        return await asyncio.to_thread(Telegram, bot, token)
+
+    def _told(self) -> None:
+        self._house.bus.publish(BotsUpdate(self.bots.list()))
+
+
+class SentIn:
+    """The upload folder as bots use it; satisfies ``bots.work.Uploads``."""
+
+    def __init__(self, folder: UploadFolder) -> None:
+        self._folder = folder
+
+    async def keep(self, content: bytes, name: str) -> str:
+        """The path of the new file, relative to the workspace."""
+        inspection = Inspection("", only="image")
+        inspection.feed(content)
+        draft = await self._folder.begin()
+        try:
+            await draft.write(content)
+            (kept,) = await self._folder.keep([(draft, safe_name(name, inspection.end(), "photo"))])
+        finally:
+            await draft.discard()
+        return kept.path
+
+
+class Heard:
+    """Speech recognition as bots use it; satisfies ``bots.work.Transcriber``."""
+
+    def __init__(self, hearing: Transcriber, speech: Reloaded[Speech]) -> None:
+        self._hearing = hearing
+        self._speech = speech
+
+    async def transcribe(self, audio: bytes, name: str) -> str:
+        """What is said, by the default engine; ``Unavailable`` tells what is missing."""
+        speech = self._speech.current
+        ear = speech.find("")
+        if missing := await self._hearing.missing(ear):
+            raise Unavailable(f"Speech recognition is not ready here. {missing}")
+        return (await self._hearing.transcribe(ear, audio, "", speech.longest)).text
+
+
+def house(
+    written: HandWritten,
+    chats: ChatService,
+    agent: Agent,
+    clock: Clock,
+    bus: Bus,
+    workplace: Workplace,
+    desks: Desks,
+) -> House:
+    """What the bots may see and do."""
+    return House(
+        chats,
+        agent.dispatcher,
+        agent.approvals,
+        clock,
+        bus,
+        lambda: written.models.current.names,
+        Heard(desks.hearing, desks.speech),
+        SentIn(workplace.uploads),
+    )

@@ -1,0 +1,483 @@
+"""The whole way: a person in Telegram, the real library, the serving daemon, and back."""
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.agent.engine import Approver, Assignment, Progress, Question, Replied
+from agentd.bots import polling, work
+from agentd.bots.answering import NO_SPEECH
+from agentd.web.scrub import LogFormatter
+from tests.bots.bot_api import REVOKED, TOKEN, TWO, USER, BotApi, refusal
+from tests.web.support import Engine, Serving, journals, until
+
+BOT = "helper"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long."""
+    monkeypatch.setattr(work, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(work, "LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(polling, "CONFLICT_SECONDS", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def logged(tmp_path: Path) -> Iterator[list[str]]:
+    """All that is logged, as the daemon formats it: the token is nowhere in it."""
+    lines: list[str] = []
+
+    class Keeping(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    handler = Keeping()
+    handler.setFormatter(LogFormatter())
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lines
+    root.removeHandler(handler)
+    root.setLevel(before)
+    assert TOKEN not in "\n".join(lines)
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path.name != "bots.yml":
+            assert TOKEN.encode() not in path.read_bytes(), path
+
+
+@pytest.fixture
+def api() -> Iterator[BotApi]:
+    with BotApi() as server:
+        yield server
+
+
+def configure(folder: Path, api: BotApi, **more: Any) -> Path:
+    """A ``bots.yml`` with one bot."""
+    bot = {"id": BOT, "title": "Helper", "token": TOKEN, "users": [USER], "base_url": api.url}
+    path = folder / "config" / "bots.yml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"bots": [bot | more]}))
+    path.chmod(0o600)
+    return path
+
+
+def bot_of(daemon: Serving) -> dict[str, Any]:
+    """The bot as endpoint 9 shows it."""
+    found = daemon.client().get("/api/remote/bots")
+    assert TOKEN.encode() not in found.body
+    (bot,) = found["bots"]
+    return dict(bot)
+
+
+def prompts(daemon: Serving) -> list[str]:
+    """All that the engine was given."""
+    return [given.prompt for given in daemon.engine.given]
+
+
+class Asking(Engine):
+    """Asks before it answers."""
+
+    async def run(
+        self, assignment: Assignment, approver: Approver
+    ) -> AsyncGenerator[Progress, None]:
+        """Ask, and say what the answer was."""
+        self.given.append(assignment)
+        answer = await approver.ask(Question("shell", "shell", "rm -rf <x> & `y`"))
+        yield Replied(f"allowed: {answer.allowed}")
+
+
+# A conversation.
+
+
+def test_a_message_becomes_a_chat_and_its_reply_comes_back(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        number = api.say("Mend **it**")
+        until(lambda: api.texts() == ["echo: Mend <b>it</b>"])
+        bot = bot_of(daemon)
+        assert bot == {
+            "id": BOT,
+            "title": "Helper",
+            "enabled": True,
+            "running": True,
+            "pollingError": None,
+        }
+        client = daemon.client()
+        assert [one["content"] for one in client.messages(1)] == [
+            "Mend **it**",
+            "echo: Mend **it**",
+        ]
+        api.say("and again")
+        until(lambda: len(api.texts()) == 2)
+        assert prompts(daemon) == ["Mend **it**", "and again"]
+        assert b'"by":"bot:helper"' in b"".join(journals(daemon.layout).values())
+        until(lambda: number not in api.waiting)
+
+
+def test_buttons_below_a_reply_are_prompts(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    engine = Engine()
+    engine.says = lambda given: [Replied(f"Done {given.prompt}\n[[Again|go on]] [[Stop]]")]
+    with Serving(tmp_path, engine) as daemon:
+        api.say("go")
+        until(api.buttons)
+        assert api.texts() == ["Done go"]
+        assert list(api.buttons()) == ["Again", "Stop"]
+        assert all(len(data.encode()) <= 64 for data in api.buttons().values())
+        api.press(api.buttons()["Again"])
+        until(lambda: prompts(daemon) == ["go", "go on"])
+        until(lambda: [one for one in api.sent if one["method"] == "answerCallbackQuery"])
+        until(lambda: len(api.texts()) == 2)
+
+
+@pytest.mark.parametrize(("label", "allowed"), [("Allow", True), ("Deny", False)])
+def test_a_question_is_answered_by_a_button(
+    tmp_path: Path, api: BotApi, label: str, allowed: bool
+) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path, Asking()) as daemon:
+        api.say("do it")
+        until(lambda: label in api.buttons())
+        assert "rm -rf &lt;x&gt; &amp; `y`" in api.texts()[0]
+        api.press(api.buttons()[label])
+        until(lambda: api.texts()[-1] == f"allowed: {allowed}")
+        assert b'"answered_by":"bot:helper"' in b"".join(journals(daemon.layout).values())
+        api.press(api.buttons()[label])
+        until(lambda: "not open" in api.notes()[-1])
+
+
+def test_a_question_is_answered_by_a_command(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path, Asking()):
+        api.say("do it")
+        until(api.buttons)
+        api.say("/approve")
+        until(lambda: "allowed: True" in api.texts())
+
+
+def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        api.say("/status")
+        until(lambda: api.texts() == ["There is no chat yet: write to me."])
+        api.say("first")
+        until(lambda: len(api.texts()) == 2)
+        for text, told in [
+            ("/help", "/approve and /deny"),
+            ("/start", "/approve and /deny"),
+            ("/status", "<b>Chat 1</b>"),
+            ("/queue", "The queue is empty."),
+            ("/model", "• mine"),
+            ("/model mine", "Model: mine"),
+            ("/model none", "No model is named none"),
+            ("/stop", "Nothing is at work."),
+            ("/approve", "No question is open."),
+            ("/nonsense", "/nonsense is not known here."),
+            ("/new", "begins a new chat"),
+        ]:
+            before = len(api.texts())
+            api.say(text)
+            until(lambda before=before: len(api.texts()) > before)
+            assert told in api.texts()[-1], text
+        api.say("second")
+        until(lambda: "echo: second" in api.texts())
+        assert daemon.client().messages(2)[0]["content"] == "second"
+
+
+def test_stop_ends_the_turn(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    engine = Engine()
+    engine.hold()
+    with Serving(tmp_path, engine) as daemon:
+        api.say("long work")
+        until(lambda: prompts(daemon))
+        until(lambda: [one for one in api.sent if one["method"] == "sendChatAction"])
+        api.say("/stop")
+        until(lambda: "Stopped." in api.texts())
+        engine.release()
+        api.say("go on")
+        until(lambda: "echo: go on" in api.texts())
+
+
+def test_a_stranger_is_ignored_and_logged_once(
+    tmp_path: Path, api: BotApi, logged: list[str]
+) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        for text in ("let me in", "/status", "please"):
+            api.say(text, user=666)
+        api.press("a:1:1:allow", user=666)
+        api.say("mine")
+        until(api.texts)
+        assert prompts(daemon) == ["mine"]
+        assert not api.texts(666)
+        until(lambda: not api.waiting)
+    assert len([line for line in logged if "666" in line and "ignores" in line]) == 1
+
+
+def test_updates_that_are_no_messages_are_passed_over(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        api.update(poll={"id": "1", "question": "x"})
+        api.update(unheard_of={"x": 1})
+        api.say(sticker={"x": 1})
+        api.say("after")
+        until(lambda: "echo: after" in api.texts())
+        assert prompts(daemon) == ["after"]
+
+
+# Files.
+
+
+def test_a_photo_is_put_where_the_agent_sees_it(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    png = b"\x89PNG\r\n\x1a\n" + bytes(100)
+    api.files["photo1"] = png
+    photo = {"file_id": "photo1", "file_unique_id": "u", "width": 1, "height": 1, "file_size": 108}
+    with Serving(tmp_path) as daemon:
+        api.say(photo=[photo], caption="What is this?")
+        until(lambda: prompts(daemon))
+        (prompt,) = prompts(daemon)
+        assert prompt.startswith("What is this?\n\nThe picture: ")
+        assert (tmp_path / prompt.rpartition(": ")[2]).read_bytes() == png
+
+
+def test_a_file_that_is_gone_or_no_picture_is_told(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    api.files["text"] = b"#!/bin/sh\n"
+    photo = {"file_unique_id": "u", "width": 1, "height": 1}
+    with Serving(tmp_path) as daemon:
+        api.say(photo=[photo | {"file_id": "gone"}])
+        until(api.texts)
+        assert "not there any more" in api.texts()[0]
+        api.say(photo=[photo | {"file_id": "text"}])
+        until(lambda: len(api.texts()) == 2)
+        assert not prompts(daemon)
+        assert bot_of(daemon)["running"]
+
+
+def test_voice_that_cannot_be_heard_here_is_told(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    (tmp_path / "config" / "speech.yml").write_text(
+        "engines:\n  - {name: e, engine: command, command: [no-such-program, '{file}']}\n"
+    )
+    api.files["voice1"] = b"OggS"
+    with Serving(tmp_path) as daemon:
+        api.say(voice={"file_id": "voice1", "file_unique_id": "u", "duration": 1})
+        until(api.texts)
+        assert "no-such-program" in api.texts()[0] or NO_SPEECH in api.texts()[0]
+        assert not prompts(daemon)
+
+
+# Trouble.
+
+
+def test_a_network_that_is_gone_is_waited_out(tmp_path: Path) -> None:
+    with BotApi() as first:
+        port = int(first.url.rpartition(":")[2])
+        configure(tmp_path, first)
+    with Serving(tmp_path) as daemon:
+        until(lambda: bot_of(daemon)["pollingError"])
+        assert bot_of(daemon)["running"]
+        with BotApi(port) as back:
+            back.say("hello")
+            until(lambda: back.texts() == ["echo: hello"])
+            assert bot_of(daemon)["pollingError"] is None
+
+
+@pytest.mark.parametrize("answer", [REVOKED, refusal(404, "Not Found")], ids=["401", "404"])
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_a_revoked_token_is_told_and_nobody_hammers(
+    tmp_path: Path, api: BotApi, answer: tuple[int, bytes], when: str
+) -> None:
+    path = configure(tmp_path, api)
+    if when == "at the start":
+        api.fault = lambda method: answer
+    with Serving(tmp_path) as daemon:
+        if when == "later":
+            until(lambda: bot_of(daemon)["running"])
+            api.fault = lambda method: answer
+            api.say("wake")
+        until(lambda: bot_of(daemon)["pollingError"] and not bot_of(daemon)["running"])
+        assert "@BotFather" in bot_of(daemon)["pollingError"]
+        calls = len(api.calls)
+        api.fault = lambda method: None
+        configure(tmp_path, api, title="Other")
+        until(lambda: bot_of(daemon)["running"])
+        assert api.calls[calls] == "getMe", "nothing was called before the file was edited"
+        assert path.exists()
+
+
+def test_another_program_that_polls_is_told_and_waited_out(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    api.fault = lambda method: TWO if method == "getUpdates" else None
+    with Serving(tmp_path) as daemon:
+        until(lambda: "another program" in (bot_of(daemon)["pollingError"] or ""))
+        api.fault = lambda method: None
+        until(lambda: bot_of(daemon)["pollingError"] is None)
+
+
+def test_flood_limits_are_obeyed_and_nothing_is_lost(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    refused: list[str] = []
+
+    def flood(method: str) -> tuple[int, bytes] | None:
+        if method == "sendMessage" and not refused:
+            refused.append(method)
+            return refusal(429, "Too Many Requests: retry after 1", retry_after=1)
+        return None
+
+    api.fault = flood
+    with Serving(tmp_path):
+        api.say("hello")
+        until(lambda: refused)
+        assert not api.texts()
+        until(lambda: api.texts() == ["echo: hello"])
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        (200, b"<html>captive portal</html>"),
+        (200, b'{"ok":true}'),
+        (200, b'{"ok":true,"result":"x"}'),
+        (200, b'{"ok":true,"result":[{"x":1}]}'),
+        (200, b'{"ok":true,"result":[{"update_id":1,"message":{"x":1}}]}'),
+        (200, b"[]"),
+        (200, b"\xff\xfe\x00"),
+        (404, b"<html>not here</html>"),
+        (502, f"<html>bot{TOKEN} is unreachable</html>".encode()),
+        (500, b"[]"),
+    ],
+    ids=str,
+)
+def test_garbage_is_survived(tmp_path: Path, api: BotApi, garbage: tuple[int, bytes]) -> None:
+    configure(tmp_path, api)
+    api.fault = lambda method: garbage if method == "getUpdates" else None
+    with Serving(tmp_path) as daemon:
+        until(lambda: bot_of(daemon)["pollingError"])
+        api.fault = lambda method: None
+        api.say("hello")
+        until(lambda: api.texts() == ["echo: hello"])
+        assert bot_of(daemon)["pollingError"] is None
+
+
+def test_what_telegram_will_not_show_with_styles_is_sent_without(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api)
+    api.fault = lambda method: (
+        refusal(400, "Bad Request: can't parse entities")
+        if method == "sendMessage" and api.calls.count(method) == 1
+        else None
+    )
+    with Serving(tmp_path):
+        api.say("**bold**")
+        until(lambda: api.texts() == ["echo: **bold**"])
+
+
+def test_who_has_blocked_the_bot_is_told_nothing_more(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    blocked = refusal(403, "Forbidden: bot was blocked by the user")
+    api.fault = lambda method: blocked if method == "sendMessage" else None
+    with Serving(tmp_path) as daemon:
+        api.say("one")
+        until(lambda: "sendMessage" in api.calls)
+        api.fault = lambda method: None
+        api.say("two")
+        until(lambda: api.texts() == ["echo: two"])
+        assert bot_of(daemon)["running"]
+
+
+def test_without_the_library_the_bot_says_how_to_get_it(
+    tmp_path: Path, api: BotApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "telegram.request", None)
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        until(lambda: bot_of(daemon)["pollingError"])
+        assert "agentd[telegram]" in bot_of(daemon)["pollingError"]
+        assert not bot_of(daemon)["running"]
+        assert not api.calls
+
+
+# Linking.
+
+
+def test_linking_is_silent_until_a_person_takes_the_chat_up(tmp_path: Path, api: BotApi) -> None:
+    """Specification 2: linking never posts to a messaging platform."""
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        until(lambda: bot_of(daemon)["running"])
+        client = daemon.client()
+        reply = client.post("/api/remote/chats", {"prompt": "quiet", "botId": BOT})
+        assert (reply["botLinked"], reply["botLinkNote"]) == (True, "")
+        other = client.chat(prompt="not linked")
+        chat = reply["chatId"]
+        client.messages(chat)
+        api.say("/queue")
+        until(api.texts)
+        assert api.texts() == ["There is no chat yet: write to me."]
+        api.say(f"/chat {other}")
+        until(lambda: len(api.texts()) == 2)
+        assert "not linked to this bot" in api.texts()[-1]
+        api.say(f"/chat {chat}")
+        until(lambda: len(api.texts()) == 3)
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "loud"})
+        until(lambda: api.texts()[3:] == ["echo: loud"])
+
+
+def test_a_bot_that_is_off_links_nothing_and_runs_not(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api, enabled=False)
+    with Serving(tmp_path) as daemon:
+        assert bot_of(daemon)["running"] is False
+        reply = daemon.client().post("/api/remote/chats", {"botId": BOT})
+        assert reply.status == 201
+        assert reply["botLinked"] is False
+        assert "switched off" in reply["botLinkNote"]
+        assert not api.calls
+
+
+# Restarts.
+
+
+def test_what_was_said_while_the_daemon_was_down_is_heard_and_told(
+    tmp_path: Path, api: BotApi
+) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path):
+        api.say("one")
+        until(lambda: api.texts() == ["echo: one"])
+    api.say("two")
+    with Serving(tmp_path) as daemon:
+        until(lambda: api.texts() == ["echo: one", "echo: two"])
+        assert prompts(daemon) == ["two"]
+        assert len(list(Path(daemon.layout.chats).iterdir())) == 1
+
+
+def test_a_deleted_chat_is_followed_by_a_new_one(tmp_path: Path, api: BotApi) -> None:
+    configure(tmp_path, api)
+    with Serving(tmp_path) as daemon:
+        api.say("one")
+        until(lambda: len(api.texts()) == 1)
+        assert daemon.client().delete("/api/chats/1").status in (200, 204)
+        api.say("two")
+        until(lambda: "echo: two" in api.texts())
+        assert daemon.client().messages(2)[0]["content"] == "two"
+
+
+def test_a_bot_begins_changes_and_ends_with_its_file(tmp_path: Path, api: BotApi) -> None:
+    with Serving(tmp_path) as daemon:
+        assert daemon.client().get("/api/remote/bots")["bots"] == []
+        path = configure(tmp_path, api)
+        until(lambda: daemon.client().get("/api/remote/bots")["bots"] and bot_of(daemon)["running"])
+        path.write_text("bots: [{id: 7up, tokn: x}]\n")
+        api.say("still there?")
+        until(lambda: api.texts() == ["echo: still there?"])
+        path.unlink()
+        until(lambda: daemon.client().get("/api/remote/bots")["bots"] == [])
