@@ -1,6 +1,7 @@
 """Sessions as they begin, last and end; who waits for whom."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,32 @@ async def test_a_session_that_others_could_have_written_opens_nothing(here):
     again = await here.open()
     assert again.caller(signed.token) is None
     await again.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_file_of_users_that_is_broken_at_the_start_loses_no_session(here):
+    people = await here.open()
+    signed = await people.sign_in("ann", WORD, "net")
+    await people.stop()
+    file = Path(here.file.path)
+    good = file.read_bytes()
+    file.write_text("users: [")
+    again = await here.open()
+    assert again.caller(signed.token) is None, "nobody is let in by what cannot be read"
+    file.write_bytes(good)
+    await again.fresh()
+    assert again.caller(signed.token) == signed.caller
+    await again.stop()
+
+
+@pytest.mark.gen_test
+async def test_while_a_password_is_compared_the_loop_goes_on(here, monkeypatch):
+    people = await here.open()
+    others_went_on = threading.Event()
+    monkeypatch.setattr(module.password, "matches", lambda word, kept: others_went_on.wait(5))
+    asyncio.get_running_loop().call_later(0.01, others_went_on.set)
+    assert (await people.sign_in("ann", WORD, "net")).token
+    await people.stop()
 
 
 # Taking turns.
