@@ -44,6 +44,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
 # A label that nobody has.
 include-operation-id = "label_chat"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
+[[operations]]
+# Paths and commits that are none, wishes that contradict themselves, forms without a file.
+include-path-regex = "^/api/(git|files)"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403, 404, 409, 413, 415]
 """
 
 

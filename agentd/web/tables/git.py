@@ -22,7 +22,12 @@ _LIMIT = Parameter(
     "How many commits, at most.",
     {"type": "integer", "minimum": 1, "maximum": MOST_COMMITS},
 )
-_BEFORE = Parameter("before", "query", "The 'next' of a page: what comes after it.", _TEXT)
+_BEFORE = Parameter(
+    "before",
+    "query",
+    "The 'next' of a page: what comes after it.",
+    {"type": "string", "pattern": r"^[0-9a-f]{40,64}\.[0-9]{1,7}$"},
+)
 
 
 def rows(desk: GitDesk) -> tuple[Route, ...]:
