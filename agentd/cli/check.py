@@ -13,6 +13,7 @@ import msgspec
 from agentd.cli.engines import EngineFound, engines
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import labels, models, skills
+from agentd.disk.bots import BotsYmlFile
 from agentd.disk.inspect import damaged_chats
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
@@ -70,6 +71,7 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
         return
     yield from _caught(lambda: models.check(where))
     yield from _caught(UserFile(where).load)
+    yield from _caught(BotsYmlFile(where).load)
     yield from _caught(lambda: load_speech(where))
     yield from _caught(lambda: labels.load(where))
     yield from skills.check(where)

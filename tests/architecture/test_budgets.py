@@ -26,6 +26,7 @@ LONGER: dict[str, str] = {
     "web.routes._remote": "a table: one row after the other",
     "web.routes._agent": "a table: one row after the other",
     "web.routes._live": "a table: one row after the other",
+    "web.tables.bots.rows": "a table: one row after the other",
     "web.tables.files.rows": "a table: one row after the other",
 }
 

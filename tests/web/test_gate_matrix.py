@@ -10,7 +10,7 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import catalog, chats, files, git, jobs
+from agentd.web.tables import bots, catalog, chats, files, git, jobs
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
@@ -29,6 +29,7 @@ EVERY = table(
     speech.rows(ANY),
     git.rows(ANY),
     files.rows(ANY),
+    bots.rows(ANY),
     CHATS,
     catalog.rows(ANY, ANY, ANY),
 ).routes
