@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 HELD = """
 import sys
-from agentd import crew
+from agentd.daemon import crew
 from agentd.cli.main import main
 from tests.web.support import Engine
 
@@ -35,10 +35,10 @@ sys.exit(main(sys.argv[1:]))
 
 WARY = """
 import sys
-from agentd import daemon
 from agentd.cli.main import main
+from agentd.daemon import chores
 
-daemon.LOCK_SECONDS = 0.05
+chores.LOCK_SECONDS = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, looking at its lock more often."""

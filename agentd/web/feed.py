@@ -320,7 +320,7 @@ def _mark_of(event: bytes) -> Mark:
     return Mark(int(seq), int(part) if part else WHOLE)
 
 
-def _arguments(event: Event) -> tuple[int | None, list[object]]:
+def _arguments(event: Event) -> tuple[int | None, list[object]]:  # noqa: PLR0911 - a table
     """The chat that an event is about, and its arguments on the wire."""
     match event:
         case ChatUpdate(chat=chat, reason=reason):

@@ -77,9 +77,7 @@ def test_leave_for_a_chat_covers_the_like_questions_and_no_others():
     assert decide(shell("a | c"), Policy(), "", [allowed(odd)]) == "ask"
     outside = Question("outside", "write_file", "/etc/a")
     another = Question("outside", "write_file", "/etc/b")
-    assert decide(
-        Question("outside", "write_file", "/etc/b"), Policy(), "", [allowed(outside)]
-    ) == ("allow")
+    assert decide(another, Policy(), "", [allowed(outside)]) == "allow"
 
 
 @given(st.text(max_size=30), st.text(max_size=30))

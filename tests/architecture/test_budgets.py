@@ -19,7 +19,7 @@ CLASS_LINES = 200
 FUNCTION_LINES = 50
 
 LONGER: dict[str, str] = {
-    "daemon.started": "the daemon's life in its order, one step after the other",
+    "daemon.life.started": "the daemon's life in its order, one step after the other",
     "disk.layout.Layout": "every path of ours, one short property each",
     "chats.service.ChatService": "every command on a chat, one short method each",
     "chats.fold.Chat": "the fold of one chat, one short method for each kind of record",

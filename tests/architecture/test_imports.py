@@ -11,7 +11,7 @@ ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "crew", "desks", "jobs", "library", "messaging", "workplace", "written", "cli", "__main__"}
+OUTERMOST = {"daemon", "cli", "__main__"}
 
 FORBIDDEN_TO_PRODUCT = {
     "filelock",

@@ -19,13 +19,13 @@ from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
-from agentd.crew import Crew
+from agentd.daemon.crew import Crew
+from agentd.daemon.written import HandWritten
 from agentd.disk.chats import ChatFiles
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.state import open_state
 from agentd.events import Bus
-from agentd.written import HandWritten
 
 
 class PromptEngine:

@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 
-from agentd import crew, daemon
+from agentd import daemon
 from agentd.agent.engine import Approver, Assignment, Progress
+from agentd.daemon import crew
 from agentd.disk import settings
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tornado.httputil import HTTPHeaders
 
-from agentd import daemon as root
 from agentd.access.gate import Caller
+from agentd.daemon import door, life
 from agentd.disk import replay
 from agentd.disk.event_log import EventLog
 from agentd.disk.keys import KeyFile
@@ -214,7 +214,7 @@ def test_a_mark_from_the_future_is_a_gap_and_live_goes_on(daemon, client, mark):
 
 def test_too_many_missed_are_a_gap(serve, monkeypatch):
     monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
-    monkeypatch.setattr(root, "Replay", partial(Replay, largest=1000))
+    monkeypatch.setattr(life, "Replay", partial(Replay, largest=1000))
     serving = serve()
     talk(serving.client())
     with listening(serving, f"{EVENTS}?since=0") as stream:
@@ -366,7 +366,7 @@ def chat_of(event):
 
 
 def test_signs_of_life_carry_the_place_past_events_of_other_chats(serve, monkeypatch):
-    monkeypatch.setattr(root, "EventStream", partial(EventStream, keep_alive=0.02))
+    monkeypatch.setattr(door, "EventStream", partial(EventStream, keep_alive=0.02))
     serving = serve()
     client = serving.client()
     chat = client.chat(title="followed")
@@ -409,7 +409,7 @@ def test_pages_of_a_foreign_origin_may_not_listen(shared):
 
 
 def test_there_are_so_many_per_key_and_so_many_in_all(serve, monkeypatch):
-    monkeypatch.setattr(root, "Roll", partial(Roll, most=3, most_per_key=2))
+    monkeypatch.setattr(life, "Roll", partial(Roll, most=3, most_per_key=2))
     serving = serve()
     other = serving.new_key("other")
     with listening(serving) as first, listening(serving) as second:
@@ -430,7 +430,7 @@ def _may_listen(serving):
 
 
 def test_head_answers_and_listens_to_nothing(serve, monkeypatch):
-    monkeypatch.setattr(root, "Roll", partial(Roll, most=1))
+    monkeypatch.setattr(life, "Roll", partial(Roll, most=1))
     serving = serve()
     connection = serving.client().connection
     for _ in range(3):
@@ -471,7 +471,7 @@ def test_a_stop_ends_streams_cleanly_and_takes_no_time(daemon):
 def test_a_listener_that_does_not_read_is_cut_and_harms_nobody(serve, monkeypatch):
     """What it missed it is told when it comes back."""
     monkeypatch.setattr(event_stream, "BACKLOG", 500_000)
-    monkeypatch.setattr(root, "Roll", partial(Roll, most=2))
+    monkeypatch.setattr(life, "Roll", partial(Roll, most=2))
     daemon = serve()
     client = daemon.client()
     chat = client.chat(title="long")

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd import daemon as root
 from agentd.agent.engine import Failed, Replied, ToolUsed
-from agentd.catalog.bots import Bot, Bots
 from agentd.errors import AgentdError
 from agentd.proxy.price import Usage
 from agentd.web.remote import Remote
@@ -113,12 +111,22 @@ def test_a_blank_prompt_is_a_bad_request_and_makes_no_chat(
     assert journals(daemon.layout) == {}
 
 
-BOTS = Bots(
-    [
-        Bot("b1", "Helper", enabled=True, running=True),
-        Bot("b2", "Sleeper", enabled=False, running=False, polling_error="no network"),
-    ]
-)
+BOTS = """
+bots:
+  - {id: b1, title: Helper, token: "env:NO_SUCH_TOKEN"}
+  - {id: b2, title: Sleeper, enabled: false, token: "env:NO_SUCH_TOKEN"}
+"""
+"""Two bots: one without its token, one that is switched off."""
+
+
+@pytest.fixture
+def with_bots(tmp_path: Path, serve: Serve) -> Client:
+    """A client of a daemon with two bots."""
+    file = tmp_path / "config" / "bots.yml"
+    file.parent.mkdir()
+    file.write_text(BOTS)
+    file.chmod(0o600)
+    return serve().client()
 
 
 @pytest.mark.parametrize(
@@ -126,15 +134,13 @@ BOTS = Bots(
     [("b1", True, ""), ("b2", False, "switched off"), ("b3", False, "b3"), ("", None, "")],
 )
 def test_linking_a_bot_never_prevents_the_chat(
-    monkeypatch: pytest.MonkeyPatch,
-    serve: Serve,
+    with_bots: Client,
     bot: str,
     linked: bool | None,
     note: str,
 ) -> None:
     """Specification 2: bot linking is silent; its outcome is in botLinked and botLinkNote."""
-    monkeypatch.setattr(root, "Bots", lambda: BOTS)
-    reply = serve().client().post(CHATS, {"botId": bot})
+    reply = with_bots.post(CHATS, {"botId": bot})
     assert reply.status == 201
     assert reply["botLinked"] is linked
     assert note in reply["botLinkNote"]
@@ -256,30 +262,20 @@ def test_a_chat_at_rest_answers_at_once_however_long_one_would_wait(
 # Endpoint 9: the bots.
 
 
-def test_bots_are_listed_read_only_and_without_secrets(
-    monkeypatch: pytest.MonkeyPatch, serve: Serve
-) -> None:
+def test_bots_are_listed_read_only_and_without_secrets(with_bots: Client) -> None:
     """Specification 4, endpoint 9, and 2, 'Bot object'."""
-    monkeypatch.setattr(root, "Bots", lambda: BOTS)
-    reply = serve().client().get("/api/remote/bots")
+    until(lambda: with_bots.get("/api/remote/bots")["bots"][0]["pollingError"])
+    reply = with_bots.get("/api/remote/bots")
     assert reply.status == 200
-    assert reply.json() == {
-        "bots": [
-            {
-                "id": "b1",
-                "title": "Helper",
-                "enabled": True,
-                "running": True,
-                "pollingError": None,
-            },
-            {
-                "id": "b2",
-                "title": "Sleeper",
-                "enabled": False,
-                "running": False,
-                "pollingError": "no network",
-            },
-        ]
+    helper, sleeper = reply["bots"]
+    assert "NO_SUCH_TOKEN" in helper.pop("pollingError")
+    assert helper == {"id": "b1", "title": "Helper", "enabled": True, "running": False}
+    assert sleeper == {
+        "id": "b2",
+        "title": "Sleeper",
+        "enabled": False,
+        "running": False,
+        "pollingError": None,
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentd import daemon as root
+from agentd.daemon import door
 from agentd.redaction import scrub, visible
 from agentd.web.access_log import AccessLog, Line
 from agentd.web.remote import Remote
@@ -32,7 +32,7 @@ HEX = "c0ffee00" * 8
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """All that the daemon writes to standard error: access lines and log messages."""
     stream = io.StringIO()
-    monkeypatch.setattr(root, "AccessLog", partial(AccessLog, stream=stream))
+    monkeypatch.setattr(door, "AccessLog", partial(AccessLog, stream=stream))
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter())
     everything = logging.getLogger()

@@ -13,9 +13,9 @@ from functools import partial
 import pytest
 from tornado.httpclient import AsyncHTTPClient
 
-from agentd import daemon as root
 from agentd.chats.fold import Summary
 from agentd.chats.service import ChatService
+from agentd.daemon import door
 from agentd.web.access_log import AccessLog
 from agentd.web.server import MOST, RESERVED, Server, room
 from tests.web.conftest import Serve
@@ -279,7 +279,7 @@ def test_many_descriptors_are_kept_for_files(monkeypatch: pytest.MonkeyPatch) ->
 def written(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """The access lines of daemons that start later."""
     stream = io.StringIO()
-    monkeypatch.setattr(root, "AccessLog", partial(AccessLog, stream=stream))
+    monkeypatch.setattr(door, "AccessLog", partial(AccessLog, stream=stream))
     return stream
 
 

@@ -33,6 +33,7 @@ from agentd.catalog.settings import Settings
 from agentd.chats.service import ChatService
 from agentd.chats.turns import Turns
 from agentd.clock import Clock
+from agentd.daemon.written import HandWritten
 from agentd.disk.layout import Layout
 from agentd.disk.suppliers import SupplierBook
 from agentd.events import Bus
@@ -44,7 +45,6 @@ from agentd.outside.strays import end_strays
 from agentd.outside.terminal import ShellTerminal
 from agentd.outside.upstream import HttpUpstream
 from agentd.outside.workspace import FolderWorkspace
-from agentd.written import HandWritten
 
 _COMMANDS: Mapping[str, str] = {
     "codex": "codex_command",

@@ -15,8 +15,10 @@ from agentd.catalog.bots import Bots, BotSettings
 from agentd.catalog.speech import Speech
 from agentd.chats.service import ChatService
 from agentd.clock import Clock
-from agentd.crew import Agent
-from agentd.desks import Desks
+from agentd.daemon.crew import Agent
+from agentd.daemon.desks import Desks
+from agentd.daemon.workplace import Workplace
+from agentd.daemon.written import HandWritten
 from agentd.disk.bots import BotsYmlFile, MemoryFiles, bot_token
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
@@ -28,9 +30,7 @@ from agentd.outside.uploads import UploadFolder
 from agentd.web.bots import BotDesk
 from agentd.web.table import Route
 from agentd.web.tables import bots
-from agentd.workplace import Workplace
 from agentd.workspace.uploads import Inspection, safe_name
-from agentd.written import HandWritten
 
 
 class Messaging:

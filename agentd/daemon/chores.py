@@ -1,0 +1,93 @@
+"""What a daemon does by itself as long as it lives: each a task that is ended with it."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from agentd.access.service import KeyService
+from agentd.chats.service import ChatService
+from agentd.disk.journal import Committer
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.disk.state import State
+from agentd.outside.service_manager import Notifier
+from agentd.web.feed import Feed
+
+log = logging.getLogger(__name__)
+
+INDEX_SECONDS = 60.0
+"""How often the index is stored while something changes."""
+EVENTS_SECONDS = 1.0
+"""How often the last events go into the log of events."""
+LOCK_SECONDS = 5.0
+"""How often the daemon makes sure that the folder's lock is still its own."""
+LOST_LOCK = 75
+"""Exit code when another hand removed the lock: systemd starts the daemon anew."""
+
+
+async def end(task: "asyncio.Task[None]") -> None:
+    """End a chore."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def keep_index(state: State, chats: ChatService) -> None:
+    """Store the index now and then, for a cheap start."""
+    saved = state.sequences.used.seq
+    while True:
+        await asyncio.sleep(INDEX_SECONDS)
+        if state.sequences.used.seq != saved:
+            saved = state.sequences.used.seq
+            await asyncio.to_thread(state.save, chats.recorded())
+
+
+async def keep_events(feed: Feed) -> None:
+    """Keep the last events encoded, for who comes back."""
+    while True:
+        await asyncio.sleep(EVENTS_SECONDS)
+        await feed.keep()
+
+
+async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
+    """Stop when the lock file was removed or replaced: a second daemon could be let in."""
+    while True:
+        await asyncio.sleep(LOCK_SECONDS)
+        if not await asyncio.to_thread(state.holds_lock):
+            log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
+            stop(LOST_LOCK)
+
+
+async def watch(layout: Layout, keys: KeyService, *written: Reloaded[Any]) -> None:
+    """Notice files that a person edited at once, even while nobody calls."""
+    from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
+
+    ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
+
+    def noticed(name: str) -> None:
+        for file in written:
+            file.noticed(name)
+
+    watcher = Watcher()
+    watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
+    watcher.add(layout.config, noticed)
+    await watcher.start()
+    keys.wake()  # what was edited before the watch began
+    for file in written:
+        await file.refresh()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await watcher.stop()
+
+
+async def ping(notifier: Notifier, committer: Committer) -> None:
+    """Tell the service manager that the loop and the disk thread both live."""
+    interval = notifier.watchdog_interval()
+    while interval:
+        await committer.beat()
+        notifier.watchdog()
+        await asyncio.sleep(interval)
