@@ -79,7 +79,10 @@ class AccessLog:
             self._timer = loop.call_later(FLUSH_SECONDS, self._flush_later)
 
     def flush(self) -> None:
-        """Write what was gathered. Blocking: the stream may be a slow pipe."""
+        """Write what was gathered, and nothing later by itself. Blocking: a pipe may be slow."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
         lines, self._lines = self._lines, []
         dropped, self._dropped = self._dropped, 0
         self._write(lines, dropped)
