@@ -67,8 +67,9 @@ class GitRepository:
         return Diff(text, cut=shown.cut)
 
     async def _since(self, staged: bool | None) -> tuple[str, ...]:
+        has_commits = await self._git.has_commits()  # outside a repository git would compare files
         if staged is None:
-            return ("HEAD",) if await self._git.has_commits() else ("--cached",)
+            return ("HEAD",) if has_commits else ("--cached",)
         return ("--cached",) if staged else ()
 
 

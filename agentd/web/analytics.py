@@ -114,11 +114,11 @@ class AnalyticsDesk:
 
     async def analytics(self, call: Call) -> Answer:
         """The totals of some days, by whatever is asked for."""
-        by = _one_of("by", call.query("by") or "day", _KINDS)
-        form = _one_of("format", call.query("format") or "json", ("json", "csv"))
-        last = _day("to", call.query("to") or self._clock.now()[:10])
+        by = _one_of("by", call.query("by"), _KINDS, "day")
+        form = _one_of("format", call.query("format"), ("json", "csv"), "json")
+        last = _day("to", call.query("to"), date.fromisoformat(self._clock.now()[:10]))
         usual = last - min(timedelta(USUAL_DAYS - 1), last - date.min)
-        first = _day("from", call.query("from") or usual.isoformat())
+        first = _day("from", call.query("from"), usual)
         if first > last:
             raise BadRequest("'from' is a day after 'to'", f"from={first}, to={last}")
         report = await self._reporting.report(by, first.isoformat(), last.isoformat())
@@ -145,6 +145,7 @@ def rows(desk: AnalyticsDesk) -> tuple[Route, ...]:
             desk.analytics,
             "Messages, tokens, cost, turns, their time and outcome, and tools, added up.",
             gives=AnalyticsView,
+            also=("text/csv",),
             errors=(BadRequest,),
             parameters=(
                 Parameter("by", "query", "What a row is; day when absent.", _enum(_KINDS)),
@@ -161,14 +162,18 @@ def _enum(values: tuple[str, ...]) -> dict[str, object]:
     return {"type": "string", "enum": list(values)}
 
 
-def _one_of(name: str, value: str, known: tuple[T, ...]) -> T:
+def _one_of(name: str, value: str | None, known: tuple[T, ...], usual: T) -> T:
+    if value is None:
+        return usual
     for one in known:
         if one == value:
             return one
     raise BadRequest(f"'{name}' is {value[:40]!r}", f"Known are: {', '.join(known)}.")
 
 
-def _day(name: str, text: str) -> date:
+def _day(name: str, text: str | None, usual: date) -> date:
+    if text is None:
+        return usual
     if _DAY.fullmatch(text):
         with suppress(ValueError):
             return date.fromisoformat(text)

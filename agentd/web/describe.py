@@ -115,6 +115,8 @@ def _responses(route: Route) -> dict[str, Any]:
         good["content"] = _json(route.gives)
     elif route.status != 204:
         good["content"] = {"*/*": {}}
+    for kind in route.also:
+        good.setdefault("content", {})[kind] = {}
     responses = {str(route.status): good}
     by_status: dict[int, list[str]] = {}
     for status, name in (*(KINDS[error] for error in _errors(route)), INTERNAL):

@@ -79,7 +79,8 @@ class Histories:
 
     async def export_chat(self, call: Call) -> Answer:
         """The whole chat as a document, in portions."""
-        form = call.query("format") or "markdown"
+        form = call.query("format")
+        form = "markdown" if form is None else form
         if form not in ("markdown", "json"):
             raise BadRequest("format must be markdown or json")
         chat = await self._chats.get(call.id("chatId", "Chat"))

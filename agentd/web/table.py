@@ -68,6 +68,8 @@ class Route:
     """Instead of JSON."""
     gives: type | None = None
     """The type of the answer's JSON body."""
+    also: tuple[str, ...] = ()
+    """Other media types that the answer can be asked for."""
     status: int = 200
     errors: tuple[type[AgentdError], ...] = ()
     """What can go wrong beyond what every route of its surface may answer."""

@@ -45,6 +45,14 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
 include-operation-id = "label_chat"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
 [[operations]]
+# What contradicts itself, though each part is as described; whole numbers written as 1.0.
+include-path-regex = "^/api/(analytics|chat/.*/messages|MessageQueue|chat-labels)"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409]
+[[operations]]
+# Bytes that are no sound.
+include-path-regex = "^/api/speechrecognition"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 415]
+[[operations]]
 # Paths and commits that are none, wishes that contradict themselves, forms without a file.
 include-path-regex = "^/api/(git|files)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403, 404, 409, 413, 415]
