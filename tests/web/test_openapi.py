@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.web.support import KEY, Client, Engine, Serving
 from tests.web.test_gate_matrix import EVERY
 
-EXAMPLES = 40
+EXAMPLES = 12
 """Requests by chance per address, beside those that the document's limits suggest."""
 
 CONFIG = """
@@ -120,7 +120,7 @@ def test_the_daemon_does_what_the_document_says(
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
-    left_out = ("/liveChatHub", "/api/events", "/api/settings/set")
+    left_out = ("/liveChatHub", "/api/events", "/api/settings/set", "/api/openapi.json")
     tried = sum(not route.path.startswith(left_out) for route in EVERY)
     assert f" {tried} selected" in done.stdout, done.stdout[-3000:]
     assert len(engine.given) > 10
