@@ -1,7 +1,7 @@
 """What several tests share: a state folder, and a daemon's inner parts living on it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +97,16 @@ def dispatcher_of(
     chats = life.chats.summaries
     assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")
     return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
+
+
+@pytest.fixture(autouse=True)
+def _no_loop_is_left() -> Iterator[None]:
+    """pytest-tornado asks for the current loop when its own has ended, and so makes one more."""
+    yield
+    left = getattr(getattr(asyncio.get_event_loop_policy(), "_local", None), "_loop", None)
+    if left is not None and not left.is_running() and not left.is_closed():
+        left.close()
+        asyncio.set_event_loop(None)
 
 
 async def until(true: Callable[[], object], seconds: float = 10.0) -> None:

@@ -6,6 +6,7 @@ Source: the remote-control specification, sections 5 and 6.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import parse_qsl
@@ -21,6 +22,8 @@ from agentd.wire.signalr import negotiate
 from agentd.wire.signalr.hub import Subscribe
 from agentd.wire.signalr.negotiate import DIRECT, Terms, Transport
 from agentd.wire.signalr.records import Event
+
+log = logging.getLogger(__name__)
 
 SLICE = 200
 """Clients that an event goes to before the loop has a turn for others."""
@@ -171,10 +174,17 @@ class Hub:
             for start in range(0, len(clients), SLICE):
                 now = self._now()
                 for client in clients[start : start + SLICE]:
-                    client.tell(events, now)
+                    self._tell_one(client, events, now)
                 if start + SLICE < len(clients):
                     await asyncio.sleep(0)
         self._teller = None
+
+    def _tell_one(self, client: Client, events: Sequence[Event], now: float) -> None:
+        try:
+            client.tell(events, now)
+        except Exception:  # a task boundary: what one client breaks silences no other
+            log.exception("a live connection failed; it is forgotten")
+            self.forget(client)
 
     def _batch(self) -> Iterator[Told]:
         """What is to be told next, up to a future, which is done when all before it was told."""

@@ -35,6 +35,7 @@ CATCH_ALL = {
     "agent.work.Work.follow": "an engine's bug ends its turn, not the daemon",
     "disk.journal.Committer._run": "nobody may wait for ever for a write",
     "disk.journal._tell": "one line that cannot be told keeps nobody else waiting",
+    "web.hub.Hub._tell_one": "what one client breaks silences no other",
     "web.exchange.Exchange.finish": "any error becomes an answer",
     "web.exchange.Exchange._finish_later": "any error becomes an answer",
 }

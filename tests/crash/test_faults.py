@@ -244,7 +244,7 @@ def test_a_clock_that_jumps_back_hides_nothing_and_reuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FrozenClock("2026-06-01T12:00:00.000Z")
-    monkeypatch.setattr(daemon, "SystemClock", lambda: clock)
+    monkeypatch.setattr(daemon.life, "SystemClock", lambda: clock)
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
         chat = client.chat(prompt="one")
         before = client.messages(chat)

@@ -114,7 +114,7 @@ def test_a_blank_prompt_is_a_bad_request_and_makes_no_chat(
 BOTS = """
 bots:
   - {id: b1, title: Helper, token: "env:NO_SUCH_TOKEN"}
-  - {id: b2, title: Sleeper, enabled: false, token: "env:NO_SUCH_TOKEN"}
+  - {id: b2, title: Sleeper, enabled: false, token: "env:ANOTHER_TOKEN"}
 """
 """Two bots: one without its token, one that is switched off."""
 

@@ -33,8 +33,9 @@ class Link:
     def __init__(self) -> None:
         self.lines: list[Line] = []
 
-    def write(self, record: Record) -> None:
-        self.lines += [json.loads(line) for line in record.data.decode().split(END)[:-1]]
+    def write(self, *records: Record) -> None:
+        for record in records:
+            self.lines += [json.loads(line) for line in record.data.decode().split(END)[:-1]]
 
     def cut(self, last: Record | None) -> None:
         self.lines.append({"type": "cut", "last": str(last)})
@@ -132,3 +133,20 @@ async def test_what_is_on_its_way_to_the_clients_is_not_told_again(
         await life.chats.append(1, "the last", "", ME)
         await until(lambda: guest.link.events[-1:] == told(fed)[-1:])
         assert guest.link.events == told(fed)
+
+
+@pytest.mark.gen_test(timeout=20)
+async def test_a_client_that_fails_is_forgotten_and_the_others_are_told(
+    layout: Layout, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with living(layout) as life, home(life) as (_, served):
+        broken, sound = Guest(served, "broken"), Guest(served, "sound")
+        for guest in (broken, sound):  # from a client's first word on it is told at once
+            guest.say({"type": 6})
+        broken.link.write = None
+        await life.chats.append(1, "told", "", ME)
+        await until(lambda: sound.link.events)
+        assert "broken" not in served._clients
+        await life.chats.append(1, "the next", "", ME)
+        await until(lambda: len(sound.link.events) == 4)
+        assert "a live connection failed" in caplog.text
