@@ -155,8 +155,8 @@ class Chats:
     async def delete_chat(self, call: Call) -> Answer:
         """Into the trash."""
         chat_id = call.id("chatId", "Chat")
-        deleted_at = await self._trash.delete(chat_id, call.caller.by)
-        return Answer(DeletedView(chat_id, restorable_until(deleted_at)))
+        until = await self._trash.delete(chat_id, call.caller.by)
+        return Answer(DeletedView(chat_id, until))
 
     def list_trash(self, _: Call) -> Answer:
         """What can be restored."""

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentd.agent.engine import Replied
+from agentd.clock import parse_iso
 from tests.web.conftest import Serve
 from tests.web.support import Client, Engine, Serving, journals, until
 from tests.web.test_event_stream import listening
@@ -196,10 +198,12 @@ def test_a_deleted_chat_is_restored_as_it_was(client: Client, daemon: Serving) -
     client.post(f"/api/MessageQueue/{chat}/hold", {})
     client.post(f"/api/chat/{chat}/send", {"prompt": "waits"})
     before = [client.get(f"/api/chat/{chat}/messages").json(), client.prompts(chat)]
-    client.delete(f"/api/chats/{chat}")
+    gone = client.delete(f"/api/chats/{chat}")
     [row] = client.get("/api/chats/trash")["chats"]
     assert (row["chat"]["chatId"], row["chat"]["title"]) == (chat, "t")
-    assert row["restorableUntil"] > row["deletedAt"]
+    assert gone["restorableUntil"] == row["restorableUntil"]
+    kept = parse_iso(row["restorableUntil"]) - parse_iso(row["deletedAt"])
+    assert kept == timedelta(days=30)
     assert client.post(f"/api/chats/{chat}/restore", None).status == 200
     assert client.post(f"/api/chats/{chat}/restore", None).status == 404
     assert [client.get(f"/api/chat/{chat}/messages").json(), client.prompts(chat)] == before
