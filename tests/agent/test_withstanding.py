@@ -123,8 +123,8 @@ class Footprint:
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
     def as_before(self) -> bool:
-        """Whether nothing is left of a turn."""
-        return not self.children() and self._descriptors() == self.descriptors
+        """Whether nothing is left of a turn; what was about to go before may be gone."""
+        return not self.children() and set(self._descriptors()) <= set(self.descriptors)
 
 
 def ends_with(
