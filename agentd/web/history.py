@@ -19,7 +19,7 @@ from agentd.errors import BadRequest
 from agentd.web.agent import ChatSettingsView
 from agentd.web.body import encoded
 from agentd.web.call import Answer, Call
-from agentd.web.chats import ChatRow, chat_row
+from agentd.web.chats import chat_row
 from agentd.web.views import Id
 
 PAGE, LARGEST_PAGE = 50, 200
@@ -45,14 +45,6 @@ class HistoryView(Struct, frozen=True, rename="camel"):
     messages: list[WholeMessageView]
     earlier: bool
     later: bool
-
-
-class ExportView(Struct, frozen=True):
-    """A chat as a document for programs."""
-
-    chat: ChatRow
-    settings: ChatSettingsView
-    messages: list[WholeMessageView]
 
 
 class Histories:
