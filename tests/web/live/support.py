@@ -149,12 +149,14 @@ class Wire:
     def close(self) -> None:
         """Break all, and be gone."""
         self._ended = True
+        self.through.set()
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join(PATIENCE)  # what it lets through meanwhile is broken below
+        self._server.close()
         for near, far in self._open:
             _reset(near)
             _reset(far)
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
         for thread in self._threads:
             thread.join(PATIENCE)
 
