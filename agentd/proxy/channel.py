@@ -1,0 +1,75 @@
+"""A channel: one supplier of models, how it is reached, and with what secret.
+
+The same structs are the schema of ``channels.yml`` and what the daemon runs with.
+"""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from agentd.proxy.price import Prices
+
+ChannelDialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
+"""What a supplier understands."""
+
+Name: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}")]
+SecretText: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": True})]
+"""The secret itself, ``env:NAME`` or ``file:PATH``. It is written, and never read back."""
+Address: TypeAlias = Annotated[str, Meta(max_length=1000, pattern="https?://[^\\s/?#@]+[^\\s?#]*")]
+
+
+class Transport(Struct, frozen=True, omit_defaults=True):
+    """How a channel's supplier is reached: every call goes this way, or not at all."""
+
+    kind: Literal["direct", "http", "socks5", "vpn"] = "direct"
+    url: SecretText = ""
+    """Of the proxy (``http://user:password@host:port``, ``socks5://…``; names are resolved by
+    the proxy), or of the VPN: a link, or a subscription's address."""
+    server: Annotated[str, Meta(max_length=200)] = ""
+    """The server of a subscription, by its name."""
+
+
+class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One supplier. ``dialects``: what it understands, the preferred one first."""
+
+    name: Name
+    dialects: Annotated[tuple[ChannelDialect, ...], Meta(min_length=1)]
+    url: Address
+    key: SecretText = ""
+    enabled: bool = True
+    local: bool = False
+    """Whether the address may be one of this machine or its network."""
+    transport: Transport = Transport()
+    headers: dict[str, str] = {}
+    """Sent with every call, beside the key's."""
+    on_leave: Literal["cut", "drain"] = "cut"
+    """What becomes of a call whose caller has left: ended, or heard out for its count."""
+    cool_down: Annotated[float, Meta(ge=0, le=86400)] = 30.0
+    """Seconds without calls after failures of the channel's own making."""
+    timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
+    """Seconds that the supplier has until its answer begins."""
+
+
+class Way(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One channel through which a model is had; of equal ``priority``, ``weight`` decides."""
+
+    channel: Name
+    model: Annotated[str, Meta(max_length=200)] = ""
+    """The supplier's name of the model; empty: the same."""
+    priority: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """The smallest is tried first."""
+    weight: Annotated[int, Meta(ge=0, le=1000)] = 1
+    prices: Prices | None = None
+    """Where they are others than the model's."""
+
+
+class ProxyModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model as callers of the gateway name it: an entry of ``models.yml``, section ``proxy``."""
+
+    name: Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
+    ways: Annotated[tuple[Way, ...], Meta(min_length=1)]
+    enabled: bool = True
+    prices: Prices | None = None
+    max_output: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
+    """The most tokens of a reply: what is reserved when a caller does not say."""
+    context: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None

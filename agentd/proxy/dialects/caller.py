@@ -1,0 +1,105 @@
+"""The callers' side of a dialect: their requests read, our answers written.
+
+``dialects.dialect`` is the suppliers' side. A request whose channel speaks the caller's dialect is
+only glanced at and passed on; any other is understood, said in the channel's dialect, and the
+reply's events are told again in the caller's.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from agentd.proxy.dialects.conversation import Conversation, ErrorKind, Event, Finished
+from agentd.proxy.dialects.conversation import SupplierError as Failed
+from agentd.proxy.price import Usage
+
+
+class Glance(Struct, frozen=True):
+    """What must be known of every request, cheaply: its messages are not looked at."""
+
+    model: str
+    stream: bool = False
+    max_output: int = 0
+    """Tokens of the reply, thinking included; 0: the caller does not say."""
+    replies: int = 1
+    """How many replies are asked for (``n``)."""
+    wants_usage: bool = True
+    """Whether a stream is to tell its usage (``stream_options.include_usage``)."""
+
+
+class Tap(Protocol):
+    """Listens to a supplier's stream that is passed on as it came, and never raises.
+
+    ``feed`` gives the bytes to pass on: all of them, but for what the caller did not ask for (the
+    usage that we asked for instead of him), never anything else, whatever the split.
+    """
+
+    usage: Usage | None
+    """What was counted up to now; the last word holds."""
+    end: Finished | Failed | None
+    """Set by the piece that ends the reply, before that piece is passed on."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes to pass on now."""
+        ...
+
+    def close(self) -> bytes:
+        """The stream ended: what was held back. Without a proper end, ``end`` is a failure."""
+        ...
+
+
+class Writer(Protocol):
+    """Tells a reply, event by event, as one stream of the caller's dialect."""
+
+    def write(self, event: Event) -> bytes:
+        """The bytes that tell this event; empty when there is nothing to tell yet.
+
+        ``SupplierError`` becomes the dialect's error event, without a success terminator.
+        """
+        ...
+
+
+class CallerDialect(Protocol):
+    """A module of ``dialects.callers``."""
+
+    def glance(self, body: bytes) -> Glance:
+        """Raises ``BadRequest`` for what is no request: no JSON object, no model, a name twice."""
+        ...
+
+    def understood(self, body: bytes) -> Conversation:
+        """All of a request. ``BadRequest`` says what has no counterpart; nothing is dropped."""
+        ...
+
+    def passed_on(self, body: bytes, model: str) -> bytes:
+        """The request for a supplier of the same dialect: its model named, usage asked for.
+
+        All else stays as it was written.
+        """
+        ...
+
+    def tap(self, glance: Glance) -> Tap:
+        """For a streamed answer that is passed on."""
+        ...
+
+    def usage(self, body: bytes) -> Usage | None:
+        """What a whole answer that is passed on counts; None: nothing."""
+        ...
+
+    def writer(self, glance: Glance, request_id: str, created: int) -> Writer:
+        """For a reply that is translated. ``created``: seconds since 1970."""
+        ...
+
+    def whole(
+        self, events: Iterable[Event], glance: Glance, request_id: str, created: int
+    ) -> bytes:
+        """A translated reply at once; the events end with ``Finished``."""
+        ...
+
+    def error(self, kind: ErrorKind, message: str, request_id: str) -> tuple[int, bytes]:
+        """Status and body of an error, as a caller of this dialect expects it."""
+        ...
+
+    def error_event(self, kind: ErrorKind, message: str, request_id: str) -> bytes:
+        """What ends a stream that broke: an error event, and no success terminator."""
+        ...
