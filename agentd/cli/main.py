@@ -14,6 +14,7 @@ from agentd.cli import (
     hash_password,
     init,
     keys,
+    proxy,
     serve,
     tail,
     users,
@@ -21,7 +22,20 @@ from agentd.cli import (
 from agentd.cli.options import Parser
 from agentd.errors import AgentdError, BadRequest, Misconfigured
 
-COMMANDS = (serve, demo, ask, tail, approve, keys, hash_key, users, hash_password, check, init)
+COMMANDS = (
+    serve,
+    demo,
+    ask,
+    tail,
+    approve,
+    keys,
+    hash_key,
+    users,
+    hash_password,
+    proxy,
+    check,
+    init,
+)
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

@@ -1,0 +1,20 @@
+"""``agentd proxy``: what a person does about the model gateway; one module per part of it."""
+
+from collections.abc import Callable
+
+from agentd.cli.options import Subcommands
+
+PARTS: tuple[Callable[[Subcommands], None], ...] = ()
+"""Each tells argparse about its commands below ``agentd proxy``."""
+
+
+def add_parser(commands: Subcommands) -> None:
+    """Tell argparse about the command."""
+    parser = commands.add_parser(
+        "proxy",
+        help="the model gateway: its keys, channels, models and spending",
+        description="The model gateway, whether or not the daemon runs.",
+    )
+    parts = parser.add_subparsers(title="parts", metavar="PART", required=True)
+    for add in PARTS:
+        add(parts)
