@@ -36,28 +36,34 @@ class Surface(Enum):
     """The wider set of paths: a key acts as manager, or a login."""
     LIVE = auto()
     """``/liveChatHub`` and below: as the extended set, and the address may carry the key."""
+    MODELS = auto()
+    """``/v1`` and ``/v1beta``: an access key of the model gateway, and nothing else."""
 
 
 class Presented(Struct, frozen=True):
     """What a request brought to be let in; ``None`` is what it did not bring.
 
     ``header`` is ``X-API-Key`` (twice: both values, with a comma between them), ``query`` is
-    ``api_key`` of the address, ``session`` the login's token.
+    ``api_key`` of the address, ``session`` the login's token, ``access`` what stands where clients
+    of models put their key.
     """
 
     header: str | None = None
     query: str | None = None
     session: str | None = None
+    access: str | None = None
 
 
 class Caller(Struct, frozen=True):
     """Who is calling."""
 
-    kind: Literal["nobody", "key", "user"]
+    kind: Literal["nobody", "key", "user", "access"]
     name: str
     role: Role
     session: str = ""
     """Names the login, where there is one; no secret."""
+    access: str = ""
+    """The id of the access key, on a surface for models; no secret."""
 
     @property
     def by(self) -> str:
@@ -89,20 +95,33 @@ class Logins(Protocol):
         ...
 
 
+class AccessKeys(Protocol):
+    """The keys of the model gateway that are good now."""
+
+    def caller(self, presented: str) -> Caller | None:
+        """Whose key this is, or ``None``."""
+        ...
+
+
 class Gate:
     """Lets a request in as a ``Caller``, or raises ``Unauthorized`` or ``Disabled``.
 
-    Without ``logins`` nobody can sign in.
+    Without ``logins`` nobody can sign in, without ``access`` no model can be called.
     """
 
-    def __init__(self, keys: Keys, logins: Logins | None = None) -> None:
+    def __init__(
+        self, keys: Keys, logins: Logins | None = None, access: AccessKeys | None = None
+    ) -> None:
         self._keys = keys
         self._logins = logins
+        self._access = access
 
     def admit(self, surface: Surface, presented: Presented) -> Caller:
         """Decide. The keys must be fresh (``KeyService.fresh``)."""
         if surface is Surface.PUBLIC:
             return NOBODY
+        if surface is Surface.MODELS:
+            return self._by_access_key(presented.access)
         sent = [presented.header]
         if surface is Surface.LIVE:
             sent.append(presented.query)
@@ -120,6 +139,12 @@ class Gate:
         if name is None:
             raise Unauthorized(REFUSED)
         return Caller("key", name, "manager")
+
+    def _by_access_key(self, key: str | None) -> Caller:
+        caller = self._access.caller(key) if self._access and key else None
+        if caller is None:
+            raise Unauthorized(REFUSED)
+        return caller
 
     def _by_login(self, session: str | None) -> Caller:
         caller = self._logins.caller(session) if self._logins and session else None

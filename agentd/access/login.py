@@ -51,7 +51,7 @@ def needed(surface: Surface, method: str) -> Role:
 
     A viewer reads, and what a client of the hub says only serves its listening.
     """
-    if surface in (Surface.PUBLIC, Surface.OPEN):
+    if surface in (Surface.PUBLIC, Surface.OPEN, Surface.MODELS):
         return "nobody"
     return "viewer" if surface is Surface.LIVE or method in SAFE else "manager"
 

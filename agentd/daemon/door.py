@@ -110,7 +110,7 @@ def open_door(
     routes = table(remote, at_work, sessions, users, hub, stream, system, more)
     system.describe(routes)
     gate = Gate(keys, people)
-    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys)
+    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, keys)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)
     stack.callback(hub.close)

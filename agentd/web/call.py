@@ -2,9 +2,9 @@
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote
 
 from tornado.http1connection import HTTP1Connection
@@ -24,6 +24,18 @@ _KEY_LIMIT = 255
 
 
 Upgrade: TypeAlias = Callable[[HTTP1Connection, RequestStartLine, HTTPHeaders], HTTPMessageDelegate]
+
+
+class Portions(Protocol):
+    """The body of an answer, as it is made: an asynchronous generator is one."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The portions, in their order."""
+        ...
+
+    async def aclose(self) -> None:
+        """No more is wanted: called in any case, at the end too."""
+        ...
 
 
 @dataclass(slots=True)
@@ -96,7 +108,7 @@ class Answer:
     body: object = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    portions: AsyncGenerator[bytes, None] | None = None
+    portions: Portions | None = None
     upgrade: Upgrade | None = None
     """Hands the connection over to a WebSocket."""
 

@@ -33,6 +33,7 @@ _SECURITY = {
     Surface.REMOTE: [_KEY],
     Surface.EXTENDED: [_KEY, *_LOGINS],
     Surface.LIVE: [_KEY, *_LOGINS],
+    Surface.MODELS: [{"access": []}, {"accessHeader": []}],
 }
 
 
@@ -62,6 +63,8 @@ def openapi(table: Table) -> bytes:
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "session": {"type": "apiKey", "in": "cookie", "name": NAME},
                 "bearer": {"type": "http", "scheme": "bearer"},
+                "access": {"type": "http", "scheme": "bearer"},
+                "accessHeader": {"type": "apiKey", "in": "header", "name": "x-api-key"},
             },
         },
     }

@@ -33,11 +33,13 @@ class Desk:
         hosts: Hosts,
         access_log: AccessLog,
         wrong_keys: WrongKeys,
+        access: Fresh,
     ) -> None:
         self.table = table
         self.gate = gate
         self.keys = keys
         self.logins = logins
+        self.access = access
         self.hosts = hosts
         self.access_log = access_log
         self.wrong_keys = wrong_keys

@@ -87,7 +87,7 @@ class Exchange(HTTPMessageDelegate):
         if self._incoming and self._incoming.wanted:
             return self._incoming.feed(chunk)
         self._size += len(chunk)
-        if self._size > PASSED_OVER:
+        if self._size > max(PASSED_OVER, self._route.limit if self._route else 0):
             self._hang_up()
         elif self._refusal or self._incoming or self._route is None:
             pass
@@ -126,6 +126,7 @@ class Exchange(HTTPMessageDelegate):
             self._upgraded.on_connection_close()
         self._chunks.clear()
         waits = self._refusal or self._head.method in ("GET", "HEAD")
+        waits = waits or (self._route is not None and self._route.ends_with_caller)
         if self._task and (waits or (self._incoming and not self._whole)):
             self._task.cancel()
 
@@ -196,7 +197,7 @@ class Exchange(HTTPMessageDelegate):
         try:
             ready = answer if isinstance(answer, Answer) else await answer
             if not ready.whole:  # it enters the roll in this turn of the loop, so none slips by
-                self._head.welcome()
+                await self._welcome_again(ready)
             if ready.upgrade:
                 self._hand_over(ready.upgrade)
             elif ready.portions is None:
@@ -216,6 +217,14 @@ class Exchange(HTTPMessageDelegate):
             log.error("an answer broke off half-way", exc_info=error)
             self._connection.close()  # a clean end would make the half look like the whole
 
+    async def _welcome_again(self, ready: Answer) -> None:
+        try:
+            self._head.welcome()
+        except AgentdError:
+            if ready.portions:
+                await ready.portions.aclose()
+            raise
+
     def _hand_over(self, upgrade: Upgrade) -> None:
         """From here on the connection is a WebSocket's."""
         start_line, headers = self._head.start_line, self._head.headers
@@ -225,6 +234,10 @@ class Exchange(HTTPMessageDelegate):
         self._upgraded.finish()
 
     def _send_error(self, error: Exception) -> None:
+        row = self._head.row
+        if row and row.telling:
+            self._send(row.telling(error, self._request_id))
+            return
         status, headers, envelope = enveloped(error)
         self._send(Answer(envelope, status, headers))
 

@@ -19,12 +19,18 @@ from agentd.web.cookies import check_by_cookie, login_of
 from agentd.web.desk import Desk
 from agentd.web.table import HUB, Route
 
+_ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
+"""Where clients of models put their key, beside ``Authorization: Bearer``."""
+
 _BODY = frozenset(("Content-Length", "Transfer-Encoding"))
 """The headers that announce a body."""
 
 
 class Head:
-    """One request's head; ``by`` names the caller once the gate has let him in."""
+    """One request's head; ``by`` names the caller once the gate has let him in.
+
+    ``row`` is the route of the path, if any: with another method, one of its others.
+    """
 
     def __init__(
         self, desk: Desk, start_line: RequestStartLine, headers: HTTPHeaders, remote_ip: str
@@ -39,14 +45,17 @@ class Head:
         self._caller = NOBODY
         self._login = login_of(headers)
         self._desk = desk
-        self._surface = Surface.PUBLIC
+        self._found = desk.table.find(self.path)
+        self.row = self._row()
+        self._surface = self.row.surface if self.row else surface_of(self.path)
         self._presented = Presented()
 
     @property
     def has_key(self) -> bool:
         """Whether it brought a key, good or not, where one is looked for."""
         presented = self._presented
-        return presented.header is not None or presented.query is not None
+        brought = (presented.header, presented.query, presented.access)
+        return any(one is not None for one in brought)
 
     @property
     def has_body(self) -> bool:
@@ -66,6 +75,9 @@ class Head:
 
     async def fresh(self) -> None:
         """Return once the gate knows what was brought as it is now."""
+        if self._surface is Surface.MODELS:
+            await self._desk.access.fresh()
+            return
         await self._desk.keys.fresh()
         if self._login.token:
             await self._desk.logins.fresh()
@@ -78,11 +90,8 @@ class Head:
                 "This daemon does not answer to that host name",
                 "Add it to 'hosts' in agentd.yml if it is yours.",
             )
-        found = desk.table.find(self.path)
-        row = found and (found.route(self.method) or next(iter(found.methods.values())))
-        self._surface = row.surface if row else surface_of(self.path)
-        query = _api_key(self.query) if self._surface is Surface.LIVE else None
-        self._presented = Presented(self.headers.get("X-API-Key"), query, self._login.token)
+        found = self._found
+        self._presented = self._brought()
         caller = self.welcome()
         if caller.kind == "user" and self._login.by_cookie:
             check_by_cookie(self.method, self.headers, self._login.token or "")
@@ -111,6 +120,18 @@ class Head:
         self._caller = self._desk.gate.admit(self._surface, self._presented)
         self.by = self._caller.by
         return self._caller
+
+    def _row(self) -> Route | None:
+        found = self._found
+        if found is None:
+            return None
+        return found.route(self.method) or next(iter(found.methods.values()))
+
+    def _brought(self) -> Presented:
+        if self._surface is Surface.MODELS:
+            return Presented(access=_access_key(self.headers, self.query))
+        query = _in_query(self.query, "api_key") if self._surface is Surface.LIVE else None
+        return Presented(self.headers.get("X-API-Key"), query, self._login.token)
 
     def check_type(self, route: Route) -> None:
         """Raise ``UnsupportedMedia`` for a body of another type than the route takes.
@@ -143,13 +164,25 @@ def hub_path(path: str) -> str:
     return f"{HUB}/negotiate" if lower == f"{HUB}/negotiate".lower() else path
 
 
-def _api_key(query: str) -> str | None:
+def _in_query(query: str, name: str) -> str | None:
     """The key in an address (specification, section 5.2); given twice, it is none."""
+    if not query:
+        return None
     try:
-        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get("api_key")
+        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get(name)
     except ValueError as error:
         raise BadRequest("The query has too many parameters") from error
     return None if values is None else ",".join(values)
+
+
+def _access_key(headers: HTTPHeaders, query: str) -> str | None:
+    """The key of a client of models, wherever it is; two that differ are none."""
+    kind, _, bearer = headers.get("Authorization", "").partition(" ")
+    brought = {bearer.strip()} if kind.lower() == "bearer" else set()
+    brought |= {headers[name].strip() for name in _ACCESS_KEYS if name in headers}
+    if (asked := _in_query(query, "key")) is not None:  # Gemini's clients
+        brought.add(asked)
+    return ",".join(brought) if brought else None
 
 
 def surface_of(path: str) -> Surface:
@@ -158,6 +191,8 @@ def surface_of(path: str) -> Surface:
         return Surface.REMOTE
     if path == HUB or path.startswith(f"{HUB}/"):
         return Surface.LIVE
+    if path.startswith(("/v1/", "/v1beta/")):
+        return Surface.MODELS
     if path == "/api" or path.startswith("/api/"):
         return Surface.EXTENDED
     return Surface.PUBLIC

@@ -65,7 +65,8 @@ class Reply:
         hang up on a caller who does not take what it is given.
         """
         assert answer.portions is not None
-        async with aclosing(answer.portions) as portions:
+        async with aclosing(answer.portions):
+            portions = aiter(answer.portions)
             first = await anext(portions, b"")
             if self.bodiless:
                 await self._begin(answer.status, self._head(answer), b"")

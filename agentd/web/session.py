@@ -82,7 +82,8 @@ class Sessions:
         """``GET``: who is calling."""
         caller = call.caller
         if caller.kind != "user":
-            return Answer(SessionView(caller.kind, caller.name, caller.role, "", None))
+            kind: Literal["nobody", "key"] = "key" if caller.kind == "key" else "nobody"
+            return Answer(SessionView(kind, caller.name, caller.role, "", None))
         token = login_of(call.headers).token or ""
         ends = self._people.ends(caller)
         return Answer(SessionView("user", caller.name, caller.role, xsrf(token), ends))

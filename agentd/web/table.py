@@ -15,6 +15,9 @@ from agentd.web.call import Answer, Call
 
 Endpoint: TypeAlias = Callable[[Call], Answer | Awaitable[Answer]]
 
+Telling: TypeAlias = Callable[[Exception, str], Answer]
+"""How an error is told, with the id of the request."""
+
 HUB = "/liveChatHub"
 """The live connection's address (specification, section 6)."""
 
@@ -78,11 +81,17 @@ class Route:
     """Where the specification rules it."""
     role: Role | None = None
     """The least role that may call it, where it is another than its surface and method tell."""
+    most: int = JSON_LIMIT
+    """The most bytes of a body that is not streamed."""
+    telling: Telling | None = None
+    """How its errors are told, where not by the envelope."""
+    ends_with_caller: bool = False
+    """Whether nothing is to go on once the caller has left, be it a change."""
 
     @property
     def limit(self) -> int:
         """The most bytes of its body."""
-        return self.streams.limit if self.streams else JSON_LIMIT
+        return self.streams.limit if self.streams else self.most
 
     @property
     def needs(self) -> Role:
