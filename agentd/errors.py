@@ -14,7 +14,8 @@ AgentdError
 ├── LimitReached          too often or too many
 ├── Disabled              a whole surface is not configured
 ├── Unavailable           right now it cannot be done: disk full, a damaged or read-only file
-│   └── SupplierUnreachable   a supplier's host cannot be reached, stalls, or breaks off
+│   ├── SupplierUnreachable   a supplier's host cannot be reached, stalls, or breaks off
+│   └── Resting               every supplier of a model asked to be left alone for a while
 └── Misconfigured         a file or an option written by a person is wrong: each ``Mistake`` told
 
 Which status and body each becomes is told in ``web.envelope`` alone.
@@ -109,6 +110,14 @@ class SupplierUnreachable(Unavailable):
         super().__init__(message)
         self.stage = stage
         self.host = host
+
+
+class Resting(Unavailable):
+    """Every supplier of a model asked to be left alone; ``retry_after`` seconds is how long."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

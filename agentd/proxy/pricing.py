@@ -1,0 +1,137 @@
+"""What a request will cost at most, what it did cost, and what to do when no price is known.
+
+Before a call ``upper_bound`` is reserved; after it ``booked`` is counted instead.
+"""
+
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from agentd.errors import Forbidden
+from agentd.proxy.price import NOTHING, Prices, Rates, Usage, assumed, cost, total
+
+UnknownPrice: TypeAlias = Literal["refuse", "estimate", "flag"]
+"""What becomes of a request to a model without a price: it is refused, counted at an assumed
+price, or let through at no cost and marked in the ledger."""
+
+BYTES_PER_TOKEN = 3
+"""Of a request's JSON. Prose has four and more; code, other scripts and base64 have less."""
+
+ASSUMED_OUTPUT = 32_000
+"""Tokens of a reply when neither the caller nor the model's entry says how many at most."""
+
+
+class Pricing(Struct, frozen=True):
+    """The prices of one request, settled before it is sent."""
+
+    prices: Prices | None
+    """``None``: not known, and the request is let through all the same."""
+    known: bool = True
+    """Whether these are the model's own, not assumed ones."""
+
+    @property
+    def version(self) -> str:
+        """Which prices these are, as the ledger keeps it; empty: none."""
+        return version(self.prices) if self.prices else ""
+
+
+class Booked(Struct, frozen=True):
+    """What one request cost, as the ledger keeps it."""
+
+    cost: Decimal
+    priced: str
+    """The version of the prices."""
+    estimated: bool
+    """Whether the usage or a price is assumed rather than told."""
+
+
+def settled(model: str, prices: Prices | None, policy: UnknownPrice, otherwise: Prices) -> Pricing:
+    """The prices by which a request to ``model`` is counted; ``otherwise`` are the assumed ones.
+
+    Raises ``Forbidden`` when the price is not known and that is to be refused.
+    """
+    if prices:
+        return Pricing(prices)
+    match policy:
+        case "estimate":
+            return Pricing(otherwise, known=False)
+        case "flag":
+            return Pricing(None, known=False)
+    raise Forbidden(
+        f'The price of the model "{model}" is not known, so nothing can be counted.',
+        "Give it prices in models.yml, or set unknown_price in proxy.yml to estimate or flag.",
+    )
+
+
+def upper_bound(pricing: Pricing, input_tokens: int, output_tokens: int) -> Decimal:
+    """The most USD that a request with at most so many tokens can cost; never rounded down.
+
+    Each token is counted in the dearest bucket that it may fall into (read anew, from the cache
+    or into it; written or thought), at the dearest rates that so much input reaches.
+    """
+    prices = pricing.prices
+    if prices is None:
+        return Decimal(0)
+    reachable = [prices, *(tier for tier in prices.above if input_tokens > tier.tokens)]
+    return max(
+        total(
+            (
+                _most(rates, input_tokens, "input", "cache_read", "cache_write", "cache_write_1h"),
+                _most(rates, output_tokens, "output", "reasoning"),
+            )
+        )
+        for rates in reachable
+    )
+
+
+def booked(usage: Usage, pricing: Pricing, *, told: bool = True) -> Booked:
+    """What a request with this usage cost; ``told``: the supplier counted it, not we."""
+    if usage == NOTHING and told:
+        return Booked(Decimal(0), pricing.version, False)
+    if pricing.prices is None:
+        return Booked(Decimal(0), "", True)
+    guessed = not (told and pricing.known) or bool(assumed(usage, pricing.prices))
+    return Booked(cost(usage, pricing.prices), pricing.version, guessed)
+
+
+def tokens_in(size: int) -> int:
+    """How many tokens so many bytes of text may be; rather too many."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def output_at_most(asked: int, replies: int, most: int | None) -> int:
+    """The most tokens of all replies together, thinking included.
+
+    ``asked`` is the caller's own limit for each (0: none), ``most`` what the model can do.
+    """
+    limits = [limit for limit in (asked, most) if limit]
+    return min(limits, default=ASSUMED_OUTPUT) * max(replies, 1)
+
+
+@lru_cache(1024)
+def version(prices: Prices) -> str:
+    """A short name that two lists of prices share only if every rate and tier is the same.
+
+    How a number is written (``3`` or ``3.00``), and the order of the tiers, make no difference.
+    """
+    tiers = sorted(prices.above, key=lambda tier: tier.tokens)
+    plain = [_plain(prices), *({"tokens": tier.tokens, **_plain(tier)} for tier in tiers)]
+    return sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()[:12]
+
+
+def _plain(rates: Rates) -> dict[str, str]:
+    return {
+        name: str(total((rate,)))
+        for name, rate in structs.asdict(rates).items()
+        if isinstance(rate, Decimal)
+    }
+
+
+def _most(rates: Rates, tokens: int, *buckets: str) -> Decimal:
+    """The cost of tokens in the dearest of these buckets."""
+    dearest = max(rates.of(bucket)[0] for bucket in buckets)
+    return cost(Usage(input=tokens), Prices(input=dearest, output=Decimal(0)))

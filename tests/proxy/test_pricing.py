@@ -1,0 +1,132 @@
+"""What is reserved is never less than what is booked; an unknown price is never silently free."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.errors import Forbidden
+from agentd.proxy.price import NOTHING, Prices, Tier, Usage
+from agentd.proxy.pricing import (
+    ASSUMED_OUTPUT,
+    Pricing,
+    booked,
+    output_at_most,
+    settled,
+    tokens_in,
+    upper_bound,
+    version,
+)
+
+RATE = st.decimals(0, 100, places=4)
+MAYBE = st.none() | RATE
+COUNT = st.integers(0, 400_000)
+CHEAP = Prices(input=Decimal(1), output=Decimal(2))
+
+
+def tier(tokens: int, *rates: Decimal | None) -> Tier:
+    return Tier(tokens=tokens, **named(*rates))
+
+
+def named(*rates: Decimal | None) -> dict[str, Decimal | None]:
+    names = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
+    return dict(zip(names, rates, strict=True))
+
+
+RATES = (RATE, RATE, MAYBE, MAYBE, MAYBE, MAYBE)
+PRICES = st.builds(
+    lambda rates, tiers: Prices(**named(*rates), above=tuple(tiers)),
+    st.tuples(*RATES),
+    st.lists(
+        st.builds(tier, st.integers(1, 400_000), *RATES),
+        max_size=3,
+        unique_by=lambda one: one.tokens,
+    ),
+)
+
+
+@given(PRICES, st.tuples(*[COUNT] * 6), COUNT, COUNT)
+def test_no_request_costs_more_than_was_reserved_for_so_many_tokens(prices, counts, more, further):
+    usage = Usage(*counts)
+    pricing = Pricing(prices)
+    bound = upper_bound(pricing, usage.total_input + more, usage.total_output + further)
+    assert booked(usage, pricing).cost <= bound
+
+
+def test_the_bound_is_that_of_the_dearest_bucket_in_the_dearest_tier_that_is_reached():
+    prices = Prices(
+        **named(*map(Decimal, (3, 15, 0, 4, 6, 20))),
+        above=(tier(200, *map(Decimal, (1, 1, 1, 1, 1, 1))), tier(500, *map(Decimal, [9] * 6))),
+    )
+    pricing = Pricing(prices)
+    assert upper_bound(pricing, 100, 10) == Decimal("0.0008")
+    assert upper_bound(pricing, 300, 10) == Decimal("0.0020"), "a cheaper tier may not be reached"
+    assert upper_bound(pricing, 500, 0) == Decimal("0.003")
+    assert upper_bound(pricing, 501, 0) == Decimal("0.004509")
+
+
+def test_an_unknown_price_is_refused_estimated_or_flagged_but_never_silently_nothing():
+    with pytest.raises(Forbidden) as caught:
+        settled("gpt", None, "refuse", CHEAP)
+    assert '"gpt"' in caught.value.message
+    assert "proxy.yml" in caught.value.details
+    used = Usage(input=1_000_000)
+    estimate = booked(used, settled("gpt", None, "estimate", CHEAP))
+    assert (estimate.cost, estimate.estimated) == (Decimal(1), True)
+    assert estimate.priced == version(CHEAP)
+    flag = settled("gpt", None, "flag", CHEAP)
+    assert upper_bound(flag, 10, 10) == 0
+    assert booked(used, flag) == booked(used, Pricing(None))
+    assert (booked(used, flag).cost, booked(used, flag).estimated) == (0, True)
+    assert booked(used, flag).priced == ""
+
+
+def test_a_known_price_needs_no_policy():
+    assert settled("gpt", CHEAP, "refuse", CHEAP) == Pricing(CHEAP)
+
+
+def test_what_is_assumed_is_marked():
+    pricing = Pricing(CHEAP)
+    assert not booked(Usage(input=5, output=5), pricing).estimated
+    assert booked(Usage(input=5), pricing, told=False).estimated
+    assert booked(Usage(cache_read=5), pricing).estimated, "no rate was given for it"
+    assert not booked(NOTHING, pricing).estimated
+    assert not booked(NOTHING, Pricing(None)).estimated
+    assert booked(NOTHING, pricing, told=False).estimated
+
+
+@given(PRICES, PRICES)
+def test_two_lists_of_prices_share_a_version_only_when_they_are_the_same(one, two):
+    same = {**vars_of(one)} == {**vars_of(two)}
+    assert (version(one) == version(two)) == same
+
+
+def vars_of(prices: Prices) -> dict[str, object]:
+    tiers = {t.tokens: [getattr(t, name) for name in named(*[None] * 6)] for t in prices.above}
+    return {"above": tiers} | {name: getattr(prices, name) for name in named(*[None] * 6)}
+
+
+def test_how_a_price_is_written_and_the_order_of_tiers_make_no_other_version():
+    tiers = tier(1, *[Decimal(1)] * 6), tier(2, *[Decimal(2)] * 6)
+    one = Prices(input=Decimal("3"), output=Decimal("10"), above=tiers)
+    two = Prices(input=Decimal("3.00"), output=Decimal("1E+1"), above=tiers[::-1])
+    assert version(one) == version(two)
+    close = Prices(input=Decimal("3.0000000000000000000000000000000001"), output=Decimal(10))
+    assert version(close) != version(Prices(input=Decimal(3), output=Decimal(10)))
+
+
+def test_a_version_is_short_and_stays_the_same_over_releases():
+    assert version(CHEAP) == "80edbaf14e7d"
+
+
+def test_replies_are_bounded_by_what_is_asked_and_what_the_model_can_do():
+    assert output_at_most(0, 1, None) == ASSUMED_OUTPUT
+    assert output_at_most(0, 1, 100) == 100
+    assert output_at_most(50, 1, 100) == 50
+    assert output_at_most(10**9, 3, 100) == 300
+    assert output_at_most(50, 2, None) == 100
+
+
+def test_tokens_of_a_text_are_rather_counted_too_many():
+    assert [tokens_in(size) for size in (0, 1, 3, 4)] == [0, 1, 1, 2]
