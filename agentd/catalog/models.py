@@ -3,13 +3,13 @@
 The same ``Models`` is the schema of the file ``models.yml`` and what the daemon runs with.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from agentd.errors import NotFound, nearest
+from agentd.proxy.channel import ProxyModel, is_reference, malformed
 from agentd.proxy.price import Prices
 
 Name: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
@@ -39,18 +39,13 @@ class Supplier(Struct, frozen=True):
     """The key itself, ``env:NAME`` or ``file:PATH``; empty: none is sent."""
 
     def __post_init__(self) -> None:
-        kind, _, place = self.key.partition(":")
-        if kind == "env" and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", place):
-            raise ValueError("key: expected the name of an environment variable after env:")
-        if kind == "file" and not place.startswith(("/", "~/")):
-            raise ValueError("key: expected a path that begins with / or ~/ after file:")
-        if self.holds_key and not re.fullmatch("[!-~]+", self.key):
-            raise ValueError("key: has blanks or odd characters in it")
+        if wrong := malformed(self.key):
+            raise ValueError(f"key: {wrong}")
 
     @property
     def holds_key(self) -> bool:
         """Whether the key itself stands in the file, not only where to find it."""
-        return bool(self.key) and not self.key.startswith(("env:", "file:"))
+        return bool(self.key) and not is_reference(self.key)
 
     def __repr__(self) -> str:
         """Without the key, wherever it is printed."""
@@ -83,6 +78,8 @@ class Models(Struct, frozen=True):
     """The model of a chat that names none; empty: the engine of the settings decides."""
     suppliers: dict[str, Supplier] = {}
     models: tuple[Model, ...] = ()
+    proxy: tuple[ProxyModel, ...] = ()
+    """The models that callers of the model gateway can name; they are of no concern to chats."""
 
     def find(self, name: str) -> Model:
         """The model of this name. ``NotFound`` tells the nearest one."""
@@ -111,6 +108,31 @@ def contradictions(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]
     if models.default and models.default not in names:
         near = nearest(models.default, names) or "; there are none yet"
         yield ("default",), f'"{models.default}" is none of the models{near}'
+    yield from _at_odds(models.proxy)
+
+
+def strays(
+    models: Models, channels: Collection[str]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What of ``models.yml`` does not fit the channels of these names: where, and why."""
+    for number, model in enumerate(models.proxy):
+        for which, way in enumerate(model.ways):
+            if way.channel not in channels:
+                near = nearest(way.channel, channels) or "; there are none yet"
+                place = ("proxy", number, "ways", which, "channel")
+                yield place, f'"{way.channel}" is no channel of channels.yml{near}'
+
+
+def _at_odds(models: Sequence[ProxyModel]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    names = [model.name for model in models]
+    for number, model in enumerate(models):
+        place = ("proxy", number)
+        if names.index(model.name) != number:
+            yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
+        targets = [(way.channel, way.model or model.name) for way in model.ways]
+        for which, target in enumerate(targets):
+            if targets.index(target) != which:
+                yield (*place, "ways", which), "is the same way as one above; remove it"
 
 
 def _unfit(model: Model) -> Iterator[str]:

@@ -26,6 +26,16 @@ class Layout:
         return join(self.config, "models.yml")
 
     @property
+    def channels(self) -> str:
+        """The suppliers of the model gateway, written by hand and by the API; it may hold keys."""
+        return join(self.config, "channels.yml")
+
+    @property
+    def gateway_settings(self) -> str:
+        """The settings of the model gateway, written by hand and by the API."""
+        return join(self.config, "proxy.yml")
+
+    @property
     def skills_settings(self) -> str:
         """The skills' order and colours, written by hand."""
         return join(self.config, "skills.yml")

@@ -1,16 +1,12 @@
 """``models.yml`` of the configuration folder, and the keys that it points to."""
 
-import re
-from collections.abc import Mapping
-from os.path import expanduser
+from collections.abc import Collection, Mapping
 
 from agentd.catalog.models import Models, Supplier, contradictions
-from agentd.disk import document, handwritten
+from agentd.catalog.models import strays as stray_places
+from agentd.disk import document, handwritten, secret
 from agentd.disk.layout import Layout
 from agentd.errors import Misconfigured, Mistake
-
-KEY_LIMIT = 16 * 1024
-"""The largest file with a key in it, in bytes."""
 
 
 def load(layout: Layout) -> Models:
@@ -45,33 +41,26 @@ def check(layout: Layout) -> None:
         raise Misconfigured(mistakes)
 
 
+def strays(layout: Layout, channels: Collection[str]) -> tuple[Mistake, ...]:
+    """What of ``models.yml`` does not fit the channels of these names, with its lines. Blocking.
+
+    The rest of it holds all the same: a way to a channel that is not there is left out. Raises
+    as ``load`` when the file has mistakes of its own.
+    """
+    load(layout)
+    found = document.read(layout.models, handwritten.LIMIT)
+    data = found.data if found else b""
+    try:
+        handwritten.load(layout.models, data, Models, lambda models: stray_places(models, channels))
+    except Misconfigured as error:
+        return tuple(error.mistakes)
+    return ()
+
+
 def supplier_key(name: str, supplier: Supplier, environ: Mapping[str, str]) -> str:
     """The key of the supplier called ``name``, fetched anew at each use. Blocking.
 
     Empty when none is configured. Raises ``Misconfigured`` when it is not to be had, or when
     others could read its file; the key is never told.
     """
-    kind, _, where = supplier.key.partition(":")
-    if not supplier.key or supplier.holds_key:
-        return supplier.key
-    if kind == "env":
-        key = environ.get(where, "")
-        missing = f"the environment variable {where} is not set"
-    else:
-        key, missing = _of_file(name, expanduser(where)), f"{where} is empty"
-    if not key:
-        raise _wrong(name, f"{missing}; put the supplier's key there")
-    if not re.fullmatch("[!-~]+", key):
-        raise _wrong(name, f"what {kind}:{where} holds is no key: it has blanks or odd characters")
-    return key
-
-
-def _of_file(name: str, path: str) -> str:
-    found = document.read(path, KEY_LIMIT, private=True)
-    if found is None:
-        raise _wrong(name, f"there is no file {path}; put the supplier's key there")
-    return found.data.decode("utf-8", "replace").strip()
-
-
-def _wrong(name: str, what: str) -> Misconfigured:
-    return Misconfigured([Mistake(f"suppliers.{name}.key", 0, what)])
+    return secret.resolve(supplier.key, environ, f"suppliers.{name}.key", "the supplier's")

@@ -3,6 +3,7 @@
 The same structs are the schema of ``channels.yml`` and what the daemon runs with.
 """
 
+import re
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -28,6 +29,10 @@ class Transport(Struct, frozen=True, omit_defaults=True):
     server: Annotated[str, Meta(max_length=200)] = ""
     """The server of a subscription, by its name."""
 
+    def __repr__(self) -> str:
+        """Without the address, wherever it is printed: it holds a secret."""
+        return f"Transport({self.kind!r})"
+
 
 class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One supplier. ``dialects``: what it understands, the preferred one first."""
@@ -48,6 +53,10 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds without calls after failures of the channel's own making."""
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Seconds that the supplier has until its answer begins."""
+
+    def __repr__(self) -> str:
+        """Without the key and the headers, wherever it is printed."""
+        return f"Channel({self.name!r}, {self.url!r})"
 
 
 class Way(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,3 +82,20 @@ class ProxyModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_output: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
     """The most tokens of a reply: what is reserved when a caller does not say."""
     context: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None
+
+
+def is_reference(secret: str) -> bool:
+    """Whether this only tells where the secret is."""
+    return secret.startswith(("env:", "file:"))
+
+
+def malformed(secret: str) -> str:
+    """What is wrong with a secret as it is written; empty: nothing. It is not repeated."""
+    kind, _, place = secret.partition(":")
+    if kind == "env" and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", place):
+        return "expected the name of an environment variable after env:"
+    if kind == "file" and not place.startswith(("/", "~/")):
+        return "expected a path that begins with / or ~/ after file:"
+    if secret and not is_reference(secret) and not re.fullmatch("[!-~]+", secret):
+        return "has blanks or odd characters in it"
+    return ""

@@ -184,3 +184,53 @@ def test_what_could_not_stand_in_a_header_is_no_key_and_is_not_told(value):
     mistake = told("env:K", {"K": value})
     assert "is no key" in mistake.what
     assert value not in mistake.what
+
+
+PROXY = """\
+proxy:
+  - name: sonnet
+    prices: {input: 3, output: 15}
+    max_output: 64000
+    ways:
+      - {channel: anthropic, model: claude-sonnet-4-5}
+      - {channel: azure, priority: 1, weight: 3, prices: {input: 4, output: 20}}
+  - name: vendor/mini
+    enabled: false
+    ways: [{channel: openai}]
+"""
+
+
+def test_the_models_of_the_gateway_stand_apart_from_those_of_chats(layout):
+    found = read(layout, FILE + PROXY)
+    assert found.names == ("sonnet", "long")
+    sonnet, mini = found.proxy
+    assert [(one.channel, one.priority, one.weight) for one in sonnet.ways] == [
+        ("anthropic", 0, 1),
+        ("azure", 1, 3),
+    ]
+    assert sonnet.ways[1].prices is not None
+    assert sonnet.ways[1].prices.input == 4
+    assert not mini.enabled
+
+
+def test_contradictions_between_models_of_the_gateway_come_with_their_line(layout):
+    text = PROXY.replace("vendor/mini", "sonnet").replace(
+        "channel: azure", "channel: anthropic, model: claude-sonnet-4-5"
+    )
+    assert mistakes(layout, text) == [
+        "7: proxy[0].ways[1]: is the same way as one above; remove it",
+        '8: proxy[1].name: "sonnet" is the name of a model above; choose another',
+    ]
+    assert "8: proxy[1]: " in mistakes(layout, PROXY.replace("ways: [{channel: openai}]", ""))[0]
+
+
+def test_a_way_to_a_channel_that_is_not_there_is_told_with_its_line_and_the_rest_holds(layout):
+    read(layout, PROXY)
+    assert models.strays(layout, {"anthropic": 1, "azure": 1, "openai": 1}) == ()
+    told = models.strays(layout, ["antropic", "openai"])
+    assert [mistake.line for mistake in told] == [6, 7]
+    assert told[0].what == (
+        'proxy[0].ways[0].channel: "anthropic" is no channel of channels.yml;'
+        ' did you mean "antropic"?'
+    )
+    assert "there are none yet" in models.strays(layout, ())[0].what

@@ -1,0 +1,71 @@
+"""All channels of ``channels.yml`` together: what does not fit in them."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agentd.proxy.channel import Channel, Transport, is_reference, malformed
+from agentd.proxy.masking import is_secret_header
+
+_OURS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te"}
+"""Headers that only whoever sends a request can set."""
+
+_BEGINS = {"http": ("http://",), "socks5": ("socks5://", "socks5h://")}
+"""How the address of a proxy may begin."""
+
+_HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile("[ -~]*")
+
+
+def contradictions(
+    channels: Sequence[Channel],
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What the schema cannot tell to be wrong: the place below the list, and why.
+
+    No secret is repeated.
+    """
+    names = [channel.name for channel in channels]
+    for number, channel in enumerate(channels):
+        if names.index(channel.name) != number:
+            what = f'"{channel.name}" is the name of a channel above; choose another'
+            yield (number, "name"), what
+        for which, dialect in enumerate(channel.dialects):
+            if channel.dialects.index(dialect) != which:
+                yield (number, "dialects", which), f"{dialect} is told twice"
+        if wrong := malformed(channel.key):
+            yield (number, "key"), wrong
+        yield from (((number, "transport"), what) for what in _unfit(channel.transport))
+        for name, value in channel.headers.items():
+            if wrong := _wrong_header(name, value):
+                yield (number, "headers", name), wrong
+
+
+def holds_secret(channel: Channel) -> bool:
+    """Whether a secret itself stands in the file, so that nobody else may read it."""
+    headers = [value for name, value in channel.headers.items() if is_secret_header(name)]
+    return any(
+        secret and not is_reference(secret)
+        for secret in (channel.key, channel.transport.url, *headers)
+    )
+
+
+def _unfit(transport: Transport) -> Iterator[str]:
+    kind, url = transport.kind, transport.url
+    if kind == "direct" and (url or transport.server):
+        yield "url and server mean nothing to kind direct; remove them, or name another kind"
+    if kind != "direct" and not url:
+        yield f'"url" is missing; kind {kind} needs it'
+    if kind in ("http", "socks5") and transport.server:
+        yield f'"server" means nothing to kind {kind}; remove it'
+    if wrong := malformed(url):
+        yield f"url: {wrong}"
+    begins = _BEGINS.get(kind, ())
+    if url and begins and not is_reference(url) and not url.startswith(begins):
+        yield f"url: expected the address of a proxy that begins with {' or '.join(begins)}"
+
+
+def _wrong_header(name: str, value: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        return "is no name of a header"
+    if name.lower() in _OURS:
+        return "is set by agentd itself; remove it"
+    return "" if _HEADER_VALUE.fullmatch(value) else "its value has odd characters in it"

@@ -1,0 +1,68 @@
+"""``proxy.yml``: what it may say, and every mistake with its line."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.disk import gateway_settings
+from agentd.disk.layout import Layout
+from agentd.errors import Misconfigured
+from agentd.proxy.settings import Bodies, GatewaySettings
+
+FILE = """\
+time_zone: Europe/Berlin
+unknown_price: estimate
+assumed_prices: {input: "2.50", output: 10}
+when_unbooked: continue
+sync_ledger: false
+keep_days: 400
+bodies: {keep_days: 3, max_bytes: 65536}
+hiding: false
+max_body: 1048576
+idle_timeout: 30
+tries: 2
+"""
+
+
+def read(layout: Layout, text: str) -> GatewaySettings:
+    path = Path(layout.gateway_settings)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return gateway_settings.load(layout)
+
+
+def mistakes(layout: Layout, text: str) -> list[str]:
+    with pytest.raises(Misconfigured) as caught:
+        read(layout, text)
+    where = f"{layout.gateway_settings}:"
+    return [str(mistake).removeprefix(where) for mistake in caught.value.mistakes]
+
+
+def test_a_whole_file_is_read(layout):
+    found = read(layout, FILE)
+    assert found.assumed_prices.input == Decimal("2.50")
+    assert found.bodies == Bodies(keep_days=3, max_bytes=65536)
+    assert (found.hiding, found.keep_days, found.tries) == (False, 400, 2)
+    assert str(found.zone) == "Europe/Berlin"
+
+
+def test_without_a_file_the_defaults_hold(layout):
+    assert gateway_settings.load(layout) == GatewaySettings() == read(layout, "")
+    defaults = GatewaySettings()
+    assert (defaults.unknown_price, defaults.hiding, defaults.max_body) == ("refuse", True, 2**26)
+
+
+def test_every_mistake_comes_with_its_line_and_the_nearest_right_name(layout):
+    text = FILE.replace("unknown_price", "unknown_prize").replace("hiding: false", "hiding: off")
+    assert mistakes(layout, text) == [
+        '2: "unknown_prize" is not known here; did you mean "unknown_price"?',
+        '8: hiding: found "off", expected true or false',
+    ]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berln", "../../etc/passwd", "/etc/localtime", "Europe"])
+def test_a_time_zone_that_is_none_is_told(layout, zone):
+    (told,) = mistakes(layout, FILE.replace("Europe/Berlin", zone))
+    assert told.startswith(f'1: time_zone: "{zone}" is no time zone')
+    assert ('"Europe/Berlin"' in told) == (zone == "Europe/Berln")

@@ -1,0 +1,116 @@
+"""No more of a secret is shown than its end, and what is shown never becomes a secret."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from agentd.errors import BadRequest
+from agentd.proxy.channel import Channel, Transport, malformed
+from agentd.proxy.masking import kept, masked, revised, shown
+
+SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).filter(
+    lambda text: not text.startswith(("****", "env:", "file:"))
+)
+KEY = "sk-0123456789abcdefWXYZ"
+PROXY = Transport("http", "http://user:password@10.0.0.1:3128")
+CHANNEL = Channel(
+    name="a",
+    dialects=("anthropic",),
+    url="https://api.example/v1",
+    key=KEY,
+    transport=PROXY,
+    headers={"x-auth-token": "t-0123456789abcdef", "anthropic-beta": "x"},
+)
+
+
+@given(SECRETS)
+def test_at_most_the_last_four_characters_of_a_secret_are_shown(secret):
+    told = masked(secret)
+    assert told.startswith("****")
+    assert told[4:] == ("" if len(secret) < 16 else secret[-4:])
+
+
+@given(SECRETS)
+def test_what_is_shown_stands_for_what_is_there(secret):
+    assert kept(masked(secret), secret) == secret
+
+
+@given(SECRETS, SECRETS)
+def test_a_new_secret_takes_the_place_of_the_old_one(new, old):
+    assert kept(new, old) == new
+    assert kept("", old) == ""
+
+
+@pytest.mark.parametrize("old", ["", KEY, "short", "env:NAME"])
+def test_the_mask_of_another_secret_is_never_kept(old):
+    for mask in ("****", "****0000", "*****"):
+        if mask != masked(old):
+            with pytest.raises(BadRequest) as caught:
+                kept(mask, old)
+            assert mask not in caught.value.message + caught.value.details
+
+
+def test_where_a_secret_is_may_be_shown():
+    assert masked("env:NAME") == "env:NAME"
+    assert masked("file:/run/key") == "file:/run/key"
+    assert masked("") == ""
+
+
+def test_a_shown_channel_has_no_secret_in_it_and_all_else():
+    told = shown(CHANNEL)
+    assert told.key == "****WXYZ"
+    assert told.transport == Transport("http", "****3128")
+    assert told.headers == {"x-auth-token": "****cdef", "anthropic-beta": "x"}
+    assert structs.replace(
+        told, key=KEY, transport=PROXY, headers=CHANNEL.headers
+    ) == CHANNEL  # fmt: skip
+
+
+def test_a_channel_that_is_printed_has_no_secret_in_it():
+    for printed in (repr(CHANNEL), str([CHANNEL]), repr(PROXY)):
+        for secret in (KEY, "password", "t-0123"):
+            assert secret not in printed
+
+
+def test_a_shown_channel_that_is_written_back_changes_nothing():
+    assert revised(shown(CHANNEL), CHANNEL) == CHANNEL
+
+
+@pytest.mark.parametrize("url", ["https://evil.example/v1", "http://api.example/v1"])
+@pytest.mark.parametrize("sent", [CHANNEL, shown(CHANNEL)])
+def test_no_secret_goes_to_another_address(url, sent):
+    moved = revised(structs.replace(sent, url=url), CHANNEL)
+    assert moved.key == ""
+    assert moved.headers == {"anthropic-beta": "x"}
+    assert moved.transport == PROXY
+
+
+def test_a_secret_that_is_written_anew_may_go_to_another_address():
+    there = structs.replace(CHANNEL, url="https://other.example", key="sk-new")
+    assert revised(there, CHANNEL).key == "sk-new"
+
+
+def test_where_a_secret_is_does_not_go_to_another_address_either():
+    here = structs.replace(CHANNEL, key="env:NAME")
+    assert revised(structs.replace(here, url="https://evil.example"), here).key == ""
+
+
+def test_a_slash_at_the_end_is_no_other_address():
+    assert revised(structs.replace(CHANNEL, url="https://api.example/v1/"), CHANNEL).key == KEY
+
+
+def test_another_kind_of_transport_does_not_get_the_secret_of_the_one_before():
+    sent = structs.replace(shown(CHANNEL), transport=Transport("socks5", "****3128"))
+    assert revised(sent, CHANNEL).transport == Transport("socks5")
+
+
+@pytest.mark.parametrize("text", ["env:", "env:A-B", "file:", "file:x", "two words", "k\xe9y"])
+def test_what_is_no_secret_is_told_without_repeating_it(text):
+    assert malformed(text)
+    assert text.partition(":")[2] == "" or text not in malformed(text)
+
+
+@pytest.mark.parametrize("text", ["", KEY, "env:A_1", "file:/a b", "file:~/key"])
+def test_a_secret_is_itself_or_where_it_is(text):
+    assert not malformed(text)
