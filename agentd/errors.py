@@ -102,8 +102,9 @@ class Unavailable(AgentdError):
 class SupplierUnreachable(Unavailable):
     """A supplier's host cannot be reached, stalls, breaks off, or does not speak HTTP.
 
-    ``stage`` tells how far the call came: ``name``, ``connect``, ``tls``, ``head`` (no answer
-    yet) or ``body`` (in the middle of one); ``host`` is the supplier's.
+    ``stage`` tells how far the call came: ``name``, ``address`` (it is not one to be called),
+    ``proxy`` (the channel's proxy or VPN), ``connect``, ``tls``, ``head`` (no answer yet) or
+    ``body`` (in the middle of one); ``host`` is the supplier's.
     """
 
     def __init__(self, message: str, stage: str, host: str) -> None:

@@ -5,12 +5,14 @@ of a stream than all the rest of the proxy.
 """
 
 import asyncio
+import functools
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agentd.errors import SupplierUnreachable, TooLarge
+from agentd.outside.dialing import Dial, direct
 from agentd.outside.http_connection import Connection, Head, Limits
 from agentd.outside.http_request import Origin, origin, written
 from agentd.outside.inflate import KNOWN, Inflater
@@ -26,12 +28,20 @@ KEPT_CONNECTIONS = 64
 class HttpUpstream:
     """Calls suppliers; see ``proxy.upstream.Upstream``. ``tls`` is the system's default if None.
 
+    ``dial`` is how connections are made; without one they are made directly, to any host.
     Belongs to the event loop on which it is first used; ``close`` it there.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        dial: Dial | None = None,
+    ) -> None:
         self._tls = tls
         self._limits = limits or Limits()
+        self._dial = dial or direct(local=True)
+        self._retired = False
         self._open: set[Connection] = set()
         self._resting: dict[Origin, list[Connection]] = {}
 
@@ -57,6 +67,14 @@ class HttpUpstream:
             connection.abort()
         await asyncio.gather(*gone)
 
+    async def retire(self) -> None:
+        """Return once the calls in progress are over; no connection is kept from now on."""
+        self._retired = True
+        for resting in list(self._resting.values()):
+            for connection in list(resting):
+                connection.abort()
+        await asyncio.gather(*(connection.gone for connection in self._open))
+
     async def _called(
         self, to: Origin, request: Request, wire: bytes, end: float
     ) -> tuple[Connection, Head]:
@@ -81,7 +99,8 @@ class HttpUpstream:
 
     def _let_go(self, to: Origin, connection: Connection) -> None:
         resting = self._resting.setdefault(to, [])
-        if connection.reusable and len(resting) < KEPT_CONNECTIONS:
+        kept = connection.reusable and not self._retired
+        if kept and len(resting) < KEPT_CONNECTIONS:
             connection.rest(KEPT_SECONDS)
             resting.append(connection)
         else:
@@ -103,10 +122,9 @@ class HttpUpstream:
                 tls = await self._context() if to.scheme == "https" else None
                 _, connection = await loop.create_connection(
                     lambda: Connection(str(to), self._limits, self._lost),
-                    to.host,
-                    to.port,
+                    sock=await self._dial(to.host, to.port),
                     ssl=tls,
-                    happy_eyeballs_delay=0.25,
+                    server_hostname=to.host if tls else None,
                 )
         except TimeoutError as error:
             message = f"{to} could not be connected to within {patience:g} s"
@@ -119,8 +137,7 @@ class HttpUpstream:
 
     async def _context(self) -> ssl.SSLContext:
         if self._tls is None:  # reading all the world's certificates takes a while
-            self._tls = await asyncio.to_thread(ssl.create_default_context)
-            self._tls.set_alpn_protocols(["http/1.1"])
+            self._tls = await asyncio.to_thread(_usual_context)
         return self._tls
 
 
@@ -179,6 +196,14 @@ class HttpResponse:
 
     def _wrong(self, what: str) -> SupplierUnreachable:
         return SupplierUnreachable(f"{self._host} {what}", "body", self._host)
+
+
+@functools.cache
+def _usual_context() -> ssl.SSLContext:
+    """One for all: each would hold the world's certificates anew."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 async def _asked(connection: Connection, request: Request, wire: bytes, end: float) -> Head:
