@@ -223,3 +223,36 @@ class Layout:
     def autofix(self) -> str:
         """Which builds are fixed by the agent, and how often that was tried."""
         return join(self.state, "autofix.json")
+
+    @property
+    def ledger(self) -> str:
+        """The model gateway's ledger: one file for each day (UTC)."""
+        return join(self.state, "proxy", "requests")
+
+    def ledger_day(self, day: str) -> str:
+        """The requests of one day, such as ``2026-01-31``: the truth about what was spent."""
+        return join(self.ledger, f"{day}.jsonl")
+
+    @property
+    def ledger_reports(self) -> str:
+        """What the days of the ledger add up to."""
+        return join(self.state, "proxy", "reports")
+
+    def ledger_report(self, day: str) -> str:
+        """What one day of the ledger adds up to."""
+        return join(self.ledger_reports, f"{day}.json")
+
+    @property
+    def ledger_balance(self) -> str:
+        """What each access key had spent up to some day: a cache over the reports."""
+        return join(self.ledger_reports, "balance.json")
+
+    @property
+    def bodies(self) -> str:
+        """The bodies of requests that are kept: one folder for each day (UTC)."""
+        return join(self.state, "proxy", "bodies")
+
+    @property
+    def service_log(self) -> str:
+        """What befell the model gateway; older lines are in files that end with a number."""
+        return join(self.state, "proxy", "service.log")

@@ -55,6 +55,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = NOTHING
     cost: Decimal = Decimal(0)
     """USD, exactly: what counts against the limits."""
+    was: Decimal | None = None
+    """What it cost at first, where it was priced anew since."""
     priced: str = ""
     """The version of the prices that were used; empty: nothing was priced."""
     estimated: bool = False

@@ -154,6 +154,11 @@ def total(amounts: Iterable[Decimal]) -> Decimal:
     return _plain(summed)
 
 
+def plus(one: Decimal, other: Decimal) -> Decimal:
+    """The exact sum of two amounts, as ``total`` of them: what adds up row by row is cheaper so."""
+    return _EXACT.add(one, other)
+
+
 def _plain(amount: Decimal) -> Decimal:
     """The same amount as it is written in one way only: no exponent, no idle zeros."""
     tidy = amount.normalize(_EXACT)

@@ -1,0 +1,117 @@
+"""The model gateway's ledger: a line for each request, and what the lines add up to.
+
+The day files are the truth. Booking appends a line (``ledger_writer``); adding up reads the files
+on (``ledger_days``), on a thread of its own, so nothing that is asked keeps a request waiting.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta
+from typing import TypeVar
+
+from agentd.clock import Clock
+from agentd.disk.layout import Layout
+from agentd.disk.ledger_days import Days
+from agentd.disk.ledger_page import page
+from agentd.disk.ledger_writer import Writer
+from agentd.disk.lines import seal
+from agentd.proxy import reports
+from agentd.proxy.entry import Entry
+from agentd.proxy.page import Filter, Page
+from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Line, Only
+from agentd.proxy.sums import Sums
+
+T = TypeVar("T")
+
+READ_EVERY = 1000
+"""Lines that are added up at once while nobody asks."""
+
+
+class Ledger:
+    """Keeps every request of the model gateway. A day is that of an entry's ``at``, in UTC."""
+
+    def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
+        self._layout = layout
+        self._sync = sync
+        self._today: Callable[[], str] = lambda: clock.now()[:10]
+        self._days = Days(layout, self._today, self._size)
+        self._thread = ThreadPoolExecutor(1, "ledger days")
+        self._writer: Writer | None = None
+        self._unread = 0
+
+    async def open(self, cuts: Iterable[datetime] = ()) -> Sums:
+        """Mend what a crash left, take up the books, and tell what each key has spent.
+
+        ``cuts`` are the moments since which that will be asked for (to the quarter of an hour),
+        such as the beginnings of the limits' windows; the sum of all is always known. Raises
+        ``Unavailable`` or ``Misconfigured`` when a file cannot be read.
+        """
+        await self._on_thread(self._days.prepare)
+        self._writer = Writer(self._layout, sync=self._sync)
+        return await self.sums(cuts)
+
+    async def book(self, entry: Entry) -> None:
+        """Keep a request; returns once its line is written (with ``sync``: safe on the disk).
+
+        A written line survives the end of this process; the sync that makes it survive the end of
+        the machine follows at once. Raises ``Unavailable`` when it could not be written (the disk
+        is full); it is then not in the ledger.
+        """
+        assert self._writer, "the ledger is not open"
+        await self._writer.append(entry.at[:10], seal(entry))
+        self._unread += 1
+        if self._unread == READ_EVERY:
+            self._unread = 0
+            self._thread.submit(self._days.refresh)
+
+    async def close(self) -> None:
+        """Write what waits, and keep what it all adds up to."""
+        if self._writer:
+            await self._writer.close()
+            await self._on_thread(self._days.refresh)
+            await self._on_thread(self._days.keep)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def sums(self, cuts: Iterable[datetime] = ()) -> Sums:
+        """What each key has spent up to now; see ``open``."""
+        return await self._on_thread(lambda: self._days.sums(cuts))
+
+    async def page(self, wanted: Filter, limit: int = 50, cursor: str = "") -> Page:
+        """Requests, the newest first; ``cursor`` is the ``next`` of the page before.
+
+        Raises ``BadRequest`` for what is no cursor.
+        """
+        return await asyncio.to_thread(page, self._layout, wanted, limit, cursor)
+
+    async def lines(self, by: By, first: str, last: str, only: Only = EVERYTHING) -> list[Line]:
+        """A report of the days ``first`` to ``last``, such as ``2026-01-31``, both included."""
+        return await self._on_thread(
+            lambda: reports.lines(by, self._days.between(first, last), only)
+        )
+
+    async def errors(self, first: str, last: str, only: Only = EVERYTHING) -> list[ErrorLine]:
+        """Errors of these days by kind."""
+        return await self._on_thread(lambda: reports.errors(self._days.between(first, last), only))
+
+    async def leaks(self, first: str, last: str, only: Only = EVERYTHING) -> list[LeakLine]:
+        """Secrets that were found on these days, by day, key and rule."""
+        return await self._on_thread(lambda: reports.leaks(self._days.between(first, last), only))
+
+    async def damaged(self) -> list[str]:
+        """Each line that is not sound, ``path:line: why``: it counts nowhere, and stays there."""
+        return await self._on_thread(lambda: list(self._days.damaged()))
+
+    async def retain(self, keep_days: int) -> list[str]:
+        """Delete the requests of days that ended ``keep_days`` ago; which days these were.
+
+        What they add up to is kept. Raises ``Unavailable`` where that cannot be made sure of.
+        """
+        oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
+        return await self._on_thread(lambda: list(self._days.retain(oldest)))
+
+    def _size(self, day: str) -> int | None:
+        return self._writer.size(day) if self._writer else None
+
+    async def _on_thread(self, do: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do)

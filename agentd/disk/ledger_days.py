@@ -1,0 +1,271 @@
+"""What the ledger adds up to, day by day: read from the reports, which are made where they lack.
+
+A report is believed while the day's file has the size and the time of change that it had; with
+another time (a copied folder), while its first bytes have the same checksum. What the file has
+beyond that is read on. Where the file is gone, the report is the only record, and is believed.
+The present day stays in memory. Every method blocks, and belongs to one thread.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from agentd.disk.document import make_folder, read, replace, told, trouble
+from agentd.disk.layout import Layout
+from agentd.disk.ledger_file import days_in, mend, read_on, sum_of
+from agentd.disk.ledger_report import Fold, Report, sweep_reports, write_report
+from agentd.disk.lines import Broken, seal, unseal
+from agentd.errors import AgentdError, Unavailable
+from agentd.proxy.sums import Row, Spent, Sums, beginning
+
+log = logging.getLogger(__name__)
+
+Day: TypeAlias = Fold | Report
+"""One day: both answer the same."""
+
+FORMAT = 1
+BALANCE_DAYS = 35
+"""Days before today that may hold the beginning of a limit's window, and some."""
+KEEP_LINES = 10_000
+"""Lines that a report of the present day may be behind while the daemon works."""
+TORN_DAYS = 3
+"""The last days that were written to when a crash came."""
+_APPEND = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_BALANCE_LIMIT = 256 * 1024 * 1024
+
+
+class Balance(Struct, frozen=True):
+    """What each key had spent before a day, and the files by which that was so."""
+
+    format: int
+    before: str
+    files: dict[str, tuple[int, int]]
+    """By day: the size and time of change of its file; zeros where it had none."""
+    spent: dict[str, Spent]
+
+
+_balances = msgspec.json.Decoder(Balance)
+
+
+class Days:
+    """The days of the ledger.
+
+    ``size`` tells how much of a day's file is whole while somebody writes to it. What reads beside
+    a running daemon ``keeps`` nothing.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        today: Callable[[], str],
+        size: Callable[[str], int | None] = lambda _: None,
+        *,
+        keeps: bool = True,
+    ) -> None:
+        self._layout = layout
+        self._today = today
+        self._size = size
+        self._keeps = keeps
+        self._folds: dict[str, Fold] = {}
+
+    def prepare(self) -> None:
+        """Make the folders, and mend the days that a crash may have left torn."""
+        make_folder(self._layout.ledger)
+        make_folder(self._layout.ledger_reports)
+        sweep_reports(self._layout)
+        for day in days_in(self._layout.ledger)[-TORN_DAYS:]:
+            path = self._layout.ledger_day(day)
+            with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
+                mend(file.fileno(), path)
+
+    def known(self) -> list[str]:
+        """All days that there are, in order."""
+        days = {*days_in(self._layout.ledger), *days_in(self._layout.ledger_reports)}
+        return sorted(days)
+
+    def day(self, day: str) -> Day:
+        """One day as it is now. Raises ``Unavailable`` where it cannot be read."""
+        try:
+            return self._brought(day)
+        except OSError as error:
+            raise trouble(self._layout.ledger_day(day), "read", error) from error
+
+    def between(self, first: str, last: str) -> Iterator[tuple[str, Day]]:
+        """The days from ``first`` to ``last``, both included, that there are."""
+        for day in self.known():
+            if first <= day <= last:
+                yield day, self.day(day)
+
+    def damaged(self) -> Iterator[str]:
+        """Each line that is not sound, as far as that was seen: ``path:line: why``."""
+        for day in self.known():
+            for one in self.day(day).standing.damaged:
+                yield f"{self._layout.ledger_day(day)}:{one.line}: {one.reason}"
+
+    def sums(self, cuts: Iterable[datetime]) -> Sums:
+        """What each key spent: to be asked for since any of the ``cuts``, or since ever."""
+        fine = {cut.astimezone(UTC).date().isoformat() for cut in cuts} | {self._today()}
+        oldest = (date.fromisoformat(self._today()) - timedelta(BALANCE_DAYS)).isoformat()
+        balance = self._balance(min(oldest, *fine))
+        sums = Sums(Row(key, beginning("2000-01-01"), one) for key, one in balance.spent.items())
+        for day in self.known():
+            if day < balance.before:
+                continue
+            found = self.day(day)
+            quarters = found.quarters() if day in fine else {0: found.spent()}
+            for number, keys in quarters.items():
+                for key, spent in keys.items():
+                    sums.take(Row(key, beginning(day, number), spent))
+        return sums
+
+    def keep(self) -> None:
+        """Write what is only in memory; a failure is only logged, for nothing is lost."""
+        for fold in self._folds.values():
+            if fold.standing.lines > fold.saved[0]:
+                self._save(fold)
+
+    def refresh(self) -> None:
+        """Read what was booked meanwhile, and keep it now and then."""
+        for day in {self._today(), *self._folds}:
+            fold = self.day(day)
+            if isinstance(fold, Fold) and fold.standing.lines - fold.saved[0] >= KEEP_LINES:
+                self._save(fold)
+
+    def retain(self, oldest: str) -> Iterator[str]:
+        """Delete the files of days before ``oldest``, whose reports stay; each such day."""
+        for day in days_in(self._layout.ledger):
+            if day >= min(oldest, self._today()):
+                return
+            found, report = self.day(day), self._report(day)
+            if report is None or report.standing.size != found.standing.size:
+                raise Unavailable(f"the requests of {day} are kept: their sums cannot be written")
+            with told(self._layout.ledger, "remove from"):
+                for name in os.listdir(self._layout.ledger):
+                    if name.startswith(f"{day}.jsonl"):  # a torn end, too
+                        os.unlink(os.path.join(self._layout.ledger, name))
+            yield day
+
+    def forget(self, day: str) -> None:
+        """The day's file was replaced: its report is to be made anew."""
+        self._folds.pop(day, None)
+        with suppress(FileNotFoundError):
+            os.unlink(self._layout.ledger_report(day))
+
+    def _brought(self, day: str) -> Day:
+        """The day's report where that is up to date, else its fold, read on."""
+        info = _look(self._layout.ledger_day(day))
+        fold = self._folds.get(day)
+        if fold is None:
+            report = self._report(day)
+            if report and (info is None or _stamp(info) == _known_stamp(report)):
+                return report
+            fold = self._taken_up(report) or Fold(day)
+        elif info is None or info.st_ino != fold.inode or info.st_size < fold.standing.size:
+            log.warning("%s was replaced; it is read anew", self._layout.ledger_day(day))
+            fold = Fold(day)
+        if info:
+            self._read_on(fold, info)
+        if day >= self._today():
+            self._folds[day] = fold
+        else:
+            self._folds.pop(day, None)
+            if fold.saved != (fold.standing.lines, fold.mtime_ns):
+                self._save(fold)
+        return fold
+
+    def _report(self, day: str) -> Report | None:
+        """The day's report, if there is one that can be read."""
+        try:
+            return Report(self._layout, day)
+        except FileNotFoundError:
+            return None
+        except (Broken, OSError) as error:
+            log.info("the report of %s is not used, it is made anew: %s", day, error)
+            return None
+
+    def _taken_up(self, report: Report | None) -> Fold | None:
+        """A report of the first bytes of what the day's file now is, to be read on."""
+        if report is None:
+            return None
+        standing, path = report.standing, self._layout.ledger_day(report.head.day)
+        try:
+            if sum_of(path, standing.size) == standing.sum:
+                return report.fold()
+            log.info("%s is another than it was; its report is made anew", path)
+        except (Broken, OSError) as error:
+            log.info("the report of %s is made anew: %s", path, error)
+        return None
+
+    def _read_on(self, fold: Fold, info: os.stat_result) -> None:
+        path = self._layout.ledger_day(fold.day)
+        seen = len(fold.standing.damaged)
+        for entry in read_on(path, fold.standing, self._size(fold.day)):
+            fold.tally.book(entry)
+        for one in fold.standing.damaged[seen:]:
+            log.error("%s:%d: a line of the ledger is damaged: %s", path, one.line, one.reason)
+        fold.inode = info.st_ino
+        fold.mtime_ns = info.st_mtime_ns if info.st_size == fold.standing.size else 0
+
+    def _save(self, fold: Fold) -> None:
+        if not self._keeps:
+            return
+        try:
+            write_report(self._layout, fold)
+        except AgentdError as error:
+            log.warning("the report of %s was not kept: %s", fold.day, error)
+
+    def _balance(self, before: str) -> Balance:
+        """What was spent before a day, or before an earlier one where nothing was since."""
+        known = self._stored_balance()
+        if known is None or known.before > before:
+            known = Balance(FORMAT, "", {}, {})
+        days = [day for day in self.known() if known.before <= day < before]
+        if not days:
+            return known
+        balance = Balance(FORMAT, before, dict(known.files), dict(known.spent))
+        for day in days:
+            balance.files[day] = _stamp(_look(self._layout.ledger_day(day)))
+            for key, spent in self.day(day).spent().items():
+                balance.spent.setdefault(key, Spent()).add(spent)
+        try:
+            if self._keeps:
+                replace(self._layout.ledger_balance, seal(balance))
+        except AgentdError as error:
+            log.warning("the balance was not kept: %s", error)
+        return balance
+
+    def _stored_balance(self) -> Balance | None:
+        """What the file holds, if all that it was made from still is what it was."""
+        try:
+            found = read(self._layout.ledger_balance, _BALANCE_LIMIT)
+            balance = _balances.decode(unseal(found.data)) if found else None
+        except (AgentdError, Broken, msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.info("the balance is not used, it is made anew: %s", error)
+            return None
+        if balance is None or balance.format != FORMAT:
+            return None
+        if {day for day in self.known() if day < balance.before} != balance.files.keys():
+            return None
+        looks = ((_look(self._layout.ledger_day(day)), was) for day, was in balance.files.items())
+        return balance if all(info is None or _stamp(info) == was for info, was in looks) else None
+
+
+def _look(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _stamp(info: os.stat_result | None) -> tuple[int, int]:
+    return (info.st_size, info.st_mtime_ns) if info else (0, 0)
+
+
+def _known_stamp(report: Report) -> tuple[int, int]:
+    return report.standing.size, report.head.mtime_ns

@@ -1,0 +1,93 @@
+"""Pages of the ledger, the newest first. Blocking; what other days hold costs nothing."""
+
+import os
+import re
+
+from agentd.disk.document import trouble
+from agentd.disk.layout import Layout
+from agentd.disk.ledger_file import backwards, days_in, entry_in
+from agentd.disk.lines import Broken
+from agentd.errors import BadRequest
+from agentd.proxy.entry import Entry
+from agentd.proxy.page import Filter, Page
+
+LOOK = 16 * 1024 * 1024
+"""Bytes after which a page is given as it is, however little was found."""
+MOST = 1000
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CURSOR = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]{1,15})")
+
+
+def page(layout: Layout, wanted: Filter, limit: int = 50, cursor: str = "") -> Page:
+    """At most ``limit`` requests, from a ``cursor`` (the ``next`` of another page) backwards.
+
+    Raises ``BadRequest`` for what is no cursor, and ``Unavailable``.
+    """
+    last, end = _place(cursor)
+    days = [day for day in days_in(layout.ledger) if _asked_for(day, wanted)]
+    looking = _Looking(wanted, min(max(limit, 1), MOST))
+    for day in reversed(days):
+        if last and day > last:
+            continue
+        stopped = looking.through(layout.ledger_day(day), end if day == last else None)
+        if stopped is not None:
+            return Page(looking.found, f"{day}.{stopped}", looking.damaged)
+    return Page(looking.found, "", looking.damaged)
+
+
+class _Looking:
+    """Gathers what is wanted, file by file."""
+
+    def __init__(self, wanted: Filter, limit: int) -> None:
+        self.found: list[Entry] = []
+        self.damaged = 0
+        self._wanted = wanted
+        self._limit = limit
+        self._left = LOOK
+
+    def through(self, path: str, end: int | None) -> int | None:
+        """Look through a file from a byte backwards; where it stopped, None at its beginning."""
+        try:
+            fd = os.open(path, _READ)
+        except FileNotFoundError:  # it went meanwhile
+            return None
+        except OSError as error:
+            raise trouble(path, "read", error) from error
+        try:
+            size = os.fstat(fd).st_size
+            return self._through(fd, size if end is None else min(end, size))
+        finally:
+            os.close(fd)
+
+    def _through(self, fd: int, end: int) -> int | None:
+        for at, line in backwards(fd, end):
+            if len(self.found) == self._limit or self._left <= 0:
+                return at + len(line)
+            self._left -= len(line)
+            if line.endswith(b"\n"):  # else it is just being written
+                self._take(line)
+        return None
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = entry_in(line)
+        except Broken:
+            self.damaged += 1
+            return
+        if self._wanted.fits(entry):
+            self.found.append(entry)
+
+
+def _place(cursor: str) -> tuple[str, int]:
+    if not cursor:
+        return "", 0
+    match = _CURSOR.fullmatch(cursor)
+    if not match:
+        raise BadRequest("This is no cursor of a page", "Take the next of the page before.")
+    return match[1], int(match[2])
+
+
+def _asked_for(day: str, wanted: Filter) -> bool:
+    return (not wanted.since or day >= wanted.since[:10]) and (
+        not wanted.until or day <= wanted.until[:10]
+    )

@@ -1,0 +1,492 @@
+"""What is booked is there once, adds up exactly, survives what it can, and is never guessed."""
+
+import asyncio
+import errno
+import os
+import shutil
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agentd.clock import FrozenClock, parse_iso
+from agentd.disk import ledger_days, ledger_page, ledger_writer
+from agentd.disk.layout import Layout
+from agentd.disk.ledger import Ledger
+from agentd.disk.ledger_file import Standing, read_on
+from agentd.disk.lines import seal, unseal
+from agentd.errors import BadRequest, Unavailable
+from agentd.proxy.page import Filter
+from agentd.proxy.reports import Only
+from tests.conftest import until
+from tests.proxy.entries import BEGIN, ENTRIES, entry
+
+pytestmark = pytest.mark.gen_test(timeout=60)
+
+DAY, NEXT, LATER = "2026-01-01", "2026-01-02", "2026-06-01"
+
+
+@pytest.fixture
+def clock():
+    return FrozenClock(f"{DAY}T12:00:00.000Z")
+
+
+@pytest.fixture
+def ledger(io_loop, layout, clock):
+    ledger = Ledger(layout, clock)
+    io_loop.run_sync(ledger.open)
+    yield ledger
+    io_loop.run_sync(ledger.close)
+
+
+def at(day: str, second: int = 0) -> str:
+    return f"{day}T00:00:{second:02d}.000Z"
+
+
+def path_of(layout: Layout, day: str = DAY) -> Path:
+    return Path(layout.ledger_day(day))
+
+
+def booked(layout: Layout, day: str = DAY) -> list[str]:
+    return [one.id for one in read_on(layout.ledger_day(day), Standing())]
+
+
+async def reopened(layout, clock, *cuts):
+    ledger = Ledger(layout, clock)
+    return ledger, await ledger.open(cuts)
+
+
+async def life(layout, clock, entries, *cuts):
+    """A whole life: what was known at its start."""
+    ledger, sums = await reopened(layout, clock, *cuts)
+    await asyncio.gather(*map(ledger.book, entries))
+    await ledger.close()
+    return sums
+
+
+class failing:  # noqa: N801 - reads as a block
+    """A call of the system fails within the block."""
+
+    def __init__(self, monkeypatch, name: str, code: int, real=None) -> None:
+        self._patch = (monkeypatch, name, code, real or getattr(os, name))
+
+    def __enter__(self):
+        monkeypatch, name, code, _ = self._patch
+
+        def fail(*_):
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(ledger_writer.os, name, fail)
+
+    def __exit__(self, *_):
+        monkeypatch, name, _, real = self._patch
+        monkeypatch.setattr(ledger_writer.os, name, real)
+
+
+async def test_a_booked_request_is_one_sealed_line_in_the_file_of_its_day(layout, ledger):
+    await ledger.book(entry(1, at(DAY), cost=Decimal("0.1")))
+    await ledger.book(entry(2, at(NEXT)))
+    (line,) = path_of(layout).read_bytes().splitlines(keepends=True)
+    assert b'"id":"r-1"' in unseal(line)
+    assert b'"cost":"0.1"' in line
+    assert booked(layout, NEXT) == ["r-2"]
+    assert path_of(layout).stat().st_mode & 0o777 == 0o600
+    assert path_of(layout).parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_many_at_once_share_few_writes_and_few_hops_to_the_loop(layout, ledger, monkeypatch):
+    await ledger.book(entry(0))
+    writes, hops = [], []
+    write, hop = os.write, ledger._writer._loop.call_soon_threadsafe
+    monkeypatch.setattr(
+        ledger_writer.os, "write", lambda fd, data: writes.append(1) or write(fd, data)
+    )
+    monkeypatch.setattr(
+        ledger._writer._loop, "call_soon_threadsafe", lambda *args: hops.append(1) or hop(*args)
+    )
+    await asyncio.gather(*(ledger.book(entry(n)) for n in range(1, 2000)))
+    monkeypatch.undo()
+    assert booked(layout) == [f"r-{n}" for n in range(2000)]
+    assert len(writes) < 1000
+    assert len(hops) <= len(writes) + 1
+
+
+async def test_a_sync_follows_without_being_waited_for(layout, clock, monkeypatch):
+    held, synced, real = asyncio.Event(), [], os.fdatasync
+    loop = asyncio.get_running_loop()
+
+    def slow(fd):
+        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(20)
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        return real(fd)
+
+    monkeypatch.setattr(ledger_writer.os, "fdatasync", slow)
+    ledger, _ = await reopened(layout, clock)
+    await ledger.book(entry(1))
+    await ledger.book(entry(2))
+    assert booked(layout) == ["r-1", "r-2"]
+    assert not synced
+    held.set()
+    await until(lambda: synced)
+    assert set(synced) == {str(path_of(layout))}
+    await ledger.close()
+
+
+async def test_with_sync_a_request_is_booked_only_once_it_is_safe(layout, clock, monkeypatch):
+    held, real = asyncio.Event(), os.fdatasync
+    loop = asyncio.get_running_loop()
+
+    def slow(fd):
+        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(20)
+        return real(fd)
+
+    monkeypatch.setattr(ledger_writer.os, "fdatasync", slow)
+    ledger = Ledger(layout, clock, sync=True)
+    await ledger.open()
+    booking = asyncio.create_task(ledger.book(entry(1)))
+    await until(path_of(layout).exists)
+    await until(lambda: booked(layout) == ["r-1"])
+    assert not booking.done()
+    held.set()
+    await booking
+    await ledger.close()
+
+
+async def test_a_full_disk_is_told_leaves_no_half_line_and_passes(layout, ledger, monkeypatch):
+    await ledger.book(entry(1))
+    before, write = path_of(layout).read_bytes(), os.write
+
+    def half(fd, data):
+        if len(data) > 10:
+            return write(fd, data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ledger_writer.os, "write", half)
+    refused = await asyncio.gather(*(ledger.book(entry(n)) for n in (2, 3)), return_exceptions=True)
+    assert [type(one) for one in refused] == [Unavailable] * 2
+    assert "disk full" in refused[0].message
+    assert path_of(layout).read_bytes() == before
+    monkeypatch.setattr(ledger_writer.os, "write", write)
+    await ledger.book(entry(4))
+    assert booked(layout) == ["r-1", "r-4"]
+    assert (await ledger.sums()).spent("abcdefghijkl") == Decimal("0.5")
+
+
+async def test_what_cannot_be_cut_off_keeps_the_day_closed_until_it_can(
+    layout, ledger, monkeypatch
+):
+    await ledger.book(entry(1))
+    write, cut = os.write, os.ftruncate
+
+    def half(fd, data):
+        if len(data) > 10:
+            return write(fd, data[:10])
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(ledger_writer.os, "write", half)
+    with failing(monkeypatch, "ftruncate", errno.EIO, cut):
+        with pytest.raises(Unavailable):
+            await ledger.book(entry(2))
+        monkeypatch.setattr(ledger_writer.os, "write", write)
+        with pytest.raises(Unavailable, match="cannot be cut"):
+            await ledger.book(entry(3))
+        assert booked(layout) == ["r-1"]
+    await ledger.book(entry(4))
+    assert booked(layout) == ["r-1", "r-4"]
+
+
+async def test_after_a_failed_sync_nothing_more_is_taken(layout, clock, monkeypatch):
+    ledger, _ = await reopened(layout, clock)
+    with failing(monkeypatch, "fdatasync", errno.EIO):
+        await ledger.book(entry(1))
+        await until(lambda: ledger._writer._dead)
+    with pytest.raises(Unavailable, match="the disk failed"):
+        await ledger.book(entry(2))
+    await ledger.close()
+    assert booked(layout) == ["r-1"]
+
+
+async def test_who_stops_waiting_breaks_nothing_for_the_others(layout, ledger):
+    leaving = asyncio.create_task(ledger.book(entry(1)))
+    staying = asyncio.create_task(ledger.book(entry(2)))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await staying
+    assert booked(layout) == ["r-1", "r-2"]
+
+
+async def test_more_than_may_wait_is_refused(layout, ledger, monkeypatch):
+    monkeypatch.setattr(ledger_writer, "WAITING_LIMIT", 1000)
+    told = await asyncio.gather(*(ledger.book(entry(n)) for n in range(20)), return_exceptions=True)
+    assert any(isinstance(one, Unavailable) and "keep up" in one.message for one in told)
+    assert len(booked(layout)) == told.count(None)
+    await ledger.book(entry(99))
+
+
+@pytest.mark.parametrize("torn", [b'{"id":"r-9","at', b"\0" * 70_000, b"x\ny\nz", b"\n\n"])
+async def test_a_torn_end_is_set_aside_and_the_rest_goes_on(layout, clock, torn):
+    await life(layout, clock, [entry(1), entry(2)])
+    whole = path_of(layout).read_bytes()
+    path_of(layout).write_bytes(whole + torn)
+    ledger, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal("0.5")
+    await ledger.book(entry(3))
+    await ledger.close()
+    assert booked(layout) == ["r-1", "r-2", "r-3"]
+    (aside,) = path_of(layout).parent.glob("*.torn-*")
+    assert aside.read_bytes() == torn
+    assert aside.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_file_that_is_all_torn_begins_anew(layout, clock):
+    await life(layout, clock, [])
+    path_of(layout).write_bytes(b'{"id"')
+    ledger, _ = await reopened(layout, clock)
+    await ledger.book(entry(3))
+    await ledger.close()
+    assert booked(layout) == ["r-3"]
+
+
+async def test_a_damaged_line_is_told_stays_in_place_and_counts_nowhere(layout, clock):
+    await life(layout, clock, [entry(n, cost=Decimal(n)) for n in (1, 2, 4)])
+    damaged = path_of(layout).read_bytes().replace(b'"cost":"2"', b'"cost":"9"')
+    path_of(layout).write_bytes(damaged)
+    ledger, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal(5)
+    (told,) = await ledger.damaged()
+    assert told.startswith(f"{path_of(layout)}:2: ")
+    page = await ledger.page(Filter())
+    assert [one.id for one in page.entries] == ["r-4", "r-1"]
+    assert page.damaged == 1
+    await ledger.close()
+    assert path_of(layout).read_bytes() == damaged
+    again, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal(5)
+    assert await again.damaged() == [told]
+    await again.close()
+
+
+async def test_a_file_that_was_taken_away_while_open_is_missed_and_begun_anew(layout, ledger):
+    await ledger.book(entry(1))
+    path_of(layout).rename(path_of(layout).with_suffix(".away"))
+    await ledger.book(entry(2))
+    assert booked(layout) == ["r-2"]
+    assert (await ledger.sums()).spent("abcdefghijkl") == Decimal("0.25")
+
+
+async def test_what_another_hand_appended_is_kept(layout, ledger):
+    await ledger.book(entry(1))
+    line = path_of(layout).read_bytes()
+    with path_of(layout).open("ab") as file:
+        file.write(line.replace(b"x", b"y"))
+        file.write(b"torn")
+    await ledger.book(entry(2))
+    assert booked(layout) == ["r-1", "r-1", "r-2"]
+    assert (await ledger.sums()).spent("abcdefghijkl") == Decimal("0.75")
+
+
+# What the days add up to.
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(ENTRIES, ENTRIES, st.integers(0, 5 * 96), st.sampled_from([DAY, NEXT, LATER]))
+def test_sums_equal_a_recount_whatever_is_left_of_the_reports(
+    tmp_path_factory, first, second, quarters, today
+):
+    folder = tmp_path_factory.mktemp("ledger")
+    asyncio.run(_recounted(folder, first, second, quarters, today))
+
+
+async def _recounted(folder, first, second, quarters, today):
+    layout, clock = Layout(str(folder / "state"), str(folder)), FrozenClock(at(today))
+    cut = BEGIN + timedelta(minutes=15 * quarters)
+    await life(layout, clock, first, cut)
+    await life(layout, clock, second, cut)
+    for damage in (lambda: None, lambda: _older_times(layout), lambda: _half_gone(layout)):
+        damage()
+        ledger, sums = await reopened(layout, clock, cut)
+        for key in {one.key for one in first + second}:
+            rows = [one for one in first + second if one.key == key]
+            assert Fraction(sums.spent(key)) == sum(Fraction(one.cost) for one in rows)
+            later = [one for one in rows if parse_iso(one.at) >= cut]
+            assert Fraction(sums.spent(key, cut)) == sum(Fraction(one.cost) for one in later)
+        by_key = await ledger.lines("key", "0000", "9999")
+        assert sum(line.requests for line in by_key) == len(first + second)
+        await ledger.close()
+
+
+def _older_times(layout: Layout) -> None:
+    for path in Path(layout.ledger).glob("*.jsonl"):
+        os.utime(path, (0, 0))
+
+
+def _half_gone(layout: Layout) -> None:
+    for place, path in enumerate(sorted(Path(layout.ledger_reports).iterdir())):
+        if place % 2:
+            path.unlink()
+        else:
+            path.write_bytes(path.read_bytes()[:-9])
+
+
+async def test_a_closed_day_is_added_up_once(layout, clock, monkeypatch):
+    await life(layout, clock, [entry(n, at(DAY)) for n in range(5)])
+    clock.move(3 * 86400)
+    await life(layout, clock, [])
+    read = []
+    real = ledger_days.read_on
+    monkeypatch.setattr(ledger_days, "read_on", lambda *args: read.append(args[0]) or real(*args))
+    ledger, sums = await reopened(layout, clock)
+    (line,) = await ledger.lines("model", DAY, DAY)
+    assert line.requests == 5
+    assert sums.spent("abcdefghijkl") == Decimal("1.25")
+    await ledger.close()
+    assert str(path_of(layout)) not in read
+
+
+async def test_a_start_reads_only_the_present_days_lines_behind_what_was_kept(
+    layout, clock, monkeypatch
+):
+    await life(layout, clock, [entry(n, at(DAY)) for n in range(5)])
+    with path_of(layout).open("ab") as file:  # as after a kill
+        file.write(seal(entry(6, at(DAY))))
+    real, begun = ledger_days.read_on, []
+
+    def spied(path, standing, upto=None):
+        begun.append(standing.lines)
+        return real(path, standing, upto)
+
+    monkeypatch.setattr(ledger_days, "read_on", spied)
+    ledger, sums = await reopened(layout, clock)
+    assert begun == [5]
+    assert sums.spent("abcdefghijkl") == Decimal("1.5")
+    await ledger.close()
+
+
+async def test_a_report_of_another_file_is_not_believed(layout, clock):
+    await life(layout, clock, [entry(1, at(DAY), cost=Decimal(1))])
+    shutil.copy(layout.ledger_report(DAY), layout.ledger_report(DAY) + ".kept")
+    path_of(layout).unlink()
+    Path(layout.ledger_report(DAY)).unlink()
+    await life(layout, clock, [entry(2, at(DAY), cost=Decimal(7))])
+    shutil.move(layout.ledger_report(DAY) + ".kept", layout.ledger_report(DAY))
+    clock.move(86400)
+    ledger, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal(7)
+    await ledger.close()
+
+
+async def test_a_report_narrowed_to_a_key_is_the_same_of_a_closed_and_a_present_day(layout, clock):
+    entries = [entry(n, at(DAY), key=n % 3 * "b" + "k", cost=Decimal(n)) for n in range(12)]
+    ledger, _ = await reopened(layout, clock)
+    await asyncio.gather(*map(ledger.book, entries))
+    present = await ledger.lines("model", DAY, DAY, Only(key="bk"))
+    await ledger.close()
+    clock.move(86400)
+    again, _ = await reopened(layout, clock)
+    assert await again.lines("model", DAY, DAY, Only(key="bk")) == present
+    assert present[0].cost == 1 + 4 + 7 + 10
+    await again.close()
+
+
+async def test_old_requests_go_and_what_they_add_up_to_stays(layout, clock):
+    await life(layout, clock, [entry(1, at(DAY)), entry(2, at(NEXT))])
+    clock.move(31 * 86400)
+    ledger, before = await reopened(layout, clock)
+    days = await ledger.lines("day", DAY, NEXT)
+    assert await ledger.retain(30) == [DAY]
+    assert not path_of(layout).exists()
+    assert path_of(layout, NEXT).exists()
+    assert await ledger.lines("day", DAY, NEXT) == days
+    await ledger.close()
+    clock.move(100 * 86400)
+    for _ in range(2):
+        again, sums = await reopened(layout, clock)
+        assert sums.spent("abcdefghijkl") == before.spent("abcdefghijkl") == Decimal("0.5")
+        assert await again.lines("day", DAY, NEXT) == days
+        await again.close()
+
+
+async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
+    layout, clock, monkeypatch
+):
+    await life(layout, clock, [entry(1, at(DAY))])
+    Path(layout.ledger_report(DAY)).unlink()
+    clock.move(300 * 86400)
+    ledger = Ledger(layout, clock)
+
+    def full(*_):
+        raise Unavailable("disk full")
+
+    monkeypatch.setattr(ledger_days, "write_report", full)
+    await ledger.open()
+    with pytest.raises(Unavailable, match="are kept"):
+        await ledger.retain(90)
+    assert path_of(layout).exists()
+    await ledger.close()
+
+
+async def test_what_is_booked_is_added_up_while_nobody_asks(layout, clock, monkeypatch):
+    monkeypatch.setattr(ledger_days, "KEEP_LINES", 500)
+    ledger, _ = await reopened(layout, clock)
+    await asyncio.gather(*(ledger.book(entry(n)) for n in range(1000)))
+    await until(lambda: Path(layout.ledger_report(DAY)).exists())
+    await ledger.close()
+
+
+# Pages.
+
+
+async def test_pages_tell_every_request_once_the_newest_first(layout, clock):
+    entries = [entry(n, at(DAY if n < 30 else NEXT)) for n in range(70)]
+    ledger, _ = await reopened(layout, clock)
+    for one in entries:
+        await ledger.book(one)
+    found, cursor = [], ""
+    while True:
+        page = await ledger.page(Filter(), 7, cursor)
+        found += [one.id for one in page.entries]
+        await ledger.book(entry(1000 + len(found), at(NEXT)))
+        cursor = page.next
+        if not cursor:
+            break
+    assert found == [f"r-{n}" for n in reversed(range(70))]
+    await ledger.close()
+
+
+async def test_a_page_of_what_is_rare_stops_looking_and_goes_on(layout, ledger, monkeypatch):
+    for n in range(50):
+        await ledger.book(entry(n, model="rare" if n == 3 else "large"))
+    monkeypatch.setattr(ledger_page, "LOOK", 3000)
+    found, cursor, pages = [], "", 0
+    while pages == 0 or cursor:
+        page = await ledger.page(Filter(model="rare"), 10, cursor)
+        found += [one.id for one in page.entries]
+        cursor, pages = page.next, pages + 1
+    assert found == ["r-3"]
+    assert pages > 2
+
+
+async def test_a_page_of_a_day_opens_no_other_days_file(layout, ledger, monkeypatch):
+    for n, day in enumerate((DAY, NEXT, "2026-01-03")):
+        await ledger.book(entry(n, at(day)))
+    opened = []
+    real = os.open
+    monkeypatch.setattr(
+        ledger_page.os,
+        "open",
+        lambda path, *more, **kw: opened.append(path) or real(path, *more, **kw),
+    )
+    page = await ledger.page(Filter(since=at(NEXT), until="2026-01-02T23:59:59.999Z"))
+    monkeypatch.undo()
+    assert [one.id for one in page.entries] == ["r-1"]
+    assert [path for path in opened if str(path).endswith("jsonl")] == [str(path_of(layout, NEXT))]
+
+
+@pytest.mark.parametrize("cursor", ["x", "2026-01-01", "2026-01-01.-1", "2026-01-01.1;"])
+async def test_what_is_no_cursor_is_refused(ledger, cursor):
+    with pytest.raises(BadRequest):
+        await ledger.page(Filter(), cursor=cursor)
