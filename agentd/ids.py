@@ -16,6 +16,12 @@ KEY_PREFIX = "agent_"
 KEY_LETTERS = 32
 """The random letters after the prefix: 190 bits."""
 
+ACCESS_PREFIX = "sk-agentd-"
+"""How every access key of the model gateway begins."""
+
+ACCESS_ID_LETTERS = 12
+"""The letters of an access key's id: 71 bits, so that no two keys share one."""
+
 _ALPHABET = string.ascii_letters + string.digits
 _PROCESS = secrets.token_hex(4)
 _requests = itertools.count(1)
@@ -23,7 +29,21 @@ _requests = itertools.count(1)
 
 def new_key() -> str:
     """A named access key: ``agent_`` and 32 letters of ``A-Za-z0-9``."""
-    return KEY_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(KEY_LETTERS))
+    return KEY_PREFIX + _letters(KEY_LETTERS)
+
+
+def new_access_key(key_id: str = "") -> tuple[str, str]:
+    """An access key's id, and the key: ``sk-agentd-``, the id, a dash, 32 letters of ``A-Za-z0-9``.
+
+    With the id of a known key: other letters for that one.
+    """
+    key_id = key_id or _letters(ACCESS_ID_LETTERS)
+    return key_id, f"{ACCESS_PREFIX}{key_id}-{_letters(KEY_LETTERS)}"
+
+
+def new_seed() -> bytes:
+    """What a pair of Ed25519 keys is made from: 256 random bits."""
+    return secrets.token_bytes(32)
 
 
 def new_salt() -> str:
@@ -52,6 +72,10 @@ def new_request_id() -> str:
     Cheap and not secret.
     """
     return f"{_PROCESS}-{next(_requests):x}"
+
+
+def _letters(count: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(count))
 
 
 class Marks(Struct, frozen=True):

@@ -6,56 +6,76 @@ no secret: it finds the key among thousands by one look, so one salted SHA-256 d
 
 import hmac
 import re
+from datetime import timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from agentd.clock import Timestamp
+from agentd import ids
+from agentd.clock import Timestamp, iso, not_before, parse_iso
 
-PREFIX = "sk-agentd-"
+PREFIX = ids.ACCESS_PREFIX
 FORM = re.compile(r"sk-agentd-([A-Za-z0-9]{12})-[A-Za-z0-9]{32}")
 """Every key of ours; its group is the key's id."""
 
-Usd: TypeAlias = Annotated[Decimal, Meta(ge=0)]
+MOST_USD = 10**9
+"""No limit is higher."""
+
+LEAST_PLACE = -12
+"""Nor is one told more finely than by this power of ten."""
+
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
-Glob: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
+Glob: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9._:/@+*?-]{1,200}$")]
+"""A name of a model or channel, or a pattern of names: ``*`` is any letters, ``?`` is one."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]
 
 
 class Limits(Struct, frozen=True, omit_defaults=True):
-    """What a key may spend and do; ``None`` is without limit.
+    """What a key may spend and do; ``None`` is without limit, 0 is nothing at all.
 
     Money in USD per window of the configured time zone; ``week`` begins on Monday.
+    Raises ``ValueError`` for what is no amount.
     """
 
-    total: Usd | None = None
-    day: Usd | None = None
-    week: Usd | None = None
-    month: Usd | None = None
-    requests_per_minute: Annotated[int, Meta(ge=0)] | None = None
-    tokens_per_minute: Annotated[int, Meta(ge=0)] | None = None
-    parallel: Annotated[int, Meta(ge=0)] | None = None
+    total: Decimal | None = None
+    day: Decimal | None = None
+    week: Decimal | None = None
+    month: Decimal | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    parallel: Count | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in structs.asdict(self).items():
+            if isinstance(limit, Decimal) and not _is_amount(limit):
+                raise ValueError(f"{name}: {limit} is no limit; expected 0 to {MOST_USD} USD")
 
 
 class Secret(Struct, frozen=True):
     """What is kept of a key's letters: nothing from which they could be made."""
 
-    salt: Annotated[str, Meta(pattern="[0-9a-f]{32}")]
-    sha256: Annotated[str, Meta(pattern="[0-9a-f]{64}")]
-    last4: Annotated[str, Meta(pattern="[A-Za-z0-9]{4}")]
+    salt: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", extra={"secret": True})]
+    last4: Annotated[str, Meta(pattern="^[A-Za-z0-9]{4}$")]
 
     def fits(self, presented: str) -> bool:
         """Whether this is the key; in constant time."""
-        made = sha256(self.salt.encode() + presented.encode("utf-8", "surrogatepass"))
-        return hmac.compare_digest(made.digest(), bytes.fromhex(self.sha256))
+        made = _digest(self.salt, presented)
+        return hmac.compare_digest(made, bytes.fromhex(self.sha256))
 
 
 class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key of the model gateway, as it stands in ``access-keys.yml``."""
+    """A key of the model gateway, as it stands in ``access-keys.yml``.
 
-    id: Annotated[str, Meta(pattern="[A-Za-z0-9]{12}")]
+    Moments may be written as any ISO 8601 one; they are kept in the one form of ``clock``.
+    Raises ``ValueError`` for what is no moment, and for a name that no terminal could show.
+    """
+
+    id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
     name: Name
     secret: Secret
     created: Timestamp
@@ -72,6 +92,27 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before_until: Timestamp | None = None
     """... and until when they are still good."""
 
+    def __post_init__(self) -> None:
+        if not self.name.isprintable() or self.name != self.name.strip():
+            raise ValueError("name: expected visible characters, without blanks at the ends")
+        for field in ("created", "expires", "before_until"):
+            told = getattr(self, field)
+            if told is not None:
+                structs.force_setattr(self, field, _moment(field, told))
+        if (self.before is None) != (self.before_until is None):
+            raise ValueError("before and before_until go together; one is missing")
+
+    def fits(self, presented: str, now: Timestamp) -> bool:
+        """Whether these are its letters, or the ones before while their grace lasts."""
+        good = self.secret.fits(presented)
+        if self.before and self.before_until and now < self.before_until:
+            good |= self.before.fits(presented)
+        return good
+
+    def expired(self, now: Timestamp) -> bool:
+        """Whether its time is over."""
+        return self.expires is not None and now >= self.expires
+
     def may_call(self, model: str) -> bool:
         """Whether the key is for this model."""
         return self.models is None or any(fnmatchcase(model, one) for one in self.models)
@@ -79,3 +120,38 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_use(self, channel: str) -> bool:
         """Whether requests of the key may go through this channel."""
         return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+
+def issue(name: str, created: Timestamp) -> tuple[str, AccessKey]:
+    """Make a key: the key itself, to be shown once, and what is kept of it. ``ValueError``."""
+    key_id, key = ids.new_access_key()
+    return key, AccessKey(id=key_id, name=name, secret=_kept(key), created=created)
+
+
+def reissue(known: AccessKey, now: Timestamp, grace: int) -> tuple[str, AccessKey]:
+    """Give a key other letters; those before are good for ``grace`` more seconds."""
+    _, key = ids.new_access_key(known.id)
+    before = known.secret if grace > 0 else None
+    until = not_before(parse_iso(now) + timedelta(seconds=grace)) if before else None
+    return key, structs.replace(known, secret=_kept(key), before=before, before_until=until)
+
+
+def _kept(key: str) -> Secret:
+    salt = ids.new_salt()
+    return Secret(salt, _digest(salt, key).hex(), key[-4:])
+
+
+def _digest(salt: str, key: str) -> bytes:
+    return sha256(salt.encode() + key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_amount(limit: Decimal) -> bool:
+    place = limit.as_tuple().exponent
+    return isinstance(place, int) and place >= LEAST_PLACE and 0 <= limit <= MOST_USD
+
+
+def _moment(field: str, told: str) -> Timestamp:
+    try:
+        return iso(parse_iso(told))
+    except ValueError as error:
+        raise ValueError(f"{field}: {told[:40]!r} is no moment; expected ISO 8601") from error

@@ -1,0 +1,57 @@
+"""The access keys that are known now, found by one look however many they are."""
+
+from collections.abc import Iterable, Iterator
+
+from agentd.clock import Timestamp
+from agentd.errors import Unauthorized
+from agentd.proxy.access_key import FORM, AccessKey, Secret
+
+_NOBODY = Secret("0" * 32, "0" * 64, "0000")
+"""What an unknown id is compared with, so that it takes as long as a known one."""
+
+
+class AccessKeys:
+    """The keys of one reading of their file; it does not change."""
+
+    def __init__(self, keys: Iterable[AccessKey] = ()) -> None:
+        self._by_id = {key.id: key for key in keys}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[AccessKey]:
+        """All of them, in the file's order."""
+        return iter(self._by_id.values())
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """The key of that id."""
+        return self._by_id.get(key_id)
+
+    def admit(self, presented: str, now: Timestamp) -> AccessKey:
+        """The key that was presented, if it opens anything now. Raises ``Unauthorized``.
+
+        That a key is disabled or expired is told only to who has it.
+        """
+        form = FORM.fullmatch(presented)
+        known = self._by_id.get(form[1]) if form else None
+        if known is None:
+            _NOBODY.fits(presented[:100])
+        elif known.fits(presented, now):
+            if not known.enabled:
+                raise Unauthorized(f'The access key "{known.name}" is disabled.')
+            if known.expired(now):
+                raise Unauthorized(f'The access key "{known.name}" expired at {known.expires}.')
+            return known
+        raise Unauthorized("This is no access key, or one that is not valid any more.")
+
+    def lost(self, after: "AccessKeys") -> frozenset[str]:
+        """The ids of the enabled keys that are gone, disabled or of other letters ``after``."""
+        return frozenset(
+            key.id for key in self if key.enabled and not _still_opens(key, after.find(key.id))
+        )
+
+
+def _still_opens(key: AccessKey, after: AccessKey | None) -> bool:
+    if after is None or not after.enabled:
+        return False
+    return key.secret in (after.secret, after.before)

@@ -1,0 +1,72 @@
+"""Which access key opens what now."""
+
+import pytest
+from msgspec import structs
+
+from agentd.errors import Unauthorized
+from agentd.proxy.access_key import issue, reissue
+from agentd.proxy.keyring import AccessKeys
+
+NOW = "2026-01-31T12:00:00.000Z"
+
+
+def test_a_key_is_found_among_thousands():
+    made = [issue(f"key {number}", NOW) for number in range(3000)]
+    ring = AccessKeys(kept for _, kept in made)
+    assert len(ring) == 3000
+    for key, kept in made[::500]:
+        assert ring.admit(key, NOW) is kept
+        assert ring.find(kept.id) is kept
+
+
+def test_what_is_no_key_of_ours_is_refused_without_a_word_about_any():
+    key, kept = issue("laptop", NOW)
+    other, _ = issue("laptop", NOW)
+    ring = AccessKeys([kept])
+    wrong = key[:-1] + ("a" if key[-1] != "a" else "b")
+    padded = (f" {key}", f"{key}\n", f"{key}, {key}", key.swapcase(), kept.secret.sha256)
+    for presented in ("", "\ud800", "\x00", "k" * 10**6, "ключ", other, wrong, *padded):
+        with pytest.raises(Unauthorized, match="no access key") as refused:
+            ring.admit(presented, NOW)
+        assert "laptop" not in str(refused.value)
+
+
+def test_a_disabled_key_is_refused_and_only_its_owner_is_told():
+    key, kept = issue("laptop", NOW)
+    ring = AccessKeys([structs.replace(kept, enabled=False)])
+    with pytest.raises(Unauthorized, match='"laptop" is disabled'):
+        ring.admit(key, NOW)
+    with pytest.raises(Unauthorized, match="no access key"):
+        ring.admit(key[:-32] + key[:-33:-1], NOW)
+
+
+def test_an_expired_key_is_refused():
+    key, kept = issue("laptop", NOW)
+    ring = AccessKeys([structs.replace(kept, expires="2026-02-01T00:00:00.000Z")])
+    assert ring.admit(key, NOW)
+    with pytest.raises(Unauthorized, match="expired at 2026-02-01"):
+        ring.admit(key, "2026-02-01T00:00:00.000Z")
+
+
+def test_the_letters_before_open_within_their_grace():
+    first, kept = issue("laptop", NOW)
+    second, again = reissue(kept, NOW, 10)
+    ring = AccessKeys([again])
+    assert ring.admit(first, NOW) is ring.admit(second, NOW)
+    with pytest.raises(Unauthorized):
+        ring.admit(first, "2026-01-31T12:00:10.000Z")
+
+
+def test_lost_are_the_keys_that_are_gone_disabled_or_of_other_letters():
+    gone, disabled, renewed, graced, same, was_off = (issue(name, NOW)[1] for name in "abcdef")
+    was_off = structs.replace(was_off, enabled=False)
+    before = AccessKeys([gone, disabled, renewed, graced, same, was_off])
+    after = AccessKeys(
+        [
+            structs.replace(disabled, enabled=False),
+            reissue(renewed, NOW, 0)[1],
+            reissue(graced, NOW, 10)[1],
+            structs.replace(same, name="other"),
+        ]
+    )
+    assert before.lost(after) == {gone.id, disabled.id, renewed.id}
