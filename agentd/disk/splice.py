@@ -21,8 +21,8 @@ from agentd.errors import BadRequest, Conflict, Misconfigured
 
 T = TypeVar("T")
 
-Path: TypeAlias = tuple[str, ...]
-"""The names on the way to an entry, from the outermost map on."""
+Path: TypeAlias = tuple[str | int, ...]
+"""The names of entries, and numbers of items from 0, on the way from the outermost map on."""
 
 NEW = 0o644
 """The mode of a file that was not there: settings are no secret unless a person says so."""
@@ -38,13 +38,16 @@ def rewrite(
     load: Callable[[bytes], T],
     change: "Callable[[Text], None]",
     fits: Callable[[T, T], bool],
+    *,
+    private: bool = False,
 ) -> T:
     """Make a change to the hand-written file at ``path``, which may not exist yet. Blocking.
 
     ``load`` reads content; ``fits(before, after)`` tells whether just what was meant is another.
-    The answer is the value after it. Raises ``Misconfigured`` when the new content is not valid,
-    and ``Conflict`` when the present one is not, or cannot be edited, or somebody else saved the
-    file meanwhile: then it is as it was.
+    Of a ``private`` file nobody else can read what is written. The answer is the value after
+    it. Raises ``Misconfigured`` when the new content is not valid, and ``Conflict`` when the
+    present one is not, or cannot be edited, or somebody else saved the file meanwhile: then it
+    is as it was.
     """
     found = document.read(path, handwritten.LIMIT)
     data = found.data if found else b""
@@ -62,6 +65,7 @@ def rewrite(
     if text.content.encode() != data:
         document.make_folder(path.rpartition("/")[0])
         stamp, mode = (found.stamp, _mode(path)) if found else (None, NEW)
+        mode = 0o600 if private else mode
         document.replace(path, text.content.encode(), expected=stamp, mode=mode)
     return after
 
@@ -102,6 +106,49 @@ class Text:
                 self._line_start(key.start_mark.index), self._line_end(self._end(value)), ""
             )
 
+    def append(self, path: Path, entry: Mapping[str, object]) -> None:
+        """Put one more item, a map, at the end of the list at ``path``; both may be missing."""
+        holder = self._map(path[:-1])
+        pair = _entry(holder, path[-1]) if holder else None
+        if holder is None or pair is None:
+            self._add(holder, path, "[]")
+            self.append(path, entry)
+            return
+        key, items = pair
+        if isinstance(items, SequenceNode) and items.value:
+            end = self._end(items.value[-1])
+            if items.flow_style:
+                self._splice(end, end, f", {_written(entry)}")
+            else:
+                self._put_item(entry, self._line_end(end), items.start_mark.column)
+        elif not (isinstance(items, SequenceNode) or _is_nothing(items)):
+            raise Conflict(by_hand(self._where))
+        elif holder.flow_style:
+            self._replace(key, items, f"[{_written(entry)}]")
+        else:
+            self._splice(key.end_mark.index + 1, self._end(items), "")
+            self._put_item(entry, self._line_end(key.end_mark.index), key.start_mark.column + 2)
+
+    def remove(self, path: Path, index: int) -> None:
+        """Take an item of the list at ``path`` away, with the comments right above it."""
+        holder = self._map(path[:-1])
+        pair = _entry(holder, path[-1]) if holder else None
+        key, items = pair or (None, None)
+        if key is None or not isinstance(items, SequenceNode):
+            raise Conflict(by_hand(self._where))
+        item = items.value[index]
+        if items.flow_style:
+            others = [one for one in items.value if one is not item]
+            told = ", ".join(self._cut(one.start_mark.index, self._end(one)) for one in others)
+            self._splice(items.start_mark.index, items.end_mark.index, f"[{told}]")
+            return
+        begin = self._line_start(item.start_mark.index)
+        if self._cut(begin, item.start_mark.index).strip() != "-":
+            raise Conflict(by_hand(self._where))
+        self._splice(self._begin(item), self._line_end(self._end(item)), "")
+        if len(items.value) == 1:
+            self._splice(key.end_mark.index + 1, key.end_mark.index + 1, " []")
+
     def arrange(self, path: Path, names: Iterable[str]) -> None:
         """Put the entries of the map at ``path`` into this order, each with its comments."""
         holder = self._map(path)
@@ -127,10 +174,13 @@ class Text:
     def _map(self, path: Path) -> MappingNode | None:
         """The map at a path; None when there is none yet. ``Conflict`` for anything else."""
         node: Node | None = yaml.compose(self.content, Loader=yaml.BaseLoader)
-        for name in path:
-            found = _entry(node, name) if isinstance(node, MappingNode) else None
+        for step in path:
+            if isinstance(step, int):
+                node = node.value[step] if isinstance(node, SequenceNode) else None
+                continue
+            found = _entry(node, step) if isinstance(node, MappingNode) else None
             node = found[1] if found else None
-        if node is None or (isinstance(node, ScalarNode) and node.value in ("", "~", "null")):
+        if node is None or _is_nothing(node):
             return None
         if not isinstance(node, MappingNode):
             raise Conflict(by_hand(self._where))
@@ -143,7 +193,7 @@ class Text:
         self._splice(begin, end, told)
 
     def _add(self, holder: MappingNode | None, path: Path, told: str) -> None:
-        line = f"{_name(path[-1])}: {told}"
+        line = f"{_name(str(path[-1]))}: {told}"
         if holder is None:
             self._append(line, 0)
         elif holder.flow_style:
@@ -163,12 +213,19 @@ class Text:
         place = self._line_end(shown[-1].end()) if shown else len(self.content)
         self._splice(place, place, self._apart(place) + " " * indent + line + self._break)
 
+    def _put_item(self, entry: Mapping[str, object], place: int, indent: int) -> None:
+        """The lines of a new item of a block list."""
+        lines = [f"{_name(name)}: {_written(value)}" for name, value in entry.items()]
+        dashed = [("  " if number else "- ") + line for number, line in enumerate(lines)]
+        told = "".join(" " * indent + line + self._break for line in dashed)
+        self._splice(place, place, self._apart(place) + told)
+
     def _apart(self, place: int) -> str:
         """What is missing for a new line to begin there."""
         return self._break if place and self.content[place - 1] != "\n" else ""
 
-    def _begin(self, holder: MappingNode) -> int:
-        """Where the first entry's piece begins: its line, or the comments above it."""
+    def _begin(self, holder: Node) -> int:
+        """Where its first entry's piece begins: its line, or the comments above it."""
         place = self._line_start(holder.start_mark.index)
         while place and self._cut(self._line_start(place - 1), place).lstrip().startswith("#"):
             place = self._line_start(place - 1)
@@ -199,8 +256,12 @@ class Text:
         self.content = self.content[:begin] + told + self.content[end:]
 
 
-def _entry(node: MappingNode, name: str) -> tuple[Node, Node] | None:
+def _entry(node: MappingNode, name: str | int) -> tuple[Node, Node] | None:
     return next((pair for pair in node.value if pair[0].value == name), None)
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value in ("", "~", "null")
 
 
 def _mode(path: str) -> int:

@@ -124,6 +124,75 @@ def test_what_is_no_map_is_left_alone():
         changed("a: x\n", ("set", ("a", "b"), 1))
 
 
+LIST = """\
+# The list.
+list:   # of things
+  # the first
+  - name: a
+    deep:
+      one: 1   # uno
+    # closes a
+  # the second
+  - {name: b}
+  # the end of the list
+other: 1
+"""
+
+
+def test_a_new_item_stands_below_the_last_one():
+    found = changed(LIST, ("append", ("list",), {"name": "c", "deep": {"one": 3}}))
+    assert found == LIST.replace(
+        "  - {name: b}\n", "  - {name: b}\n  - name: 'c'\n    deep: {one: 3}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", "list:\n  - name: 'c'\n"),
+        ("# mine\nx: 1", "# mine\nx: 1\nlist:\n  - name: 'c'\n"),
+        ("list:\nx: 1\n", "list:\n  - name: 'c'\nx: 1\n"),
+        ("list: # none\n# yet\n", "list: # none\n  - name: 'c'\n# yet\n"),
+        ("list: []  # none\nx: 1\n", "list:  # none\n  - name: 'c'\nx: 1\n"),
+        ("list: null", "list:\n  - name: 'c'\n"),
+        ("list:\n- name: a", "list:\n- name: a\n- name: 'c'\n"),
+        ("list: [{name: a}]\n", "list: [{name: a}, {name: 'c'}]\n"),
+        ("{list: []}", "{list: [{name: 'c'}]}"),
+        ("{x: 1}", "{x: 1, list: [{name: 'c'}]}"),
+        ("list:\r\n- name: a\r\n", "list:\r\n- name: a\r\n- name: 'c'\r\n"),
+    ],
+)
+def test_a_list_gets_its_first_item_and_others_in_its_own_manner(text, after):
+    assert changed(text, ("append", ("list",), {"name": "c"})) == after
+
+
+def test_an_item_leaves_with_its_comments():
+    left = changed(LIST, ("remove", ("list",), 0))
+    assert left == LIST.replace("  # the first\n  - name: a\n    deep:\n      one: 1   # uno\n", "")
+    left = changed(LIST, ("remove", ("list",), 1))
+    assert left == LIST.replace("    # closes a\n  # the second\n  - {name: b}\n", "")
+    left = changed(LIST, ("remove", ("list",), 0), ("remove", ("list",), 0))
+    assert yaml.safe_load(left) == {"list": [], "other": 1}
+    assert changed("list: [{a: 1}, {a: 2}]\n", ("remove", ("list",), 0)) == "list: [{a: 2}]\n"
+
+
+def test_a_value_in_an_item_changes_alone():
+    found = changed(LIST, ("set", ("list", 0, "deep", "one"), 9), ("set", ("list", 1, "new"), True))
+    assert found == LIST.replace("one: 1", "one: 9").replace("{name: b}", "{name: b, new: true}")
+    found = changed(LIST, ("set", ("list", 0, "deep"), {}), ("set", ("list", 0, "x"), "y"))
+    assert found == LIST.replace("one: 1   # uno", "{}   # uno\n    x: 'y'")
+
+
+def test_what_is_no_list_is_left_alone():
+    for text in ("list: x\n", "list: {a: 1}\n", "- a\n"):
+        with pytest.raises(Conflict, match="by hand"):
+            changed(text, ("append", ("list",), {"name": "c"}))
+        with pytest.raises(Conflict, match="by hand"):
+            changed(text, ("remove", ("list",), 0))
+    with pytest.raises(Conflict, match="by hand"):
+        changed("list:\n-\n  name: a\n", ("remove", ("list",), 0))
+
+
 words = st.text(
     st.characters(codec="utf-8", exclude_characters="\x85\u2028\u2029\ufeff"), max_size=20
 )
@@ -139,6 +208,29 @@ values = st.recursive(
 def test_any_value_is_read_as_it_was_meant_and_the_others_stay(name, value):
     before = yaml.safe_load(FILE)
     assert yaml.safe_load(changed(FILE, ("set", (name,), value))) == {**before, name: value}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.just("append"), st.dictionaries(st.sampled_from("abc"), values, min_size=1))
+        | st.tuples(st.just("remove"), st.integers(0, 3)),
+        max_size=6,
+    ),
+    st.sampled_from([LIST, "list: []\n", "{list: [{a: 1}, {b: 2}]}", "x: 1"]),
+)
+def test_any_items_come_and_go_and_the_others_stay(steps, text):
+    expected = yaml.safe_load(text)
+    for step, what in steps:
+        items = expected.setdefault("list", [])
+        if step == "append":
+            items.append(what)
+        elif what < len(items):
+            del items[what]
+        else:
+            continue
+        text = changed(text, (step, ("list",), what))
+        assert yaml.safe_load(text) == expected
 
 
 # The whole file.
