@@ -1,5 +1,7 @@
 """Replies as suppliers' readers tell them, of every shape, and what of one must arrive."""
 
+import itertools
+
 from hypothesis import strategies as st
 
 from agentd.proxy.dialects.caller import Glance
@@ -68,7 +70,7 @@ counts = st.integers(0, 1000)
 def pieces_of(draw, text):
     """The text in pieces, none empty."""
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=3)) | {0, len(text)})
-    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False) if a != b]
+    return [text[a:b] for a, b in itertools.pairwise(cuts) if a != b]
 
 
 @st.composite

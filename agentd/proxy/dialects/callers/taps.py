@@ -1,0 +1,170 @@
+"""Listening to streams that are passed on: only what may tell of usage or the end is decoded.
+
+A token's own event costs a few searches in its bytes. Inside JSON text a quotation mark is
+escaped, so what a model writes is never taken for a field.
+"""
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
+from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.conversation import Finished, SupplierError, UsageSeen
+from agentd.proxy.dialects.dialect import Reader
+from agentd.proxy.dialects.reading import EVENT_LIMIT
+from agentd.proxy.price import Usage
+
+HELD_BYTES = 64 * 1024
+"""A longer event cannot be the usage that nobody asked for, and is not waited for."""
+
+Test: TypeAlias = Callable[[bytes], object]
+"""Whether there may be something in these bytes: whole events, one or many."""
+
+_EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_EVENT = re.compile(rb".*?(?:\n\r?\n|\r\r)", re.DOTALL)
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_USAGE = re.compile(rb'"usage"\s*:\s*\{').search
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"').search
+_ERROR = re.compile(rb'"error"\s*:\s*[{"]').search
+_IS_ERROR = re.compile(rb'"type"\s*:\s*"error"').search
+
+
+class StreamTap:
+    """See ``caller.Tap``: what may ``tell`` something is read, and dropped if it ``is_ours``."""
+
+    def __init__(self, reader: Reader, tells: Test, is_ours: Test | None = None) -> None:
+        self.usage: Usage | None = None
+        self.end: Finished | SupplierError | None = None
+        self._reader = reader
+        self._tells = tells
+        self._is_ours = is_ours
+        self._held = HELD_BYTES if is_ours else 0
+        self._rest = bytearray()
+        """An event that is not whole yet."""
+        self._passed = 0
+        """Bytes of it that were passed on."""
+
+    def feed(self, data: bytes) -> bytes:
+        """As ``caller.Tap.feed``."""
+        if not self._rest and data.endswith(_EVENT_ENDS) and not self._tells(data):
+            return data
+        if self.end is not None and not self._rest:
+            return data
+        return self._heard(data)
+
+    def close(self) -> bytes:
+        """As ``caller.Tap.close``."""
+        rest = bytes(self._rest[self._passed :])
+        self._rest.clear()
+        if self.end is None:
+            self._told(b"", closed=True)
+        return rest
+
+    def _heard(self, data: bytes) -> bytes:
+        searched = max(len(self._rest) - 2, 0)
+        self._rest += data
+        cut = _last_end(self._rest, searched)
+        passed = b""
+        if cut:
+            events = bytes(self._rest[:cut])
+            del self._rest[:cut]
+            passed = self._listened(events) if self._tells(events) else events[self._passed :]
+            self._passed = 0
+        if len(self._rest) > self._held:
+            passed += self._rest[self._passed :]
+            self._passed = len(self._rest)
+        if len(self._rest) > EVENT_LIMIT:
+            self._deafened()
+        return passed
+
+    def _listened(self, events: bytes) -> bytes:
+        """What of these events is passed on."""
+        passed: list[bytes] = []
+        for found in _EVENT.finditer(events):
+            event, gone = found[0], self._passed
+            self._passed = 0
+            ours = False
+            if self._tells(event) and self.end is None:
+                ours = not gone and self._is_ours is not None and bool(self._is_ours(event))
+                self._told(event)
+            if not ours:
+                passed.append(event[gone:])
+        return b"".join(passed)
+
+    def _told(self, event: bytes, *, closed: bool = False) -> None:
+        for told in self._reader.close() if closed else self._reader.feed(event):
+            if isinstance(told, UsageSeen):
+                self.usage = told.usage
+            elif isinstance(told, Finished | SupplierError):
+                self.end = told
+
+    def _deafened(self) -> None:
+        """Nobody could use so large an event; what comes is passed on all the same."""
+        self._rest.clear()
+        self._passed = 0
+        if self.end is None:
+            why = f"The supplier sent more than {EVENT_LIMIT} bytes in one event"
+            self.end = SupplierError("garbled", why)
+
+
+def chat(glance: Glance) -> StreamTap:
+    """For OpenAI's chat. The usage that we asked for instead of the caller is dropped."""
+    reader = openai_chat.reader()
+    return StreamTap(reader, _chat_tells, None if glance.wants_usage else _is_usage)
+
+
+def responses(glance: Glance) -> StreamTap:
+    """For OpenAI's Responses API."""
+    return StreamTap(openai_responses.reader(), _responses_tells)
+
+
+def messages(glance: Glance) -> StreamTap:
+    """For Anthropic's messages."""
+    return StreamTap(anthropic.reader(), _messages_tells)
+
+
+def _chat_tells(data: bytes) -> object:
+    return _FINISH(data) or _USAGE(data) or b"[DONE]" in data or _ERROR(data)
+
+
+def _responses_tells(data: bytes) -> object:
+    return (
+        b"response.completed" in data
+        or b"response.incomplete" in data
+        or b"response.failed" in data
+        or b"response.cancelled" in data
+        or _IS_ERROR(data)
+    )
+
+
+def _messages_tells(data: bytes) -> object:
+    # message_start, message_delta, message_stop
+    return b'"message_' in data or b'"error"' in data
+
+
+class _Chunk(Struct):
+    choices: list[msgspec.Raw] | None = None
+    usage: dict[str, object] | None = None
+
+
+def _is_usage(event: bytes) -> bool:
+    """Whether this is the extra chunk of ``include_usage``, which holds nothing else."""
+    if not _USAGE(event):
+        return False
+    lines = _LINE_END.split(event)
+    data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
+    try:
+        chunk = msgspec.json.decode(data, type=_Chunk)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return not chunk.choices and chunk.usage is not None
+
+
+def _last_end(data: bytearray, start: int) -> int:
+    """Where the last whole event ends, looked for from ``start`` on; 0: there is none."""
+    places = ((data.rfind(end, start), len(end)) for end in _EVENT_ENDS)
+    return max(place + size if place >= 0 else 0 for place, size in places)

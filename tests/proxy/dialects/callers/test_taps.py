@@ -1,0 +1,212 @@
+"""A stream that is passed on stays as it is, and what it tells is known, whatever the split."""
+
+import json
+import timeit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import taps
+from agentd.proxy.dialects.conversation import Finished, SupplierError, UsageSeen
+from agentd.proxy.dialects.dialect import DIALECTS
+from agentd.proxy.dialects.reading import EVENT_LIMIT
+from agentd.proxy.price import Usage
+from tests.proxy.dialects.callers.replies import LOOK, WRITERS, replies
+from tests.proxy.dialects.streams import CHAT_CALL, READ, chunks, named
+from tests.wire.splitting import split
+
+ASKED = Glance("m", stream=True)
+UNASKED = Glance("m", stream=True, wants_usage=False)
+
+TAPS = {
+    "openai-chat": taps.chat,
+    "openai-responses": taps.responses,
+    "anthropic": taps.messages,
+}
+EACH = pytest.mark.parametrize("dialect", TAPS)
+
+
+def tapped(dialect, pieces, glance=ASKED, *, close=True):
+    """What is passed on, and the tap afterwards."""
+    tap = TAPS[dialect](glance)
+    passed = b"".join([tap.feed(piece) for piece in pieces])
+    return (passed + tap.close() if close else passed), tap
+
+
+def heard(dialect, stream):
+    """Usage and end as the reader of the dialect tells them, who decodes everything."""
+    reader = DIALECTS[dialect].reader()
+    events = [*reader.feed(stream), *reader.close()]
+    usages = [event.usage for event in events if isinstance(event, UsageSeen)]
+    return (usages or [None])[-1], events[-1]
+
+
+def written(dialect, reply):
+    writer = WRITERS[dialect](ASKED)
+    return b"".join(map(writer.write, reply))
+
+
+def ended(stream, ends):
+    return stream.replace(b"\n", ends)
+
+
+@EACH
+@given(reply=replies(), data=st.data(), ends=st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_nothing_is_changed_and_all_is_known_for_every_split(dialect, reply, data, ends):
+    stream = ended(written(dialect, reply), ends)
+    passed, tap = tapped(dialect, split(stream, data))
+    usage, end = heard(dialect, stream)
+    assert passed == stream
+    assert tap.usage == usage
+    if isinstance(end, Finished) and end.reason == "tool_calls" and dialect != "openai-responses":
+        assert isinstance(tap.end, Finished)  # calls are not looked for
+    else:
+        assert tap.end == end
+
+
+@pytest.mark.parametrize(("dialect", "stream", "events"), READ.values(), ids=READ)
+def test_recorded_streams_are_known_cut_at_every_byte(dialect, stream, events):
+    if dialect not in TAPS:
+        return
+    usages = [event.usage for event in events if isinstance(event, UsageSeen)] or [None]
+    for at in range(len(stream)):
+        passed, tap = tapped(dialect, [stream[:at], stream[at:]])
+        assert (passed, tap.usage, tap.end) == (stream, usages[-1], events[-1])
+
+
+@EACH
+def test_nothing_is_held_back_from_who_asked(dialect):
+    stream = written(dialect, LOOK)
+    tap = TAPS[dialect](ASKED)
+    for at in range(0, len(stream), 7):
+        assert tap.feed(stream[at : at + 7]) == stream[at : at + 7]
+
+
+@EACH
+def test_the_end_is_known_before_the_piece_that_tells_it_is_passed_on(dialect):
+    stream = written(dialect, LOOK)
+    for size in (1, 13, len(stream)):
+        tap = TAPS[dialect](ASKED)
+        passed = b""
+        for at in range(0, len(stream), size):
+            assert tap.end is None
+            piece = tap.feed(stream[at : at + size])
+            if tap.end is None:
+                passed += piece
+        assert tap.end == Finished("tool_calls")
+        assert tap.usage is not None
+        assert not any(event == Finished("tool_calls") for event in events_of(dialect, passed))
+
+
+def events_of(dialect, stream):
+    return DIALECTS[dialect].reader().feed(stream)
+
+
+@given(reply=replies(), data=st.data(), ends=st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_the_chunk_that_was_not_asked_for_is_dropped_and_nothing_else(reply, data, ends):
+    stream = ended(written("openai-chat", reply), ends)
+    passed, tap = tapped("openai-chat", split(stream, data), UNASKED)
+    kept = [event for event in stream.split(ends * 2) if b'"choices":[],"usage":{' not in event]
+    assert passed == (ends * 2).join(kept)
+    assert tap.usage == heard("openai-chat", stream)[0]
+
+
+def test_usage_beside_a_choice_is_kept():
+    stream = CHAT_CALL.replace(
+        b'"finish_reason":"tool_calls"}],"usage":null',
+        b'"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7}',
+    )
+    passed, tap = tapped("openai-chat", [stream], UNASKED)
+    assert b'{"prompt_tokens":7}' in passed
+    assert b'"choices":[]' not in passed
+    assert tap.usage == Usage(input=10, cache_read=20, output=9)
+
+
+def test_an_event_is_given_at_once_when_it_is_whole_and_a_giant_one_before():
+    tap = taps.chat(UNASKED)
+    chunk = chunks({"choices": [{"delta": {"content": "x"}}]})
+    assert tap.feed(chunk + chunk[:9]) == chunk
+    assert tap.feed(chunk[9:]) == chunk
+    giant = chunks({"choices": [{"delta": {"content": "x" * 200_000}}]})
+    assert tap.feed(giant[:100_000]) == giant[:100_000]
+    assert tap.feed(giant[100_000:110_000]) == giant[100_000:110_000]
+    assert tap.feed(giant[110_000:] + chunk) == giant[110_000:] + chunk
+    assert tap.end is None
+
+
+def test_what_a_model_writes_is_no_field():
+    words = 'data: {"usage":{"prompt_tokens":1}} [DONE] "type":"error" response.completed'
+    for dialect in TAPS:
+        reply = [type(LOOK[4])(words), UsageSeen(Usage(input=3)), Finished("end")]
+        stream = written(dialect, reply)
+        passed, tap = tapped(dialect, [stream[:-1], stream[-1:]])
+        assert (passed, tap.end) == (stream, Finished("end"))
+        assert tap.usage == Usage(input=3)
+
+
+@EACH
+def test_a_stream_that_breaks_off_is_broken(dialect):
+    stream = written(dialect, LOOK)
+    for cut in range(0, stream.rindex(b"data: ") - 250, 50):
+        passed, tap = tapped(dialect, [stream[:cut]])
+        assert passed == stream[:cut]
+        if not (dialect == "openai-chat" and b'"finish_reason":"' in passed):
+            assert isinstance(tap.end, SupplierError)
+            assert tap.end.kind == "broken"
+
+
+@EACH
+def test_an_error_within_the_stream_is_its_end(dialect):
+    start = written(dialect, LOOK[:6])
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Later"}}
+    tap = TAPS[dialect](ASKED)
+    stream = start + (named(error) if dialect != "openai-chat" else chunks(error))
+    assert tap.feed(stream) == stream
+    assert tap.end == SupplierError("overloaded", "Later")
+    assert tap.close() == b""
+
+
+@EACH
+def test_after_the_end_all_is_passed_on_and_nothing_heard(dialect):
+    stream = written(dialect, LOOK)
+    passed, tap = tapped(dialect, [stream, stream[:50], stream[50:], b"rubbish"])
+    assert passed == stream + stream + b"rubbish"
+    assert tap.end == Finished("tool_calls")
+
+
+@EACH
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_rubbish_is_passed_on(dialect, pieces):
+    passed, tap = tapped(dialect, pieces, UNASKED)
+    assert passed == b"".join(pieces)
+    assert isinstance(tap.end, SupplierError)
+
+
+@EACH
+def test_an_endless_event_makes_deaf_and_is_passed_on(dialect):
+    piece = b"data: " + b"x" * (EVENT_LIMIT // 4)
+    passed, tap = tapped(dialect, [piece] * 6, UNASKED, close=False)
+    assert passed == piece * 6
+    assert isinstance(tap.end, SupplierError)
+    assert tap.end.kind == "garbled"
+
+
+@EACH
+def test_a_piece_of_text_costs_little(dialect):
+    body = json.dumps("the next word ")
+    event = {
+        "openai-chat": b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,'
+        b'"model":"gpt-5-mini","choices":[{"index":0,"delta":{"content":%b},"finish_reason":null}]'
+        b',"usage":null}\n\n',
+        "openai-responses": b'event: response.output_text.delta\ndata: {"type":"response.output_'
+        b'text.delta","sequence_number":7,"item_id":"msg_1","output_index":0,"content_index":0,'
+        b'"delta":%b,"logprobs":[]}\n\n',
+        "anthropic": b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+        b'"delta":{"type":"text_delta","text":%b}}\n\n',
+    }[dialect] % body.encode()
+    tap = TAPS[dialect](UNASKED)
+    rounds = 2_000
+    took = min(timeit.repeat(lambda: tap.feed(event), number=rounds, repeat=5)) / rounds
+    assert took < 100e-6  # some 2 µs on a quiet machine
