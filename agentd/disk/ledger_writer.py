@@ -82,6 +82,83 @@ class _Synced:
     closed: bool = False
 
 
+class _Files:
+    """The days' files that are open for appending. Of the writing thread."""
+
+    def __init__(self, layout: Layout, closed: Callable[[_File], None]) -> None:
+        self._layout = layout
+        self._closed = closed
+        self._open: dict[str, _File] = {}
+        self._uncut: dict[str, int] = {}
+        """Files with a rest of a failed write behind this byte."""
+
+    def append(self, day: str, data: bytes) -> _File:
+        """Write to a day's file; what fails leaves nothing there, or the file takes no more."""
+        file = self._file(day)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file.fd, view) :]
+        except OSError:
+            self._uncut[day] = file.size
+            self._cut(day)
+            raise
+        file.size += len(data)
+        return file
+
+    def size(self, day: str) -> int | None:
+        """Bytes of an open file that were appended as a whole. Any thread."""
+        file = self._open.get(day)
+        return file.size if file else None
+
+    def forget(self, day: str) -> None:
+        """Have a day's file closed, if it is open."""
+        file = self._open.pop(day, None)
+        if file:
+            self._closed(file)
+
+    def forget_all(self) -> None:
+        """Have all closed."""
+        for day in list(self._open):
+            self.forget(day)
+
+    def _cut(self, day: str) -> None:
+        """Take off what a failed write left."""
+        with suppress(OSError):
+            os.ftruncate(self._open[day].fd, self._uncut[day])
+            del self._uncut[day]
+
+    def _file(self, day: str) -> _File:
+        """The day's file, opened and mended where it is not open or was touched by others."""
+        file = self._open.get(day)
+        if day in self._uncut:
+            self._cut(day)
+            if day in self._uncut:
+                raise Unavailable(
+                    f"{self._layout.ledger_day(day)} cannot be cut to its whole lines"
+                )
+        if file and file.untouched():
+            return file
+        if file:
+            log.error("%s was changed by another program; it is read anew", file.path)
+            self.forget(day)
+        for older in sorted(self._open.keys() - self._uncut.keys())[: -OPEN + 1]:
+            self.forget(older)
+        self._open[day] = file = self._opened(day)
+        return file
+
+    def _opened(self, day: str) -> _File:
+        make_folder(self._layout.ledger)
+        path = self._layout.ledger_day(day)
+        fd = os.open(path, _FLAGS, 0o600)
+        try:
+            size = mend(fd, path)
+            return _File(path, fd, os.fstat(fd).st_ino, size)
+        except BaseException:
+            os.close(fd)
+            raise
+
+
 class Writer:
     """Brings lines to the files of their days. Made and used on the loop."""
 
@@ -92,9 +169,7 @@ class Writer:
         self._queue: SimpleQueue[_Line | _Job] = SimpleQueue()
         self._unsynced: SimpleQueue[_Synced | None] = SimpleQueue()
         self._waiting = 0
-        self._files: dict[str, _File] = {}
-        self._uncut: dict[str, int] = {}
-        """Files with a rest of a failed write behind this byte."""
+        self._files = _Files(layout, lambda file: self._unsynced.put(_Synced(file, [], True)))
         self._dead: Unavailable | None = None
         self._over = False
         self._threads = [
@@ -136,14 +211,11 @@ class Writer:
 
     def size(self, day: str) -> int | None:
         """Bytes of a day's file that are whole; None where it was not written to. Any thread."""
-        file = self._files.get(day)
-        return file.size if file else None
+        return self._files.size(day)
 
     def forget(self, day: str) -> None:
         """Let go of a day's file, which is replaced or removed. Only on the writing thread."""
-        file = self._files.pop(day, None)
-        if file:
-            self._unsynced.put(_Synced(file, [], closed=True))
+        self._files.forget(day)
 
     async def close(self) -> None:
         """Write and sync what waits, and end the threads."""
@@ -170,8 +242,7 @@ class Writer:
             self._tell([line.told for line in group], 0, self._dead)
             raise
         finally:
-            for day in list(self._files):
-                self.forget(day)
+            self._files.forget_all()
             self._unsynced.put(None)
 
     def _gather(self) -> tuple[list[_Line], _Job | None]:
@@ -194,8 +265,7 @@ class Writer:
         error = self._dead
         try:
             if not error:
-                file = self._file(day)
-                self._append(day, file, data)
+                file = self._files.append(day, data)
         except AgentdError as refused:
             error = Unavailable(refused.message, refused.details)
         except OSError as failed:
@@ -205,53 +275,6 @@ class Writer:
             return
         self._tell([] if self._sync else told, len(data), None)
         self._unsynced.put(_Synced(file, told if self._sync else []))
-
-    def _append(self, day: str, file: _File, data: bytes) -> None:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file.fd, view) :]
-        except OSError:
-            self._uncut[day] = file.size
-            self._cut(day)
-            raise
-        file.size += len(data)
-
-    def _cut(self, day: str) -> None:
-        """Take off what a failed write left."""
-        with suppress(OSError):
-            os.ftruncate(self._files[day].fd, self._uncut[day])
-            del self._uncut[day]
-
-    def _file(self, day: str) -> _File:
-        """The day's file, opened and mended where it is not open or was touched by others."""
-        file = self._files.get(day)
-        if day in self._uncut:
-            self._cut(day)
-            if day in self._uncut:
-                raise Unavailable(
-                    f"{self._layout.ledger_day(day)} cannot be cut to its whole lines"
-                )
-        if file and file.untouched():
-            return file
-        if file:
-            log.error("%s was changed by another program; it is read anew", file.path)
-            self.forget(day)
-        for older in sorted(self._files)[: -OPEN + 1]:
-            self.forget(older)
-        self._files[day] = file = self._opened(day)
-        return file
-
-    def _opened(self, day: str) -> _File:
-        make_folder(self._layout.ledger)
-        path = self._layout.ledger_day(day)
-        fd = os.open(path, _FLAGS, 0o600)
-        try:
-            size = mend(fd, path)
-            return _File(path, fd, os.fstat(fd).st_ino, size)
-        except BaseException:
-            os.close(fd)
-            raise
 
     def _tell(
         self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
