@@ -93,6 +93,12 @@ class Models(Struct, frozen=True):
         """As chats write them, in the file's order."""
         return tuple(model.name for model in self.models)
 
+    def using(self, channel: str) -> tuple[str, ...]:
+        """The models of the gateway that have a way through this channel."""
+        return tuple(
+            model.name for model in self.proxy if any(way.channel == channel for way in model.ways)
+        )
+
 
 def contradictions(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What does not fit together in ``models.yml``: where, and why."""

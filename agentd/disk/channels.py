@@ -4,15 +4,20 @@ It is written by hand, and by the API, which leaves the comments as they are. It
 then nobody else may read it.
 """
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.disk import document, handwritten, secret
+from agentd.disk.entries import Entries
 from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
 from agentd.errors import Misconfigured, Mistake
 from agentd.proxy.channel import Channel
 from agentd.proxy.channels import contradictions, holds_secret
+from agentd.proxy.masking import fresh, revised
 
 
 class ChannelsYml(Struct, frozen=True):
@@ -50,6 +55,65 @@ def check(layout: Layout) -> None:
                     mistakes += error.mistakes
     if mistakes:
         raise Misconfigured(mistakes)
+
+
+class ChannelBook:
+    """The channels as they are now, and how they are changed.
+
+    ``changed`` is called on the loop when they are others. Secrets may be masked in what is
+    written (``proxy.masking``). Each change answers what the channel is then, its secrets in it,
+    and raises what ``Entries`` does.
+    """
+
+    def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
+        none: Mapping[str, Channel] = {}
+        self.file = Reloaded(layout.channels, partial(load, layout), none, changed)
+        self._entries: Entries[Channel] = Entries(
+            layout.channels, ChannelsYml, "channels", _contradictions, "channel", private=True
+        )
+        self._writing = asyncio.Lock()
+
+    @property
+    def current(self) -> Mapping[str, Channel]:
+        """The channels by name, as the file last said without a mistake."""
+        return self.file.current
+
+    async def add(self, channel: Channel) -> Channel:
+        """One more, at the end."""
+        return await self._change(partial(self._entries.add, fresh(channel)))
+
+    async def change(self, name: str, revise: Callable[[Channel], Channel]) -> Channel:
+        """``revise`` tells what becomes of the channel of this name; it may be renamed.
+
+        Secrets do not go to another address: ``proxy.masking.revised``.
+        """
+        return await self._change(
+            partial(self._entries.change, name, lambda old: revised(revise(old), old))
+        )
+
+    async def copy(
+        self, name: str, new: str, revise: Callable[[Channel], Channel] = lambda channel: channel
+    ) -> Channel:
+        """One more like this one, called ``new``; else as ``change``."""
+
+        def made(old: Channel) -> Channel:
+            return revised(revise(structs.replace(old, name=new)), old)
+
+        return await self._change(partial(self._entries.copy, name, made))
+
+    async def enable(self, name: str, enabled: bool) -> Channel:
+        """Switch it on or off."""
+        return await self.change(name, lambda old: structs.replace(old, enabled=enabled))
+
+    async def remove(self, name: str) -> Channel:
+        """One less. Ways of models to it are left out from then on: ask ``Models.using`` first."""
+        return await self._change(partial(self._entries.remove, name))
+
+    async def _change(self, change: Callable[[], Channel]) -> Channel:
+        async with self._writing:
+            channel = await asyncio.to_thread(change)
+            await self.file.refresh()
+        return channel
 
 
 def _parsed(path: str, data: bytes) -> tuple[Channel, ...]:

@@ -3,8 +3,16 @@
 It is written by hand, and by the API, which leaves every other byte as it is.
 """
 
-from agentd.disk import document, handwritten
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import msgspec
+
+from agentd.disk import document, handwritten, splice
 from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.errors import BadRequest, Misconfigured, nearest
 from agentd.proxy.settings import GatewaySettings, contradictions
 
 
@@ -15,6 +23,68 @@ def load(layout: Layout) -> GatewaySettings:
     """
     found = document.read(layout.gateway_settings, handwritten.LIMIT)
     return _parsed(layout.gateway_settings, found.data if found else b"")
+
+
+class GatewaySettingsBook:
+    """The settings as they are now, and how they are changed.
+
+    ``changed`` is called on the loop when they are others.
+    """
+
+    def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
+        self._path = layout.gateway_settings
+        self.file = Reloaded(self._path, partial(load, layout), GatewaySettings(), changed)
+        self._writing = asyncio.Lock()
+
+    @property
+    def current(self) -> GatewaySettings:
+        """What holds now."""
+        return self.file.current
+
+    async def change(self, changes: Mapping[str, object]) -> GatewaySettings:
+        """Write these into the file, all or none, and answer what holds then.
+
+        ``None`` takes a setting out of the file. Raises ``BadRequest`` with what cannot be,
+        ``Conflict`` when the file has mistakes of its own or somebody else saved it meanwhile,
+        and ``Unavailable``.
+        """
+        names = GatewaySettings.__struct_fields__
+        for name in changes:
+            if name not in names:
+                raise BadRequest(f'There is no setting "{name[:64]}"{nearest(name, names)}')
+        _refuse_wrong_types(changes)
+        async with self._writing:
+            await asyncio.to_thread(self._write, changes)
+            await self.file.refresh()
+        return self.current
+
+    def _write(self, wanted: Mapping[str, object]) -> None:
+        def put(text: splice.Text) -> None:
+            for name, value in wanted.items():
+                if value is None:
+                    text.drop((name,))
+                else:
+                    text.set((name,), value)
+
+        def fits(before: GatewaySettings, after: GatewaySettings) -> bool:
+            others = set(GatewaySettings.__struct_fields__) - wanted.keys()
+            return all(getattr(before, name) == getattr(after, name) for name in others)
+
+        try:
+            splice.rewrite(self._path, partial(_parsed, self._path), put, fits)
+        except Misconfigured as error:
+            told = [mistake.what for mistake in error.mistakes]
+            raise BadRequest(told[0], "\n".join(told[1:])) from error
+
+
+def _refuse_wrong_types(changes: Mapping[str, object]) -> None:
+    """``BadRequest`` for what JSON has of another type: in a file 5 may be a text."""
+    try:
+        msgspec.convert(
+            {name: value for name, value in changes.items() if value is not None}, GatewaySettings
+        )
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error)) from error
 
 
 def _parsed(path: str, data: bytes) -> GatewaySettings:

@@ -100,6 +100,8 @@ class _Walker:
                 return self._dict(self._need(node, MappingNode, "a map", path), kind, path)
             case inspect.ListType() | inspect.VarTupleType():
                 items = self._need(node, SequenceNode, "a list", path)
+                if len(items.value) < (kind.min_length or 0):
+                    raise self._noted(node, path, f"expected at least {kind.min_length} item")
                 values = [
                     self.part(item, kind.item_type, f"{path}[{number}]")
                     for number, item in enumerate(items.value)

@@ -19,6 +19,10 @@ SecretText: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": Tr
 Address: TypeAlias = Annotated[str, Meta(max_length=1000, pattern="https?://[^\\s/?#@]+[^\\s?#]*")]
 
 
+MASK = "****"
+"""How a secret begins where it is shown; none is ever kept that begins so."""
+
+
 class Transport(Struct, frozen=True, omit_defaults=True):
     """How a channel's supplier is reached: every call goes this way, or not at all."""
 
@@ -96,6 +100,8 @@ def malformed(secret: str) -> str:
         return "expected the name of an environment variable after env:"
     if kind == "file" and not place.startswith(("/", "~/")):
         return "expected a path that begins with / or ~/ after file:"
+    if secret.startswith(MASK):
+        return "is what is shown of a secret, not the secret"
     if secret and not is_reference(secret) and not re.fullmatch("[!-~]+", secret):
         return "has blanks or odd characters in it"
     return ""

@@ -10,10 +10,7 @@ import re
 from msgspec import structs
 
 from agentd.errors import BadRequest
-from agentd.proxy.channel import Channel, is_reference
-
-MASK = "****"
-"""How a secret that is shown begins."""
+from agentd.proxy.channel import MASK, Channel, is_reference
 
 LAST = 4
 """How many of its characters are shown ..."""
@@ -62,6 +59,13 @@ def shown(channel: Channel) -> Channel:
             for name, value in channel.headers.items()
         },
     )
+
+
+def fresh(channel: Channel) -> Channel:
+    """A channel that is not there yet: in it no secret may be masked. Raises ``BadRequest``."""
+    for secret in (channel.key, channel.transport.url, *channel.headers.values()):
+        kept(secret, "")
+    return channel
 
 
 def revised(new: Channel, old: Channel) -> Channel:

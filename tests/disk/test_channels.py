@@ -1,13 +1,17 @@
 """``channels.yml``: every mistake with its line, no secret told."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from agentd.disk import channels
+from agentd.disk.channels import ChannelBook
 from agentd.disk.layout import Layout
-from agentd.errors import Misconfigured
-from agentd.proxy.channel import Transport
+from agentd.errors import AgentdError, BadRequest, Conflict, Misconfigured, NotFound
+from agentd.proxy.channel import Channel, Transport
+from agentd.proxy.masking import shown
 
 FILE = """\
 channels:
@@ -71,6 +75,11 @@ def test_every_mistake_of_the_shape_comes_with_its_line_and_the_nearest_right_na
     assert 'did you mean "on_leave"?' in told[3]
 
 
+def test_a_channel_without_a_dialect_is_none(layout):
+    (told,) = mistakes(layout, FILE.replace("dialects: [anthropic]", "dialects: []"))
+    assert told == "3: channels[0].dialects: expected at least 1 item"
+
+
 def test_every_contradiction_comes_with_its_line(layout):
     text = FILE.replace("name: here", "name: openai")
     text = text.replace("[openai-responses, openai-chat]", "[openai-chat, openai-chat]")
@@ -130,3 +139,170 @@ def test_a_check_tells_the_secrets_that_are_not_to_be_had_but_asks_no_environmen
     read(layout, FILE.replace("env:ANTHROPIC_API_KEY", f"file:{layout.config}/none"))
     with pytest.raises(Misconfigured, match=r"^channels\.anthropic\.key: there is no file"):
         channels.check(layout)
+
+
+# By the API.
+
+NEW = Channel(
+    name="new",
+    dialects=("anthropic",),
+    url="https://new.example",
+    key="sk-new-0123456789",
+    transport=Transport("http", "http://u:p@proxy:1"),
+    headers={"x-a": "b"},
+    timeout=5.5,
+)
+
+
+def text(layout: Layout) -> str:
+    return Path(layout.channels).read_text()
+
+
+def book(layout: Layout, content: str = FILE) -> ChannelBook:
+    read(layout, content)
+    return ChannelBook(layout)
+
+
+@pytest.mark.gen_test
+async def test_a_channel_is_added_below_the_others_and_holds_at_once(layout):
+    changes: list[int] = []
+    read(layout, FILE)
+    made = ChannelBook(layout, lambda: changes.append(1))
+    assert await made.add(NEW) == NEW
+    assert made.current["new"] == NEW
+    assert changes == [1]
+    assert text(layout).startswith(FILE)
+    assert "\n  - name: 'new'\n    dialects: ['anthropic']\n" in text(layout)
+
+
+@pytest.mark.gen_test
+async def test_the_first_channel_makes_a_file_that_nobody_else_can_read(layout):
+    made = ChannelBook(layout)
+    await made.add(NEW)
+    assert made.current == {"new": NEW}
+    assert Path(layout.channels).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.gen_test
+async def test_a_file_that_gets_its_first_secret_is_closed_to_others(layout):
+    read(layout, "channels:\n- {name: a, dialects: [anthropic], url: 'https://a'}\n", 0o644)
+    made = ChannelBook(layout)
+    await made.change("a", lambda old: structs.replace(old, key="sk-new"))
+    assert made.current["a"].key == "sk-new"
+    assert Path(layout.channels).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.gen_test
+async def test_only_what_changes_is_written(layout):
+    made = book(layout)
+
+    def slower(old: Channel) -> Channel:
+        return structs.replace(old, cool_down=9.0, on_leave="cut", timeout=7.5)
+
+    await made.change("openai", slower)
+    assert text(layout) == FILE.replace("on_leave: drain", "on_leave: 'cut'").replace(
+        "cool_down: 5.5", "cool_down: 9\n    timeout: 7.5"
+    )
+    await made.enable("anthropic", False)
+    assert not made.current["anthropic"].enabled
+    before = text(layout)
+    await made.enable("anthropic", False)
+    assert text(layout) == before
+
+
+@pytest.mark.gen_test
+async def test_a_masked_channel_that_is_written_back_changes_no_byte(layout):
+    made = book(layout)
+    await made.change("openai", shown)
+    assert text(layout) == FILE
+
+
+@pytest.mark.gen_test
+async def test_no_key_goes_to_another_address_by_a_change_or_a_copy(layout):
+    made = book(layout)
+
+    def moved(old: Channel) -> Channel:
+        return structs.replace(shown(old), url="https://evil.example")
+
+    copy = await made.copy("openai", "twin", moved)
+    assert (copy.name, copy.key, copy.headers) == ("twin", "", {"OpenAI-Organization": "org"})
+    assert made.current["openai"].key == "sk-hidden-0123456789"
+    assert (await made.change("openai", moved)).key == ""
+    assert "sk-hidden" not in text(layout)
+
+
+@pytest.mark.gen_test
+async def test_a_copy_at_the_same_address_has_the_same_secrets(layout):
+    made = book(layout)
+    await made.copy("openai", "twin", shown)
+    assert made.current["twin"] == structs.replace(made.current["openai"], name="twin")
+
+
+@pytest.mark.gen_test
+async def test_a_channel_leaves_with_its_comment(layout):
+    made = book(layout)
+    assert (await made.remove("openai")).name == "openai"
+    begin, end = FILE.index("  # through"), FILE.index("  - {name: here")
+    assert text(layout) == FILE[:begin] + FILE[end:]
+    await made.remove("here")
+    await made.remove("anthropic")
+    assert made.current == {}
+
+
+async def refused(layout: Layout, kind: type[AgentdError], step: Callable) -> str:
+    made = book(layout)
+    await made.file.refresh()
+    with pytest.raises(kind) as caught:
+        await step(made)
+    assert text(layout) == FILE
+    told = caught.value.message + caught.value.details
+    assert "hidden" not in told
+    return told
+
+
+@pytest.mark.gen_test
+async def test_what_cannot_be_is_told_and_nothing_is_written(layout):
+    near = await refused(layout, NotFound, lambda made: made.remove("opnai"))
+    assert 'did you mean "openai"?' in near
+    for step in (
+        lambda made: made.add(structs.replace(NEW, name="here")),
+        lambda made: made.copy("here", "openai"),
+        lambda made: made.change("here", lambda old: structs.replace(old, name="openai")),
+    ):
+        assert "already" in await refused(layout, Conflict, step)
+    for wrong in (
+        structs.replace(NEW, name="a b"),
+        structs.replace(NEW, name="new\n"),
+        structs.replace(NEW, url="ftp://new"),
+        structs.replace(NEW, key="hidden key"),
+        structs.replace(NEW, key="****hidden"),
+        structs.replace(NEW, headers={"Host": "x"}),
+        structs.replace(NEW, transport=Transport("socks5")),
+    ):
+        await refused(layout, BadRequest, lambda made, wrong=wrong: made.add(wrong))
+
+
+@pytest.mark.gen_test
+async def test_whoever_saves_the_file_in_the_same_moment_wins(layout):
+    made = book(layout)
+    hers = FILE + "# hers\n"
+
+    def meanwhile(old: Channel) -> Channel:
+        Path(layout.channels).write_text(hers)
+        return structs.replace(old, enabled=False)
+
+    with pytest.raises(Conflict, match="somebody else"):
+        await made.change("here", meanwhile)
+    assert text(layout) == hers
+
+
+@pytest.mark.gen_test
+async def test_a_file_with_mistakes_is_mended_by_hand_first(layout):
+    made = book(layout)
+    await made.file.refresh()
+    Path(layout.channels).write_text(FILE.replace("on_leave", "onleave"))
+    with pytest.raises(Conflict, match="mend it by hand"):
+        await made.add(NEW)
+    await made.file.refresh()
+    assert list(made.current) == ["anthropic", "openai", "here"], "the last good ones hold"
+    assert [mistake.line for mistake in made.file.mistakes] == [13]

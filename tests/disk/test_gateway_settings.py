@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from agentd.disk import gateway_settings
+from agentd.disk.gateway_settings import GatewaySettingsBook
 from agentd.disk.layout import Layout
-from agentd.errors import Misconfigured
+from agentd.errors import BadRequest, Conflict, Misconfigured
 from agentd.proxy.settings import Bodies, GatewaySettings
 
 FILE = """\
@@ -66,3 +67,59 @@ def test_a_time_zone_that_is_none_is_told(layout, zone):
     (told,) = mistakes(layout, FILE.replace("Europe/Berlin", zone))
     assert told.startswith(f'1: time_zone: "{zone}" is no time zone')
     assert ('"Europe/Berlin"' in told) == (zone == "Europe/Berln")
+
+
+# By the API.
+
+
+@pytest.mark.gen_test
+async def test_only_what_changes_is_written_and_it_holds_at_once(layout):
+    read(layout, FILE.replace("tries: 2", "tries: 2   # enough"))
+    book = GatewaySettingsBook(layout)
+    changes = {"tries": 3, "hiding": None, "bodies": {"keep_days": 5}, "time_zone": "UTC"}
+    found = await book.change(changes)
+    assert (found.tries, found.hiding, found.time_zone) == (3, True, "UTC")
+    assert found.bodies == Bodies(keep_days=5)
+    assert found is book.current
+    text = Path(layout.gateway_settings).read_text()
+    assert text == FILE.replace("tries: 2", "tries: 3   # enough").replace(
+        "hiding: false\n", ""
+    ).replace("{keep_days: 3, max_bytes: 65536}", "{keep_days: 5}").replace(
+        "Europe/Berlin", "'UTC'"
+    )
+
+
+@pytest.mark.gen_test
+async def test_the_first_change_makes_the_file(layout):
+    found = await GatewaySettingsBook(layout).change({"assumed_prices": {"input": 1, "output": 2}})
+    assert found.assumed_prices.output == 2
+
+
+@pytest.mark.gen_test
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"trys": 1}, 'did you mean "tries"'),
+        ({"tries": "1"}, "Expected `int`"),
+        ({"tries": 0}, "tries"),
+        ({"time_zone": 5}, "Expected `str`"),
+        ({"time_zone": "Mars/Base"}, "no time zone"),
+        ({"bodies": {"days": 5}}, '"days" is not known here'),
+        ({"tries": 3, "unknown_price": "free"}, "free"),
+        ({"assumed_prices": {"input": -1, "output": 1}}, "no price"),
+    ],
+)
+async def test_what_cannot_be_is_told_and_nothing_is_written(layout, changes, told):
+    read(layout, FILE)
+    with pytest.raises(BadRequest) as caught:
+        await GatewaySettingsBook(layout).change(changes)
+    assert told in caught.value.message
+    assert Path(layout.gateway_settings).read_text() == FILE
+
+
+@pytest.mark.gen_test
+async def test_a_file_with_mistakes_is_mended_by_hand_first(layout):
+    with pytest.raises(Misconfigured):
+        read(layout, FILE.replace("tries", "trys"))
+    with pytest.raises(Conflict, match="mend it by hand"):
+        await GatewaySettingsBook(layout).change({"tries": 1})

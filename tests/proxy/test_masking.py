@@ -7,7 +7,7 @@ from msgspec import structs
 
 from agentd.errors import BadRequest
 from agentd.proxy.channel import Channel, Transport, malformed
-from agentd.proxy.masking import kept, masked, revised, shown
+from agentd.proxy.masking import fresh, kept, masked, revised, shown
 
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).filter(
     lambda text: not text.startswith(("****", "env:", "file:"))
@@ -100,12 +100,23 @@ def test_a_slash_at_the_end_is_no_other_address():
     assert revised(structs.replace(CHANNEL, url="https://api.example/v1/"), CHANNEL).key == KEY
 
 
+def test_a_channel_that_is_new_has_no_masked_secret():
+    assert fresh(CHANNEL) == CHANNEL
+    with pytest.raises(BadRequest):
+        fresh(shown(CHANNEL))
+    for change in ({"key": "****"}, {"headers": {"x-token": "****"}}):
+        with pytest.raises(BadRequest):
+            fresh(structs.replace(CHANNEL, **change))
+
+
 def test_another_kind_of_transport_does_not_get_the_secret_of_the_one_before():
     sent = structs.replace(shown(CHANNEL), transport=Transport("socks5", "****3128"))
     assert revised(sent, CHANNEL).transport == Transport("socks5")
 
 
-@pytest.mark.parametrize("text", ["env:", "env:A-B", "file:", "file:x", "two words", "k\xe9y"])
+@pytest.mark.parametrize(
+    "text", ["env:", "env:A-B", "file:", "file:x", "two words", "k\xe9y", "****abcd"]
+)
 def test_what_is_no_secret_is_told_without_repeating_it(text):
     assert malformed(text)
     assert text.partition(":")[2] == "" or text not in malformed(text)

@@ -1,0 +1,67 @@
+"""The models of the gateway: how the API changes section ``proxy`` of ``models.yml``."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import structs
+
+from agentd.catalog.models import Models, contradictions
+from agentd.disk.entries import Entries
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.proxy.channel import ProxyModel
+
+
+class ProxyModelBook:
+    """How the models of the gateway are changed; ``models`` is ``models.yml`` as it is followed.
+
+    Each change answers what the model is then, and raises what ``Entries`` does.
+    """
+
+    def __init__(self, layout: Layout, models: Reloaded[Models]) -> None:
+        self._file = models
+        self._entries: Entries[ProxyModel] = Entries(
+            layout.models, Models, "proxy", contradictions, "model"
+        )
+        self._writing = asyncio.Lock()
+
+    async def add(self, model: ProxyModel) -> ProxyModel:
+        """One more, at the end."""
+        return await self._change(partial(self._entries.add, model))
+
+    async def change(self, name: str, revise: Callable[[ProxyModel], ProxyModel]) -> ProxyModel:
+        """``revise`` tells what becomes of the model of this name; it may be renamed."""
+        return await self._change(partial(self._entries.change, name, revise))
+
+    async def copy(
+        self,
+        name: str,
+        new: str,
+        revise: Callable[[ProxyModel], ProxyModel] = lambda model: model,
+    ) -> ProxyModel:
+        """One more like this one, called ``new``."""
+        made = partial(_named, new, name, revise)
+        return await self._change(partial(self._entries.copy, name, made))
+
+    async def enable(self, name: str, enabled: bool) -> ProxyModel:
+        """Switch it on or off."""
+        return await self.change(name, lambda old: structs.replace(old, enabled=enabled))
+
+    async def remove(self, name: str) -> ProxyModel:
+        """One less."""
+        return await self._change(partial(self._entries.remove, name))
+
+    async def _change(self, change: Callable[[], ProxyModel]) -> ProxyModel:
+        async with self._writing:
+            model = await asyncio.to_thread(change)
+            await self._file.refresh()
+        return model
+
+
+def _named(
+    new: str, name: str, revise: Callable[[ProxyModel], ProxyModel], old: ProxyModel
+) -> ProxyModel:
+    """The copy: what the supplier calls the model does not change with our name of it."""
+    ways = tuple(structs.replace(way, model=way.model or name) for way in old.ways)
+    return revise(structs.replace(old, name=new, ways=ways))
