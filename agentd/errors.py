@@ -13,6 +13,7 @@ AgentdError
 ├── UnsupportedMedia      a body of another type than JSON
 ├── LimitReached          too often or too many
 ├── Disabled              a whole surface is not configured
+│   └── ManagementDisabled    the management of the model gateway is not
 ├── Unavailable           right now it cannot be done: disk full, a damaged or read-only file
 │   ├── SupplierUnreachable   a supplier's host cannot be reached, stalls, or breaks off
 │   └── Resting               every supplier of a model asked to be left alone for a while
@@ -93,6 +94,10 @@ class LimitReached(AgentdError):
 
 class Disabled(AgentdError):
     """A whole surface is not configured."""
+
+
+class ManagementDisabled(Disabled):
+    """The management of the model gateway is not configured."""
 
 
 class Unavailable(AgentdError):

@@ -4,12 +4,15 @@ Specification, section 5. The order is: a key that was sent decides, whatever lo
 it; then a login; then nobody. Nothing here waits or looks at a file.
 """
 
+import hmac
 from enum import Enum, auto
+from hashlib import sha256
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.errors import Disabled, Unauthorized
+from agentd.access.key import LONGEST
+from agentd.errors import Disabled, ManagementDisabled, Unauthorized
 
 Role: TypeAlias = Literal["nobody", "viewer", "manager", "administrator"]
 
@@ -21,6 +24,12 @@ DISABLED = (
     " and keys.yml defines no keys"
 )
 """It names both sources, as specified."""
+
+MANAGEMENT_DISABLED = (
+    "The management of the model gateway is disabled:"
+    " the environment variable PROXY_APP_HASH is not set"
+)
+"""The proxy specification, section 5.3."""
 
 
 class Surface(Enum):
@@ -38,6 +47,8 @@ class Surface(Enum):
     """``/liveChatHub`` and below: as the extended set, and the address may carry the key."""
     MODELS = auto()
     """``/v1`` and ``/v1beta``: an access key of the model gateway, and nothing else."""
+    MANAGE = auto()
+    """``/api/agent``: the management key of the model gateway, and nothing else."""
 
 
 class Presented(Struct, frozen=True):
@@ -57,7 +68,7 @@ class Presented(Struct, frozen=True):
 class Caller(Struct, frozen=True):
     """Who is calling."""
 
-    kind: Literal["nobody", "key", "user", "access"]
+    kind: Literal["nobody", "key", "user", "access", "management"]
     name: str
     role: Role
     session: str = ""
@@ -98,8 +109,8 @@ class Logins(Protocol):
 class AccessKeys(Protocol):
     """The keys of the model gateway that are good now."""
 
-    def caller(self, presented: str) -> Caller | None:
-        """Whose key this is, or ``None``."""
+    def admit(self, presented: str) -> Caller:
+        """Whose key this is; raises ``Unauthorized`` with why it is none that is good now."""
         ...
 
 
@@ -107,11 +118,17 @@ class Gate:
     """Lets a request in as a ``Caller``, or raises ``Unauthorized`` or ``Disabled``.
 
     Without ``logins`` nobody can sign in, without ``access`` no model can be called.
+    ``management`` is the SHA-256 of the management key, or empty.
     """
 
     def __init__(
-        self, keys: Keys, logins: Logins | None = None, access: AccessKeys | None = None
+        self,
+        keys: Keys,
+        logins: Logins | None = None,
+        access: AccessKeys | None = None,
+        management: str = "",
     ) -> None:
+        self._management = bytes.fromhex(management)
         self._keys = keys
         self._logins = logins
         self._access = access
@@ -122,6 +139,8 @@ class Gate:
             return NOBODY
         if surface is Surface.MODELS:
             return self._by_access_key(presented.access)
+        if surface is Surface.MANAGE:
+            return self._by_management_key(presented.header)
         sent = [presented.header]
         if surface is Surface.LIVE:
             sent.append(presented.query)
@@ -141,10 +160,24 @@ class Gate:
         return Caller("key", name, "manager")
 
     def _by_access_key(self, key: str | None) -> Caller:
-        caller = self._access.caller(key) if self._access and key else None
-        if caller is None:
+        if key is None:
+            raise Unauthorized(
+                "This needs an access key: Authorization: Bearer, x-api-key or x-goog-api-key"
+            )
+        if self._access is None:
             raise Unauthorized(REFUSED)
-        return caller
+        return self._access.admit(key)
+
+    def _by_management_key(self, key: str | None) -> Caller:
+        """The proxy specification, section 5."""
+        if not self._management:
+            raise ManagementDisabled(MANAGEMENT_DISABLED)
+        sent = (key or "").encode("utf-8", "surrogatepass")
+        if not 0 < len(sent) <= LONGEST or not hmac.compare_digest(
+            sha256(sent).digest(), self._management
+        ):
+            raise Unauthorized("Invalid or missing management key")
+        return Caller("management", "", "administrator")
 
     def _by_login(self, session: str | None) -> Caller:
         caller = self._logins.caller(session) if self._logins and session else None

@@ -53,6 +53,8 @@ def needed(surface: Surface, method: str) -> Role:
     """
     if surface in (Surface.PUBLIC, Surface.OPEN, Surface.MODELS):
         return "nobody"
+    if surface is Surface.MANAGE:
+        return "administrator"
     return "viewer" if surface is Surface.LIVE or method in SAFE else "manager"
 
 

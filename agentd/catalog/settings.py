@@ -58,6 +58,13 @@ class Settings(Struct, frozen=True):
             extra={"secret": True},
         ),
     ] = ""
+    proxy_app_hash: Annotated[
+        str,
+        Meta(
+            description="SHA-256 of the model gateway's management key; empty: it is off.",
+            extra={"secret": True},
+        ),
+    ] = ""
     engine: Annotated[
         EngineName,
         Meta(description="Who carries out the prompts of a chat that names no model."),
@@ -130,6 +137,7 @@ VARIABLES: Mapping[str, str] = {
     "AGENTD_STATE": "state",
     "AGENTD_WORKSPACE": "workspace",
     "AGENT_API_KEY": "agent_api_key",
+    "PROXY_APP_HASH": "proxy_app_hash",
     "AGENTD_ADMIN_USER": "admin_user",
     "AGENTD_ADMIN_PASSWORD_HASH": "admin_password_hash",
 }
@@ -171,9 +179,11 @@ def resolve(typed: Mapping[str, Given], file: Settings, where: str) -> Settings:
         elif name in file.__struct_fields__:
             changes[name] = value
     settings = structs.replace(file, **changes)
-    _, source = typed.get("agent_api_key", ("", where))
-    if settings.agent_api_key and (why := why_no_hash(settings.agent_api_key)):
-        mistakes.append(Mistake(source, 0, f"agent_api_key: {why}"))
+    for name in ("agent_api_key", "proxy_app_hash"):
+        _, source = typed.get(name, ("", where))
+        hashed = getattr(settings, name)
+        if hashed and (why := why_no_hash(hashed)):
+            mistakes.append(Mistake(source, 0, f"{name}: {why}"))
     mistakes += _admin_mistakes(settings, typed, where)
     if mistakes:
         raise Misconfigured(mistakes)

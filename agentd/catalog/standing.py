@@ -26,12 +26,12 @@ AT_ONCE = frozenset(
 RESTART = frozenset(
     (
         *("host", "port", "workspace", "state"),
-        *("agent_api_key", "admin_user", "admin_password_hash"),
+        *("agent_api_key", "proxy_app_hash", "admin_user", "admin_password_hash"),
     )
 )
 """Settings that the daemon takes up when it starts, and keeps."""
 
-BY_ADMINISTRATORS = frozenset(("admin_user", "admin_password_hash"))
+BY_ADMINISTRATORS = frozenset(("admin_user", "admin_password_hash", "proxy_app_hash"))
 """Settings by which somebody could make himself an administrator."""
 
 MASK = "********"

@@ -8,7 +8,7 @@ import asyncio
 import functools
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from agentd.errors import SupplierUnreachable, TooLarge
@@ -152,7 +152,7 @@ class HttpResponse:
         self._limit = limit
         self._inflater = self._for_encoding(head.headers)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes in: one piece for all that came since the last one was taken."""
         if self._inflater is None:
             while piece := await self._connection.body():

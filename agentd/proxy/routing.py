@@ -72,6 +72,11 @@ class Choice(Struct, frozen=True, kw_only=True):
     dialect: ChannelDialect
     """The one to speak to it: the caller's, else the one that the channel prefers."""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The channel's name and the supplier's of the model."""
+        return self.channel.name, self.supplier_model
+
     def allowed_for(self, key: AccessKey) -> bool:
         """Whether the key may call this model through this channel; asked again before sending."""
         return key.may_call(self.model) and key.may_use(self.channel.name)

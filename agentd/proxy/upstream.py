@@ -1,6 +1,6 @@
 """What is asked of the one who calls suppliers. ``outside.upstream`` does it over HTTP/1.1."""
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -52,7 +52,7 @@ class Response(Protocol):
         """Names in lower case; what came several times is joined by a comma."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body's bytes as they come in, decompressed, none empty.
 
         Raises ``SupplierUnreachable`` when the answer stalls, breaks off or grows too large.

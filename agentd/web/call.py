@@ -49,6 +49,7 @@ class Call:
     headers: HTTPHeaders
     caller: Caller
     remote_ip: str
+    request_id: str = ""
     body: bytes = b""
     incoming: AsyncIterator[bytes] | None = None
     """The body while it comes, of a route that streams."""

@@ -33,6 +33,7 @@ _SECURITY = {
     Surface.REMOTE: [_KEY],
     Surface.EXTENDED: [_KEY, *_LOGINS],
     Surface.LIVE: [_KEY, *_LOGINS],
+    Surface.MANAGE: [{"management": []}],
     Surface.MODELS: [{"access": []}, {"accessHeader": []}],
 }
 
@@ -63,6 +64,7 @@ def openapi(table: Table) -> bytes:
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "session": {"type": "apiKey", "in": "cookie", "name": NAME},
                 "bearer": {"type": "http", "scheme": "bearer"},
+                "management": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
                 "access": {"type": "http", "scheme": "bearer"},
                 "accessHeader": {"type": "apiKey", "in": "header", "name": "x-api-key"},
             },

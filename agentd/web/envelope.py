@@ -35,6 +35,7 @@ KINDS: dict[type[errors.AgentdError], tuple[int, str]] = {
     errors.UnsupportedMedia: (415, "UnsupportedMediaType"),
     errors.Misdirected: (421, "Misdirected"),
     errors.LimitReached: (429, "LimitReached"),
+    errors.ManagementDisabled: (503, "Disabled"),
     errors.Disabled: (503, "Remote API is disabled"),
     errors.Unavailable: (503, "Unavailable"),
 }

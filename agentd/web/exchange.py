@@ -132,6 +132,7 @@ class Exchange(HTTPMessageDelegate):
 
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit()
+        self._call.request_id = self._request_id
         if head.length > self._route.limit:
             self._reply.last = "Expect" in head.headers or head.length > PASSED_OVER
             self._refuse_size(self._route)

@@ -193,6 +193,8 @@ def surface_of(path: str) -> Surface:
         return Surface.LIVE
     if path.startswith(("/v1/", "/v1beta/")):
         return Surface.MODELS
+    if path == "/api/agent" or path.startswith("/api/agent/"):
+        return Surface.MANAGE
     if path == "/api" or path.startswith("/api/"):
         return Surface.EXTENDED
     return Surface.PUBLIC
