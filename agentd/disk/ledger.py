@@ -8,18 +8,21 @@ import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from agentd.clock import Clock
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_page import page
+from agentd.disk.ledger_reprice import Repricing
 from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
 from agentd.proxy import reports
 from agentd.proxy.entry import Entry
 from agentd.proxy.page import Filter, Page
 from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Line, Only
+from agentd.proxy.repricing import Difference, PricesOf
 from agentd.proxy.sums import Sums
 
 T = TypeVar("T")
@@ -39,6 +42,7 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
         self._unread = 0
+        self._repricing = asyncio.Lock()
 
     async def open(self, cuts: Iterable[datetime] = ()) -> Sums:
         """Mend what a crash left, take up the books, and tell what each key has spent.
@@ -109,6 +113,32 @@ class Ledger:
         """
         oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
         return await self._on_thread(lambda: list(self._days.retain(oldest)))
+
+    async def reprice(
+        self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False
+    ) -> Difference:
+        """Price the requests of these days anew, each by ``prices_of``; what that changes.
+
+        Each day's file is replaced as a whole, so a crash leaves days of the one kind and of the
+        other; doing it again is harmless. Take the ``sums`` anew afterwards. ``prices_of`` is
+        called on another thread. A ``dry_run`` changes nothing. Raises ``Unavailable``.
+        """
+        async with self._repricing:
+            difference = Difference()
+            for day in await self._on_thread(self._days.known):
+                if first <= day <= last:
+                    one = Repricing(self._layout, day, prices_of)
+                    await asyncio.to_thread(one.prepare, self._size(day), dry_run=dry_run)
+                    if not dry_run and one.difference.changed:
+                        await self._replace(one)
+                    difference.add(one.difference)
+            return difference
+
+    async def _replace(self, one: Repricing) -> None:
+        assert self._writer, "the ledger is not open"
+        forget = partial(self._writer.forget, one.day)
+        await self._writer.between(lambda: one.replace(forget))
+        await self._on_thread(lambda: self._days.forget(one.day))
 
     def _size(self, day: str) -> int | None:
         return self._writer.size(day) if self._writer else None

@@ -16,10 +16,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from agentd.disk.document import make_folder, read, replace, told, trouble
+from agentd.disk.document import make_folder, read, replace, sweep, told, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import days_in, mend, read_on, sum_of
-from agentd.disk.ledger_report import Fold, Report, sweep_reports, write_report
+from agentd.disk.ledger_report import Fold, Report, write_report
 from agentd.disk.lines import Broken, seal, unseal
 from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.sums import Row, Spent, Sums, beginning
@@ -78,7 +78,8 @@ class Days:
         """Make the folders, and mend the days that a crash may have left torn."""
         make_folder(self._layout.ledger)
         make_folder(self._layout.ledger_reports)
-        sweep_reports(self._layout)
+        sweep(self._layout.ledger)
+        sweep(self._layout.ledger_reports)
         for day in days_in(self._layout.ledger)[-TORN_DAYS:]:
             path = self._layout.ledger_day(day)
             with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:

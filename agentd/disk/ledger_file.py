@@ -79,7 +79,7 @@ def read_on(path: str, standing: Standing, upto: int | None = None) -> Iterator[
     """
     doubtful: list[Damaged] = []
     waiting = b""
-    for line in _lines(path, standing.size, upto):
+    for line in lines_of(path, standing.size, upto):
         number = standing.lines + len(doubtful) + 1
         try:
             if not line.endswith(b"\n"):
@@ -98,7 +98,8 @@ def read_on(path: str, standing: Standing, upto: int | None = None) -> Iterator[
         yield entry
 
 
-def _lines(path: str, begin: int, upto: int | None) -> Iterator[bytes]:
+def lines_of(path: str, begin: int = 0, upto: int | None = None) -> Iterator[bytes]:
+    """Each line between two bytes of a file as it stands; the last one may have no end."""
     with open(os.open(path, _READ), "rb", buffering=0) as file:
         file.seek(begin)
         rest, left = b"", float("inf") if upto is None else upto - begin

@@ -55,7 +55,9 @@ class _Looking:
             raise trouble(path, "read", error) from error
         try:
             size = os.fstat(fd).st_size
-            return self._through(fd, size if end is None else min(end, size))
+            if end and (end > size or os.pread(fd, 1, end - 1) != b"\n"):
+                raise BadRequest("The ledger was priced anew meanwhile", "Begin at its first page.")
+            return self._through(fd, size if end is None else end)
         finally:
             os.close(fd)
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentd.disk.document import TEMPORARY, replace, trouble
+from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import Standing
 from agentd.disk.lines import Broken, seal, unseal
@@ -183,13 +183,3 @@ def write_report(layout: Layout, fold: Fold) -> None:
     head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, total, fold.names, parts)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
-
-
-def sweep_reports(layout: Layout) -> None:
-    """Remove what a crash left half written."""
-    try:
-        for name in os.listdir(layout.ledger_reports):
-            if name.startswith(TEMPORARY):
-                os.unlink(os.path.join(layout.ledger_reports, name))
-    except OSError as error:
-        raise trouble(layout.ledger_reports, "sweep", error) from error

@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentd.clock import FrozenClock, parse_iso
-from agentd.disk import ledger_days, ledger_page, ledger_writer
+from agentd.disk import ledger_days, ledger_page, ledger_reprice, ledger_writer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_file import Standing, read_on
 from agentd.disk.lines import seal, unseal
 from agentd.errors import BadRequest, Unavailable
 from agentd.proxy.page import Filter
+from agentd.proxy.price import NOTHING, Prices, Usage
 from agentd.proxy.reports import Only
 from tests.conftest import until
 from tests.proxy.entries import BEGIN, ENTRIES, entry
@@ -490,3 +491,116 @@ async def test_a_page_of_a_day_opens_no_other_days_file(layout, ledger, monkeypa
 async def test_what_is_no_cursor_is_refused(ledger, cursor):
     with pytest.raises(BadRequest):
         await ledger.page(Filter(), cursor=cursor)
+
+
+# Pricing anew.
+
+PRICES = Prices(input=Decimal(1000), output=Decimal(0))
+"""A tenth of a cent for each token that goes in."""
+
+
+def all_of_it(entry):
+    return PRICES, "v2"
+
+
+async def test_pricing_anew_changes_every_sum_and_keeps_the_first_cost(layout, clock):
+    entries = [entry(n, at(DAY if n < 3 else NEXT), usage=Usage(input=n)) for n in range(1, 6)]
+    ledger, _ = await reopened(layout, clock)
+    await asyncio.gather(*map(ledger.book, entries))
+    assert (await ledger.lines("total", DAY, NEXT))[0].cost == Decimal("1.25")
+    dry = await ledger.reprice(DAY, NEXT, all_of_it, dry_run=True)
+    assert (dry.requests, dry.changed) == (5, 5)
+    assert (dry.before, dry.after) == (Decimal("1.25"), Decimal("0.015"))
+    assert (await ledger.lines("total", DAY, NEXT))[0].cost == Decimal("1.25")
+    assert await ledger.reprice(DAY, NEXT, all_of_it) == dry
+    assert (await ledger.lines("total", DAY, NEXT))[0].cost == Decimal("0.015")
+    assert (await ledger.sums()).spent("abcdefghijkl") == Decimal("0.015")
+    (newest, *_) = (await ledger.page(Filter())).entries
+    assert (newest.cost, newest.was, newest.priced) == (Decimal("0.005"), Decimal("0.25"), "v2")
+    await ledger.book(entry(6, at(NEXT), usage=Usage(input=6)))
+    again = await ledger.reprice(NEXT, NEXT, all_of_it)
+    assert (again.requests, again.changed) == (4, 1)
+    assert booked(layout, NEXT) == ["r-3", "r-4", "r-5", "r-6"]
+    await ledger.close()
+    ledger, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal("0.021")
+    await ledger.close()
+
+
+async def test_requests_that_are_booked_while_a_day_is_priced_anew_are_priced_too(layout, ledger):
+    await ledger.book(entry(1))
+
+    def late(first):
+        for number in (2, 3) if first.id == "r-1" else ():
+            asyncio.run_coroutine_threadsafe(ledger.book(entry(number)), loop).result(20)
+        return PRICES, "v2"
+
+    loop = asyncio.get_running_loop()
+    difference = await ledger.reprice(DAY, DAY, late)
+    assert difference.requests == 3
+    await ledger.book(entry(4))
+    assert booked(layout) == [f"r-{n}" for n in (1, 2, 3, 4)]
+    assert {one.priced for one in read_on(layout.ledger_day(DAY), Standing())} == {"v2", ""}
+
+
+async def test_a_crash_or_a_full_disk_while_pricing_anew_leaves_the_old_day(
+    layout, clock, monkeypatch
+):
+    ledger, _ = await reopened(layout, clock)
+    await ledger.book(entry(1))
+    before = path_of(layout).read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_reprice.os, "rename", full)
+        with pytest.raises(Unavailable, match="disk full"):
+            await ledger.reprice(DAY, DAY, all_of_it)
+    assert path_of(layout).read_bytes() == before
+    await ledger.book(entry(2))
+    await ledger.close()
+    left = Path(layout.ledger, ".tmp-2026-01-01")
+    assert not left.exists()
+    left.write_bytes(b"half")  # as a crash leaves it
+    ledger, sums = await reopened(layout, clock)
+    assert not left.exists()
+    assert sums.spent("abcdefghijkl") == Decimal("0.5")
+    await ledger.close()
+
+
+async def test_damaged_lines_unknown_prices_and_unused_requests_stay_as_they_are(layout, clock):
+    entries = [entry(1), entry(2, cost=Decimal(2)), entry(3, model="?"), entry(4, usage=NOTHING)]
+    await life(layout, clock, entries)
+    damaged = path_of(layout).read_bytes().replace(b'"cost":"2"', b'"cost":"3"')
+    path_of(layout).write_bytes(damaged)
+    ledger, _ = await reopened(layout, clock)
+    difference = await ledger.reprice(
+        DAY, DAY, lambda one: (None, "") if one.model == "?" else (PRICES, "v2")
+    )
+    assert (difference.requests, difference.changed, difference.unpriced) == (2, 1, 1)
+    lines = path_of(layout).read_bytes().splitlines()
+    assert lines[1:] == damaged.splitlines()[1:]
+    await ledger.close()
+
+
+async def test_what_is_priced_with_an_assumed_rate_is_marked_and_the_first_price_comes_back(
+    layout, ledger
+):
+    await ledger.book(entry(1, usage=Usage(cache_read=1), cost=Decimal("0.25")))
+    await ledger.reprice(DAY, DAY, all_of_it)
+    (one,) = (await ledger.page(Filter())).entries
+    assert (one.estimated, one.was) == (True, Decimal("0.25"))
+    first = Prices(input=Decimal(250_000), output=Decimal(0))
+    await ledger.reprice(DAY, DAY, lambda _: (first, "v3"))
+    (one,) = (await ledger.page(Filter())).entries
+    assert (one.cost, one.was, one.priced) == (Decimal("0.25"), None, "v3")
+
+
+async def test_a_cursor_from_before_the_pricing_is_refused(layout, ledger):
+    for n in range(5):
+        await ledger.book(entry(n))
+    cursor = (await ledger.page(Filter(), 2)).next
+    await ledger.reprice(DAY, DAY, all_of_it)
+    with pytest.raises(BadRequest, match="priced anew"):
+        await ledger.page(Filter(), 2, cursor)
