@@ -6,13 +6,19 @@ reply's events are told again in the caller's.
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from agentd.proxy.dialects.conversation import Conversation, ErrorKind, Event, Finished
 from agentd.proxy.dialects.conversation import SupplierError as Failed
 from agentd.proxy.price import Usage
+
+GatewayError: TypeAlias = (
+    ErrorKind | Literal["limit", "no_licence", "blocked", "too_large", "timeout"]
+)
+"""A supplier's errors, and our own. ``limit``: the key has spent what it may; ``blocked``: a secret
+stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer."""
 
 
 class Glance(Struct, frozen=True):
@@ -96,10 +102,10 @@ class CallerDialect(Protocol):
         """A translated reply at once; the events end with ``Finished``."""
         ...
 
-    def error(self, kind: ErrorKind, message: str, request_id: str) -> tuple[int, bytes]:
+    def error(self, kind: GatewayError, message: str, request_id: str) -> tuple[int, bytes]:
         """Status and body of an error, as a caller of this dialect expects it."""
         ...
 
-    def error_event(self, kind: ErrorKind, message: str, request_id: str) -> bytes:
+    def error_event(self, kind: GatewayError, message: str, request_id: str) -> bytes:
         """What ends a stream that broke: an error event, and no success terminator."""
         ...
