@@ -201,6 +201,26 @@ def from_anthropic(*reports: object) -> Usage:
     )
 
 
+def from_gemini(usage: object) -> Usage:
+    """The ``usageMetadata`` of an answer, or of any piece of one: each counts all up to then.
+
+    The cached tokens are inside ``promptTokenCount``; what Google's own tools gave the model to
+    read is beside it. Thinking is beside ``candidatesTokenCount``, unless the total tells that it
+    is inside.
+    """
+    counts = _map(usage)
+    prompt, read = _count(counts, "promptTokenCount"), _count(counts, "cachedContentTokenCount")
+    given = _count(counts, "toolUsePromptTokenCount")
+    told, thought = _count(counts, "candidatesTokenCount"), _count(counts, "thoughtsTokenCount")
+    inside = thought <= told and _count(counts, "totalTokenCount") == prompt + given + told
+    return Usage(
+        input=max(prompt - read, 0) + given,
+        cache_read=read,
+        output=told - thought if inside else told,
+        reasoning=thought,
+    )
+
+
 def _from_openai(usage: object, into: str, out_of: str) -> Usage:
     counts = _map(usage)
     prompt, completion = _count(counts, f"{into}_tokens"), _count(counts, f"{out_of}_tokens")

@@ -204,7 +204,7 @@ class NativeEngine:
         try:
             request = Request(
                 "POST",
-                address(access.url, dialect.PATH),
+                address(access.url, dialect.path(job.assignment.model)),
                 dialect.headers(access.key),
                 dialect.request(job.turn.conversation(), job.assignment.model),
                 structs.replace(self._patience.timeouts, total=total),

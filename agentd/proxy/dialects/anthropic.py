@@ -34,8 +34,6 @@ from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, num
 from agentd.proxy.dialects.turns import arguments, settled
 from agentd.proxy.price import from_anthropic
 
-PATH = "/v1/messages"
-
 VERSION = "2023-06-01"
 
 DEFAULT_MAX_OUTPUT = 8192
@@ -51,6 +49,11 @@ _STOPS: dict[str, StopReason] = {
     "tool_use": "tool_calls",
     "refusal": "refused",
 }
+
+
+def path(model: str, *, stream: bool = True) -> str:
+    """As ``Dialect.path``."""
+    return "/v1/messages"
 
 
 def headers(secret: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from agentd.proxy.price import NOTHING, Usage
 
-DialectName: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic"]
+DialectName: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 
 
 class Text(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Thinking(Struct, frozen=True):
     text: str = ""
     """What a reader may see of it."""
     signature: str = ""
-    """The supplier's seal on the text (Anthropic)."""
+    """The supplier's seal on the text (Anthropic), or on what follows it (Gemini)."""
     sealed: str = ""
     """What only the supplier can read: redacted thinking (Anthropic), or a whole reasoning item
     as JSON (Responses)."""
@@ -76,6 +76,19 @@ class Tool(Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, object]
+    strict: bool = False
+    """Whether the arguments must fit the schema, whatever it costs the supplier."""
+
+
+class JsonFormat(Struct, frozen=True):
+    """The reply is to be JSON that fits ``schema``; without one, any JSON object."""
+
+    schema: dict[str, object] | None = None
+    name: str = ""
+    description: str = ""
+    """What it is for, told to the model."""
+    strict: bool = False
+    """Whether it must fit the schema, as with tools."""
 
 
 class OneTool(Struct, frozen=True):
@@ -100,8 +113,18 @@ class Conversation(Struct, frozen=True, kw_only=True):
     """How hard to think: a word of the supplier's, such as ``low``; with Anthropic also a number,
     the most tokens of thinking, for models that do not know words."""
     temperature: float | None = None
+    top_p: float | None = None
+    """Only the likeliest words are taken, which together are so likely."""
+    top_k: int | None = None
+    """Only so many of the likeliest words are taken."""
     stop: tuple[str, ...] = ()
     """The reply ends before any of these."""
+    reply_format: JsonFormat | None = None
+    verbosity: Literal["", "low", "high"] = ""
+    """How much is to be said."""
+    user: str = ""
+    """Whom the caller asks for, by a name that tells nothing, so that a supplier who finds an
+    abuse can tell one user from another."""
     cache_key: str = ""
     """The same for all requests of one conversation, so that the supplier remembers its
     beginning; empty: nothing is asked to be remembered."""

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
+from agentd.proxy.dialects import anthropic, gemini, openai_chat, openai_responses
 from agentd.proxy.dialects.conversation import Conversation, DialectName, Event
 
 _VERSION = re.compile(r"v\d+[a-z]*")
+_OWN_VERSION = re.compile(r"^/v\d+[a-z]*(?=/)")
 
 
 class Reader(Protocol):
@@ -29,8 +30,9 @@ class Reader(Protocol):
 class Dialect(Protocol):
     """One way to speak to suppliers. A module of this folder is one."""
 
-    PATH: str
-    """Where requests are posted, from the supplier's address on; see ``address``."""
+    def path(self, model: str, *, stream: bool = True) -> str:
+        """Where requests are posted, from the supplier's address on; see ``address``."""
+        ...
 
     def headers(self, secret: str) -> dict[str, str]:
         """What each request carries; ``secret`` is the supplier's key, empty if it needs none."""
@@ -57,7 +59,7 @@ def address(base: str, path: str) -> str:
     """
     base = base.rstrip("/")
     if any(_VERSION.fullmatch(part) for part in urlsplit(base).path.split("/")):
-        path = path.removeprefix("/v1")
+        path = _OWN_VERSION.sub("", path)
     return base + path
 
 
@@ -65,5 +67,6 @@ DIALECTS: Mapping[DialectName, Dialect] = {
     "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "anthropic": anthropic,
+    "gemini": gemini,
 }
 """Every dialect by its name, as it stands in settings."""

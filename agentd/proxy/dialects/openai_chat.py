@@ -33,13 +33,16 @@ from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, num
 from agentd.proxy.dialects.turns import arguments, image_url, result_text, settled
 from agentd.proxy.price import from_openai_chat
 
-PATH = "/v1/chat/completions"
-
 _STOPS: dict[str, StopReason] = {
     "length": "length",
     "tool_calls": "tool_calls",
     "content_filter": "refused",
 }
+
+
+def path(model: str, *, stream: bool = True) -> str:
+    """As ``Dialect.path``."""
+    return "/v1/chat/completions"
 
 
 def headers(secret: str) -> dict[str, str]:

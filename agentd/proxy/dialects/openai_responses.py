@@ -32,9 +32,7 @@ from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, num
 from agentd.proxy.dialects.turns import arguments, image_url, result_text, settled
 from agentd.proxy.price import from_openai_responses
 
-__all__ = ["PATH", "answer", "headers", "reader", "request"]
-
-PATH = "/v1/responses"
+__all__ = ["answer", "headers", "path", "reader", "request"]
 
 _ITEM_FIELDS = ("type", "id", "summary", "content", "encrypted_content")
 """What of a reasoning item goes back; its ``status`` is refused by the supplier."""
@@ -42,6 +40,11 @@ _ITEM_FIELDS = ("type", "id", "summary", "content", "encrypted_content")
 _THINKING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _BETWEEN = "\n\n"
 """Stands between the paragraphs of a summary."""
+
+
+def path(model: str, *, stream: bool = True) -> str:
+    """As ``Dialect.path``."""
+    return "/v1/responses"
 
 
 def request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:

@@ -204,6 +204,53 @@ MESSAGE = {
     "usage": {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 9},
 }
 
+GEMINI = {
+    "candidates": [
+        {
+            "content": {
+                "role": "model",
+                "parts": [
+                    {"text": "Look.", "thought": True},
+                    {"text": "I look."},
+                    {
+                        "functionCall": {"id": "call_1", "name": "ls", "args": {"p": "/"}},
+                        "thoughtSignature": "EqQB==",
+                    },
+                ],
+            },
+            "finishReason": "STOP",
+            "index": 0,
+        }
+    ],
+    "usageMetadata": {
+        "promptTokenCount": 30,
+        "cachedContentTokenCount": 20,
+        "candidatesTokenCount": 5,
+        "thoughtsTokenCount": 4,
+        "totalTokenCount": 39,
+    },
+    "modelVersion": "m",
+    "responseId": "r1",
+}
+
+
+def gemini_piece(parts: list[dict], **more: object) -> dict:
+    """A piece of a streamed answer; ``finishReason`` goes to its candidate."""
+    finish = {"finishReason": more.pop("finishReason")} if "finishReason" in more else {}
+    candidate = {"content": {"role": "model", "parts": parts}, **finish, "index": 0}
+    return {"candidates": [candidate], "modelVersion": "m", "responseId": "r1", **more}
+
+
+_PARTS = GEMINI["candidates"][0]["content"]["parts"]
+_FIRST = {"promptTokenCount": 30, "cachedContentTokenCount": 20, "thoughtsTokenCount": 4}
+
+GEMINI_CALL = chunks(
+    gemini_piece(_PARTS[:1], usageMetadata=_FIRST | {"totalTokenCount": 34}),
+    gemini_piece([{"text": "I "}], usageMetadata=_FIRST | {"totalTokenCount": 34}),
+    gemini_piece([{"text": "look."}]),
+    gemini_piece(_PARTS[2:], finishReason="STOP", usageMetadata=GEMINI["usageMetadata"]),
+)
+
 _BEGUN = RESPONSE | {"status": "in_progress", "output": [], "usage": None}
 
 RESPONSES_CALL = named(
@@ -274,6 +321,23 @@ READ = {
             ThinkingDone(Thinking("anthropic", sealed="sealed==")),
             TextDelta("Yes 🎉"),
             Finished("end"),
+        ],
+    ),
+    "gemini call": (
+        "gemini",
+        GEMINI_CALL,
+        [
+            Started("r1", "m"),
+            ThinkingDelta("Look."),
+            UsageSeen(Usage(input=10, cache_read=20, reasoning=4)),
+            ThinkingDone(Thinking("gemini", "Look.")),
+            TextDelta("I "),
+            UsageSeen(Usage(input=10, cache_read=20, reasoning=4)),
+            TextDelta("look."),
+            ThinkingDone(Thinking("gemini", "", "EqQB==")),
+            *CALLED,
+            UsageSeen(Usage(input=10, cache_read=20, output=5, reasoning=4)),
+            Finished("tool_calls"),
         ],
     ),
     "responses call": (

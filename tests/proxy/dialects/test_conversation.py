@@ -127,10 +127,24 @@ def test_a_version_is_not_said_twice_in_an_address(base, found):
     assert address(base, "/v1/chat/completions") == found
 
 
+@pytest.mark.parametrize(
+    ("base", "found"),
+    [
+        ("https://generativelanguage.googleapis.com", "googleapis.com/v1beta/models/m:x"),
+        ("https://generativelanguage.googleapis.com/v1beta", "googleapis.com/v1beta/models/m:x"),
+        ("https://host/gemini/v1alpha/", "host/gemini/v1alpha/models/m:x"),
+        ("https://host/gemini", "host/gemini/v1beta/models/m:x"),
+    ],
+)
+def test_gemini_s_version_is_not_said_twice_either(base, found):
+    assert address(base, "/v1beta/models/m:x").endswith(found)
+
+
 def test_the_key_stands_where_the_dialect_wants_it_and_nowhere_without_one():
     assert DIALECTS["openai-chat"].headers("k")["authorization"] == "Bearer k"
     assert DIALECTS["openai-responses"].headers("k")["authorization"] == "Bearer k"
     assert DIALECTS["anthropic"].headers("k")["x-api-key"] == "k"
+    assert DIALECTS["gemini"].headers("k")["x-goog-api-key"] == "k"
     assert DIALECTS["anthropic"].headers("k")["anthropic-version"] == "2023-06-01"
     for dialect in DIALECTS.values():
-        assert not {"authorization", "x-api-key"} & set(dialect.headers(""))
+        assert not {"authorization", "x-api-key", "x-goog-api-key"} & set(dialect.headers(""))
