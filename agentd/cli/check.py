@@ -5,7 +5,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -14,7 +14,7 @@ from agentd.cli.engines import EngineFound, engines
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import labels, models, skills
 from agentd.disk.bots import BotsYmlFile
-from agentd.disk.inspect import damaged_chats
+from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
@@ -63,23 +63,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
-    settings = _caught(lambda: place(args))
+    settings = mistakes_of(lambda: place(args))
     yield from settings
     try:
         where = layout(args)
     except Misconfigured:
         return
-    yield from _caught(lambda: models.check(where))
-    yield from _caught(UserFile(where).load)
-    yield from _caught(BotsYmlFile(where).load)
-    yield from _caught(lambda: load_speech(where))
-    yield from _caught(lambda: labels.load(where))
+    yield from mistakes_of(lambda: models.check(where))
+    yield from mistakes_of(UserFile(where).load)
+    yield from mistakes_of(BotsYmlFile(where).load)
+    yield from mistakes_of(lambda: load_speech(where))
+    yield from mistakes_of(lambda: labels.load(where))
+    yield from gateway_mistakes(where)
     yield from skills.check(where)
     for jobs in (load_builds, load_deployments):
-        yield from _caught(partial(jobs, where))
+        yield from mistakes_of(partial(jobs, where))
     file = KeyFile(where)
     for look in (file.check, file.graves):
-        yield from _caught(look)
+        yield from mistakes_of(look)
     yield from unsafe(where.state)
     yield from damaged_chats(where)
 
@@ -92,13 +93,3 @@ def _engines(args: argparse.Namespace) -> list[EngineFound]:
     except AgentdError:
         return []
     return asyncio.run(engines(where.settings, known, os.environ, online=args.online))
-
-
-def _caught(look: Callable[[], object]) -> list[Mistake]:
-    try:
-        look()
-    except Misconfigured as error:
-        return error.mistakes
-    except AgentdError as error:
-        return [Mistake("agentd", 0, error.message)]
-    return []

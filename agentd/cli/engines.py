@@ -5,22 +5,18 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 
-import msgspec
 from msgspec import Struct
 
 from agentd.catalog.models import Model, Models, Supplier
 from agentd.catalog.settings import Settings
 from agentd.disk.models import supplier_key
 from agentd.errors import AgentdError, Misconfigured
+from agentd.outside.models_list import models_list
 from agentd.outside.process import environment, run
 from agentd.outside.upstream import HttpUpstream
-from agentd.proxy.dialects.dialect import DIALECTS, address
-from agentd.proxy.upstream import Request, Timeouts
 
 VERSION_SECONDS = 15.0
 """How long a program may take to tell its version."""
-TIMEOUTS = Timeouts(connect=10, head=15, idle=15, total=20)
-"""For a supplier that is asked for its models."""
 
 _COMMANDS = {"codex": "codex_command", "claude-code": "claude_command", "acp": "acp_command"}
 _LONGEST_VERSION = 100
@@ -135,21 +131,11 @@ async def _supplier(
 
 async def _why_not_answering(supplier: Supplier, key: str) -> str:
     """What keeps the supplier from telling its models; empty: it told them."""
-    headers = DIALECTS[supplier.dialect].headers(key)
-    where = address(supplier.url, "/v1/models")
     upstream = HttpUpstream()
     try:
-        async with upstream.send(Request("GET", where, headers, timeouts=TIMEOUTS)) as answer:
-            body = await answer.read()
-            if answer.status in (401, 403):
-                return f"it does not accept its key (HTTP {answer.status})"
-            if answer.status != 200:
-                return f"it answers HTTP {answer.status} when asked for its models"
-            msgspec.json.decode(body)
+        await models_list(upstream, supplier.dialect, supplier.url, key)
     except AgentdError as error:
         return error.message
-    except msgspec.DecodeError:
-        return "its list of models is no JSON: is the address right?"
     finally:
         await upstream.close()
     return ""

@@ -57,6 +57,13 @@ def check(layout: Layout) -> None:
         raise Misconfigured(mistakes)
 
 
+def entries(layout: Layout) -> Entries[Channel]:
+    """How the file is changed, channel by channel; secrets are written as they are given."""
+    return Entries(
+        layout.channels, ChannelsYml, "channels", _contradictions, "channel", private=True
+    )
+
+
 class ChannelBook:
     """The channels as they are now, and how they are changed.
 
@@ -68,9 +75,7 @@ class ChannelBook:
     def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
         none: Mapping[str, Channel] = {}
         self.file = Reloaded(layout.channels, partial(load, layout), none, changed)
-        self._entries: Entries[Channel] = Entries(
-            layout.channels, ChannelsYml, "channels", _contradictions, "channel", private=True
-        )
+        self._entries = entries(layout)
         self._writing = asyncio.Lock()
 
     @property

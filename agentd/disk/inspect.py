@@ -1,7 +1,9 @@
-"""Reading everything in the state folder without changing it, for ``agentd check``."""
+"""Reading the files of both folders without changing them, for ``agentd check``."""
 
 import os
+from collections.abc import Callable
 
+from agentd.disk import channels, gateway_settings, models
 from agentd.disk.document import read
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage
@@ -36,6 +38,30 @@ def damaged_chats(layout: Layout) -> list[Mistake]:
             if isinstance(step, Damage)
         )
     return found
+
+
+def gateway_mistakes(layout: Layout) -> list[Mistake]:
+    """What is wrong with the model gateway's files, those of its models apart. Blocking.
+
+    What does not fit between its models and its channels is told once both can be read.
+    """
+    found = mistakes_of(lambda: channels.check(layout))
+    found += mistakes_of(lambda: gateway_settings.load(layout))
+    try:
+        return [*found, *models.strays(layout, channels.load(layout))]
+    except AgentdError:
+        return found
+
+
+def mistakes_of(look: Callable[[], object]) -> list[Mistake]:
+    """The mistakes that ``look`` raises."""
+    try:
+        look()
+    except Misconfigured as error:
+        return error.mistakes
+    except AgentdError as error:
+        return [Mistake("agentd", 0, error.message)]
+    return []
 
 
 def _names(folder: str) -> list[str]:

@@ -13,6 +13,11 @@ from agentd.disk.reload import Reloaded
 from agentd.proxy.channel import ProxyModel
 
 
+def entries(layout: Layout) -> Entries[ProxyModel]:
+    """How the section is changed, model by model."""
+    return Entries(layout.models, Models, "proxy", contradictions, "model")
+
+
 class ProxyModelBook:
     """How the models of the gateway are changed; ``models`` is ``models.yml`` as it is followed.
 
@@ -21,9 +26,7 @@ class ProxyModelBook:
 
     def __init__(self, layout: Layout, models: Reloaded[Models]) -> None:
         self._file = models
-        self._entries: Entries[ProxyModel] = Entries(
-            layout.models, Models, "proxy", contradictions, "model"
-        )
+        self._entries = entries(layout)
         self._writing = asyncio.Lock()
 
     async def add(self, model: ProxyModel) -> ProxyModel:

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
+from agentd.errors import BadRequest
+from agentd.proxy.addresses import may_be_public
 from agentd.proxy.channel import Channel, Transport, is_reference, malformed
 from agentd.proxy.masking import is_secret_header
+from agentd.proxy.transport import proxy_server
 
 _OURS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te"}
 """Headers that only whoever sends a request can set."""
-
-_BEGINS = {"http": ("http://",), "socks5": ("socks5://", "socks5h://")}
-"""How the address of a proxy may begin."""
 
 _HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile("[ -~]*")
@@ -33,6 +34,8 @@ def contradictions(
                 yield (number, "dialects", which), f"{dialect} is told twice"
         if wrong := malformed(channel.key):
             yield (number, "key"), wrong
+        if not (channel.local or may_be_public(urlsplit(channel.url).hostname or "")):
+            yield (number, "url"), "leads to this machine or its network; add local: true"
         yield from (((number, "transport"), what) for what in _unfit(channel.transport))
         for name, value in channel.headers.items():
             if wrong := _wrong_header(name, value):
@@ -58,9 +61,11 @@ def _unfit(transport: Transport) -> Iterator[str]:
         yield f'"server" means nothing to kind {kind}; remove it'
     if wrong := malformed(url):
         yield f"url: {wrong}"
-    begins = _BEGINS.get(kind, ())
-    if url and begins and not is_reference(url) and not url.startswith(begins):
-        yield f"url: expected the address of a proxy that begins with {' or '.join(begins)}"
+    elif kind in ("http", "socks5") and url and not is_reference(url):
+        try:
+            proxy_server(transport)
+        except BadRequest as error:
+            yield f"url: {error.message}"
 
 
 def _wrong_header(name: str, value: str) -> str:

@@ -98,8 +98,8 @@ def test_every_contradiction_comes_with_its_line(layout):
     [
         ("{kind: direct, url: 'http://hidden'}", "mean nothing to kind direct"),
         ("{kind: socks5}", '"url" is missing'),
-        ("{kind: http, url: 'socks5://hidden:1'}", "begins with http://"),
-        ("{kind: socks5, url: 'http://hidden:1'}", "begins with socks5:// or socks5h://"),
+        ("{kind: http, url: 'socks5://hidden:1'}", "kind http begins otherwise"),
+        ("{kind: socks5, url: 'http://hidden:1'}", "kind socks5 begins otherwise"),
         ("{kind: http, url: 'http://h:1', server: x}", '"server" means nothing'),
         ("{kind: vpn, url: 'hidden blank'}", "has blanks"),
     ],
@@ -112,6 +112,14 @@ def test_a_transport_that_does_not_fit_is_told(layout, transport, wrong):
     assert wrong in told
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]", "10.0.0.1", "0x7f.1"])
+def test_an_address_inside_must_be_meant(layout, host):
+    text = f"channels: [{{name: a, dialects: [anthropic], url: 'http://{host}/v1'}}]"
+    (told,) = mistakes(layout, text)
+    assert told == "1: channels[0].url: leads to this machine or its network; add local: true"
+    assert read(layout, text.replace("}]", ", local: true}]"))
+
+
 @pytest.mark.parametrize("name", ["a b", "a:", "", "h\xe9"])
 def test_a_header_that_cannot_be_sent_is_told(layout, name):
     text = "channels: [{name: a, dialects: [anthropic], url: 'https://a', headers: {'NAME': x}}]"
@@ -122,7 +130,7 @@ def test_a_header_that_cannot_be_sent_is_told(layout, name):
     "secret",
     [
         "key: sk-hidden",
-        "transport: {kind: http, url: 'http://hidden@h:1'}",
+        "transport: {kind: http, url: 'http://u:hidden@h:1'}",
         "headers: {authorization: hidden}",
     ],
 )

@@ -1,0 +1,152 @@
+"""What a person types about channels and models of the gateway, on real files."""
+
+import io
+import json
+import os
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.cli.main import main
+from agentd.disk import channels, models
+from agentd.disk.layout import Layout
+from agentd.proxy.channel import Transport, Way
+
+LAYOUT = Layout("state", "config")
+ADD = ["proxy", "channel", "add", "acme", "--dialect", "anthropic", "--url", "https://acme.example"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith(("AGENT", "XDG_", "STATE_DIR", "CONFIGURATION_DIR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AGENTD_STATE", "state")
+    monkeypatch.setenv("AGENTD_CONFIG", "config")
+    return tmp_path
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Have this come in by a pipe."""
+
+    def type_(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+    return type_
+
+
+def test_a_channel_is_added_with_a_key_that_is_piped_and_never_shown(typed, capsys, folder):
+    typed("sk-canary-0123456789\n")
+    assert main([*ADD, "--dialect", "openai-chat"]) == 0
+    acme = channels.load(LAYOUT)["acme"]
+    assert acme.key == "sk-canary-0123456789"
+    assert acme.dialects == ("anthropic", "openai-chat")
+    assert (folder / "config" / "channels.yml").stat().st_mode & 0o777 == 0o600
+    assert main(["proxy", "channel", "list"]) == 0
+    assert main(["proxy", "channel", "list", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "canary" not in told.out + told.err
+    assert "acme: on, https://acme.example (anthropic, openai-chat), key ****6789" in told.out
+
+
+def test_a_key_is_asked_for_unseen_at_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "sk-typed")
+    assert main(ADD) == 0
+    assert channels.load(LAYOUT)["acme"].key == "sk-typed"
+
+
+def test_no_secret_is_taken_from_the_command_line_where_others_see_it(capsys):
+    assert main([*ADD, "--key", "sk-canary"]) == 2
+    assert main([*ADD, "--transport", "http", "--transport-url", "http://u:canary@h"]) == 2
+    assert "canary" not in capsys.readouterr().err
+    assert channels.load(LAYOUT) == {}
+
+
+def test_where_secrets_are_may_be_typed(folder):
+    options = ["--key", "env:ACME", "--transport", "socks5", "--transport-url", "env:WAY"]
+    assert main([*ADD, *options]) == 0
+    acme = channels.load(LAYOUT)["acme"]
+    assert acme.key == "env:ACME"
+    assert acme.transport == Transport("socks5", "env:WAY")
+
+
+def test_a_channel_is_switched_off_and_on_again():
+    main([*ADD, "--no-key"])
+    assert main(["proxy", "channel", "disable", "acme"]) == 0
+    assert not channels.load(LAYOUT)["acme"].enabled
+    assert main(["proxy", "channel", "enable", "acme"]) == 0
+    assert channels.load(LAYOUT)["acme"].enabled
+
+
+def test_what_cannot_be_is_told_and_nothing_is_written(capsys):
+    main([*ADD, "--no-key"])
+    assert main([*ADD, "--no-key"]) == 1
+    assert "already" in capsys.readouterr().err
+    assert main(["proxy", "channel", "remove", "acne"]) == 1
+    assert 'did you mean "acme"?' in capsys.readouterr().err
+    inside = [*ADD[:3], "here", *ADD[4:-1], "http://127.0.0.1:1", "--no-key"]
+    assert main(inside) == 2
+    assert "add local: true" in capsys.readouterr().err
+    assert list(channels.load(LAYOUT)) == ["acme"]
+
+
+def model(*options: str) -> int:
+    return main(["proxy", "model", "add", "sonnet", *options])
+
+
+def test_a_model_is_added_with_its_ways_in_their_order_and_its_prices(capsys):
+    main([*ADD, "--no-key"])
+    capsys.readouterr()
+    price = ["--input", "3", "--output", "15", "--cache-read", "0.30", "--max-output", "64000"]
+    assert model("--through", "acme=claude/x:1", "--through", "lost", *price) == 0
+    (sonnet,) = models.load(LAYOUT).proxy
+    assert sonnet.ways == (
+        Way(channel="acme", model="claude/x:1"),
+        Way(channel="lost", priority=1),
+    )
+    assert sonnet.prices is not None
+    assert sonnet.prices.cache_read == Decimal("0.30")
+    assert sonnet.max_output == 64000
+    assert '"lost" is no channel of channels.yml' in capsys.readouterr().err
+    assert main(["proxy", "model", "list"]) == 0
+    assert "sonnet: on, acme=claude/x:1, lost=sonnet (3/15)" in capsys.readouterr().out
+    assert main(["proxy", "model", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "sonnet"
+
+
+@pytest.mark.parametrize(
+    ("price", "told"),
+    [
+        (["--input", "3"], "both --input and --output"),
+        (["--input", "x", "--output", "1"], "--input: 'x' is no number"),
+        (["--input", "-1", "--output", "1"], "no price"),
+        (["--input", "NaN", "--output", "1"], "no price"),
+    ],
+)
+def test_what_is_no_price_is_told(capsys, price, told):
+    assert model("--through", "acme", *price) == 2
+    assert told in capsys.readouterr().err
+    assert models.load(LAYOUT).proxy == ()
+
+
+def test_a_channel_that_a_model_needs_is_not_removed(capsys):
+    main([*ADD, "--no-key"])
+    model("--through", "acme")
+    assert main(["proxy", "channel", "remove", "acme"]) == 1
+    assert "used by sonnet" in capsys.readouterr().err
+    assert main(["proxy", "model", "remove", "sonnet"]) == 0
+    assert main(["proxy", "channel", "remove", "acme", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "acme"
+    assert channels.load(LAYOUT) == {}
+    assert main(["proxy", "channel", "list"]) == 0
+    assert "none; add one" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""``agentd proxy check``: every mistake, and each channel called its own way when asked to."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.cli.main import main
+from tests.supplier.supplier import Supplier
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith(("AGENT", "XDG_", "STATE_DIR", "CONFIGURATION_DIR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AGENTD_STATE", "state")
+    monkeypatch.setenv("AGENTD_CONFIG", "config")
+    (tmp_path / "config").mkdir()
+    return tmp_path / "config"
+
+
+def test_every_mistake_of_the_gateway_s_files_is_told_at_once(config, capsys):
+    (config / "channels.yml").write_text("channels:\n- {name: a, dialects: [x], url: u}\n")
+    (config / "proxy.yml").write_text("tries: 0\n")
+    (config / "models.yml").write_text("proxy: [{name: m}]\n")
+    places = {"channels.yml:2", "proxy.yml:1", "models.yml:1"}
+    for command in (["proxy", "check"], ["check"]):
+        assert main(command) == 1
+        told = capsys.readouterr().out.replace(f"{config}/", "").splitlines()
+        assert {line.split(": ")[0] for line in told} == places
+
+
+def test_a_way_to_a_channel_that_is_not_there_is_a_mistake(config, capsys):
+    (config / "models.yml").write_text("proxy:\n- name: m\n  ways: [{channel: lost}]\n")
+    for command in (["proxy", "check"], ["check"]):
+        assert main(command) == 1
+        assert 'models.yml:3: proxy[0].ways[0].channel: "lost" is no' in capsys.readouterr().out
+
+
+def test_a_key_file_that_is_not_there_is_a_mistake(config, capsys):
+    (config / "channels.yml").write_text(
+        "channels: [{name: a, dialects: [anthropic], url: 'https://a.b', key: 'file:/no/key'}]\n"
+    )
+    for command in (["proxy", "check"], ["check"]):
+        assert main(command) == 1
+        assert "channels.a.key: there is no file /no/key" in capsys.readouterr().out
+
+
+def ready(capsys, *options: str) -> dict[str, dict[str, Any]]:
+    capsys.readouterr()
+    assert main(["proxy", "check", "--json", *options]) == 0, "what is not ready is no mistake"
+    told = json.loads(capsys.readouterr().out)["channels"]
+    return {one["channel"]: one for one in told}
+
+
+def test_each_channel_is_called_its_own_way_when_asked_to(config, capsys, monkeypatch):
+    with Supplier() as supplier:
+        (config / "channels.yml").write_text(
+            "channels:\n"
+            f"- {{name: acme, dialects: [anthropic], url: '{supplier.url}', key: 'env:ACME_KEY',"
+            " local: true, headers: {X-Ours: tea}}\n"
+            "- {name: nobody, dialects: [openai-chat], url: 'http://127.0.0.1:9', local: true}\n"
+            "- {name: inside, dialects: [openai-chat], url: 'http://127.0.0.1:9', local: true,"
+            " transport: {kind: http, url: 'http://127.0.0.1:9'}, enabled: false}\n"
+        )
+        (config / "channels.yml").chmod(0o600)
+        (config / "models.yml").write_text(
+            "proxy:\n"
+            "- name: scripted-large\n"
+            "  ways: [{channel: acme}, {channel: nobody}, {channel: acme, model: gone}]\n"
+        )
+        assert "ACME_KEY is not set" in ready(capsys)["acme"]["problem"]
+        monkeypatch.setenv("ACME_KEY", "sk-canary")
+        told = ready(capsys)
+        assert {one["problem"] for one in told.values()} == {""}
+        assert supplier.others == [], "without --online nobody is called"
+        told = ready(capsys, "--online")
+        assert told["acme"]["problem"] == ""
+        assert told["acme"]["models"] == ["scripted-large"]
+        assert told["acme"]["unlisted"] == ["gone"]
+        (request,) = supplier.others
+        assert request.headers["x-api-key"] == "sk-canary"
+        assert request.headers["x-ours"] == "tea"
+        assert told["nobody"]["problem"]
+        assert told["inside"]["problem"]
+        assert "canary" not in str(told)
+        assert main(["proxy", "check", "--online"]) == 0
+        lines = capsys.readouterr().err
+        assert (
+            f"channel acme: ready ({supplier.url}; scripted-large); it does not list gone" in lines
+        )
+        assert "channel inside: not ready: " in lines
+        assert "switched off" in lines
+        assert "all is in order" in lines
