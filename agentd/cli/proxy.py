@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from agentd.cli import proxy_channels, proxy_check
-from agentd.cli import proxy_spend
+from agentd.cli import proxy_channels, proxy_check, proxy_spend
 from agentd.cli.options import Subcommands
 
 PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_channels.add_channel_parser,
     proxy_channels.add_model_parser,
     proxy_check.add_parser,
+    proxy_spend.add_parser,
 )
 """Each tells argparse about its commands below ``agentd proxy``."""
 

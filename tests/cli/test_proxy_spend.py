@@ -1,0 +1,124 @@
+"""What a person asks of the ledger at a terminal, whether or not a daemon runs."""
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.cli.main import main
+from agentd.clock import SystemClock, iso
+from agentd.disk.layout import Layout
+from agentd.disk.ledger import Ledger
+from agentd.proxy.price import Usage
+from tests.proxy.entries import entry
+
+
+@pytest.fixture
+def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three requests of today, one of a week ago, and one of a year ago."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(("AGENT", "XDG_", "STATE_DIR", "CONFIGURATION_DIR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AGENTD_STATE", "state")
+    monkeypatch.setenv("AGENTD_CONFIG", "config")
+
+    async def book():
+        ledger = Ledger(Layout("state", "config"), SystemClock())
+        await ledger.open()
+        now = datetime.now(UTC)
+        for number, (days, key, cost) in enumerate(
+            ((365, "a", "9"), (7, "a", "0.5"), (0, "a", "0.25"), (0, "b", "1.125"), (0, "b", "0"))
+        ):
+            await ledger.book(
+                entry(
+                    number,
+                    iso(now - timedelta(days)),
+                    key=key * 12,
+                    key_name={"a": "laptop", "b": "ro\x1bbot"}[key],
+                    cost=Decimal(cost),
+                    usage=Usage(input=1000, output=50),
+                    outcome="ok" if cost != "0" else "refused",
+                    error="" if cost != "0" else "limit_day",
+                )
+            )
+        await ledger.close()
+
+    asyncio.run(book())
+
+
+pytestmark = pytest.mark.usefixtures("requests")
+
+
+def rows(capsys) -> list[list[str]]:
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_spend_tells_the_keys_of_the_last_days_the_dearest_first(capsys):
+    assert main(["proxy", "spend"]) == 0
+    assert rows(capsys) == [
+        ["KEY", "REQUESTS", "ERRORS", "TOKENS", "IN", "TOKENS", "OUT", "USD"],
+        ["ro�bot", "2", "1", "2000", "100", "1.125000"],
+        ["laptop", "2", "0", "2000", "100", "0.750000"],
+        ["total", "4", "1.875000"],
+    ]
+
+
+def test_spend_by_day_counts_back_from_today(capsys):
+    assert main(["proxy", "spend", "--by", "day", "--days", "7"]) == 0
+    _, *days, total = rows(capsys)
+    assert [day[0] for day in days] == [SystemClock().now()[:10]]
+    assert total == ["total", "3", "1.375000"]
+
+
+def test_spend_in_json_has_exact_money(capsys):
+    assert main(["proxy", "spend", "--by", "model", "--days", "400", "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert (line["name"], line["cost"], line["requests"]) == ("large", "10.875", 5)
+
+
+def test_log_shows_the_last_requests_the_newest_last_and_nothing_a_terminal_obeys(capsys):
+    assert main(["proxy", "log", "-n", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    first, second = out.splitlines()
+    assert "ro�bot  large by one  ok  40 ms  1000+50 tokens  1.125000 USD" in first
+    assert "refused (limit_day)" in second
+
+
+@pytest.mark.parametrize("key", ["laptop", "a" * 12])
+def test_log_knows_a_key_by_its_name_or_id(capsys, key):
+    assert main(["proxy", "log", "--key", key, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["id"] for one in found] == ["r-0", "r-1", "r-2"]
+    assert found[1]["cost"] == "0.5"
+
+
+def test_log_of_one_outcome(capsys):
+    assert main(["proxy", "log", "--outcome", "refused"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_asking_changes_no_file(capsys):
+    before = {path: path.stat().st_mtime_ns for path in Path("state").rglob("*")}
+    main(["proxy", "spend"])
+    main(["proxy", "log"])
+    assert {path: path.stat().st_mtime_ns for path in Path("state").rglob("*")} == before
+
+
+def test_without_a_ledger_there_is_nothing_and_no_mistake(capsys, monkeypatch):
+    monkeypatch.setenv("AGENTD_STATE", "elsewhere")
+    assert main(["proxy", "spend"]) == 0
+    assert rows(capsys)[-1] == ["total", "0", "0.000000"]
+    assert main(["proxy", "log"]) == 0
+    assert capsys.readouterr().out == ""
+    assert not Path("elsewhere").exists()
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "x", "1000000"])
+def test_a_count_that_is_none_is_wrong_usage(wrong):
+    assert main(["proxy", "log", "-n", wrong]) == 2
