@@ -64,13 +64,16 @@ def through_http(proxy: ProxyServer, *, local: bool) -> Dial:
     return dial
 
 
-def through_socks5(proxy: ProxyServer, *, local: bool) -> Dial:
-    """Through a SOCKS5 proxy, which also resolves the name (RFC 1928, RFC 1929)."""
+def through_socks5(proxy: ProxyServer, *, local: bool, ours: bool = False) -> Dial:
+    """Through a SOCKS5 proxy, which also resolves the name (RFC 1928, RFC 1929).
+
+    ``ours``: it is a program that we have started, on this machine.
+    """
 
     async def dial(host: str, port: int) -> socket.socket:
         _check(host, local=local)
         wrong: Exception | None = None
-        for _, place in await _found(proxy, host, local=local):
+        for _, place in await _found(proxy, host, local=local or ours):
             way = Proxy(
                 ProxyType.SOCKS5,
                 str(place[0]),

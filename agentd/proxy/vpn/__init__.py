@@ -1,0 +1,1 @@
+"""VPN servers: read from links and subscriptions, written as the settings of an engine."""

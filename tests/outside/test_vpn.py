@@ -1,0 +1,295 @@
+"""A channel's VPN: a real shadowsocks server and client on loopback."""
+
+import asyncio
+import base64
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agentd.disk.clash import read as yaml
+from agentd.errors import SupplierUnreachable
+from agentd.outside import vpn as vpn_module
+from agentd.outside.egress import Egress
+from agentd.outside.process import MARK
+from agentd.outside.strays import end_strays_now
+from agentd.outside.subscription import Subscriptions
+from agentd.outside.vpn import Vpns
+from agentd.proxy.channel import Channel, Transport
+from agentd.proxy.upstream import Request
+from tests.conftest import until
+from tests.outside.loopback import OK, QUICK, repeated, supplier
+from tests.outside.proxies import free_port, program
+
+ABC = OK + b"Content-Length: 3\r\n\r\nabc"
+METHOD, PASSWORD = "aes-256-gcm", "p4ssw0rd-of-the-server"
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("ss-local") and shutil.which("ss-server")),
+    reason="no shadowsocks-libev on this machine",
+)
+
+
+def channel(*, local=True) -> Channel:
+    return Channel(name="a", dialects=("openai-chat",), url="http://x", local=local)
+
+
+def link(port: int, password=PASSWORD, host="127.0.0.1") -> str:
+    login = base64.urlsafe_b64encode(f"{METHOD}:{password}".encode()).decode()
+    return f"ss://{login}@{host}:{port}#there"
+
+
+@asynccontextmanager
+async def shadowsocks(folder, port=0):
+    """A server, by its port."""
+    port = port or free_port()
+    settings = folder / "ss-server.json"
+    settings.write_text(
+        json.dumps(
+            {
+                "server": "127.0.0.1",
+                "server_port": port,
+                "password": PASSWORD,
+                "method": METHOD,
+                "timeout": 60,
+            }
+        )
+    )
+    async with program("ss-server", "-c", str(settings), port=port):
+        yield port
+
+
+@asynccontextmanager
+async def egress(generation="g"):
+    made = Egress(Vpns(generation, Subscriptions(yaml), {"sing-box": "", "xray": ""}))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def called(upstream, url: str) -> bytes:
+    async with upstream.send(Request("POST", url, timeouts=QUICK)) as response:
+        return await response.read()
+
+
+def engines(mark="g.vpn.a") -> list[int]:
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
+                        found.append(int(entry))
+            except OSError:
+                continue
+    return found
+
+
+def command_line(pid: int) -> str:
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        return file.read().decode()
+
+
+def test_calls_go_through_the_server_and_its_engine_ends_with_the_channel(tmp_path):
+    async def run():
+        async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
+            transport = Transport("vpn", link(port))
+            upstream = out.upstream(channel(), transport)
+            assert not engines()
+            for _ in range(3):
+                assert await called(upstream, there.url) == b"abc"
+            assert len(there.lines) == 1
+            (engine,) = engines()
+            assert PASSWORD not in command_line(engine)
+            out.forget("a")
+            await until(lambda: not engines())
+
+    asyncio.run(run())
+
+
+def test_many_first_calls_start_one_engine(tmp_path):
+    async def run():
+        async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
+            upstream = out.upstream(channel(), Transport("vpn", link(port)))
+            answers = await asyncio.gather(*(called(upstream, there.url) for _ in range(20)))
+            assert set(answers) == {b"abc"}
+            assert len(engines()) == 1
+
+    asyncio.run(run())
+
+
+def test_a_subscriptions_server_is_found_by_its_name(tmp_path):
+    async def run():
+        async with shadowsocks(tmp_path) as port:
+            body = "\n".join([link(free_port()).replace("#there", "#dead"), link(port)]).encode()
+            answer = OK + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            async with (
+                supplier(repeated(answer)) as source,
+                supplier(repeated(ABC)) as there,
+                egress() as out,
+            ):
+                upstream = out.upstream(channel(), Transport("vpn", source.url, "there"))
+                assert await called(upstream, there.url) == b"abc"
+                upstream = out.upstream(channel(), Transport("vpn", source.url, "elsewhere"))
+                with pytest.raises(SupplierUnreachable, match="'elsewhere'"):
+                    await called(upstream, there.url)
+
+    asyncio.run(run())
+
+
+def test_a_server_that_is_dead_leaves_the_channel_dead_and_never_direct(tmp_path):
+    async def run():
+        async with supplier(repeated(ABC)) as there, egress() as out:
+            upstream = out.upstream(channel(), Transport("vpn", link(free_port())))
+            for _ in range(3):
+                with pytest.raises(SupplierUnreachable):
+                    await called(upstream, there.url)
+            assert not there.lines
+
+    asyncio.run(run())
+
+
+def test_a_wrong_password_leaves_the_channel_dead_and_never_direct(tmp_path):
+    async def run():
+        async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
+            upstream = out.upstream(channel(), Transport("vpn", link(port, "wrong")))
+            request = Request("POST", there.url, timeouts=QUICK.__class__(5, 1, 1, 2))
+            with pytest.raises(SupplierUnreachable):
+                async with upstream.send(request) as response:
+                    await response.read()
+            assert not there.lines
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_ended_is_started_again_but_not_too_often(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(vpn_module, "FIRST_PAUSE", 0.3)
+
+    async def run():
+        async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
+            upstream = out.upstream(channel(), Transport("vpn", link(port)))
+            assert await called(upstream, there.url) == b"abc"
+            (first,) = engines()
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: "is down" in caplog.text)
+            with pytest.raises(SupplierUnreachable, match="tried again in") as caught:
+                await upstream._dial("supplier.test", 80)
+            assert caught.value.stage == "proxy"
+            await asyncio.sleep(0.35)  # the pause itself is what is waited for
+            assert await called(upstream, there.url) == b"abc"
+            assert engines() not in ([], [first])
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(run())
+    assert PASSWORD not in caplog.text
+
+
+def test_no_engine_for_a_server_is_told_with_what_to_install(tmp_path):
+    async def run():
+        async with egress() as out:
+            url = "trojan://s3cret@127.0.0.1:1#x"
+            upstream = out.upstream(channel(), Transport("vpn", url))
+            with pytest.raises(SupplierUnreachable, match="install sing-box or xray") as caught:
+                await called(upstream, "http://supplier.test")
+            assert "s3cret" not in caught.value.message
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "127.1"])
+def test_a_server_inside_is_for_local_channels_alone(tmp_path, host):
+    async def run():
+        async with shadowsocks(tmp_path) as port, egress() as out:
+            upstream = out.upstream(channel(local=False), Transport("vpn", link(port, host=host)))
+            with pytest.raises(SupplierUnreachable, match="local: true"):
+                await called(upstream, "http://supplier.test")
+            assert not engines()
+
+    asyncio.run(run())
+
+
+def test_a_program_that_ends_at_once_is_told_by_its_last_words_without_secrets(tmp_path):
+    fake = tmp_path / "ss-local"
+    fake.write_text("#!/bin/sh\ncat /dev/stdin; echo; echo cannot go on; exit 1\n")
+    fake.chmod(0o755)
+
+    async def run():
+        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        out = Egress(vpns)
+        try:
+            upstream = out.upstream(channel(), Transport("vpn", link(1)))
+            with pytest.raises(SupplierUnreachable, match="cannot go on") as caught:
+                await called(upstream, "http://supplier.test")
+            assert PASSWORD not in caught.value.message
+            assert "***" in caught.value.message
+        finally:
+            await out.close()
+
+    asyncio.run(run())
+
+
+def test_closing_while_an_engine_starts_leaves_nothing_behind(tmp_path):
+    fake = tmp_path / "ss-local"
+    fake.write_text("#!/bin/sh\nsleep 60 & sleep 60\n")
+    fake.chmod(0o755)
+
+    async def run():
+        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        out = Egress(vpns)
+        upstream = out.upstream(channel(), Transport("vpn", link(1)))
+        call = asyncio.create_task(called(upstream, "http://supplier.test"))
+        await until(lambda: len(engines()) == 3)
+        call.cancel()
+        await asyncio.wait([call])
+        assert engines()  # it goes on to start for the next call
+        await out.close()
+        await until(lambda: not engines())
+
+    asyncio.run(run())
+
+
+CHILD = """
+import asyncio, sys
+from agentd.disk.clash import read
+from agentd.outside.subscription import Subscriptions
+from agentd.outside.vpn import Vpns
+from agentd.proxy.channel import Channel, Transport
+
+async def main():
+    vpns = Vpns("killed", Subscriptions(read), {"sing-box": "", "xray": ""})
+    channel = Channel(name="a", dialects=("openai-chat",), url="http://x", local=True)
+    vpn = vpns(channel, Transport("vpn", sys.argv[1]))
+    await vpn._up("x")
+    print("up", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("by", ["kernel", "next start"])
+def test_a_killed_daemon_leaves_no_engine_behind(tmp_path, by):
+    env = dict(os.environ)
+    if by == "kernel":
+        if not shutil.which("setpriv"):
+            pytest.skip("no setpriv on this machine")
+    else:  # as on a machine without setpriv
+        (tmp_path / "ss-local").symlink_to(shutil.which("ss-local"))
+        env["PATH"] = str(tmp_path)
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), link(1)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "up\n"
+        assert len(engines("killed.vpn.a")) == 1
+        child.kill()
+    if by == "next start":
+        assert len(engines("killed.vpn.a")) == 1
+        assert end_strays_now("killed") == 1
+    asyncio.run(until(lambda: not engines("killed.vpn.a")))
