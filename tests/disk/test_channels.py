@@ -1,5 +1,6 @@
 """``channels.yml``: every mistake with its line, no secret told."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from msgspec import structs
 from agentd.disk import channels
 from agentd.disk.channels import ChannelBook
 from agentd.disk.layout import Layout
+from agentd.disk.models import strays
 from agentd.errors import AgentdError, BadRequest, Conflict, Misconfigured, NotFound
 from agentd.proxy.channel import Channel, Transport
 from agentd.proxy.masking import shown
@@ -147,6 +149,15 @@ def test_a_check_tells_the_secrets_that_are_not_to_be_had_but_asks_no_environmen
     read(layout, FILE.replace("env:ANTHROPIC_API_KEY", f"file:{layout.config}/none"))
     with pytest.raises(Misconfigured, match=r"^channels\.anthropic\.key: there is no file"):
         channels.check(layout)
+
+
+def test_the_example_of_the_readme_is_read(layout):
+    readme = (Path(__file__).parents[2] / "config" / "README.md").read_text()
+    (example,) = re.findall("### `channels.yml`.*?```yaml\n(.*?)```", readme, re.DOTALL)
+    assert list(read(layout, example, 0o644)) == ["anthropic", "openai", "here"]
+    (example,) = re.findall("### Section `proxy`.*?```yaml\n(.*?)```", readme, re.DOTALL)
+    Path(layout.models).write_text(example)
+    assert strays(layout, channels.load(layout)) == ()
 
 
 # By the API.

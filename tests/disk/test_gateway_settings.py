@@ -1,5 +1,6 @@
 """``proxy.yml``: what it may say, and every mistake with its line."""
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -67,6 +68,14 @@ def test_a_time_zone_that_is_none_is_told(layout, zone):
     (told,) = mistakes(layout, FILE.replace("Europe/Berlin", zone))
     assert told.startswith(f'1: time_zone: "{zone}" is no time zone')
     assert ('"Europe/Berlin"' in told) == (zone == "Europe/Berln")
+
+
+def test_the_readme_tells_every_setting_with_its_default(layout):
+    readme = (Path(__file__).parents[2] / "config" / "README.md").read_text()
+    (example,) = re.findall("### `proxy.yml`.*?```yaml\n(.*?)```", readme, re.DOTALL)
+    assert read(layout, example) == GatewaySettings()
+    told = re.findall("(?m)^([a-z_]+):", example)
+    assert tuple(told) == GatewaySettings.__struct_fields__
 
 
 # By the API.
