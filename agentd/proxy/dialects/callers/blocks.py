@@ -4,7 +4,7 @@ Suppliers may let several calls grow at once; the later one is held until the ea
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from agentd.proxy.channel import ChannelDialect
@@ -12,7 +12,6 @@ from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
     CallStarted,
-    ErrorKind,
     Event,
     Finished,
     StopReason,
@@ -27,9 +26,6 @@ from agentd.proxy.dialects.conversation import (
 from agentd.proxy.price import NOTHING, Usage
 
 Kind: TypeAlias = Literal["text", "thinking", "call"]
-
-ErrorEvent: TypeAlias = Callable[[ErrorKind, str, str], bytes]
-"""``CallerDialect.error_event`` of the writer's dialect."""
 
 
 class Block:
@@ -148,7 +144,7 @@ class Gathering:
         last = self._queue[-1] if self._queue else None
         if last is None or last.kind != "thinking" or last.whole:
             ours = thinking.dialect == self._dialect  # nobody else can use what is sealed
-            if not (thinking.text or (ours and thinking.sealed)):
+            if not (thinking.text or (ours and (thinking.sealed or thinking.signature))):
                 return b""
             last = Block("thinking")
             last.pieces += [thinking.text] if thinking.text else []

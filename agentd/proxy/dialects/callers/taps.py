@@ -11,12 +11,12 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
+from agentd.proxy.dialects import anthropic, gemini, openai_chat, openai_responses
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.conversation import Finished, SupplierError, UsageSeen
 from agentd.proxy.dialects.dialect import Reader
 from agentd.proxy.dialects.reading import EVENT_LIMIT
-from agentd.proxy.price import Usage
+from agentd.proxy.price import Usage, from_gemini
 
 HELD_BYTES = 64 * 1024
 """A longer event cannot be the usage that nobody asked for, and is not waited for."""
@@ -30,6 +30,8 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _USAGE = re.compile(rb'"usage"\s*:\s*\{').search
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"').search
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]').search
+_ENDS = re.compile(rb'"(?:finishReason|blockReason)"\s*:\s*"').search
+_COUNTS = re.compile(rb'"usageMetadata"\s*:\s*\{').search
 _IS_ERROR = re.compile(rb'"type"\s*:\s*"error"').search
 
 
@@ -111,6 +113,24 @@ class StreamTap:
             self.end = SupplierError("garbled", why)
 
 
+class GeminiTap(StreamTap):
+    """Gemini counts in every piece, and ends with the first that counts and tells a reason."""
+
+    def __init__(self) -> None:
+        super().__init__(gemini.reader(), _gemini_tells)
+        self._ended = False
+
+    def _told(self, event: bytes, *, closed: bool = False) -> None:
+        piece = _piece(event)
+        if piece.usageMetadata:
+            self.usage = from_gemini(piece.usageMetadata)
+        self._ended = self._ended or piece.ends
+        if closed or piece.ends or piece.error:
+            super()._told(event, closed=closed)
+        if self._ended and piece.usageMetadata and self.end is None:
+            super()._told(b"", closed=True)
+
+
 def chat(glance: Glance) -> StreamTap:
     """For OpenAI's chat. The usage that we asked for instead of the caller is dropped."""
     reader = openai_chat.reader()
@@ -125,6 +145,21 @@ def responses(glance: Glance) -> StreamTap:
 def messages(glance: Glance) -> StreamTap:
     """For Anthropic's messages."""
     return StreamTap(anthropic.reader(), _messages_tells)
+
+
+def pieces(glance: Glance) -> StreamTap:
+    """For Gemini's answers."""
+    return GeminiTap()
+
+
+def counted(body: bytes, read: Callable[[object], Usage]) -> Usage | None:
+    """What a whole answer counts, in the words that ``read`` understands; None: nothing."""
+    try:
+        told = msgspec.json.decode(body, type=_Counted)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    counts = told.usageMetadata if told.usage is None else told.usage
+    return None if counts is None else read(counts)
 
 
 def _chat_tells(data: bytes) -> object:
@@ -146,6 +181,43 @@ def _messages_tells(data: bytes) -> object:
     return b'"message_' in data or b'"error"' in data
 
 
+def _gemini_tells(data: bytes) -> object:
+    return _COUNTS(data) or _ENDS(data) or _ERROR(data)
+
+
+class _Candidate(Struct):
+    finishReason: str | None = None  # noqa: N815
+
+
+class _Feedback(Struct):
+    blockReason: str | None = None  # noqa: N815
+
+
+class _Piece(Struct):
+    candidates: list[_Candidate] | None = None
+    promptFeedback: _Feedback | None = None  # noqa: N815
+    usageMetadata: dict[str, object] | None = None  # noqa: N815
+    error: object = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether it tells why there is no more."""
+        reasons = [candidate.finishReason for candidate in self.candidates or ()]
+        return any(reasons) or bool(self.promptFeedback and self.promptFeedback.blockReason)
+
+
+def _piece(event: bytes) -> _Piece:
+    try:
+        return msgspec.json.decode(_data(event), type=_Piece)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Piece()
+
+
+class _Counted(Struct):
+    usage: dict[str, object] | None = None
+    usageMetadata: dict[str, object] | None = None  # noqa: N815
+
+
 class _Chunk(Struct):
     choices: list[msgspec.Raw] | None = None
     usage: dict[str, object] | None = None
@@ -155,13 +227,16 @@ def _is_usage(event: bytes) -> bool:
     """Whether this is the extra chunk of ``include_usage``, which holds nothing else."""
     if not _USAGE(event):
         return False
-    lines = _LINE_END.split(event)
-    data = b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
     try:
-        chunk = msgspec.json.decode(data, type=_Chunk)
+        chunk = msgspec.json.decode(_data(event), type=_Chunk)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return not chunk.choices and chunk.usage is not None
+
+
+def _data(event: bytes) -> bytes:
+    lines = _LINE_END.split(event)
+    return b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
 
 
 def _last_end(data: bytearray, start: int) -> int:

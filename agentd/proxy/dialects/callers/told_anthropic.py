@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from msgspec.json import encode
 
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers.blocks import Block, ErrorEvent, Gathering, gathered
+from agentd.proxy.dialects.callers.blocks import Block, Gathering, gathered
 from agentd.proxy.dialects.callers.counted import as_anthropic
+from agentd.proxy.dialects.callers.errors import error_event
 from agentd.proxy.dialects.conversation import Event, StopReason, SupplierError, Thinking
 from agentd.proxy.dialects.turns import arguments
 from agentd.proxy.price import NOTHING, Usage
@@ -33,11 +34,9 @@ data: {"type":"content_block_delta","index":%d,"delta":%b}
 class Writer(Gathering):
     """Events of one message; see ``caller.Writer``. How much went in is told at the end only."""
 
-    def __init__(
-        self, glance: Glance, request_id: str, created: int, error_event: ErrorEvent
-    ) -> None:
+    def __init__(self, glance: Glance, request_id: str, created: int) -> None:
         super().__init__("anthropic")
-        self._request_id, self._error_event = request_id, error_event
+        self._request_id = request_id
         self._message = _message(glance, request_id, NOTHING)
 
     def beginning(self) -> bytes:
@@ -78,7 +77,7 @@ class Writer(Gathering):
 
     def failed(self, error: SupplierError) -> bytes:
         """The error, and no ``message_stop``."""
-        return self._error_event(error.kind, error.message, self._request_id)
+        return error_event("anthropic", error.kind, error.message, self._request_id)
 
     @property
     def _place(self) -> dict[str, object]:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from msgspec.json import encode
 
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers.blocks import ErrorEvent, gathered
+from agentd.proxy.dialects.callers.blocks import gathered
 from agentd.proxy.dialects.callers.counted import as_chat
+from agentd.proxy.dialects.callers.errors import error_event
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -34,9 +35,7 @@ _DONE = b"data: [DONE]\n\n"
 class Writer:
     """Chunks of one completion; see ``caller.Writer``. Usage is told if it was asked for."""
 
-    def __init__(
-        self, glance: Glance, request_id: str, created: int, error_event: ErrorEvent
-    ) -> None:
+    def __init__(self, glance: Glance, request_id: str, created: int) -> None:
         head = encode(
             {
                 "id": f"chatcmpl-{request_id}",
@@ -45,7 +44,7 @@ class Writer:
                 "model": glance.model,
             }
         )
-        self._request_id, self._error_event = request_id, error_event
+        self._request_id = request_id
         self._wants_usage = glance.wants_usage
         self._head = b'data: %b,"choices":[' % head[:-1]
         self._tail = b'],"usage":null}\n\n' if glance.wants_usage else b"]}\n\n"
@@ -60,7 +59,7 @@ class Writer:
             return b""
         if isinstance(event, SupplierError):
             self._over = True
-            return self._error_event(event.kind, event.message, self._request_id)
+            return error_event("openai-chat", event.kind, event.message, self._request_id)
         begun = b"" if self._begun else self._chunk(b'{"role":"assistant","content":""}')
         self._begun = True
         return begun + self._told(event)

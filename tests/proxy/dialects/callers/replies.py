@@ -5,7 +5,12 @@ import itertools
 from hypothesis import strategies as st
 
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers import told_anthropic, told_chat, told_responses
+from agentd.proxy.dialects.callers import (
+    told_anthropic,
+    told_chat,
+    told_gemini,
+    told_responses,
+)
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -21,25 +26,22 @@ from agentd.proxy.dialects.conversation import (
     ToolCall,
     UsageSeen,
 )
-from agentd.proxy.price import NOTHING, Usage
+from agentd.proxy.price import Usage
 
 GLANCE = Glance("m", stream=True)
 
 
-def error_event(kind, message, request_id):
-    """An error in nobody's dialect."""
-    return f"event: error\ndata: {{{kind!r}, {message!r}, {request_id!r}}}\n\n".encode()
-
-
 WRITERS = {
-    "openai-chat": lambda glance=GLANCE: told_chat.Writer(glance, "r1", 17, error_event),
+    "openai-chat": lambda glance=GLANCE: told_chat.Writer(glance, "r1", 17),
     "openai-responses": lambda glance=GLANCE: told_responses.Writer(glance, "r1", 17),
-    "anthropic": lambda glance=GLANCE: told_anthropic.Writer(glance, "r1", 17, error_event),
+    "anthropic": lambda glance=GLANCE: told_anthropic.Writer(glance, "r1", 17),
+    "gemini": lambda glance=GLANCE: told_gemini.Writer(glance, "r1", 17),
 }
 WHOLE = {
     "openai-chat": told_chat.whole,
     "openai-responses": told_responses.whole,
     "anthropic": told_anthropic.whole,
+    "gemini": told_gemini.whole,
 }
 
 LOOK = [
@@ -101,8 +103,9 @@ def calls(draw, first):
 def thoughts(draw):
     """Thinking with what each dialect needs to have it back."""
     text = draw(words)
-    kind = draw(st.sampled_from(["openai-chat", "openai-responses", "anthropic"]))
-    signature = draw(st.sampled_from(["", "EqQB+=="])) if kind == "anthropic" else ""
+    kind = draw(st.sampled_from(["openai-chat", "openai-responses", "anthropic", "gemini"]))
+    sealing = kind in ("anthropic", "gemini")
+    signature = draw(st.sampled_from(["", "EqQB+=="])) if sealing else ""
     shown = [ThinkingDelta(piece) for piece in draw(pieces_of(text))]
     return [*shown, ThinkingDone(Thinking(kind, text, signature))]
 
@@ -160,8 +163,8 @@ def meaning(events, dialect):
     usage = draft.usage
     if dialect == "anthropic":  # which counts thinking as output
         usage = usage + Usage(output=usage.reasoning, reasoning=-usage.reasoning)
-    if dialect.startswith("openai") and usage.total_output == usage.reasoning == 0:
-        usage = usage or NOTHING
+    if dialect == "gemini":  # which does not tell what it wrote into its cache
+        usage = usage + Usage(input=usage.cache_write, cache_write=-usage.cache_write)
     return merged, usage, draft.end
 
 
@@ -170,7 +173,8 @@ def _plain(part, dialect):
         case Text(text):
             return ("text", text)
         case Thinking(came_from, text, signature):
-            kept = signature if came_from == dialect == "anthropic" else ""
-            return ("thinking", text, kept) if dialect == "anthropic" else ("thinking", text)
+            kept = signature if came_from == dialect else ""
+            sealing = dialect in ("anthropic", "gemini")
+            return ("thinking", text, kept) if sealing else ("thinking", text)
         case call:
             return ("call", call)

@@ -14,7 +14,7 @@ from agentd.proxy.dialects.dialect import DIALECTS
 from agentd.proxy.dialects.reading import EVENT_LIMIT
 from agentd.proxy.price import Usage
 from tests.proxy.dialects.callers.replies import LOOK, WRITERS, replies
-from tests.proxy.dialects.streams import CHAT_CALL, READ, chunks, named
+from tests.proxy.dialects.streams import CHAT_CALL, READ, chunks, gemini_piece, named
 from tests.wire.splitting import split
 
 ASKED = Glance("m", stream=True)
@@ -24,6 +24,7 @@ TAPS = {
     "openai-chat": taps.chat,
     "openai-responses": taps.responses,
     "anthropic": taps.messages,
+    "gemini": taps.pieces,
 }
 EACH = pytest.mark.parametrize("dialect", TAPS)
 
@@ -68,8 +69,6 @@ def test_nothing_is_changed_and_all_is_known_for_every_split(dialect, reply, dat
 
 @pytest.mark.parametrize(("dialect", "stream", "events"), READ.values(), ids=READ)
 def test_recorded_streams_are_known_cut_at_every_byte(dialect, stream, events):
-    if dialect not in TAPS:
-        return
     usages = [event.usage for event in events if isinstance(event, UsageSeen)] or [None]
     for at in range(len(stream)):
         passed, tap = tapped(dialect, [stream[:at], stream[at:]])
@@ -95,9 +94,9 @@ def test_the_end_is_known_before_the_piece_that_tells_it_is_passed_on(dialect):
             piece = tap.feed(stream[at : at + size])
             if tap.end is None:
                 passed += piece
-        assert tap.end == Finished("tool_calls")
+        assert isinstance(tap.end, Finished)
         assert tap.usage is not None
-        assert not any(event == Finished("tool_calls") for event in events_of(dialect, passed))
+        assert not any(isinstance(event, Finished) for event in events_of(dialect, passed))
 
 
 def events_of(dialect, stream):
@@ -173,7 +172,19 @@ def test_after_the_end_all_is_passed_on_and_nothing_heard(dialect):
     stream = written(dialect, LOOK)
     passed, tap = tapped(dialect, [stream, stream[:50], stream[50:], b"rubbish"])
     assert passed == stream + stream + b"rubbish"
-    assert tap.end == Finished("tool_calls")
+    assert isinstance(tap.end, Finished)
+
+
+def test_what_a_call_of_gemini_s_is_given_is_no_field():
+    given = {"finishReason": "STOP", "usageMetadata": {"promptTokenCount": 7}, "error": {"a": 1}}
+    call = gemini_piece([{"functionCall": {"name": "ls", "args": given}}])
+    told = gemini_piece([], usageMetadata={"promptTokenCount": 3})
+    stream = chunks(call, told, told)
+    passed, tap = tapped("gemini", [stream], close=False)
+    assert (passed, tap.usage, tap.end) == (stream, Usage(input=3), None)
+    last = chunks(gemini_piece([], finishReason="STOP", usageMetadata={"promptTokenCount": 4}))
+    assert tap.feed(last) == last
+    assert (tap.usage, tap.end) == (Usage(input=4), Finished("end"))
 
 
 @EACH
@@ -205,6 +216,9 @@ def test_a_piece_of_text_costs_little(dialect):
         b'"delta":%b,"logprobs":[]}\n\n',
         "anthropic": b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
         b'"delta":{"type":"text_delta","text":%b}}\n\n',
+        "gemini": b'data: {"candidates":[{"content":{"parts":[{"text":%b}],"role":"model"},'
+        b'"index":0}],"usageMetadata":{"promptTokenCount":9,"totalTokenCount":9},'
+        b'"modelVersion":"gemini-3-pro","responseId":"r1"}\n\n',
     }[dialect] % body.encode()
     tap = TAPS[dialect](UNASKED)
     rounds = 2_000
