@@ -36,6 +36,16 @@ class Layout:
         return join(self.config, "proxy.yml")
 
     @property
+    def secret_rules(self) -> str:
+        """What counts as a secret in requests to models, written by hand; it may hold values."""
+        return join(self.config, "secret-rules.yml")
+
+    @property
+    def placeholder_seed(self) -> str:
+        """32 random bytes: from them is made what stands for a secret at a supplier's."""
+        return join(self.state, "proxy", "seed")
+
+    @property
     def skills_settings(self) -> str:
         """The skills' order and colours, written by hand."""
         return join(self.config, "skills.yml")

@@ -1,0 +1,151 @@
+"""``secret-rules.yml`` of the configuration folder, and the seed from which placeholders are made.
+
+The file is written by hand. What it does not speak of is as built in.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from os.path import dirname, expanduser
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, structs
+
+from agentd import ids
+from agentd.disk import document, handwritten
+from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
+from agentd.disk.schema import Place
+from agentd.errors import Conflict, Misconfigured, Mistake, nearest
+from agentd.proxy.channel import SecretText, is_reference
+from agentd.proxy.secrets.builtin import BUILT_IN
+from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, RuleId, Rules, Value, faults
+
+VALUE_LIMIT = 64 * 1024
+"""The largest file with a value in it, in bytes."""
+
+_SEED_SIZE = 32
+
+
+class Changed(Struct, frozen=True):
+    """What is other than built in with one of the built-in rules."""
+
+    mode: Mode | None = None
+    enabled: bool | None = None
+
+
+class Exact(Struct, frozen=True, kw_only=True):
+    """A value that is a secret wherever it stands."""
+
+    id: RuleId
+    value: Annotated[SecretText, Meta(min_length=1)]
+    """The value itself, ``env:NAME`` or ``file:PATH``."""
+    mode: Mode = "hide"
+
+    def __repr__(self) -> str:
+        """Without the value, wherever it is printed."""
+        return f"Exact(id={self.id!r}, mode={self.mode!r})"
+
+
+class SecretRulesYml(Struct, frozen=True):
+    """The content of ``secret-rules.yml``."""
+
+    format: Literal[1] = 1
+    built_in: dict[str, Changed] = {}
+    rules: tuple[Rule, ...] = ()
+    values: tuple[Exact, ...] = ()
+
+
+def load(layout: Layout, environ: Mapping[str, str]) -> Rules:
+    """What the file says, with all that is built in; that alone without a file. Blocking.
+
+    A file that holds a value itself must be readable by nobody else. Raises ``Misconfigured``
+    with every mistake, or ``Unavailable``.
+    """
+    path = layout.secret_rules
+    found = document.read(path, handwritten.LIMIT)
+    if found is None:
+        return Rules(BUILT_IN)
+    values: list[Value] = []
+
+    def check(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
+        yield from _contradictions(content)
+        for number, exact in enumerate(content.values):
+            try:
+                values.append(_value(exact, environ))
+            except Misconfigured as error:
+                yield ("values", number, "value"), error.mistakes[0].what
+
+    content = handwritten.load(path, found.data, SecretRulesYml, check)
+    if any(not is_reference(exact.value) for exact in content.values):
+        document.read(path, handwritten.LIMIT, private=True)
+    built_in = (_changed(rule, content.built_in.get(rule.id, Changed())) for rule in BUILT_IN)
+    return Rules((*content.rules, *built_in), tuple(values))
+
+
+def followed(
+    layout: Layout, environ: Mapping[str, str], changed: Callable[[], None] = lambda: None
+) -> Reloaded[Rules]:
+    """The rules as the file is now; ``changed`` is called on the loop when they are others."""
+    return Reloaded(layout.secret_rules, partial(load, layout, environ), Rules(BUILT_IN), changed)
+
+
+def seed(layout: Layout) -> bytes:
+    """32 random bytes of this state folder, made at the first call. Blocking.
+
+    Raises ``Misconfigured`` when the file is damaged or others can read it, or ``Unavailable``.
+    """
+    path = layout.placeholder_seed
+    found = document.read(path, _SEED_SIZE + 1, guarded=True, private=True)
+    if found is None:
+        document.make_folder(dirname(path))
+        try:
+            document.create(path, made := ids.new_seed())
+        except Conflict:
+            return seed(layout)
+        return made
+    if len(found.data) != _SEED_SIZE:
+        what = f"is damaged: it has {len(found.data)} bytes instead of {_SEED_SIZE}; delete it, and"
+        raise Misconfigured([Mistake(path, 0, f"{what} placeholders are other ones from then on")])
+    return found.data
+
+
+def _contradictions(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
+    known = [rule.id for rule in BUILT_IN]
+    for name in content.built_in:
+        if name not in known:
+            yield ("built_in", name), f'"{name}" is no built-in rule{nearest(name, known)}'
+    taken = dict.fromkeys(known, "is the id of a built-in rule")
+    entries: list[tuple[str, int, str]] = [
+        *(("rules", number, rule.id) for number, rule in enumerate(content.rules)),
+        *(("values", number, exact.id) for number, exact in enumerate(content.values)),
+    ]
+    for section, number, name in entries:
+        if name in taken:
+            yield (section, number, "id"), f'"{name}" {taken[name]}; take another one'
+        taken.setdefault(name, "is taken")
+    for number, rule in enumerate(content.rules):
+        for field, what in faults(rule):
+            yield ("rules", number, field), what
+
+
+def _changed(rule: Rule, change: Changed) -> Rule:
+    enabled = rule.enabled if change.enabled is None else change.enabled
+    return structs.replace(rule, mode=change.mode or rule.mode, enabled=enabled)
+
+
+def _value(exact: Exact, environ: Mapping[str, str]) -> Value:
+    """The value where it is. Raises ``Misconfigured``; the value is never told."""
+    kind, _, where = exact.value.partition(":")
+    if not is_reference(exact.value):
+        text, whose = exact.value, "the value"
+    elif kind == "env":
+        text, whose = environ.get(where, ""), f"the environment variable {where}"
+    else:
+        path = expanduser(where)
+        found = document.read(path, VALUE_LIMIT, private=True)
+        text = found.data.decode("utf-8", "replace").strip() if found else ""
+        whose = f"the file {path}"
+    if len(text.encode()) < SHORTEST:
+        what = f"{whose} is missing or shorter than {SHORTEST} bytes; such a value is everywhere"
+        raise Misconfigured([Mistake("", 0, what)])
+    return Value(id=exact.id, text=text, mode=exact.mode)

@@ -1,0 +1,256 @@
+"""Finds secrets in one piece of text, in time that is linear in its length.
+
+One pass of all patterns at once tells that a text is clean, which nearly every text is; only
+where it is not is each rule asked for itself.
+"""
+
+import math
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import re2
+
+from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, compiled, options
+
+MOST_FINDS = 1000
+"""Of one rule in one text. What comes after is taken for one secret: that is safe, and bounded."""
+
+_WINDOW = 1024
+_BASE64 = compiled(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_PRINTED = re.compile(rb"[!-~]+")
+
+
+class Hit(NamedTuple):
+    """A secret in a text: where in its bytes, and by which rule."""
+
+    start: int
+    end: int
+    rule: str
+    mode: Mode
+
+
+class Detector:
+    """Looks for what ``rules`` say; made once, used for every text."""
+
+    def __init__(self, rules: Rules) -> None:
+        enabled = [rule for rule in rules.rules if rule.enabled]
+        self._looks = [
+            *(_Look(value.id, value.mode, _literally(value.text)) for value in rules.values),
+            *(_Form(rule) for rule in enabled),
+        ]
+        sources = [*(_literally(value.text) for value in rules.values)]
+        sources += [rule.regex for rule in enabled]
+        self._any = _together(sources)
+        self._which = _apart(sources)
+
+    def find(self, text: bytes, known: "Known | None" = None) -> list[Hit]:
+        """Every secret, in order. Those to be hidden or blocked never overlap."""
+        if len(text) < SHORTEST:
+            return []
+        hits = self._plain(text, known)
+        hits += self._encoded(text, known)
+        return _settled(hits) if hits else hits
+
+    def _plain(self, text: bytes, known: "Known | None") -> list[Hit]:
+        hits: list[Hit] = []
+        if self._any.search(text):
+            # Nothing here means that the set ran out of memory: then each one is asked.
+            for number in sorted(self._which.Match(text) or range(len(self._looks))):
+                hits += self._looks[number].find(text)
+        if known is not None:
+            hits += known.find(text)
+        return hits
+
+    def _encoded(self, text: bytes, known: "Known | None") -> Iterator[Hit]:
+        """What shows when base64 or percent escapes are undone, once."""
+        for found in _BASE64.finditer(text):
+            inner = _from_base64(found.group())
+            for hit in self._plain(inner, known) if inner else ():
+                yield Hit(found.start(), found.end(), hit.rule, hit.mode)
+        if b"%" in text:
+            for found in _PRINTED.finditer(text):
+                plain = unquote_to_bytes(found[0])
+                for hit in self._plain(plain, known) if plain != found[0] else ():
+                    start, end = _escaped_place(found[0], hit.start, hit.end)
+                    yield Hit(found.start() + start, found.start() + end, hit.rule, hit.mode)
+
+
+class Known:
+    """Values that were hidden before, found wherever they stand: each with its rule's id."""
+
+    def __init__(self, values: dict[bytes, str]) -> None:
+        self._rules = values
+        self._any = compiled_values(values)
+
+    def find(self, text: bytes) -> Iterator[Hit]:
+        """Each of them in the text."""
+        for found in self._any.finditer(text):
+            yield Hit(found.start(), found.end(), self._rules[found.group()], "hide")
+
+
+class _Look:
+    """One pattern, and what it is called."""
+
+    def __init__(self, id: str, mode: Mode, regex: str, group: int = 0) -> None:  # noqa: A002
+        self._id = id
+        self._mode: Mode = mode
+        self._pattern = compiled(regex)
+        self._group = group
+
+    def find(self, text: bytes) -> Iterator[Hit]:
+        """Every place in the text."""
+        at = count = 0
+        while spans := _first(self._pattern, text, at):
+            start, end = _whole_characters(text, *_chosen(spans, self._group))
+            if self._counts(text[start:end]):
+                count += 1
+                if count > MOST_FINDS:
+                    yield Hit(start, len(text), self._id, self._mode)
+                    return
+                yield Hit(start, end, self._id, self._mode)
+            at = max(end, spans[0][0] + 1)
+
+    def _counts(self, value: bytes) -> bool:
+        return bool(value)
+
+
+class _Form(_Look):
+    """A rule: not all that has the form counts."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.id, rule.mode, rule.regex, rule.group)
+        self._entropy = rule.entropy
+        self._keywords = [word.lower().encode() for word in rule.keywords]
+        self._allowed = [compiled(regex) for regex in rule.allow.regexes]
+        self._stopwords = [word.lower().encode() for word in rule.allow.stopwords]
+
+    def find(self, text: bytes) -> Iterator[Hit]:
+        """As ``_Look.find``, if one of the keywords is in the text."""
+        if self._keywords:
+            lower = text.lower()
+            if not any(word in lower for word in self._keywords):
+                return
+        yield from super().find(text)
+
+    def _counts(self, value: bytes) -> bool:
+        if not value or (self._entropy and entropy(value) < self._entropy):
+            return False
+        if self._stopwords:
+            lower = value.lower()
+            if any(word in lower for word in self._stopwords):
+                return False
+        return not any(allowed.search(value) for allowed in self._allowed)
+
+
+def entropy(value: bytes) -> float:
+    """Bits per byte (Shannon)."""
+    size = len(value)
+    return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
+
+
+def compiled_values(values: Iterable[bytes]) -> Any:
+    """A pattern of RE2 that finds any of these; of two that begin alike, the longer one."""
+    longest_first = sorted(values, key=len, reverse=True)
+    return _together([_literally(value.decode("utf-8", "replace")) for value in longest_first])
+
+
+def _literally(text: str) -> str:
+    return re.sub(r"[\x00-/:-@\[-^`{-\x7f]", lambda one: f"\\x{{{ord(one[0]):x}}}", text)
+
+
+def _together(sources: Sequence[str]) -> Any:
+    """One pattern that finds something where any of these does."""
+    together = "|".join(f"(?:{source})" for source in sources)
+    return compiled(together or r"[^\x{0}-\x{10FFFF}]", groups=False)
+
+
+def _apart(sources: Sequence[str]) -> Any:
+    """What tells in one pass which of these are found."""
+    patterns = re2.Set.SearchSet(options(groups=False))
+    for source in sources:
+        patterns.Add(source)
+    patterns.Compile()
+    return patterns
+
+
+def _first(pattern: Any, text: bytes, at: int) -> list[tuple[int, int]] | None:
+    """The first match from ``at`` on; in a window first, so that many matches cost no more.
+
+    A match that touches its window's end might go on: then a larger window is looked at.
+    """
+    size = _WINDOW
+    while at < len(text):
+        end = min(at + size, len(text))
+        found = pattern.search(text, at, end)
+        if found and (found.end() < end or end == len(text)):
+            return [found.span(number) for number in range(pattern.groups + 1)]
+        if end == len(text):
+            return None
+        size *= 4
+    return None
+
+
+def _chosen(spans: list[tuple[int, int]], group: int) -> tuple[int, int]:
+    if group:
+        return spans[group] if spans[group][0] >= 0 else spans[0]
+    return next((span for span in spans[1:] if span[0] >= 0), spans[0])
+
+
+def _whole_characters(text: bytes, start: int, end: int) -> tuple[int, int]:
+    """The span without half a character at its ends."""
+    while start and text[start : start + 1] and text[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return start, end
+
+
+def _from_base64(token: bytes) -> bytes:
+    """The text that was encoded; empty when it is none."""
+    bare = token.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
+    try:
+        inner = b64decode(bare + b"=" * (-len(bare) % 4))
+        return inner if inner.decode().replace("\n", "").replace("\r", "").isprintable() else b""
+    except (NotBase64, UnicodeDecodeError):
+        return b""
+
+
+def _escaped_place(escaped: bytes, start: int, end: int) -> tuple[int, int]:
+    """Where in the escaped text stands what has this place in the plain one."""
+    places: list[int] = []
+    at = 0
+    while at < len(escaped):
+        places.append(at)
+        at += 3 if re.match(rb"%[0-9A-Fa-f]{2}", escaped[at : at + 3]) else 1
+    places.append(at)
+    return places[start], places[end]
+
+
+def _settled(hits: list[Hit]) -> list[Hit]:
+    """Without overlaps: what overlaps becomes one, called by the rule that was found first.
+
+    What is only reported stands beside what is hidden, unless that covers it.
+    """
+    order = {id(hit): number for number, hit in enumerate(hits)}
+    merged: list[tuple[Hit, int]] = []
+    for hit in sorted((one for one in hits if one.mode != "report"), key=lambda one: one.start):
+        if merged and hit.start < merged[-1][0].end:
+            last, rank = merged[-1]
+            first, rank = min((last, rank), (hit, order[id(hit)]), key=lambda one: one[1])
+            mode: Mode = "block" if "block" in (last.mode, hit.mode) else "hide"
+            span = Hit(last.start, max(last.end, hit.end), first.rule, mode)
+            merged[-1] = (span, rank)
+        else:
+            merged.append((hit, order[id(hit)]))
+    settled = [hit for hit, _ in merged]
+    reported: dict[tuple[int, int], Hit] = {}
+    for hit in hits:
+        inside = any(one.start < hit.end and hit.start < one.end for one in settled)
+        if hit.mode == "report" and not inside:
+            reported.setdefault((hit.start, hit.end), hit)
+    return sorted([*settled, *reported.values()])

@@ -1,0 +1,231 @@
+"""Requests without their secrets: each is replaced by a placeholder before a supplier sees it.
+
+A conversation is sent anew with every request. Its elements are remembered by a hash of their
+bytes, so that only what is new is looked through; and nothing but the secrets' own bytes is
+changed, so that a supplier knows the conversation again.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from msgspec import Struct
+
+from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.secrets.detect import Detector, Known
+from agentd.proxy.secrets.known import Remembered
+from agentd.proxy.secrets.placeholder import Placeholders
+from agentd.proxy.secrets.recent import Recent
+from agentd.proxy.secrets.request import Part, parts
+from agentd.proxy.secrets.rules import Mode, Rules
+from agentd.proxy.secrets.scan import Scanner, Spot
+from agentd.proxy.secrets.walk import Literal, pointer
+
+MOST_ELEMENTS = 200_000
+"""Elements that are remembered, of all keys together: some 300 bytes each."""
+
+MOST_KEYS = 1000
+"""Keys whose secrets are remembered."""
+
+_PASSES = 8
+"""Of one request: a pass more for secrets that were learnt in the one before."""
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """A secret that was found, without anything of it."""
+
+    rule: str
+    mode: Mode
+    length: int
+    """Characters."""
+    digest: str
+    """The same for the same secret, on this installation."""
+    place: str = ""
+    """In a request: the JSON pointer of the string."""
+    offset: int = 0
+    """In a sample: characters before it ..."""
+    line: int = 0
+    """... and its line, from 1."""
+
+
+class Hidden(Struct, frozen=True):
+    """A request without its secrets."""
+
+    body: bytes
+    secrets: Mapping[str, str] = {}
+    """What stands behind the placeholders that the reply may hold."""
+    found: Mapping[str, int] = {}
+    """How many secrets were found in new text, by the rule."""
+    blocked: str = ""
+    """The rule that forbids the request; empty: none does."""
+    findings: tuple[Finding, ...] = ()
+    """Those in new text."""
+
+    def __repr__(self) -> str:
+        """Without body and secrets, wherever it is printed."""
+        return f"Hidden({len(self.body)} bytes, found={self.found!r}, blocked={self.blocked!r})"
+
+
+class _Element(Struct):
+    """What is remembered of an element: which of its bytes become which placeholder."""
+
+    seen: int
+    """The key's mark up to which its secrets were looked for here."""
+    spans: tuple[tuple[int, int, str], ...] = ()
+    secrets: Mapping[str, str] = {}
+    blocked: str = ""
+
+
+class _Run:
+    """One request on its way."""
+
+    def __init__(self, body: bytes, key_id: str) -> None:
+        self.body = body
+        self.key_id = key_id
+        self.found: Counter[str] = Counter()
+        self.findings: list[Finding] = []
+        self.mark = 0
+        """The key's, when this pass began; what is learnt from then on is for the next one."""
+        self.looks: Known | None = None
+
+
+class Hiding:
+    """Hides secrets, and remembers what it hid. One for the whole daemon, in any thread.
+
+    ``seed``: 32 random bytes of this installation, from which placeholders are made.
+    """
+
+    def __init__(self, rules: Rules, seed: bytes) -> None:
+        self._placeholders = Placeholders(seed)
+        self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
+        self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
+        self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
+        self.rules = rules
+
+    @property
+    def rules(self) -> Rules:
+        """What counts as a secret. Other rules hold from the next request on."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: Rules) -> None:
+        self._detector = Detector(rules)
+        self._rules = rules
+        self._elements.clear()
+        hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
+        hiding += [value.id for value in rules.values if value.mode != "report"]
+        for key_id, known in self._keys.items():
+            self._keys.put(key_id, known.only(frozenset(hiding)))
+
+    def hide(self, body: bytes, dialect: ChannelDialect, key_id: str) -> Hidden:
+        """A request of this dialect without its secrets; where there are none, ``body`` itself.
+
+        Raises ``BadRequest`` for what is no JSON object, or names a member twice.
+        """
+        run = _Run(body, key_id)
+        known = self._known(key_id)
+        split = list(parts(body))
+        for _ in range(_PASSES):
+            run.mark, run.looks = known.looks()
+            elements = [self._element(run, part, known) for part in split]
+            if known.mark == run.mark:
+                break
+        secrets: dict[str, str] = {}
+        pieces: list[bytes] = []
+        at = 0
+        for part, element in zip(split, elements, strict=True):
+            secrets.update(element.secrets)
+            for start, end, placeholder in element.spans:
+                pieces += (body[at : part.start + start], placeholder.encode())
+                at = part.start + end
+        hidden = b"".join((*pieces, body[at:])) if pieces else body
+        if _answered_from_afar(body, dialect) or b"SECRET_" in body:
+            secrets = {**known.values(), **secrets}
+        blocked = next((element.blocked for element in elements if element.blocked), "")
+        return Hidden(hidden, secrets, dict(run.found), blocked, tuple(run.findings))
+
+    def sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
+        """What would be found in a text, and where. Nothing of it is kept."""
+        raw = text.encode("utf-8", "surrogatepass")
+        scanner = Scanner(self._detector, self._placeholders, key_id, None)
+        return tuple(
+            self._finding(spot, offset=_characters(raw[: spot.start]), line=_line(raw, spot.start))
+            for spot in scanner.text(raw)
+        )
+
+    def _known(self, key_id: str) -> Remembered:
+        known = self._keys.get(key_id)
+        if known is None:
+            known = Remembered()
+            self._keys.put(key_id, known)
+        return known
+
+    def _element(self, run: _Run, part: Part, known: Remembered) -> _Element:
+        raw = memoryview(run.body)[part.start : part.end]
+        name = (run.key_id, part.free, blake2b(raw, digest_size=16).digest())
+        element = self._elements.get(name)
+        if element is not None and element.seen < run.mark:
+            if known.may_hold(bytes(raw), element.seen):
+                element = None
+            else:
+                element.seen = run.mark
+        if element is None:
+            element = self._scanned(run, part, known)
+            self._elements.put(name, element)
+        return element
+
+    def _scanned(self, run: _Run, part: Part, known: Remembered) -> _Element:
+        element = _Element(run.mark)
+        scanner = Scanner(self._detector, self._placeholders, run.key_id, run.looks)
+        spans: list[tuple[int, int, str]] = []
+        secrets: dict[str, str] = {}
+        for literal, spots in scanner.strings(run.body, part.start, part.end, part.free):
+            self._tell(run, part, literal, spots)
+            for spot in spots:
+                if spot.mode == "block":
+                    element.blocked = element.blocked or spot.rule
+                elif spot.mode == "hide":
+                    placeholder = self._hidden_as(spot, run.key_id, known)
+                    secrets[placeholder] = spot.value.decode("utf-8", "surrogatepass")
+                    spans.append((spot.start - part.start, spot.end - part.start, placeholder))
+        if spans:
+            element.spans, element.secrets = tuple(spans), secrets
+        return element
+
+    def _hidden_as(self, spot: Spot, key_id: str, known: Remembered) -> str:
+        placeholder = known.placeholder(spot.value)
+        if not placeholder:
+            placeholder = self._placeholders.of(spot.value, spot.rule, key_id)
+            placeholder = known.add(spot.value, placeholder, spot.rule)
+        return placeholder
+
+    def _tell(self, run: _Run, part: Part, literal: Literal, spots: list[Spot]) -> None:
+        """Count what stands in a string, unless the string was met before."""
+        content = run.body[literal.start : literal.end]
+        digest = blake2b(content, digest_size=16, key=run.key_id.encode()[:64]).digest()
+        if self._told.get(digest):
+            return
+        self._told.put(digest, True)
+        place = part.place + pointer(run.body[part.start : part.end], literal.start - part.start)
+        for spot in spots:
+            run.found[spot.rule] += 1
+            run.findings.append(self._finding(spot, place=place))
+
+    def _finding(self, spot: Spot, place: str = "", offset: int = 0, line: int = 0) -> Finding:
+        size = _characters(spot.value)
+        digest = self._placeholders.digest(spot.value)
+        return Finding(spot.rule, spot.mode, size, digest, place, offset, line)
+
+
+def _answered_from_afar(body: bytes, dialect: ChannelDialect) -> bool:
+    """Whether the supplier keeps what was said before, so that the request does not hold it."""
+    kept = (b'"previous_response_id"', b'"conversation"')
+    return dialect == "openai-responses" and any(name in body for name in kept)
+
+
+def _characters(text: bytes) -> int:
+    return len(text.decode("utf-8", "replace"))
+
+
+def _line(text: bytes, at: int) -> int:
+    return text.count(b"\n", 0, at) + 1

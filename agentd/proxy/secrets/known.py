@@ -1,0 +1,89 @@
+"""The secrets of one access key that were hidden lately: hidden wherever they turn up again.
+
+A secret that was found because of what stands around it comes back bare: in the arguments of a
+tool call into which it was put back, or in what the tool prints. Everything is in memory only.
+"""
+
+import re
+from threading import Lock
+from typing import Any, NamedTuple
+
+from agentd.proxy.secrets.detect import Known, compiled_values
+from agentd.proxy.secrets.recent import Recent
+
+MOST = 1000
+"""Secrets that are remembered of a key; those not met for longest are forgotten."""
+
+BARE = 8
+"""Bytes that a secret has at least to be looked for without what stands around it."""
+
+_SAME_IN_JSON = re.compile(rb"[A-Za-z0-9_.~+=:@%!#$*,;()-]+")
+"""No encoder writes these in more than one way (``/``, ``&`` and ``<`` some do)."""
+
+
+class _Kept(NamedTuple):
+    placeholder: str
+    rule: str
+    number: int
+
+
+class Remembered:
+    """One key's secrets."""
+
+    def __init__(self) -> None:
+        self.mark = 0
+        """Rises with every secret that is new."""
+        self._adding = Lock()
+        self._kept: Recent[bytes, _Kept] = Recent(MOST)
+        self._looks: tuple[int, Known | None] = (0, None)
+        self._newer: tuple[int, int, Any] = (0, 0, None)
+
+    def placeholder(self, value: bytes) -> str:
+        """What this secret was hidden as; empty: it is new."""
+        kept = self._kept.get(value)
+        return kept.placeholder if kept else ""
+
+    def add(self, value: bytes, placeholder: str, rule: str) -> str:
+        """A new one; what it is hidden as, which another thread may have decided meanwhile."""
+        with self._adding:
+            kept = self._kept.get(value)
+            if kept is None:
+                kept = _Kept(placeholder, rule, self.mark + 1)
+                self._kept.put(value, kept)
+                self.mark += 1
+            return kept.placeholder
+
+    def only(self, rules: frozenset[str]) -> "Remembered":
+        """The same without what was found by no rule of these."""
+        fewer = Remembered()
+        for value, kept in self._kept.items():
+            if kept.rule in rules:
+                fewer.add(value, kept.placeholder, kept.rule)
+        return fewer
+
+    def values(self) -> dict[str, str]:
+        """Every placeholder and what it stands for."""
+        return {
+            kept.placeholder: value.decode("utf-8", "surrogatepass")
+            for value, kept in self._kept.items()
+        }
+
+    def looks(self) -> tuple[int, Known | None]:
+        """The mark, and what finds all up to it in a text; None: there is nothing to be found."""
+        if self._looks[0] != self.mark:
+            mark, kept = self.mark, self._kept.items()
+            bare = {value: one.rule for value, one in kept if len(value) >= BARE}
+            self._looks = mark, Known(bare) if bare else None
+        return self._looks
+
+    def may_hold(self, raw: bytes, since: int) -> bool:
+        """Whether JSON text may hold a secret that is newer than that mark."""
+        known_since, mark, pattern = self._newer
+        if (known_since, mark) != (since, self.mark):
+            mark = self.mark
+            kept = self._kept.items()
+            newer = [value for value, one in kept if one.number > since and len(value) >= BARE]
+            same = all(_SAME_IN_JSON.fullmatch(value) for value in newer)
+            pattern = compiled_values(newer) if same else None
+            self._newer = since, mark, pattern
+        return pattern is None or bool(pattern.search(raw))

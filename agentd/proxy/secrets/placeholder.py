@@ -1,0 +1,47 @@
+"""What stands for a secret on its way to a supplier.
+
+``SECRET_<kind>_<22 letters>``: letters, digits and ``_`` only, which no quoting alters. Of the
+letters 16 are a keyed hash of the secret and the access key, so that the same secret has the same
+placeholder in a key's every request and nobody guesses one; 6 are a keyed hash of those, so that
+we know our own placeholders again without remembering them.
+"""
+
+import hmac
+import re
+from base64 import b32encode
+
+_FORM = re.compile(rb"SECRET_[a-z0-9_]{1,40}?_([a-z2-7]{22})")
+_OWN, _CHECK = 16, 6
+
+
+class Placeholders:
+    """Makes placeholders. ``seed``: 32 random bytes that only this installation has."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
+
+    def of(self, value: bytes, kind: str, key_id: str) -> str:
+        """The placeholder of a secret in requests of this key."""
+        own = self._letters(b"secret", key_id, value)[:_OWN]
+        return f"SECRET_{kind.replace('-', '_')[:40]}_{own}{self._check(own, key_id)}"
+
+    def in_text(self, text: bytes, key_id: str) -> list[tuple[int, int]]:
+        """Where this key's own placeholders stand: begin and end of each."""
+        return [
+            found.span()
+            for found in _FORM.finditer(text)
+            if hmac.compare_digest(
+                found[1][_OWN:], self._check(found[1][:_OWN].decode(), key_id).encode()
+            )
+        ]
+
+    def digest(self, value: bytes) -> str:
+        """16 hexadecimal digits by which the same secret is known again, and nothing else is."""
+        return hmac.digest(self._seed, b"report\0" + value, "sha256").hex()[:16]
+
+    def _check(self, own: str, key_id: str) -> str:
+        return self._letters(b"check", key_id, own.encode())[:_CHECK]
+
+    def _letters(self, use: bytes, key_id: str, value: bytes) -> str:
+        made = hmac.digest(self._seed, b"\0".join((use, key_id.encode(), value)), "sha256")
+        return b32encode(made).decode().lower()

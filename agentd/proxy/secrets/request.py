@@ -1,0 +1,69 @@
+"""A request's body taken apart: its members, and the elements of its long lists, by their place.
+
+The lists are a conversation's: they only grow, so each element is looked at once.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from agentd.errors import BadRequest
+
+LISTS = frozenset(("messages", "input", "contents", "tools", "system"))
+"""Members that are lists of what is said, or of tools."""
+
+_IDLE = frozenset(("model", "stream", "previous_response_id", "service_tier", "reasoning_effort"))
+_FREE = frozenset(("metadata",))
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_NAME = re.compile(rb'[ \t\r\n]*"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*:[ \t\r\n]*')
+_FIELDS = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS = msgspec.json.Decoder(list[Raw])
+
+
+class Part(NamedTuple):
+    """One member, or one element of a list: its bytes, and the JSON pointer to it."""
+
+    start: int
+    end: int
+    place: str
+    free: bool
+    """Whether all below it is of the user's choosing; see ``walk``."""
+
+
+def parts(body: bytes) -> Iterator[Part]:
+    """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice."""
+    try:
+        fields = _FIELDS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("The body is no JSON object", str(error)) from None
+    at = body.index(b"{") + 1
+    for name, raw in fields.items():
+        begins = _NAME.match(body, at)
+        size = len(memoryview(raw))
+        if not begins or body[begins.end() : begins.end() + size] != memoryview(raw):
+            raise BadRequest("The body names a member twice")
+        start = begins.end()
+        at = start + size
+        if name not in _IDLE and body[start] in b'{["':
+            if name in LISTS and body[start] == 0x5B:
+                yield from _items(body, start, raw, f"/{name}")
+            else:
+                yield Part(start, at, f"/{name}", name in _FREE)
+        space = _SPACE.match(body, at)
+        at = (space.end() if space else at) + 1
+    if body[at:].strip(b" \t\r\n"):
+        raise BadRequest("The body names a member twice")
+
+
+def _items(body: bytes, start: int, raw: Raw, place: str) -> Iterator[Part]:
+    at = start + 1
+    for number, item in enumerate(_ITEMS.decode(raw)):
+        space = _SPACE.match(body, at)
+        begin = space.end() if space else at
+        at = begin + len(memoryview(item))
+        yield Part(begin, at, f"{place}/{number}", False)
+        space = _SPACE.match(body, at)
+        at = (space.end() if space else at) + 1

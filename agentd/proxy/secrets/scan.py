@@ -1,0 +1,111 @@
+"""The secrets in the strings of a JSON text, each by its place in the text's own bytes."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from agentd.proxy.secrets.detect import Detector, Hit, Known
+from agentd.proxy.secrets.placeholder import Placeholders
+from agentd.proxy.secrets.rules import SHORTEST, Mode
+from agentd.proxy.secrets.walk import Literal, literals, raw_places, text_of
+
+_TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|credential|auth|cookie")
+"""In a member's name: its value may be a secret although it does not look like one."""
+
+
+class Spot(NamedTuple):
+    """A secret in a JSON text: the bytes that it takes there, and what they stand for."""
+
+    start: int
+    end: int
+    value: bytes
+    rule: str
+    mode: Mode
+
+    def moved(self, by: int) -> "Spot":
+        """The same in a text in which that many bytes come before."""
+        return self._replace(start=self.start + by, end=self.end + by)
+
+
+class Scanner:
+    """Looks through JSON text for one access key, whose own placeholders are no secrets."""
+
+    def __init__(
+        self, detector: Detector, placeholders: Placeholders, key_id: str, known: Known | None
+    ) -> None:
+        self._detector = detector
+        self._placeholders = placeholders
+        self._key_id = key_id
+        self._known = known
+
+    def strings(
+        self, raw: bytes, start: int, end: int, free: bool
+    ) -> Iterator[tuple[Literal, list[Spot]]]:
+        """Every string with secrets in it, and those, in order."""
+        for literal in literals(raw, start, end, free):
+            if literal.end - literal.start < SHORTEST:
+                continue
+            spots = self._spots(raw[literal.start : literal.end], literal, literal.name)
+            if spots:
+                yield literal, [spot.moved(literal.start) for spot in spots]
+
+    def text(self, text: bytes) -> list[Spot]:
+        """Those in a text that is no JSON."""
+        return [
+            Spot(hit.start, hit.end, text[hit.start : hit.end], hit.rule, hit.mode)
+            for hit in self._foreign(text, self._detector.find(text, self._known))
+        ]
+
+    def _spots(self, content: bytes, literal: Literal, name: bytes) -> list[Spot]:
+        """Those in one string, by their place in its content."""
+        text = text_of(content)
+        if name == b"arguments" and not literal.is_name and _is_json(text):
+            spots = [
+                spot.moved(inner.start)
+                for inner in literals(text, 0, len(text), True)
+                for spot in self._spots(text[inner.start : inner.end], inner, b"")
+            ]
+        else:
+            spots = self.text(text)
+            if literal.free and not literal.is_name and _TELLING.search(literal.name):
+                spots = spots or self._named(literal.name, text)
+        if not spots or b"\\" not in content:
+            return spots
+        offsets = sorted({offset for spot in spots for offset in (spot.start, spot.end)})
+        raw = dict(zip(offsets, raw_places(content, offsets), strict=True))
+        return [spot._replace(start=raw[spot.start], end=raw[spot.end]) for spot in spots]
+
+    def _named(self, name: bytes, text: bytes) -> list[Spot]:
+        """Those that only a member's name tells: ``{"password": "…"}``."""
+        before = len(name) + 2
+        found = []
+        for spot in self.text(b'%b="%b"' % (name, text)):
+            start, end = max(spot.start - before, 0), min(spot.end - before, len(text))
+            if end - start >= SHORTEST:
+                found.append(Spot(start, end, text[start:end], spot.rule, spot.mode))
+        return found
+
+    def _foreign(self, text: bytes, hits: list[Hit]) -> Iterator[Hit]:
+        """The hits without our own placeholders in them."""
+        ours = self._placeholders.in_text(text, self._key_id) if hits and b"SECRET_" in text else []
+        for hit in hits:
+            at = hit.start
+            for start, end in ours:
+                if start < hit.end and at < end:
+                    if start - at >= SHORTEST:
+                        yield hit._replace(start=at, end=start)
+                    at = end
+            if at == hit.start or hit.end - at >= SHORTEST:
+                yield hit._replace(start=at)
+
+
+def _is_json(text: bytes) -> bool:
+    if text.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

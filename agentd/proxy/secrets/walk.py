@@ -1,0 +1,163 @@
+"""The strings of a JSON text, by their place in its bytes: no other byte is ever touched.
+
+What is not text (identifiers, enumerations, pictures, signatures) is passed over. Below a few
+names anything goes, because a tool or its user chose what stands there: nothing there is passed
+over, names neither.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|[{}\[\]]', re.DOTALL)
+_STEP = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|[{}\[\],]', re.DOTALL)
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
+)
+_OPAQUE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
+_DATA_URL = re.compile(rb"data:(?!text/)[a-z]+/[^,;]{0,100};base64,")
+
+FREE = frozenset(
+    (
+        *(b"input", b"arguments", b"args", b"response", b"metadata"),
+        *(b"input_schema", b"parameters", b"parametersJsonSchema", b"schema"),
+    )
+)
+"""Below these a tool, or its user, chose names and values."""
+
+STRUCTURE = frozenset(
+    (
+        *(b"type", b"role", b"id", b"call_id", b"tool_call_id", b"tool_use_id", b"item_id"),
+        *(b"previous_response_id", b"file_id", b"container_id", b"response_id", b"model"),
+        *(b"name", b"status", b"object", b"media_type", b"mimeType", b"mime_type", b"format"),
+        *(b"detail", b"effort", b"finish_reason", b"stop_reason", b"phase"),
+        # Signed or sealed by the supplier, who refuses it changed, and who wrote it himself.
+        *(b"thinking", b"signature", b"thoughtSignature", b"thought_signature"),
+        *(b"encrypted_content", b"encrypted_index"),
+    )
+)
+"""Names whose values are no text."""
+
+_BYTES = frozenset(
+    (
+        *(b"data", b"file_data", b"url", b"image_url", b"b64_json", b"result"),
+        *(b"partial_image_b64", b"image"),
+    )
+)
+"""Names below which pictures, sound and files stand in base64; or text, which is looked at."""
+
+
+class Literal(NamedTuple):
+    """One string of a JSON text: its bytes between the quotes, escapes and all."""
+
+    start: int
+    end: int
+    name: bytes
+    """Of the member that it is the value of, or is in a list of; empty: of none."""
+    free: bool
+    """Whether a tool or its user chose it."""
+    is_name: bool
+    """Whether it is itself the name of a member."""
+
+
+def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
+    """Every string between ``start`` and ``end``, a JSON value, that may hold text."""
+    name = b""
+    above: list[tuple[bytes, bool]] = []
+    for token in _TOKEN.finditer(raw, start, end):
+        content, colon = token.span(1), token.start(2)
+        if content[0] >= 0:
+            if colon >= 0:
+                name = raw[content[0] : content[1]]
+                if free:
+                    yield Literal(*content, name, free, True)
+            elif free or (name not in STRUCTURE and not _is_bytes(raw, *content, name)):
+                yield Literal(*content, name, free, False)
+        elif token.group() in b"{[":
+            above.append((name, free))
+            free = free or name in FREE
+        elif above:
+            name, free = above.pop()
+
+
+def places(raw: bytes) -> Iterator[tuple[tuple[str | int, ...], int, int]]:
+    """Every string that is a value: the names and numbers on the way to it, and its bytes."""
+    way: list[str | int] = []
+    for token in _STEP.finditer(raw):
+        mark = raw[token.start()]
+        if mark == 0x22:
+            if token.start(2) >= 0:
+                way[-1:] = [text_of(token[1]).decode("utf-8", "replace")]
+            else:
+                yield tuple(way), *token.span(1)
+        elif mark in b"{[":
+            way.append(0 if mark == 0x5B else "")
+        elif mark == 0x2C:
+            if way and isinstance(last := way[-1], int):
+                way[-1] = last + 1
+        elif way:
+            way.pop()
+
+
+def pointer(raw: bytes, at: int) -> str:
+    """The JSON pointer (RFC 6901) to the string that has this byte."""
+    for way, start, end in places(raw):
+        if start <= at <= end:
+            return "".join(f"/{_pointed(step)}" for step in way)
+    return ""
+
+
+def text_of(content: bytes) -> bytes:
+    """The text that a string's bytes stand for, in UTF-8; what is no string stays as it is."""
+    if b"\\" not in content:
+        return content
+    quoted = b'"%b"' % content
+    try:
+        return msgspec.json.decode(quoted, type=str).encode()
+    except (msgspec.DecodeError, UnicodeError):  # half a surrogate pair, which json takes
+        try:
+            return str(json.loads(quoted, strict=False)).encode("utf-8", "surrogatepass")
+        except ValueError:
+            return content
+
+
+def escaped(text: str, times: int = 1) -> str:
+    """The text as it stands in a JSON string, or in one inside one."""
+    for _ in range(times):
+        try:
+            text = msgspec.json.encode(text).decode()[1:-1]
+        except UnicodeEncodeError:
+            text = json.dumps(text)[1:-1]
+    return text
+
+
+def raw_places(content: bytes, offsets: list[int]) -> list[int]:
+    """Where in a string's bytes stands what has these offsets, in order, in its text."""
+    if b"\\" not in content:
+        return offsets
+    found: list[int] = []
+    raw = plain = 0
+    for escape in _ESCAPE.finditer(content):
+        gap = escape.start() - raw
+        while len(found) < len(offsets) and offsets[len(found)] <= plain + gap:
+            found.append(raw + offsets[len(found)] - plain)
+        size = len(text_of(escape[0]))
+        raw, plain = escape.end(), plain + gap + size
+        # Nothing of ours begins or ends within one escaped character.
+        while len(found) < len(offsets) and offsets[len(found)] < plain:
+            found.append(escape.start())
+    found += [raw + offset - plain for offset in offsets[len(found) :]]
+    return found
+
+
+def _is_bytes(raw: bytes, start: int, end: int, name: bytes) -> bool:
+    if name not in _BYTES or end - start < 64:
+        return False
+    return bool(_DATA_URL.match(raw, start, end) or _OPAQUE.fullmatch(raw, start, end))
+
+
+def _pointed(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
