@@ -15,6 +15,8 @@ from agentd.access.service import KeyService
 from agentd.catalog.settings import Settings, administrator
 from agentd.chats.service import ChatService
 from agentd.clock import SystemClock
+from agentd.disk.access_key_book import AccessKeyBook
+from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
@@ -53,6 +55,7 @@ class Doorkeepers(NamedTuple):
     people: People
     users: Reloaded[tuple[User, ...]]
     book: UserFile
+    access: AccessKeyBook
 
 
 HANG_UP_SECONDS = 2.0
@@ -83,7 +86,10 @@ async def doorkeepers_of(
     people = People(SessionFile(layout), users, clock, administrator(settings), roll.sign_out)
     await people.start()
     stack.push_async_callback(people.stop)
-    return Doorkeepers(keys, people, users, book)
+    access = AccessKeyBook(AccessKeyFile(layout), clock)
+    await access.fresh()
+    stack.push_async_callback(access.stop)
+    return Doorkeepers(keys, people, users, book, access)
 
 
 def open_door(
@@ -103,14 +109,14 @@ def open_door(
     system = System(chats, access_log, clock)
     feed, roll = line
     hub = Hub(feed, roll, clock.monotonic)
-    keys, people, _, book = doorkeepers
+    keys, people, _, book, access = doorkeepers
     wrong_keys = WrongKeys()
     sessions, users = Sessions(people, wrong_keys), Users(people, book)
     stream = EventStream(feed, roll)
     routes = table(remote, at_work, sessions, users, hub, stream, system, more)
     system.describe(routes)
-    gate = Gate(keys, people)
-    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, keys)
+    gate = Gate(keys, people, access, settings.proxy_app_hash)
+    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, access)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)
     stack.callback(hub.close)

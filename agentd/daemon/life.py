@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from agentd.agent.engine import Engine
@@ -26,6 +27,7 @@ from agentd.daemon.chores import end, guard_lock, keep_events, keep_index, ping,
 from agentd.daemon.crew import Crew
 from agentd.daemon.desks import Desks
 from agentd.daemon.door import Line, doorkeepers_of, mistakes_of, open_door
+from agentd.daemon.gateway import ModelGateway
 from agentd.daemon.library import Library
 from agentd.daemon.messaging import Messaging, house
 from agentd.daemon.workplace import Workplace
@@ -145,19 +147,27 @@ async def started(
         library = await stack.enter_async_context(
             Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
         )
-        served = house(written, chats, agent, clock, bus, workplace, desks)
-        messaging = await stack.enter_async_context(Messaging(layout, environ, served))
+        messaging = await stack.enter_async_context(
+            Messaging(layout, environ, house(written, chats, agent, clock, bus, workplace, desks))
+        )
+        gateway = await stack.enter_async_context(
+            ModelGateway(layout, environ, clock, doorkeepers.access, lambda: written.models.current)
+        )
         others: tuple[Reloaded[Any], ...] = (
             library.labels,
             desks.speech,
             messaging.file,
             *shop.files,
+            *gateway.files,
         )
         catalog = written.rows(chats, agent.trouble, mistakes_of(layout, doorkeepers, *others))
-        more = (*shop.rows, *desks.rows, *workplace.rows, *library.rows, *messaging.rows, *catalog)
-        remote = Remote(chats, messaging.bots, written.skills)
-        at_work = AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills)
-        url = open_door(stack, settings, chats, remote, at_work, doorkeepers, more, line)
+        parts = (shop, desks, workplace, library, messaging, gateway)
+        more = (*chain.from_iterable(part.rows for part in parts), *catalog)
+        surfaces = (
+            Remote(chats, messaging.bots, written.skills),
+            AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),
+        )
+        url = open_door(stack, settings, chats, *surfaces, doorkeepers, more, line)
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
@@ -168,11 +178,8 @@ async def started(
                 layout,
                 doorkeepers.keys,
                 doorkeepers.users,
-                library.labels,
-                desks.speech,
-                messaging.file,
                 *written.files,
-                *shop.files,
+                *others,
             ),
             written.follow_skills(),
             ping(notifier, committer),

@@ -26,6 +26,9 @@ FORBIDDEN_TO_PRODUCT = {
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
 MAY_AWAIT = {
     "answering",
+    "relay",
+    "stream",
+    "bill",
     "messenger",
     "polling",
     "service",

@@ -1,0 +1,197 @@
+"""The model gateway as it is composed: its files, its ledger, the ways out, and its addresses.
+
+A part of the composition root (``daemon``), apart because it is a product of its own.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, Self
+
+from msgspec import structs
+
+from agentd.catalog.models import Models
+from agentd.clock import Clock, iso, parse_iso
+from agentd.disk.access_key_book import AccessKeyBook
+from agentd.disk.bodies import BodyFiles
+from agentd.disk.channels import load as load_channels
+from agentd.disk.gateway_settings import load as load_settings
+from agentd.disk.layout import Layout
+from agentd.disk.ledger import Ledger
+from agentd.disk.reload import Reloaded
+from agentd.disk.secret import SecretBook
+from agentd.disk.secret_rules import followed, seed
+from agentd.disk.service_log import ServiceLog
+from agentd.errors import Misconfigured, Unavailable
+from agentd.outside.egress import Egress, Tunnels
+from agentd.proxy.channel import Channel, ProxyModel
+from agentd.proxy.gateway.relay import House, Relay
+from agentd.proxy.meters import Meters
+from agentd.proxy.routing import Router
+from agentd.proxy.secrets.hiding import Hiding
+from agentd.proxy.settings import GatewaySettings
+from agentd.proxy.upstream import Upstream
+from agentd.web.gateway import Gateway
+from agentd.web.table import Route
+from agentd.web.tables.gateway import rows
+
+log = logging.getLogger(__name__)
+
+CHORES_SECONDS = 3600.0
+"""How often old files are looked for."""
+
+
+class Suppliers:
+    """How each channel is reached; satisfies ``proxy.gateway.relay.Suppliers``."""
+
+    def __init__(self, secrets: SecretBook, egress: Egress) -> None:
+        self._secrets = secrets
+        self._egress = egress
+
+    async def reach(self, channel: Channel) -> tuple[Upstream, str]:
+        """Who calls it, and its key. Raises ``Misconfigured`` when a secret is not to be had."""
+        key = self._secrets.get(channel)
+        if key is None:
+            key = await self._secrets.fetch(channel)
+        transport = channel.transport
+        if transport.url:
+            url = self._secrets.get(channel, "transport")
+            if url is None:
+                url = await self._secrets.fetch(channel, "transport")
+            transport = structs.replace(transport, url=url)
+        return self._egress.upstream(channel, transport), key
+
+
+class ModelGateway:
+    """Takes model traffic as long as its block lasts. ``models`` tells what ``models.yml`` says."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        environ: Mapping[str, str],
+        clock: Clock,
+        keys: AccessKeyBook,
+        models: Callable[[], Models],
+        tunnels: Tunnels | None = None,
+    ) -> None:
+        self._layout = layout
+        self._clock = clock
+        self._models = models
+        self._named: tuple[Models | None, Mapping[str, ProxyModel]] = (None, {})
+        nowhere: Mapping[str, Channel] = {}
+        usual = GatewaySettings()
+        self.settings = Reloaded(
+            layout.gateway_settings, partial(load_settings, layout), usual, self._set
+        )
+        self.channels = Reloaded(
+            layout.channels, partial(load_channels, layout), nowhere, self._rerouted
+        )
+        self.rules = followed(layout, environ, self._ruled)
+        self.log = ServiceLog(layout, clock)
+        self.ledger = Ledger(layout, clock)
+        self.bodies = BodyFiles(layout, partial(self.log.note, "warning", "bodies"))
+        self.meters = Meters(usual.zone, clock)
+        self.router = Router(random.random, clock.monotonic)
+        self._opened = False
+        self._hiding: Hiding | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._egress = Egress(tunnels)
+        self._relay = Relay(self._house(SecretBook(environ)))
+        self._gateway = Gateway(self._relay, keys, self.models)
+
+    @property
+    def rows(self) -> tuple[Route, ...]:
+        """What it adds to the routes table."""
+        return rows(self._gateway, self.settings.current.max_body)
+
+    @property
+    def files(self) -> tuple[Reloaded[Any], ...]:
+        """The hand-written files, to be watched."""
+        return self.settings, self.channels, self.rules
+
+    def models(self) -> Mapping[str, ProxyModel]:
+        """The models that can be called, by their names."""
+        now = self._models()
+        if self._named[0] is not now:
+            self._named = (now, {model.name: model for model in now.proxy})
+        return self._named[1]
+
+    async def __aenter__(self) -> Self:
+        """Read what is written down, and what was spent."""
+        for file in self.files:
+            await file.refresh()
+        self._set()
+        self._hiding = Hiding(self.rules.current, await asyncio.to_thread(seed, self._layout))
+        zone = self.settings.current.zone
+        self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
+        self._opened = True
+        self._later(self._keep_house())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Book what is under way, and cut what is connected."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for file in self.files:
+            await file.stop()
+        await self._relay.close()
+        await self._egress.close()
+        await self.ledger.close()
+        await asyncio.to_thread(self.bodies.close)
+        await asyncio.to_thread(self.log.close)
+
+    def _house(self, secrets: SecretBook) -> House:
+        return House(
+            models=self.models,
+            channels=lambda: self.channels.current,
+            settings=lambda: self.settings.current,
+            hiding=lambda: self._hiding if self.settings.current.hiding else None,
+            licence=lambda: "",
+            meter=self.meters.of,
+            router=self.router,
+            suppliers=Suppliers(secrets, self._egress),
+            book=self.ledger,
+            bodies=self.bodies,
+            clock=self._clock,
+        )
+
+    def _set(self) -> None:
+        now = self.settings.current
+        self.bodies.most = now.bodies.max_bytes
+        self.ledger.sync = now.sync_ledger
+        if self._opened and now.zone != self.meters.zone:
+            self._later(self._recount())
+
+    async def _recount(self) -> None:
+        """Days begin at other moments now: what was spent in them is asked of the ledger."""
+        zone = self.settings.current.zone
+        self.meters.take(await self.ledger.sums(self.meters.cuts(zone)), zone)
+
+    def _rerouted(self) -> None:
+        self._egress.keep(self.channels.current)
+
+    def _ruled(self) -> None:
+        if self._hiding:
+            self._hiding.rules = self.rules.current
+
+    async def _keep_house(self) -> None:
+        """Let go of what is older than it is to be kept."""
+        while True:
+            now = self.settings.current
+            try:
+                if now.keep_days:
+                    await self.ledger.retain(now.keep_days)
+                oldest = parse_iso(self._clock.now()) - timedelta(days=now.bodies.keep_days)
+                await asyncio.to_thread(self.bodies.retain, iso(oldest)[:10])
+            except (Unavailable, Misconfigured) as error:
+                log.warning("old files of the gateway are not gone: %s", error.message)
+            await asyncio.sleep(CHORES_SECONDS)
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

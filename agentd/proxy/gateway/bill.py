@@ -1,0 +1,144 @@
+"""What one request costs: reserved before a supplier is called, booked once, however it ends."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Protocol, TypeVar
+
+from msgspec import structs
+
+from agentd.clock import Clock, Timestamp
+from agentd.proxy.access_key import Limits
+from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.entry import Entry, Outcome, Timings
+from agentd.proxy.gateway.asking import Asked
+from agentd.proxy.price import NOTHING, Usage
+from agentd.proxy.pricing import Booked, Pricing, booked, tokens_in
+from agentd.proxy.routing import Choice
+
+R = TypeVar("R")
+
+
+class Meter(Protocol[R]):
+    """Counts what one key spends; ``spend.Meter`` is one."""
+
+    def reserve(self, limits: Limits, upper: Decimal, tokens: int) -> R:
+        """Set aside what a call may cost; raises ``OverLimit``."""
+        ...
+
+    def settle(self, reservation: R, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Count what it did cost instead."""
+        ...
+
+
+class Book(Protocol):
+    """Where entries are kept; ``disk.ledger.Ledger`` is one."""
+
+    async def book(self, entry: Entry) -> None:
+        """Return once it is written. Raises ``Unavailable``."""
+        ...
+
+
+class Bill:
+    """One request's way through the gateway, as far as it is to be remembered."""
+
+    def __init__(self, asked: Asked, clock: Clock) -> None:
+        self.glance = Glance("")
+        """What the caller wants."""
+        self.hidden: Mapping[str, int] = {}
+        """How many secrets were found, by rule."""
+        self.input_tokens = 0
+        """At most, as far as can be told beforehand."""
+        self.pricings: dict[tuple[str, str], Pricing] = {}
+        """By the channel's name and the supplier's of the model."""
+        self.called = False
+        """Whether a supplier may have begun to answer, and so to count."""
+        self.sent = 0
+        """Bytes that the caller was given."""
+        self.heard_out = False
+        """The caller has left, and the supplier is heard out all the same."""
+        self.closed = False
+        """Whether the entry is made: there is one for each request, and never two."""
+        self._asked = asked
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._choice: Choice | None = None
+        self._tries = 0
+        self._usage: Usage | None = None
+        self._told = False
+        self._marks: dict[str, float] = {}
+        self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
+
+    def reserve(self, meter: Meter[R], limits: Limits, upper: Decimal, tokens: int) -> None:
+        """Set aside what the request may cost; raises ``OverLimit``."""
+        reservation = meter.reserve(limits, upper, tokens)
+        self._settle = partial(meter.settle, reservation)
+
+    def tried(self, choice: Choice) -> None:
+        """A channel is asked now."""
+        self._choice = choice
+        self._tries += 1
+        self.mark("ready")
+
+    def counted(self, usage: Usage | None, *, told: bool) -> None:
+        """What the supplier counted; ``told``: to the end, so that it is the last word."""
+        self._usage = usage
+        self._told = told and usage is not None
+
+    def mark(self, stage: str) -> None:
+        """A stage of ``Timings`` is reached; a second try overwrites the first."""
+        self._marks[stage] = round((self._clock.monotonic() - self._began) * 1000, 2)
+
+    def timing(self) -> str:
+        """The stages so far, as the header ``Server-Timing`` has them."""
+        return ", ".join(f"{stage};dur={spent:.2f}" for stage, spent in self._marks.items())
+
+    def close(self, outcome: Outcome, status: int, error: str = "") -> Entry:
+        """Settle what was reserved; the line for the ledger. Once."""
+        assert not self.closed
+        self.closed = True
+        self.mark("total")
+        cost, usage = self._cost(outcome)
+        at = self._clock.now()
+        if self._settle:
+            self._settle(cost.cost, usage.total_input + usage.total_output, at)
+        return self._entry(outcome, status, error, cost, usage, at)
+
+    def _entry(
+        self, outcome: Outcome, status: int, error: str, cost: Booked, usage: Usage, at: Timestamp
+    ) -> Entry:
+        asked, glance, choice = self._asked, self.glance, self._choice
+        return Entry(
+            id=asked.id,
+            at=at,
+            key=asked.key.id,
+            key_name=asked.key.name,
+            endpoint=asked.endpoint.path,
+            model=glance.model,
+            channel=choice.channel.name if choice else "",
+            supplier_model=choice.supplier_model if choice else "",
+            tries=self._tries,
+            stream=glance.stream,
+            status=status,
+            outcome=outcome,
+            error=error,
+            usage=usage,
+            cost=cost.cost,
+            priced=cost.priced,
+            estimated=cost.estimated,
+            timings=Timings(**self._marks),
+            received=len(asked.body),
+            sent=self.sent,
+            hidden=dict(self.hidden),
+        )
+
+    def _cost(self, outcome: Outcome) -> tuple[Booked, Usage]:
+        """By the supplier's count, else by what came and went: a cut call is paid for as well."""
+        if self._choice is None or not self.called or outcome in ("failed", "refused"):
+            return Booked(Decimal(0), "", False), NOTHING
+        usage = self._usage or Usage(input=self.input_tokens)
+        if not self._told:
+            written = max(usage.output, tokens_in(self.sent) - usage.reasoning)
+            usage = structs.replace(usage, output=written)
+        pricing = self.pricings[self._choice.place]
+        return booked(usage, pricing, told=self._told), usage

@@ -1,0 +1,114 @@
+"""A request as the suppliers are to have it, in each one's dialect."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
+
+from agentd.proxy.channel import ChannelDialect, ProxyModel
+from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import CALLERS
+from agentd.proxy.dialects.conversation import Conversation, Event, SupplierError, UsageSeen
+from agentd.proxy.dialects.dialect import DIALECTS, address
+from agentd.proxy.gateway.asking import Asked
+from agentd.proxy.gateway.lines import Line, Passing, Translating
+from agentd.proxy.price import Usage
+from agentd.proxy.routing import Choice
+from agentd.proxy.secrets.hiding import Hidden
+from agentd.proxy.upstream import Request, Timeouts
+
+_PATHS = {"embeddings": "/v1/embeddings", "count": "/v1/messages/count_tokens"}
+
+IDLE_SECONDS = 300.0
+"""Between two pieces of an answer: models think long, and some say nothing meanwhile."""
+
+
+class Whole(Struct, frozen=True):
+    """An answer that came at once, as the caller is to have it."""
+
+    body: bytes
+    usage: Usage | None
+
+
+class Calling:
+    """One request on its way to a supplier; ``created``: seconds since 1970."""
+
+    def __init__(
+        self, asked: Asked, glance: Glance, model: ProxyModel, hidden: Hidden, created: int
+    ) -> None:
+        self.asked = asked
+        self.caller = CALLERS[asked.endpoint.dialect]
+        self.glance = glance
+        self.model = model
+        self.secrets: Mapping[str, str] = hidden.secrets
+        """What may have to be put back, by what stands for it."""
+        self._body = hidden.body
+        self._created = created
+        self._conversation: Conversation | None = None
+
+    @property
+    def dialect(self) -> ChannelDialect:
+        """The caller's."""
+        return self.asked.endpoint.dialect
+
+    @property
+    def body(self) -> bytes:
+        """The request without its secrets."""
+        return self._body
+
+    def request(self, choice: Choice, secret: str) -> Request:
+        """To be sent. Raises ``BadRequest`` for what the supplier's dialect cannot say."""
+        channel, dialect = choice.channel, DIALECTS[choice.dialect]
+        carried = self.asked.headers if choice.passes else {}
+        return Request(
+            "POST",
+            address(channel.url, self._path(choice)),
+            {**dialect.headers(secret), **carried, **channel.headers},
+            self._said(choice),
+            Timeouts(head=channel.timeout, idle=IDLE_SECONDS),
+        )
+
+    def line(self, choice: Choice) -> Line:
+        """For a streamed answer."""
+        if choice.passes:
+            return Passing(self.caller.tap(self.glance), self.caller, self.asked.id)
+        writer = self.caller.writer(self.glance, self.asked.id, self._created)
+        reader = DIALECTS[choice.dialect].reader()
+        return Translating(reader, writer, self.caller, self.asked.id)
+
+    def whole(self, choice: Choice, body: bytes) -> Whole | SupplierError:
+        """An answer of status 200 that is there as a whole; told as a stream if that was asked for.
+
+        Some suppliers answer at once whatever they are asked.
+        """
+        if choice.passes:
+            return Whole(body, self.caller.usage(body))
+        events = DIALECTS[choice.dialect].answer(body)
+        if events and isinstance(events[-1], SupplierError):
+            return events[-1]
+        if self.glance.stream:
+            writer = self.caller.writer(self.glance, self.asked.id, self._created)
+            told = b"".join(map(writer.write, events))
+        else:
+            told = self.caller.whole(events, self.glance, self.asked.id, self._created)
+        return Whole(told, _usage(events))
+
+    def _path(self, choice: Choice) -> str:
+        kind = self.asked.endpoint.kind
+        if kind != "reply":
+            return _PATHS[kind]
+        return DIALECTS[choice.dialect].path(choice.supplier_model, stream=self.glance.stream)
+
+    def _said(self, choice: Choice) -> bytes:
+        if choice.passes:
+            return self.caller.passed_on(self._body, choice.supplier_model)
+        if self._conversation is None:
+            known = self.caller.understood(self._body)
+            most = known.max_output or self.model.max_output or 0
+            self._conversation = structs.replace(known, max_output=most)
+        dialect = DIALECTS[choice.dialect]
+        return dialect.request(self._conversation, choice.supplier_model, stream=self.glance.stream)
+
+
+def _usage(events: list[Event]) -> Usage | None:
+    told = [event.usage for event in events if isinstance(event, UsageSeen)]
+    return told[-1] if told else None

@@ -1,0 +1,54 @@
+"""Why a request gets no answer, in the words that every dialect can tell."""
+
+from math import ceil
+
+from agentd.errors import (
+    AgentdError,
+    BadRequest,
+    Forbidden,
+    LimitReached,
+    NotFound,
+    Resting,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from agentd.proxy.dialects.caller import GatewayError
+from agentd.proxy.dialects.conversation import SupplierError
+from agentd.proxy.gateway.asking import Refused
+from agentd.proxy.spend import OverLimit
+
+_KINDS: dict[type[AgentdError], GatewayError] = {
+    BadRequest: "invalid_request",
+    Unauthorized: "authentication",
+    Forbidden: "permission",
+    NotFound: "not_found",
+    TooLarge: "too_large",
+    LimitReached: "limit",
+    Resting: "overloaded",
+    Unavailable: "overloaded",
+}
+
+_NOT_THE_CALLERS = ("authentication", "permission", "quota")
+"""What a supplier says of the channel's key, which would be read as said of the caller's."""
+
+
+def refused(error: AgentdError) -> Refused:
+    """One of our own errors, as the gateway's no."""
+    if isinstance(error, Refused):
+        return error
+    known = (_KINDS[one] for one in type(error).__mro__ if one in _KINDS)
+    kind: GatewayError = next(known, "server")
+    text = f"{error.message} {error.details}".strip()
+    wait = error.retry_after if isinstance(error, LimitReached | Resting) else None
+    name = f"limit_{error.limit_name}" if isinstance(error, OverLimit) else ""
+    return Refused(kind, text, retry_after=wait, name=name)
+
+
+def failed(error: SupplierError) -> Refused:
+    """What a supplier said last, once no channel is left to try."""
+    wait = None if error.retry_after is None else ceil(error.retry_after)
+    if error.kind in _NOT_THE_CALLERS:
+        text = f"The supplier refused agentd's own account: {error.message}"
+        return Refused("server", text, retry_after=wait, name=error.kind, ours=False)
+    return Refused(error.kind, error.message, retry_after=wait, ours=False)

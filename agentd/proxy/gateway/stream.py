@@ -1,0 +1,154 @@
+"""A streamed answer while it is passed on: booked before its end goes out, whoever leaves first."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, Protocol, TypeAlias
+
+from agentd.errors import SupplierUnreachable, Unavailable
+from agentd.proxy.dialects.conversation import Finished, SupplierError
+from agentd.proxy.entry import Outcome
+from agentd.proxy.gateway.bill import Bill
+from agentd.proxy.gateway.lines import Line
+
+TRAILING_SECONDS = 2.0
+"""How long a supplier may keep its answer open after the reply's end."""
+
+DRAINING_SECONDS = 600.0
+"""How long the rest of a reply is heard out whose caller has left."""
+
+
+class Restorer(Protocol):
+    """Puts hidden values back; ``secrets.restoring`` makes them."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes to pass on now."""
+        ...
+
+    def close(self) -> bytes:
+        """What was held back."""
+        ...
+
+
+Close: TypeAlias = Callable[[Outcome, str], Awaitable[None]]
+"""Settle and book: the outcome, and the error's kind. Raises ``Unavailable``."""
+
+
+class Stream:
+    """One streamed answer of status 200. ``begin`` it, ``hold`` its call, and let it be read.
+
+    ``later`` keeps a task alive that nobody awaits; ``kept`` gathers the answer as it is before
+    secrets are put back.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        line: Line,
+        restorer: Restorer | None,
+        bill: Bill,
+        close: Close,
+        later: Callable[[Coroutine[Any, Any, None]], None],
+        kept: list[bytes] | None,
+        *,
+        drains: bool,
+    ) -> None:
+        self._stack = AsyncExitStack()
+        self._chunks = chunks
+        self._line = line
+        self._restorer = restorer
+        self._bill = bill
+        self._close = close
+        self._later = later
+        self._kept = kept
+        self._drains = drains
+        self._first = b""
+        self._over = False
+
+    async def begin(self) -> SupplierError | None:
+        """Wait for the first bytes for the caller; a failure before them is given instead."""
+        while not self._first and not self._over:
+            self._first = await self._heard()
+            end = self._line.end
+            if isinstance(end, SupplierError) and not self._bill.sent:
+                return end
+        self._bill.mark("first")
+        return None
+
+    def hold(self, stack: AsyncExitStack) -> None:
+        """The call to the supplier is this stream's from now on, to be ended with it."""
+        self._stack = stack
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The portions, in their order; the last one once the call is booked."""
+        portion, self._first = self._first, b""
+        while portion or not self._over:
+            self._bill.sent += len(portion)
+            if self._line.end and not self._bill.closed:
+                try:
+                    await self._settled()
+                except Unavailable as error:
+                    yield self._line.event(SupplierError("server", error.message))
+                    return
+            if portion:
+                yield portion
+            portion = b"" if self._over else await self._heard()
+
+    async def aclose(self) -> None:
+        """The end, or the caller left: then the call is cut, or heard out for its count."""
+        if self._bill.closed:
+            await self._stack.aclose()
+        elif self._drains and not self._over:
+            self._later(self._drained())
+        else:
+            self._later(self._left())
+
+    async def _heard(self) -> bytes:
+        """The next bytes for the caller; none when the supplier's say nothing to him."""
+        try:
+            piece = await (self._trailing() if self._line.end else anext(self._chunks, b""))
+        except SupplierUnreachable as error:
+            self._over = True
+            return self._restored(self._line.broken(SupplierError("broken", error.message)))
+        if piece:
+            return self._restored(self._line.feed(piece))
+        self._over = True
+        return self._restored(self._line.close())
+
+    async def _trailing(self) -> bytes:
+        """The reply has ended; its connection is kept only if the answer does, too."""
+        try:
+            async with asyncio.timeout(TRAILING_SECONDS):
+                return await anext(self._chunks, b"")
+        except TimeoutError:
+            return b""
+
+    def _restored(self, told: bytes) -> bytes:
+        if self._kept is not None:
+            self._kept.append(told)
+        if self._restorer is None:
+            return told
+        told = self._restorer.feed(told)
+        return told + self._restorer.close() if self._over else told
+
+    async def _settled(self) -> None:
+        end = self._line.end
+        self._bill.counted(self._line.usage, told=isinstance(end, Finished))
+        if isinstance(end, SupplierError):
+            await self._close("broken", end.kind)
+        else:
+            await self._close("ok", "")
+
+    async def _drained(self) -> None:
+        try:
+            async with asyncio.timeout(DRAINING_SECONDS):
+                while not self._over and not self._line.end:
+                    await self._heard()
+        except TimeoutError:
+            pass
+        await self._left()
+
+    async def _left(self) -> None:
+        self._bill.counted(self._line.usage, told=isinstance(self._line.end, Finished))
+        await self._stack.aclose()
+        await self._close("left", "")
