@@ -46,7 +46,7 @@ class Egress:
     def __init__(self, tunnels: Tunnels | None = None) -> None:
         self._tunnels = tunnels
         self._ways: dict[str, _Way] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._retiring: dict[asyncio.Task[None], HttpUpstream] = {}
 
     def upstream(self, channel: Channel, transport: Transport) -> HttpUpstream:
         """Who calls this channel's supplier: the same one for as long as the channel is the same.
@@ -72,15 +72,15 @@ class Egress:
         """The channel is gone, or should be connected to anew; its calls go on to their end."""
         if way := self._ways.pop(name, None):
             task = asyncio.get_running_loop().create_task(_retired(way))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._retiring[task] = way.upstream
+            task.add_done_callback(self._retiring.pop)
 
     async def close(self) -> None:
         """Cut every connection, and end every VPN."""
         ways, self._ways = self._ways, {}
-        for task in self._closing:
-            task.cancel()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        retiring = dict(self._retiring)
+        await asyncio.gather(*(upstream.close() for upstream in retiring.values()))
+        await asyncio.gather(*retiring)
         await asyncio.gather(*map(_closed, ways.values()))
 
     def _made(self, channel: Channel, transport: Transport) -> _Way:
@@ -103,11 +103,8 @@ class Egress:
 
 
 async def _retired(way: _Way) -> None:
-    """Cancelling cuts what is left."""
-    try:
-        await way.upstream.retire()
-    finally:
-        await _closed(way)
+    await way.upstream.retire()
+    await _closed(way)
 
 
 async def _closed(way: _Way) -> None:
