@@ -57,6 +57,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 NOTHING = Usage()
 """No token at all."""
 
+_BUCKETS = Usage.__struct_fields__
+
 
 class Rates(Struct, frozen=True, kw_only=True):
     """USD per million tokens of each bucket.
@@ -116,6 +118,8 @@ class Prices(Rates, frozen=True, kw_only=True):
 
     def rates(self, total_input: int) -> Rates:
         """The rates of a whole request with so many tokens of input."""
+        if not self.above:  # nearly always, and once for each request
+            return self
         reached = [tier for tier in self.above if total_input > tier.tokens]
         return max(reached, key=lambda tier: tier.tokens, default=self)
 
@@ -125,7 +129,11 @@ def cost(usage: Usage, prices: Prices) -> Decimal:
 
     Price the usage of each request by itself: the tier is that of a request, not of their sum.
     """
-    return total(costs(usage, prices).values())
+    rates, summed = prices.rates(usage.total_input), Decimal(0)
+    for bucket in _BUCKETS:
+        if tokens := getattr(usage, bucket):
+            summed = _EXACT.add(summed, _EXACT.multiply(rates.of(bucket)[0], tokens))
+    return _plain(summed.scaleb(-6, _EXACT))
 
 
 def costs(usage: Usage, prices: Prices) -> dict[str, Decimal]:
@@ -141,9 +149,7 @@ def costs(usage: Usage, prices: Prices) -> dict[str, Decimal]:
 def assumed(usage: Usage, prices: Prices) -> tuple[str, ...]:
     """The buckets of which the price is not known, and was taken from another."""
     rates = prices.rates(usage.total_input)
-    return tuple(
-        bucket for bucket, tokens in structs.asdict(usage).items() if tokens and rates.of(bucket)[1]
-    )
+    return tuple(bucket for bucket in _BUCKETS if getattr(usage, bucket) and rates.of(bucket)[1])
 
 
 def total(amounts: Iterable[Decimal]) -> Decimal:

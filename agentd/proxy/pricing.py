@@ -3,7 +3,7 @@
 Before a call ``upper_bound`` is reserved; after it ``booked`` is counted instead.
 """
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from agentd.errors import Forbidden
-from agentd.proxy.price import NOTHING, Prices, Rates, Usage, assumed, cost, total
+from agentd.proxy.price import NOTHING, Prices, Rates, Tier, Usage, assumed, cost, total
 
 UnknownPrice: TypeAlias = Literal["refuse", "estimate", "flag"]
 """What becomes of a request to a model without a price: it is refused, counted at an assumed
@@ -23,6 +23,10 @@ BYTES_PER_TOKEN = 3
 
 ASSUMED_OUTPUT = 32_000
 """Tokens of a reply when neither the caller nor the model's entry says how many at most."""
+
+
+_UP = Context(prec=100, rounding=ROUND_CEILING)
+"""More digits than any sum of tokens and rates has; what had more would be rounded up."""
 
 
 class Pricing(Struct, frozen=True):
@@ -76,15 +80,10 @@ def upper_bound(pricing: Pricing, input_tokens: int, output_tokens: int) -> Deci
     prices = pricing.prices
     if prices is None:
         return Decimal(0)
-    reachable = [prices, *(tier for tier in prices.above if input_tokens > tier.tokens)]
     return max(
-        total(
-            (
-                _most(rates, input_tokens, "input", "cache_read", "cache_write", "cache_write_1h"),
-                _most(rates, output_tokens, "output", "reasoning"),
-            )
-        )
-        for rates in reachable
+        _UP.add(_UP.multiply(dearest, input_tokens), _UP.multiply(dearest_out, output_tokens))
+        for above, dearest, dearest_out in _dearest(prices)
+        if input_tokens > above
     )
 
 
@@ -131,7 +130,18 @@ def _plain(rates: Rates) -> dict[str, str]:
     }
 
 
-def _most(rates: Rates, tokens: int, *buckets: str) -> Decimal:
-    """The cost of tokens in the dearest of these buckets."""
-    dearest = max(rates.of(bucket)[0] for bucket in buckets)
-    return cost(Usage(input=tokens), Prices(input=dearest, output=Decimal(0)))
+@lru_cache(1024)
+def _dearest(prices: Prices) -> tuple[tuple[int, Decimal, Decimal], ...]:
+    """For each tier: above how much input it begins, and its dearest USD per token in and out."""
+    return tuple(
+        (
+            rates.tokens if isinstance(rates, Tier) else -1,
+            _per_token(rates, "input", "cache_read", "cache_write", "cache_write_1h"),
+            _per_token(rates, "output", "reasoning"),
+        )
+        for rates in (prices, *prices.above)
+    )
+
+
+def _per_token(rates: Rates, *buckets: str) -> Decimal:
+    return max(rates.of(bucket)[0] for bucket in buckets).scaleb(-6, _UP)
