@@ -56,10 +56,10 @@ def lines(text: bytes) -> dict[str, int]:
     return {key.value: key.start_mark.line + 1 for key, _ in entries}
 
 
-def decoded(where: str, text: bytes) -> str:
+def decoded(where: str, text: bytes, limit: int = LIMIT) -> str:
     """The content as text, without what hides in it. Raises ``Misconfigured``."""
-    if len(text) > LIMIT:
-        raise Misconfigured([Mistake(where, 0, f"is larger than {LIMIT} bytes")])
+    if len(text) > limit:
+        raise Misconfigured([Mistake(where, 0, f"is larger than {limit} bytes")])
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise Misconfigured([Mistake(where, 1, "is UTF-16; save the file as UTF-8")])
     try:

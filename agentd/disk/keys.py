@@ -8,12 +8,11 @@ cache. Whoever changes any of them holds ``keys.lock``.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from filelock import FileLock, Timeout
 from msgspec import Struct
 
 from agentd.access.key import Digest, NamedKey
@@ -22,20 +21,17 @@ from agentd.clock import Timestamp
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.document import Stamp
 from agentd.disk.layout import Layout
+from agentd.disk.lock import held
 from agentd.errors import (
     AgentdError,
     Conflict,
     Misconfigured,
     Mistake,
     NotFound,
-    Unavailable,
     nearest,
 )
 
 T = TypeVar("T")
-
-LOCK_WAIT = 5.0
-"""Seconds to wait for somebody else who changes the keys."""
 
 SETTLE = 0.02
 """Seconds after which the time of a file that is being emptied is right."""
@@ -209,27 +205,8 @@ class KeyFile:
 
         return self._parsed(data), edit
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        document.make_folder(self._layout.state)
-        path = self._layout.keys_lock
-        lock = FileLock(
-            path,
-            timeout=LOCK_WAIT,
-            mode=0o600,
-            thread_local=False,
-            fallback_to_soft=False,
-            preserve_lock_file=True,
-        )
-        with document.told(path, "lock"):
-            try:
-                lock.acquire()
-            except Timeout as error:
-                raise Unavailable(f"somebody else is changing the keys ({path})") from error
-        try:
-            yield
-        finally:
-            lock.release()
+    def _changing(self) -> AbstractContextManager[None]:
+        return held(self._layout.keys_lock, "the keys")
 
 
 def _index(keys: tuple[NamedKey, ...], name: str) -> int:

@@ -235,6 +235,31 @@ class Layout:
         return join(self.state, "autofix.json")
 
     @property
+    def access_keys(self) -> str:
+        """The access keys of the model gateway: salted hashes, limits and lists."""
+        return join(self.state, "proxy", "access-keys.yml")
+
+    @property
+    def access_keys_lock(self) -> str:
+        """Held by whoever changes the access keys."""
+        return join(self.state, "proxy", "access-keys.lock")
+
+    @property
+    def licence(self) -> str:
+        """The licence, by which model requests are carried."""
+        return join(self.config, "licence.key")
+
+    @property
+    def licence_issuers(self) -> str:
+        """Whose licences hold: the public key of each issuer."""
+        return join(self.config, "licence-issuer.pub")
+
+    @property
+    def licence_issuer_key(self) -> str:
+        """Our own issuer's private key, where there is one: licences are signed by it."""
+        return join(self.config, "licence-issuer.key")
+
+    @property
     def ledger(self) -> str:
         """The model gateway's ledger: one file for each day (UTC)."""
         return join(self.state, "proxy", "requests")

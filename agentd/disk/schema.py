@@ -9,6 +9,7 @@ Known kinds: structs, ``dict[str, X]``, ``list[X]``, ``tuple[X, ...]``, ``str``,
 import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ MISTAKES = 50
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][-+]?[0-9]{1,2})?")
-_ACCESS_KEY = re.compile(r"(agent_)[A-Za-z0-9]{8,}")
+_ACCESS_KEY = re.compile(r"(agent_|sk-agentd-[A-Za-z0-9]{4})[A-Za-z0-9-]{8,}")
 
 
 def convert(
@@ -50,13 +51,19 @@ def convert(
     walker = _Walker(where, others)
     if root is None or _is_nothing(root):
         root = MappingNode("", [])
-    value = walker.part(root, inspect.type_info(shape), "")
+    value = walker.part(root, _kind(shape), "")
     if isinstance(value, shape) and check:
         for place, what in check(value):
             walker.note(root, place, what)
     if walker.mistakes or not isinstance(value, shape):
         raise Misconfigured(sorted(walker.mistakes, key=lambda mistake: mistake.line))
     return value
+
+
+@cache
+def _kind(shape: type[Any]) -> inspect.Type:
+    """Looking at a struct costs more than reading a small file by it."""
+    return inspect.type_info(shape)
 
 
 class _NotedError(Exception):

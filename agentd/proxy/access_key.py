@@ -6,6 +6,7 @@ no secret: it finds the key among thousands by one look, so one salted SHA-256 d
 
 import hmac
 import re
+import unicodedata
 from datetime import timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -120,6 +121,11 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_use(self, channel: str) -> bool:
         """Whether requests of the key may go through this channel."""
         return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+
+def folded(name: str) -> str:
+    """The same for all names that a reader would take for one."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def issue(name: str, created: Timestamp) -> tuple[str, AccessKey]:

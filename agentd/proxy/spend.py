@@ -159,15 +159,19 @@ class Meter:
 
     def __init__(self, calendar: Calendar, used: Used | None = None) -> None:
         self._calendar = calendar
-        _, self._windows = calendar.now()
         self._reserved = Decimal(0)
         self._parallel = self._tokens_reserved = 0
         self._minute = self._minute_ends = ""
         self._requests = self._tokens = 0
         self.recount(used or Used())
 
-    def recount(self, used: Used) -> None:
-        """Take these sums instead, as after a new pricing; calls under way stay reserved."""
+    def recount(self, used: Used, calendar: Calendar | None = None) -> None:
+        """Take these sums instead, as after a new pricing, or with a ``calendar`` of another zone.
+
+        Calls under way stay reserved.
+        """
+        self._calendar = calendar or self._calendar
+        _, self._windows = self._calendar.now()
         self._total, self._day = used.total, used.day
         self._week, self._month = used.week, used.month
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agentd.access.key import KeyRing, issue
 from agentd.access.service import GRACE
 from agentd.disk import keys as disk_keys
+from agentd.disk import lock
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import Conflict, Misconfigured, NotFound, Unavailable
@@ -272,7 +273,7 @@ def test_an_edit_between_reading_and_writing_is_a_conflict_and_stays(file, layou
 
 
 def test_two_who_change_the_keys_wait_for_each_other(file, layout, monkeypatch):
-    monkeypatch.setattr(disk_keys, "LOCK_WAIT", 0.05)
+    monkeypatch.setattr(lock, "WAIT", 0.05)
     os.mkdir(layout.state)
     with FileLock(layout.keys_lock), pytest.raises(Unavailable, match="somebody else"):
         file.add(LAPTOP)

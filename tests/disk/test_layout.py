@@ -15,6 +15,7 @@ from agentd.chats.approval import State as ApprovalState
 from agentd.chats.chat import Message, Prompt, Role
 from agentd.chats.records import Body, Entry, Once, Outcome
 from agentd.chats.service import NewChat
+from agentd.disk.access_keys import AccessKeysYml
 from agentd.disk.event_log import Batch
 from agentd.disk.index import Index
 from agentd.disk.jobs import AutofixJson, BuildJson, DeploymentJson
@@ -23,6 +24,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.sessions import SessionsJson
 from agentd.disk.state import Daemon, Format
 from agentd.ids import Marks
+from agentd.proxy.access_key import AccessKey, Limits, Secret
 from agentd.workspace.build import BuildState, BuildStatus
 from agentd.workspace.deployment import DeploymentState, DeploymentStatus, Process
 from agentd.workspace.fixing import AutofixStatus, BuildFix
@@ -68,7 +70,7 @@ def test_every_record_is_named_with_every_field(record):
         Entry, Prompt, Message, Hold, Wait, Approval, Once, Format, Daemon, Marks, Index, Batch,
         NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson, BuildJson, BuildStatus,
         Problem, DeploymentJson, DeploymentStatus, Process, AutofixJson, AutofixStatus,
-        BuildFix, Session, SessionsJson,
+        BuildFix, Session, SessionsJson, AccessKeysYml, AccessKey, Limits, Secret,
     ],
 )  # fmt: skip
 def test_every_field_is_named(kind):

@@ -294,8 +294,10 @@ def test_a_refused_call_leaves_nothing_behind():
 def test_a_recount_keeps_what_calls_under_way_have_reserved():
     at, limits = At(), Limits(total=Decimal(10))
     at.meter.reserve(limits, Decimal(4), 0)
-    at.meter.recount(Used(Decimal(5), Decimal(5), Decimal(5), Decimal(5)))
+    calendar_ = Calendar(ZoneInfo("Asia/Kathmandu"), at.clock)
+    at.meter.recount(Used(Decimal(5), Decimal(5), Decimal(5), Decimal(5)), calendar_)
     assert at.refused(limits, "2").standing.used == 5
+    assert at.refused(Limits(day=Decimal(0))).standing.resets == "2026-01-31T18:15:00.000Z"
 
 
 class Crowd(RuleBasedStateMachine):

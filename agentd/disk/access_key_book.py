@@ -1,0 +1,186 @@
+"""The access keys that hold at this moment, though their file is edited while we run.
+
+A key that is deleted, disabled or broken in the file opens nothing from the next request on: each
+request compares the file's stamp. A file that looks as if it were only being saved is given a
+quarter of a second, in which requests wait. What can no longer be read as valid is not valid.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from functools import partial
+from os.path import basename
+from typing import TypeVar
+
+from msgspec import structs
+
+from agentd.access.gate import Caller
+from agentd.clock import Clock
+from agentd.disk.access_keys import AccessKeyFile, Kept
+from agentd.errors import BadRequest, Mistake
+from agentd.proxy.access_key import AccessKey, issue, reissue
+from agentd.proxy.keyring import AccessKeys
+
+SETTLE = 0.25
+"""Seconds that an editor has to finish saving."""
+
+RACY = 0.02
+"""Seconds within which two edits may bear the same stamp, on a coarse file system clock."""
+
+RETRY = 1.0
+"""Seconds until a file that could not be read is looked at again though its stamp stays."""
+
+_log = logging.getLogger("agentd.proxy")
+
+T = TypeVar("T")
+
+_UNREAD = object()
+
+Revise = Callable[[AccessKey], AccessKey]
+
+
+class AccessKeyBook:
+    """Keeps the keys fresh, admits them and changes them.
+
+    ``lost`` is called on the loop with the ids of the keys that opened something and do no more:
+    what runs on them may be ended.
+    """
+
+    def __init__(
+        self,
+        file: AccessKeyFile,
+        clock: Clock,
+        lost: Callable[[frozenset[str]], None] = lambda _: None,
+    ) -> None:
+        self.keys = AccessKeys()
+        """Those that are valid now, disabled and expired ones too."""
+        self.mistakes: tuple[Mistake, ...] = ()
+        """Why others are not."""
+        self._file = file
+        self._clock = clock
+        self._lost = lost
+        self._stamp: object = _UNREAD
+        self._noticed = 0.0
+        self._look_again = 0.0
+        self._reads = 0
+        self._reading = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def fresh(self) -> None:
+        """Called before each admission. Costs one ``stat`` when nothing changed."""
+        if self._stale():
+            await self._refresh()
+
+    def noticed(self, name: str) -> None:
+        """A file of this name, in the file's folder, was edited; called by a ``Watcher``."""
+        if name == basename(self._file.path):
+            task = asyncio.get_running_loop().create_task(self.fresh())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Leave off what is being read."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def admit(self, presented: str) -> Caller:
+        """Whose key this is. Raises ``Unauthorized`` with why it is none that is good now."""
+        key = self.keys.admit(presented, self._clock.now())
+        return Caller("access", key.name, "nobody", access=key.id)
+
+    def find(self, key_id: str) -> AccessKey | None:
+        """The key of that id, if it is enabled and not expired."""
+        key = self.keys.find(key_id)
+        return key if key and key.enabled and not key.expired(self._clock.now()) else None
+
+    async def add(self, name: str, revise: Revise = lambda key: key) -> tuple[str, AccessKey]:
+        """Make a key, with what ``revise`` adds; the key itself is shown once and kept nowhere.
+
+        ``Conflict`` when the name is taken, ``BadRequest`` for what cannot be.
+        """
+        key, kept = _told(lambda: issue(name, self._clock.now()))
+        made = structs.replace(_told(lambda: revise(kept)), id=kept.id, secret=kept.secret)
+        await self._change(partial(self._file.add, made))
+        return key, made
+
+    async def change(self, key_id: str, revise: Revise) -> AccessKey:
+        """Give a key other fields; its id and letters stay. ``NotFound``, and as in ``add``."""
+
+        def revised(key: AccessKey) -> AccessKey:
+            return structs.replace(
+                _told(lambda: revise(key)), id=key.id, secret=key.secret, created=key.created
+            )
+
+        return await self._change(partial(self._file.change, key_id, revised))
+
+    async def reissue(self, key_id: str, grace: int) -> tuple[str, AccessKey]:
+        """Give a key other letters; those before are good for ``grace`` more seconds."""
+        made: list[str] = []
+
+        def revised(key: AccessKey) -> AccessKey:
+            letters, kept = reissue(key, self._clock.now(), grace)
+            made.append(letters)
+            return kept
+
+        kept = await self._change(partial(self._file.change, key_id, revised))
+        return made[0], kept
+
+    async def remove(self, key_id: str) -> AccessKey:
+        """Take a key away; when this returns, it opens nothing. ``NotFound``."""
+        return await self._change(partial(self._file.remove, key_id))
+
+    async def _change(self, change: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(change)
+        finally:
+            await self.fresh()
+
+    def _stale(self) -> bool:
+        return self._file.stamp() != self._stamp or self._clock.monotonic() >= self._look_again
+
+    async def _refresh(self) -> None:
+        """When this returns, what the file said at the call is in force."""
+        begun = self._reads
+        async with self._reading:
+            if self._reads != begun or not self._stale():
+                return  # somebody else began to read it after the call
+            self._reads += 1
+            kept = await asyncio.to_thread(self._file.read)
+            if kept.doubtful and kept.stamp != self._stamp and self._stamp is not _UNREAD:
+                await asyncio.sleep(SETTLE)
+                kept = await asyncio.to_thread(self._file.read)
+            self._take(kept)
+
+    def _take(self, kept: Kept) -> None:
+        now = self._clock.monotonic()
+        if kept.stamp != self._stamp:
+            self._stamp, self._noticed = kept.stamp, now
+        if now - self._noticed < RACY:
+            self._look_again = now
+        else:
+            self._look_again = math.inf if kept.certain else now + RETRY
+        if kept.mistakes != self.mistakes:
+            self._tell(kept)
+        before, self.keys = self.keys, AccessKeys(kept.keys)
+        self.mistakes = kept.mistakes
+        if lost := before.lost(self.keys):
+            self._lost(lost)
+
+    def _tell(self, kept: Kept) -> None:
+        for mistake in kept.mistakes:
+            _log.error("%s", mistake)
+        if kept.mistakes:
+            _log.error("access keys that are not valid open nothing; %d are", len(kept.keys))
+        else:
+            _log.warning("%s is in order again", self._file.path)
+
+
+def _told(make: Callable[[], T]) -> T:
+    """What ``make`` makes; what it cannot is the caller's mistake."""
+    try:
+        return make()
+    except ValueError as error:
+        raise BadRequest(str(error)) from error

@@ -1,0 +1,277 @@
+"""``access-keys.yml`` of the state folder: the access keys of the model gateway.
+
+Written by ``agentd proxy key``, by the API and by hand; comments stay. It holds salted hashes:
+nothing from which a key could be made. A key that cannot be read as valid is none: a mistake in one
+entry takes that key down, a mistake about the whole takes all down, and both are told.
+
+Thousands of keys are common, so the file is read entry by entry (``listing``), and an entry that
+was read before is known by its text.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct, structs
+
+from agentd.disk import document, handwritten, listing
+from agentd.disk.document import Stamp
+from agentd.disk.layout import Layout
+from agentd.disk.listing import Entry, Listing
+from agentd.disk.lock import held
+from agentd.disk.roundtrip import by_hand
+from agentd.disk.splice import Text
+from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake, NotFound
+from agentd.proxy.access_key import AccessKey, folded
+
+LIMIT = 16 * 1024 * 1024
+"""The largest file, in bytes: some 50,000 keys."""
+
+_LIST = "keys"
+
+_HEADER = """\
+# The access keys of agentd's model gateway: salted hashes only. Deleting or disabling an entry
+# takes its key away at once. `agentd proxy key` and the API edit this file too, and leave your
+# comments.
+format: 1
+keys:
+"""
+
+
+class AccessKeysYml(Struct, frozen=True):
+    """The content of ``access-keys.yml``."""
+
+    format: Literal[1] = 1
+    keys: tuple[AccessKey, ...] | None = None
+
+
+class Kept(Struct, frozen=True):
+    """What the file says."""
+
+    keys: tuple[AccessKey, ...] = ()
+    """Those that are valid, in the file's order."""
+    mistakes: tuple[Mistake, ...] = ()
+    """Why others are not."""
+    stamp: Stamp | None = None
+    """Of the file before it was read."""
+    certain: bool = True
+    """False when it could not be read at all: its stamp then tells nothing."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it looks as a file does while it is being saved: gone, empty or half."""
+        return bool(self.mistakes) or self.stamp is None or self.stamp.size == 0
+
+
+class _Content(NamedTuple):
+    """The file taken apart, and what each entry is; ``None`` for one that is not valid."""
+
+    parts: Listing
+    keys: tuple[AccessKey | None, ...]
+    mistakes: tuple[Mistake, ...]
+
+
+class AccessKeyFile:
+    """The file, for who reads it and for who edits it. Everything but ``stamp`` blocks.
+
+    Each change holds the lock of the file, and raises ``Conflict`` when somebody else saves it
+    meanwhile, or when it is written in a way that cannot be edited.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.path = layout.access_keys
+        self._lock = layout.access_keys_lock
+        self._known: dict[str, AccessKey | tuple[Mistake, ...]] = {}
+        """What each entry's text was read as; lines are counted within it."""
+
+    def stamp(self) -> Stamp | None:
+        """The file's stamp now, by one look."""
+        return document.stamp(self.path)
+
+    def read(self) -> Kept:
+        """All that is valid; never raises."""
+        stamp = self.stamp()
+        try:
+            found = document.read(self.path, LIMIT, guarded=True)
+            content = self._content(found.data if found else b"")
+        except Misconfigured as error:
+            return Kept(mistakes=tuple(error.mistakes), stamp=stamp)
+        except AgentdError as error:
+            told = (Mistake(self.path, 0, error.message),)
+            return Kept(mistakes=told, stamp=stamp, certain=False)
+        return Kept(tuple(key for key in content.keys if key), content.mistakes, stamp)
+
+    def add(self, key: AccessKey) -> None:
+        """One more, at the end. ``Conflict`` when its name is taken."""
+
+        def change(now: _Content) -> tuple[Listing, list[AccessKey | None]]:
+            _check_free(now.keys, key)
+            text = Text(self.path, "")
+            _write(text, None, key)
+            lines = text.content.splitlines()
+            return now.parts.with_one_more(lines, _LIST), [*now.keys, key]
+
+        self._edit(change)
+
+    def change(self, key_id: str, revise: Callable[[AccessKey], AccessKey]) -> AccessKey:
+        """Another key of the same id in its place, as ``revise`` makes it; it is answered.
+
+        ``NotFound``; ``Conflict`` when its new name is taken.
+        """
+        made: list[AccessKey] = []
+
+        def change(now: _Content) -> tuple[Listing, list[AccessKey | None]]:
+            number, before = _find(now.keys, key_id)
+            after = revise(before)
+            _check_free((*now.keys[:number], *now.keys[number + 1 :]), after)
+            entry = now.parts.entries[number]
+            text = Text(self.path, entry.value)
+            _write(text, before, after)
+            made.append(after)
+            keys = [*now.keys[:number], after, *now.keys[number + 1 :]]
+            return now.parts.changed(number, entry.with_value(text.content)), keys
+
+        self._edit(change)
+        return made[0]
+
+    def remove(self, key_id: str) -> AccessKey:
+        """One less, with the comments right above it; it is answered. ``NotFound``."""
+        gone: list[AccessKey] = []
+
+        def change(now: _Content) -> tuple[Listing, list[AccessKey | None]]:
+            number, key = _find(now.keys, key_id)
+            gone.append(key)
+            keys = [*now.keys[:number], *now.keys[number + 1 :]]
+            return now.parts.without(number, _LIST), keys
+
+        self._edit(change)
+        return gone[0]
+
+    def _edit(self, change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]]) -> None:
+        with held(self._lock, "the access keys"):
+            found = document.read(self.path, LIMIT, guarded=True)
+            data = found.data if found and found.data.strip() else _HEADER.encode()
+            try:
+                now = self._content(data)
+            except Misconfigured as error:
+                what = f"{self.path} has mistakes; mend them, then try again"
+                raise Conflict(what, error.message) from error
+            if len(now.keys) != len(now.parts.entries):
+                raise Conflict(by_hand(self.path))
+            after, expected = change(now)
+            edited = after.content.encode()
+            try:
+                fits = list(self._content(edited).keys) == expected
+            except Misconfigured as error:
+                raise Conflict(by_hand(self.path), error.message) from error
+            if not fits:
+                raise Conflict(by_hand(self.path))
+            document.replace(self.path, edited, expected=found.stamp if found else None)
+
+    def _content(self, data: bytes) -> _Content:
+        """Raises ``Misconfigured`` when the file cannot be read as a whole."""
+        content = handwritten.decoded(self.path, data, LIMIT)
+        parts = listing.taken_apart(content, _LIST)
+        frame = handwritten.load(self.path, parts.frame.encode(), AccessKeysYml)
+        if frame.keys is not None and parts.entries:
+            line = parts.entries[-1].line
+            raise Misconfigured([Mistake(self.path, line, "what follows the keys is no YAML")])
+        if frame.keys:  # written in brackets, say: all of it is one text
+            return _without_twins(self.path, parts, list(frame.keys), [])
+        known: dict[str, AccessKey | tuple[Mistake, ...]] = {}
+        keys: list[AccessKey | None] = []
+        mistakes: list[Mistake] = []
+        for entry in parts.entries:
+            text = entry.value
+            read = known[text] = self._known.get(text) or self._entry(text)
+            if isinstance(read, AccessKey):
+                keys.append(read)
+            else:
+                keys.append(None)
+                mistakes += (_moved(mistake, entry) for mistake in read)
+        self._known = known
+        return _without_twins(self.path, parts, keys, mistakes)
+
+    def _entry(self, text: str) -> AccessKey | tuple[Mistake, ...]:
+        try:
+            return handwritten.load(self.path, text.encode(), AccessKey)
+        except Misconfigured as error:
+            return tuple(error.mistakes)
+
+
+def _without_twins(
+    path: str, parts: Listing, keys: list[AccessKey | None], mistakes: list[Mistake]
+) -> _Content:
+    """Of two with the same id or name the first is valid."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    for number, key in enumerate(keys):
+        if key is None:
+            continue
+        name = folded(key.name)
+        if key.id in ids or name in names:
+            line = parts.entries[number].line if parts.entries else 0
+            what = f'"{key.name}" ({key.id}) has the id or name of a key above; it is not valid'
+            mistakes.append(Mistake(path, line, what))
+            keys[number] = None
+        ids.add(key.id)
+        names.add(name)
+    mistakes.sort(key=lambda mistake: mistake.line)
+    return _Content(parts, tuple(keys), tuple(mistakes))
+
+
+def _moved(mistake: Mistake, entry: Entry) -> Mistake:
+    """A mistake of an entry at its line of the file."""
+    line = mistake.line + entry.line - 1 if mistake.line else entry.line
+    return dataclasses.replace(mistake, line=line)
+
+
+def _find(keys: Sequence[AccessKey | None], key_id: str) -> tuple[int, AccessKey]:
+    for number, key in enumerate(keys):
+        if key and key.id == key_id:
+            return number, key
+    raise NotFound(f'There is no access key with the id "{key_id[:40]}"')
+
+
+def _check_free(others: Iterable[AccessKey | None], key: AccessKey) -> None:
+    for other in others:
+        if other and folded(other.name) == folded(key.name):
+            raise Conflict(f'There is an access key "{other.name}" already')
+
+
+def _write(text: Text, before: AccessKey | None, after: AccessKey) -> None:
+    """Change what differs; ``before`` is ``None`` for what is new."""
+    old, new = _plain(before) if before else {}, _plain(after)
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) == new.get(name):
+            continue
+        if name not in new:
+            text.drop((name,))
+        elif name == "limits" and name in old:
+            _write_limits(text, old[name], new[name])
+        else:
+            text.set((name,), new[name])
+
+
+def _write_limits(text: Text, old: Mapping[str, object], new: Mapping[str, object]) -> None:
+    for name in dict.fromkeys([*new, *old]):  # what is new first: the map is never empty
+        if name not in new:
+            text.drop(("limits", name))
+        elif old.get(name) != new[name]:
+            text.set(("limits", name), new[name])
+
+
+def _plain(value: Struct) -> dict[str, Any]:
+    """A struct as it is written: without what is left at its default."""
+    told: dict[str, Any] = {}
+    for field in structs.fields(value):
+        one = getattr(value, field.name)
+        if not field.required and one == field.default:
+            continue
+        if isinstance(one, Struct):
+            one = _plain(one)
+        elif isinstance(one, Decimal):
+            one = Decimal(f"{one:f}")
+        told[field.name] = one
+    return told

@@ -1,0 +1,270 @@
+"""What is done to the access keys' file holds from the next request on."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from agentd.clock import FrozenClock
+from agentd.disk import access_key_book, document
+from agentd.disk.access_key_book import RETRY, AccessKeyBook
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
+
+
+class Kept:
+    """A book over a file, and the ids of whom it told to be lost."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.path = Path(layout.access_keys)
+        self.clock = FrozenClock()
+        self.lost: list[frozenset[str]] = []
+        self.heard = asyncio.Event()
+        self.book = AccessKeyBook(AccessKeyFile(layout), self.clock, self._hear)
+
+    def _hear(self, lost: frozenset[str]) -> None:
+        self.lost.append(lost)
+        self.heard.set()
+
+    async def opens(self, key: str) -> bool:
+        await self.book.fresh()
+        try:
+            return bool(self.book.admit(key))
+        except Unauthorized:
+            return False
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    monkeypatch.setattr(access_key_book, "SETTLE", 0.05)
+    return Kept(Layout(str(tmp_path / "state"), str(tmp_path / "config")))
+
+
+def run(coroutine) -> None:
+    asyncio.run(coroutine)
+
+
+def test_a_key_opens_when_it_is_made_until_it_is_removed(kept):
+    async def work() -> None:
+        key, made = await kept.book.add("laptop", lambda key: structs.replace(key, models=("a",)))
+        assert await kept.opens(key)
+        caller = kept.book.admit(key)
+        assert (caller.by, caller.access, caller.role) == ("access:laptop", made.id, "nobody")
+        assert kept.book.find(made.id) == made
+        assert made.models == ("a",)
+        assert kept.lost == []
+        assert await kept.book.remove(made.id) == made
+        assert not await kept.opens(key)
+        assert kept.book.find(made.id) is None
+        assert kept.lost == [{made.id}]
+
+    run(work())
+
+
+def test_reissued_letters_open_at_once_and_those_before_for_the_grace(kept):
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        second, _ = await kept.book.reissue(made.id, 60)
+        assert await kept.opens(first)
+        assert await kept.opens(second)
+        kept.clock.move(60)
+        assert not await kept.opens(first)
+        third, _ = await kept.book.reissue(made.id, 0)
+        assert not await kept.opens(second)
+        assert await kept.opens(third)
+        assert kept.lost == [{made.id}]
+
+    run(work())
+
+
+def test_a_change_can_touch_neither_id_nor_letters(kept):
+    async def work() -> None:
+        key, made = await kept.book.add("laptop")
+        _, other = await kept.book.add("phone")
+        changed = await kept.book.change(
+            made.id,
+            lambda key: structs.replace(key, id=other.id, secret=other.secret, name="desk"),
+        )
+        assert changed == structs.replace(made, name="desk")
+        assert await kept.opens(key)
+
+    run(work())
+
+
+def test_what_cannot_be_is_told_and_changes_nothing(kept):
+    async def work() -> None:
+        _, made = await kept.book.add("laptop")
+        with pytest.raises(Conflict):
+            await kept.book.add("Laptop")
+        with pytest.raises(BadRequest, match="name"):
+            await kept.book.add(" x")
+        with pytest.raises(BadRequest, match="expires"):
+            await kept.book.change(made.id, lambda key: structs.replace(key, expires="soon"))
+        with pytest.raises(NotFound):
+            await kept.book.remove("a" * 12)
+        assert list(kept.book.keys) == [made]
+
+    run(work())
+
+
+def without(path: Path) -> None:
+    path.unlink()
+
+
+def disabled(path: Path) -> None:
+    path.write_text(path.read_text() + "  enabled: false\n")
+
+
+def broken(path: Path) -> None:
+    path.write_text(path.read_text().replace("created", "creatd"))
+
+
+def torn(path: Path) -> None:
+    path.write_text(path.read_text()[:-30])
+
+
+def emptied(path: Path) -> None:
+    path.write_text("")
+
+
+def swapped(path: Path) -> None:
+    beside = path.with_name("new")
+    beside.write_text("format: 1\nkeys: []\n")
+    beside.chmod(0o600)
+    beside.rename(path)
+
+
+def opened_to_all(path: Path) -> None:
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [without, disabled, broken, torn, emptied, swapped, opened_to_all],
+    ids=lambda f: f.__name__,
+)
+def test_a_key_that_cannot_be_read_as_valid_opens_nothing_at_the_next_request(kept, edit):
+    async def work() -> None:
+        key, made = await kept.book.add("laptop")
+        assert await kept.opens(key)
+        content, mode = kept.path.read_bytes(), 0o600
+        edit(kept.path)
+        assert not await kept.opens(key)
+        assert kept.lost == [{made.id}]
+        document.replace(str(kept.path), content, mode=mode)
+        assert await kept.opens(key)
+        assert kept.book.mistakes == ()
+
+    run(work())
+
+
+def test_while_an_editor_saves_requests_wait_and_are_then_let_in(kept):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        content = kept.path.read_text()
+        kept.path.write_text(content[:-30])
+        waiting = asyncio.create_task(kept.opens(key))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        kept.path.write_text(content)
+        assert await waiting
+        assert kept.lost == []
+
+    run(work())
+
+
+def test_one_broken_key_leaves_the_others_open(kept):
+    async def work() -> None:
+        first, _ = await kept.book.add("first")
+        second, _ = await kept.book.add("second")
+        kept.path.write_text(kept.path.read_text().replace("'second'", "' second'"))
+        assert await kept.opens(first)
+        assert not await kept.opens(second)
+        assert "visible characters" in kept.book.mistakes[0].what
+
+    run(work())
+
+
+def test_an_unchanged_file_costs_one_look_and_no_reading(kept, monkeypatch):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        kept.clock.move(1)
+        await kept.book.fresh()
+        monkeypatch.setattr(AccessKeyFile, "read", None)
+        for _ in range(3):
+            assert await kept.opens(key)
+
+    run(work())
+
+
+def test_two_edits_with_the_same_stamp_are_both_seen(kept):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        content = kept.path.read_text()
+        assert await kept.opens(key)
+        stamp = os.stat(kept.path)
+        kept.path.write_text(content.replace("'laptop'", "'lap\ttop"))
+        os.utime(kept.path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        assert not await kept.opens(key)
+
+    run(work())
+
+
+def test_a_file_that_could_not_be_read_is_looked_at_again(kept, monkeypatch):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        kept.clock.move(1)
+        real = os.open
+
+        def failing(path, *more, **given):
+            if path == str(kept.path):
+                raise OSError(5, "no")
+            return real(path, *more, **given)
+
+        monkeypatch.setattr(document.os, "open", failing)
+        os.utime(kept.path, ns=(1, 1))
+        assert not await kept.opens(key)
+        monkeypatch.setattr(document.os, "open", real)
+        kept.clock.move(RETRY)
+        assert await kept.opens(key)
+
+    run(work())
+
+
+def test_many_requests_at_once_read_an_edit_once(kept, monkeypatch):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        kept.clock.move(1)
+        await kept.book.fresh()
+        reads = []
+        real = AccessKeyFile.read
+
+        def counted(self):
+            reads.append(1)
+            return real(self)
+
+        monkeypatch.setattr(AccessKeyFile, "read", counted)
+        os.utime(kept.path, ns=(1, 1))
+        assert all(await asyncio.gather(*(kept.opens(key) for _ in range(50))))
+        assert len(reads) <= 2
+
+    run(work())
+
+
+def test_the_watchers_word_is_enough(kept):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        kept.path.unlink()
+        kept.book.noticed("other.yml")
+        kept.book.noticed(kept.path.name)
+        async with asyncio.timeout(5):
+            await kept.heard.wait()
+        with pytest.raises(Unauthorized):
+            kept.book.admit(key)
+        await kept.book.stop()
+
+    run(work())

@@ -1,0 +1,237 @@
+"""The access keys on the disk: what is written, what is told, and who is never let in."""
+
+import os
+import stat
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from agentd.disk import lock
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import Conflict, NotFound, Unavailable
+from agentd.proxy.access_key import AccessKey, Limits, issue, reissue
+from agentd.proxy.keyring import AccessKeys
+from tests.disk.test_keys import _mutated
+
+NOW = "2026-01-31T12:00:00.000Z"
+LAPTOP_KEY, LAPTOP = issue("laptop", NOW)
+PHONE_KEY, PHONE = issue("phone", NOW)
+FULL = structs.replace(
+    issue("all that can be said", NOW)[1],
+    enabled=False,
+    expires="2027-01-01T00:00:00.000Z",
+    models=("gpt-*", "o?"),
+    channels=(),
+    limits=Limits(Decimal("100"), Decimal("0.10"), Decimal(20), Decimal("1E+2"), 60, 10**6, 0),
+    keep_bodies=True,
+    before=PHONE.secret,
+    before_until=NOW,
+)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+
+
+@pytest.fixture
+def file(layout: Layout) -> AccessKeyFile:
+    return AccessKeyFile(layout)
+
+
+def text(layout: Layout) -> str:
+    return Path(layout.access_keys).read_text()
+
+
+def write(layout: Layout, content: str) -> None:
+    path = Path(layout.access_keys)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    path.chmod(0o600)
+
+
+def by_hand(key: AccessKey, more: str = "") -> str:
+    secret = key.secret
+    return (
+        f"- id: {key.id}\n  name: {key.name}\n  created: {key.created}\n"
+        f"  secret: {{salt: {secret.salt!r}, sha256: {secret.sha256!r}, last4: {secret.last4!r}}}\n"
+        f"{more}"
+    )
+
+
+def test_without_a_file_there_are_no_keys(file):
+    assert (file.read().keys, file.read().mistakes, file.stamp()) == ((), (), None)
+
+
+def test_every_field_is_read_back_as_it_was_written(file, layout):
+    for key in (LAPTOP, FULL, PHONE):
+        file.add(key)
+    assert file.read().keys == (LAPTOP, FULL, PHONE)
+    assert AccessKeyFile(layout).read().keys == (LAPTOP, FULL, PHONE)
+    assert LAPTOP_KEY not in text(layout)
+    assert text(layout).startswith("# The access keys of agentd's model gateway")
+    assert stat.S_IMODE(os.stat(layout.access_keys).st_mode) == 0o600
+
+
+def test_a_change_leaves_every_other_byte(file, layout):
+    before = (
+        f"keys:  # mine\n# ann's\n{by_hand(LAPTOP)}  # inside\n\n# bob's\n{by_hand(PHONE)}# end\n"
+    )
+    write(layout, before)
+    file.change(LAPTOP.id, lambda key: structs.replace(key, enabled=False, models=("a", "b")))
+    lines = ["  enabled: false\n", "  models: ['a', 'b']\n"]
+    assert sorted(set(text(layout).splitlines(True)) - set(before.splitlines(True))) == lines
+    file.change(LAPTOP.id, lambda key: structs.replace(key, enabled=True, models=None))
+    assert text(layout) == before
+
+
+def test_limits_are_changed_one_by_one(file, layout):
+    write(layout, f"keys:\n{by_hand(LAPTOP, '  limits: {day: 5, parallel: 3}  # few' + chr(10))}")
+    limits = Limits(day=Decimal("2.5"), month=Decimal(20))
+    file.change(LAPTOP.id, lambda key: structs.replace(key, limits=limits))
+    assert "limits: {day: 2.5, month: 20}  # few\n" in text(layout)
+    file.change(LAPTOP.id, lambda key: structs.replace(key, limits=Limits()))
+    assert file.read().keys == (LAPTOP,)
+    assert "limits" not in text(layout)
+
+
+def test_a_key_is_renamed_and_reissued_and_removed(file):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    _, renewed = reissue(LAPTOP, NOW, 60)
+    assert file.change(LAPTOP.id, lambda _: structs.replace(renewed, name="desk")).name == "desk"
+    assert [key.name for key in file.read().keys] == ["desk", "phone"]
+    assert file.read().keys[0].before == LAPTOP.secret
+    assert file.remove(LAPTOP.id).name == "desk"
+    assert file.remove(PHONE.id) == PHONE
+    assert file.read().keys == ()
+    file.add(LAPTOP)
+    assert file.read().keys == (LAPTOP,)
+
+
+@pytest.mark.parametrize("name", ["laptop", "LapTop"])
+def test_a_name_is_taken_however_it_is_written(file, name):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    with pytest.raises(Conflict, match='"laptop" already'):
+        file.add(issue(name, NOW)[1])
+    with pytest.raises(Conflict, match='"laptop" already'):
+        file.change(PHONE.id, lambda key: structs.replace(key, name=name))
+    assert file.read().keys == (LAPTOP, PHONE)
+
+
+def test_who_is_not_there_is_not_changed(file):
+    file.add(LAPTOP)
+    with pytest.raises(NotFound):
+        file.change(PHONE.id, lambda key: key)
+    with pytest.raises(NotFound):
+        file.remove(PHONE.id)
+
+
+def test_a_mistake_takes_its_own_key_down_and_is_told_with_its_line(file, layout):
+    write(layout, f"keys:\n{by_hand(LAPTOP, '  limits: {day: .nan}' + chr(10))}{by_hand(PHONE)}")
+    kept = file.read()
+    assert kept.keys == (PHONE,)
+    assert [mistake.line for mistake in kept.mistakes] == [6]
+    assert "day" in kept.mistakes[0].what
+    file.change(PHONE.id, lambda key: structs.replace(key, enabled=False))
+    assert not file.read().keys[0].enabled
+
+
+@pytest.mark.parametrize("same", ["id", "name"])
+def test_of_two_keys_with_the_same_id_or_name_the_first_holds(file, layout, same):
+    other = structs.replace(PHONE, **{same: getattr(LAPTOP, same)})
+    write(layout, f"keys:\n{by_hand(LAPTOP)}{by_hand(other)}")
+    kept = file.read()
+    assert kept.keys == (LAPTOP,)
+    assert kept.mistakes[0].line == 6
+
+
+def test_a_list_in_brackets_is_read_and_left_to_its_writer(file, layout):
+    secret = LAPTOP.secret
+    write(
+        layout,
+        f"keys: [{{id: {LAPTOP.id}, name: laptop, created: '{NOW}', secret: {{salt: {secret.salt},"
+        f" sha256: {secret.sha256}, last4: {secret.last4}}}}}]\n",
+    )
+    assert file.read().keys == (LAPTOP,)
+    with pytest.raises(Conflict, match="by hand"):
+        file.add(PHONE)
+
+
+@pytest.mark.parametrize("content", ["keys: [", "key: []\n", "format: 2\n", "keys:\n- a\n[]\n"])
+def test_a_file_that_is_broken_as_a_whole_lets_nobody_in(file, layout, content):
+    write(layout, content)
+    kept = file.read()
+    assert kept.keys == ()
+    assert kept.mistakes
+    with pytest.raises(Conflict, match="has mistakes"):
+        file.add(LAPTOP)
+    assert text(layout) == content
+
+
+def test_a_key_that_was_pasted_into_the_file_is_not_told(file, layout):
+    write(layout, f"keys:\n{by_hand(PHONE).replace(PHONE.id, LAPTOP_KEY)}")
+    assert LAPTOP_KEY[-32:] not in "".join(map(str, file.read().mistakes))
+
+
+def test_a_file_that_others_may_write_lets_nobody_in(file, layout):
+    file.add(LAPTOP)
+    os.chmod(layout.access_keys, 0o620)
+    assert file.read().keys == ()
+    assert "others" in file.read().mistakes[0].what
+
+
+def test_two_who_change_the_keys_wait_for_each_other(file, layout, monkeypatch):
+    file.add(LAPTOP)
+    monkeypatch.setattr(lock, "WAIT", 0.05)
+    with (
+        FileLock(layout.access_keys_lock, thread_local=False),
+        pytest.raises(Unavailable, match="somebody else"),
+    ):
+        file.add(PHONE)
+    file.add(PHONE)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, bytes]:
+    layout = Layout(str(tmp_path_factory.mktemp("saved")), "")
+    file = AccessKeyFile(layout)
+    for key in (LAPTOP, FULL, PHONE):
+        file.add(key)
+    return layout, Path(layout.access_keys).read_bytes()
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_no_mutation_of_the_file_lets_anybody_else_in_or_makes_it_unreadable(saved, data):
+    layout, content = saved
+    Path(layout.access_keys).write_bytes(_mutated(data, content))
+    kept = AccessKeyFile(layout).read()
+    ring = AccessKeys(kept.keys)
+    for key in kept.keys:
+        assert not key.fits(key.secret.sha256, NOW)
+        assert ring.find(key.id) is key
+
+
+def test_thousands_of_keys_are_known_by_their_text_after_an_edit(file, layout, monkeypatch):
+    keys = [issue(f"key {number}", NOW)[1] for number in range(2000)]
+    write(layout, "keys:\n" + "".join(map(by_hand, keys)))
+    assert len(file.read().keys) == 2000
+    parsed = []
+    real = AccessKeyFile._entry
+
+    def counted(self, text):
+        parsed.append(text)
+        return real(self, text)
+
+    monkeypatch.setattr(AccessKeyFile, "_entry", counted)
+    file.change(keys[1000].id, lambda key: structs.replace(key, enabled=False))
+    assert len(file.read().keys) == 2000
+    assert len(parsed) == 1
