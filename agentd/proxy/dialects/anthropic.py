@@ -66,7 +66,9 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
     """As ``Dialect.request``."""
     cached = bool(conversation.cache_key)
     body: dict[str, object] = {"model": model, "messages": _messages(conversation, cached=cached)}
-    body |= _thinking(conversation)
+    body |= _thinking(conversation) | _wishes(conversation)
+    if output := _output(conversation):
+        body["output_config"] = output
     if conversation.system:
         words: dict[str, object] = {"type": "text", "text": conversation.system}
         body["system"] = [words | ({"cache_control": _MARK} if cached else {})]
@@ -78,6 +80,7 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": {"type": "object", **tool.schema},
+                **({"strict": True} if tool.strict else {}),
             }
             for tool in conversation.tools
         ]
@@ -119,7 +122,7 @@ def _thinking(conversation: Conversation) -> dict[str, object]:
     """The fields that share the budget of a reply, and the temperature, which thinking excludes."""
     most, effort = conversation.max_output, conversation.effort
     thinks = effort not in ("", "none")
-    if conversation.temperature is not None and thinks:
+    if conversation.temperature not in (None, 1) and thinks:
         raise BadRequest("Anthropic's models take a temperature only when they do not think")
     if conversation.temperature is not None and not 0 <= conversation.temperature <= 1:
         raise BadRequest("Anthropic's temperature is between 0 and 1")
@@ -132,9 +135,37 @@ def _thinking(conversation: Conversation) -> dict[str, object]:
         return {"max_tokens": most, "thinking": enabled}
     found: dict[str, object] = {"max_tokens": most or DEFAULT_MAX_OUTPUT}
     if thinks:
-        found |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
-    if conversation.temperature is not None:
+        found["thinking"] = {"type": "adaptive"}
+    elif conversation.temperature is not None:
         found["temperature"] = conversation.temperature
+    return found
+
+
+def _output(conversation: Conversation) -> dict[str, object]:
+    """How hard to think, and in what form to reply."""
+    found: dict[str, object] = {}
+    effort, wanted = conversation.effort, conversation.reply_format
+    if effort not in ("", "none") and not effort.isdecimal():
+        found["effort"] = "low" if effort == "minimal" else effort
+    if wanted:
+        if wanted.schema is None:
+            raise BadRequest("Anthropic's models reply in JSON only if there is a schema for it")
+        described = {"description": wanted.description} if wanted.description else {}
+        found["format"] = {"type": "json_schema", "schema": described | wanted.schema}
+    return found
+
+
+def _wishes(conversation: Conversation) -> dict[str, object]:
+    """What is seldom asked for."""
+    if conversation.verbosity:
+        raise BadRequest("Anthropic's models know no verbosity")
+    found: dict[str, object] = {}
+    if conversation.top_p is not None:
+        found["top_p"] = conversation.top_p
+    if conversation.top_k is not None:
+        found["top_k"] = conversation.top_k
+    if conversation.user:
+        found["metadata"] = {"user_id": conversation.user}
     return found
 
 

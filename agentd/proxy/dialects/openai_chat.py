@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from agentd.errors import BadRequest
 from agentd.proxy.dialects import reading
 from agentd.proxy.dialects.conversation import (
     CallDelta,
@@ -15,6 +16,7 @@ from agentd.proxy.dialects.conversation import (
     Event,
     Finished,
     Image,
+    JsonFormat,
     Message,
     OneTool,
     Started,
@@ -30,7 +32,15 @@ from agentd.proxy.dialects.conversation import (
 )
 from agentd.proxy.dialects.failure import explained
 from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, number, text
-from agentd.proxy.dialects.turns import arguments, image_url, result_text, settled
+from agentd.proxy.dialects.turns import (
+    arguments,
+    effort_word,
+    format_fields,
+    image_url,
+    result_text,
+    settled,
+    user_name,
+)
 from agentd.proxy.price import from_openai_chat
 
 _STOPS: dict[str, StopReason] = {
@@ -52,7 +62,9 @@ def headers(secret: str) -> dict[str, str]:
 
 
 def request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
-    """As ``Dialect.request``."""
+    """As ``Dialect.request``; there is no ``top_k`` in this one."""
+    if conversation.top_k is not None:
+        raise BadRequest("OpenAI's models know no top_k")
     body: dict[str, object] = {"model": model, "messages": _messages(conversation)}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -64,6 +76,7 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
                     "name": tool.name,
                     "description": tool.description,
                     "parameters": tool.schema,
+                    **({"strict": True} if tool.strict else {}),
                 },
             }
             for tool in conversation.tools
@@ -78,12 +91,32 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
     if conversation.max_output:
         body["max_completion_tokens"] = conversation.max_output
     if conversation.effort:
-        body["reasoning_effort"] = conversation.effort
+        body["reasoning_effort"] = effort_word(conversation.effort)
     if conversation.temperature is not None:
         body["temperature"] = conversation.temperature
     if conversation.stop:
         body["stop"] = list(conversation.stop)
-    return msgspec.json.encode(body)
+    return msgspec.json.encode(body | _wishes(conversation))
+
+
+def _wishes(conversation: Conversation) -> dict[str, object]:
+    """What is seldom asked for."""
+    found: dict[str, object] = {}
+    if conversation.top_p is not None:
+        found["top_p"] = conversation.top_p
+    if conversation.reply_format:
+        found["response_format"] = _format(conversation.reply_format)
+    if conversation.verbosity:
+        found["verbosity"] = conversation.verbosity
+    if conversation.user:
+        found["user"] = user_name(conversation.user)
+    return found
+
+
+def _format(wanted: JsonFormat) -> dict[str, object]:
+    if wanted.schema is None:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": format_fields(wanted)}
 
 
 def reader() -> StreamReader:

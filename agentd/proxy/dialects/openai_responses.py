@@ -14,6 +14,7 @@ from agentd.proxy.dialects.conversation import (
     Event,
     Finished,
     Image,
+    JsonFormat,
     Message,
     OneTool,
     Started,
@@ -29,10 +30,18 @@ from agentd.proxy.dialects.conversation import (
 from agentd.proxy.dialects.failure import explained
 from agentd.proxy.dialects.openai_chat import headers
 from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, number, text
-from agentd.proxy.dialects.turns import arguments, image_url, result_text, settled
+from agentd.proxy.dialects.turns import (
+    arguments,
+    effort_word,
+    format_fields,
+    image_url,
+    result_text,
+    settled,
+    user_name,
+)
 from agentd.proxy.price import from_openai_responses
 
-__all__ = ["answer", "headers", "path", "reader", "request"]
+__all__ = ["answer", "headers", "path", "reader", "request", "thinking"]
 
 _ITEM_FIELDS = ("type", "id", "summary", "content", "encrypted_content")
 """What of a reasoning item goes back; its ``status`` is refused by the supplier."""
@@ -48,9 +57,11 @@ def path(model: str, *, stream: bool = True) -> str:
 
 
 def request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
-    """As ``Dialect.request``; there is no ``stop`` in this one."""
+    """As ``Dialect.request``; there is no ``stop`` or ``top_k`` in this one."""
     if conversation.stop:
         raise BadRequest("The Responses API knows no stop sequences")
+    if conversation.top_k is not None:
+        raise BadRequest("OpenAI's models know no top_k")
     items = [item for message in settled(conversation.messages) for item in _items(message)]
     body: dict[str, object] = {"model": model, "input": items, "store": False}
     if conversation.system:
@@ -64,7 +75,7 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": tool.schema,
-                "strict": False,
+                "strict": tool.strict,
             }
             for tool in conversation.tools
         ]
@@ -77,13 +88,36 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
     if conversation.max_output:
         body["max_output_tokens"] = conversation.max_output
     if conversation.effort:  # a model that does not think refuses to be asked for either
-        body["reasoning"] = {"effort": conversation.effort}
+        body["reasoning"] = {"effort": effort_word(conversation.effort)}
         body["include"] = ["reasoning.encrypted_content"]
     if conversation.temperature is not None:
         body["temperature"] = conversation.temperature
     if conversation.cache_key:
         body["prompt_cache_key"] = conversation.cache_key
-    return msgspec.json.encode(body)
+    return msgspec.json.encode(body | _wishes(conversation))
+
+
+def _wishes(conversation: Conversation) -> dict[str, object]:
+    """What is seldom asked for."""
+    found: dict[str, object] = {}
+    if conversation.top_p is not None:
+        found["top_p"] = conversation.top_p
+    words: dict[str, object] = {}
+    if conversation.reply_format:
+        words["format"] = _format(conversation.reply_format)
+    if conversation.verbosity:
+        words["verbosity"] = conversation.verbosity
+    if words:
+        found["text"] = words
+    if conversation.user:
+        found["user"] = user_name(conversation.user)
+    return found
+
+
+def _format(wanted: JsonFormat) -> dict[str, object]:
+    if wanted.schema is None:
+        return {"type": "json_object"}
+    return {"type": "json_schema", **format_fields(wanted)}
 
 
 def reader() -> StreamReader:
@@ -103,6 +137,20 @@ def answer(body: bytes) -> list[Event]:
     return reading.whole(
         reply.told({"type": f"response.{response['status']}", "response": response})
     )
+
+
+def thinking(item: Fields) -> Thinking:
+    """A reasoning item, as it has to go back; ``sealed`` is empty when it need not.
+
+    Without its encrypted content an item can only be found by a supplier that stored it.
+    """
+    parts = each(item, "summary") or each(item, "content")
+    shown = _BETWEEN.join(filter(None, (text(part, "text") for part in parts)))
+    sealed = ""
+    if text(item, "encrypted_content"):
+        back = {name: item[name] for name in _ITEM_FIELDS if item.get(name) is not None}
+        sealed = msgspec.json.encode({"summary": [], **back}).decode()
+    return Thinking("openai-responses", shown, sealed=sealed)
 
 
 def _items(message: Message) -> Iterator[object]:
@@ -223,17 +271,11 @@ class _Reply:
                 yield CallDone(self._calls[at], call)
 
     def _reasoning(self, at: int, item: Fields) -> Iterator[Event]:
-        parts = each(item, "summary") or each(item, "content")
-        shown = _BETWEEN.join(filter(None, (text(part, "text") for part in parts)))
-        if shown and at not in self._heard:
-            yield ThinkingDelta(shown)
-        # Without its sealed content an item can only be found by a supplier that stored it.
-        sealed = ""
-        if text(item, "encrypted_content"):
-            back = {name: item[name] for name in _ITEM_FIELDS if item.get(name) is not None}
-            sealed = msgspec.json.encode({"summary": [], **back}).decode()
-        if shown or sealed:
-            yield ThinkingDone(Thinking("openai-responses", shown, sealed=sealed))
+        found = thinking(item)
+        if found.text and at not in self._heard:
+            yield ThinkingDelta(found.text)
+        if found.text or found.sealed:
+            yield ThinkingDone(found)
 
     def _whole(self, response: Fields) -> Iterator[Event]:
         for at, item in enumerate(each(response, "output")):

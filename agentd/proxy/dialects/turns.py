@@ -1,6 +1,7 @@
 """What every dialect demands of the messages of a request, done once for all."""
 
 from collections.abc import Iterable
+from hashlib import sha256
 
 import msgspec
 from msgspec import Raw
@@ -8,6 +9,7 @@ from msgspec import Raw
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.conversation import (
     Image,
+    JsonFormat,
     Message,
     Part,
     Role,
@@ -54,6 +56,33 @@ def _check_results(turns: list[tuple[Role, list[Part]]]) -> None:
         if open_calls:
             raise BadRequest(f"The tool call {open_calls[0]!r} has no result")
         open_calls = [part.id for part in parts if isinstance(part, ToolCall)]
+
+
+LONGEST_USER = 64
+"""Letters that OpenAI takes as a user's name."""
+
+_LITTLE, _MUCH = 4096, 16384
+"""Tokens of thinking: up to the first is low effort, above the second high."""
+
+
+def effort_word(effort: str) -> str:
+    """An effort that is told in tokens of thinking, as a word; a word stays as it is."""
+    if not effort.isdecimal():
+        return effort
+    tokens = int(effort)
+    return "low" if tokens <= _LITTLE else "medium" if tokens <= _MUCH else "high"
+
+
+def user_name(user: str) -> str:
+    """The user's name as OpenAI takes it: two that differ stay different."""
+    return user if len(user) <= LONGEST_USER else sha256(user.encode()).hexdigest()
+
+
+def format_fields(wanted: JsonFormat) -> dict[str, object]:
+    """A format that has a schema, as OpenAI tells it; its name is for the model to read."""
+    described = {"description": wanted.description} if wanted.description else {}
+    named = {"name": wanted.name or "reply", **described}
+    return {**named, "schema": wanted.schema, "strict": wanted.strict}
 
 
 def arguments(call: ToolCall) -> Raw:

@@ -1,0 +1,309 @@
+"""Requests to ``/v1/responses``: glanced at, passed on, or understood as a whole."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Raw, Struct
+
+from agentd.errors import BadRequest
+from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers.asked import (
+    Ignored,
+    Name,
+    Rules,
+    Strict,
+    Tokens,
+    Verbosity,
+    assembled,
+    glanced,
+    joined,
+    paragraphs,
+    part,
+    picture,
+    pieces,
+    some,
+    translated,
+    verbosity,
+)
+from agentd.proxy.dialects.conversation import (
+    Conversation,
+    Image,
+    JsonFormat,
+    Message,
+    OneTool,
+    Role,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from agentd.proxy.dialects.openai_responses import thinking
+
+RULES = Rules(
+    ignored={
+        "model": "which supplier is asked was decided by it",
+        "stream": "how the reply is told is the gateway's matter",
+        "stream_options": "so is this",
+        "store": "a reply that is not stored is missed when its id is used, and then it is told",
+        "metadata": "labels in the caller's own account at OpenAI",
+        "client_metadata": "the same, by Codex",
+        "prompt_cache_options": "how long OpenAI remembers; others have their own rules",
+        "prompt_cache_retention": "the same",
+    },
+    neutral={
+        "background": (False,),
+        "top_logprobs": (0,),
+        "truncation": ("disabled",),
+        "service_tier": ("auto", "default"),
+        "context_management": ([],),
+    },
+    refused={
+        "previous_response_id": "it keeps no replies; send the whole conversation as input",
+        "conversation": "it keeps no conversations; send the whole of it as input",
+        "prompt": "it keeps no prompts; send it as instructions and input",
+    },
+)
+
+
+class _Glanced(Struct):
+    model: Name
+    stream: bool | None = None
+    max_output_tokens: Tokens | None = None
+    background: bool | None = None
+
+
+class _Marked(Strict, frozen=True, kw_only=True):
+    """A part of a message; where a supplier's memory may end is the other supplier's matter."""
+
+    prompt_cache_breakpoint: Ignored = None
+
+
+class _Input(_Marked, frozen=True, tag="input_text"):
+    text: str
+
+
+class _Image(_Marked, frozen=True, tag="input_image"):
+    image_url: str
+    detail: Ignored = None
+    """How closely to look: others always look as closely as they can."""
+    file_id: None = None
+
+
+class _Output(Strict, frozen=True, tag="output_text"):
+    text: str
+    annotations: Ignored = None
+    """Where the model had its words from, for the reader."""
+    logprobs: Ignored = None
+    """How likely they were, for the reader."""
+
+
+class _Refusal(Strict, frozen=True, tag="refusal"):
+    refusal: str
+
+
+_Piece: TypeAlias = _Input | _Image | _Output | _Refusal
+
+
+class _Kept(Strict, frozen=True, kw_only=True):
+    """An item as it came; what it is called, and that it is whole, is of no concern any more."""
+
+    id: Ignored = None
+    status: Ignored = None
+
+
+class _Message(_Kept, frozen=True, kw_only=True):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[_Piece]
+    type: Literal["message"] = "message"
+    phase: Ignored = None
+    """Whether it was the reply's last message, for the reader."""
+
+
+class _Call(_Kept, frozen=True, kw_only=True):
+    type: Literal["function_call"]
+    call_id: str
+    name: str
+    arguments: str
+    namespace: None = None
+    caller: None = None
+
+
+class _Result(_Kept, frozen=True, kw_only=True):
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | list[_Piece]
+    name: Ignored = None
+    """The tool's, which the call has told."""
+    namespace: None = None
+    caller: None = None
+
+
+_SHAPES: Mapping[str, type[_Message | _Call | _Result] | type[dict[str, object]]] = {
+    "message": _Message,
+    "function_call": _Call,
+    "function_call_output": _Result,
+    "reasoning": dict[str, object],
+}
+"""What each item looks like. Of reasoning only its supplier knows that."""
+
+
+class _Kind(Struct, frozen=True):
+    type: str = "message"
+
+
+class _Tool(Strict, frozen=True, kw_only=True):
+    type: Literal["function"]
+    name: str
+    description: str | None = None
+    parameters: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class _Choice(Strict, frozen=True):
+    type: Literal["function"]
+    name: str
+
+
+class _Format(Strict, frozen=True):
+    type: Literal["text", "json_object", "json_schema"]
+    name: str = ""
+    description: str | None = None
+    schema: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class _Words(Strict, frozen=True):
+    format: _Format | None = None
+    verbosity: Verbosity | None = None
+
+
+class _Effort(Strict, frozen=True):
+    effort: str | None = None
+    summary: Ignored = None
+    """What is shown of the thinking: whatever the other supplier shows."""
+    generate_summary: Ignored = None
+
+
+class _Request(Struct, frozen=True, kw_only=True):
+    input: str | list[Raw] = []
+    instructions: str | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: Literal["auto", "none", "required"] | _Choice | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: Tokens | None = None
+    reasoning: _Effort | None = None
+    include: list[Literal["reasoning.encrypted_content"]] | None = None
+    text: _Words | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+def glance(body: bytes) -> Glance:
+    """As ``CallerDialect.glance``; what goes on in the background is refused.
+
+    It would be asked for again by its id, and so what it costs would never be seen.
+    """
+    seen = glanced(body, _Glanced)
+    if seen.background:
+        raise BadRequest('"background" is not possible through this gateway; leave it out')
+    return Glance(seen.model, bool(seen.stream), seen.max_output_tokens or 0)
+
+
+def passed_on(body: bytes, model: str) -> bytes:
+    """As ``CallerDialect.passed_on``; a response always tells its usage."""
+    fields = pieces(body)
+    named = some(fields, _Glanced).model
+    return assembled(body, fields, {} if named == model else {"model": model})
+
+
+def understood(body: bytes) -> Conversation:
+    """As ``CallerDialect.understood``."""
+    asked = translated(body, _Request, RULES)
+    said = [*_said(asked.input)]
+    words = asked.text or _Words()
+    return Conversation(
+        messages=joined(message for message in said if isinstance(message, Message)),
+        system=paragraphs(
+            (asked.instructions or "", *(told for told in said if isinstance(told, str)))
+        ),
+        tools=tuple(map(_tool, asked.tools or ())),
+        tool_choice=_choice(asked.tool_choice),
+        parallel=asked.parallel_tool_calls is not False,
+        max_output=asked.max_output_tokens or 0,
+        effort=(asked.reasoning and asked.reasoning.effort) or "",
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+        reply_format=_format(words.format),
+        verbosity=verbosity(words.verbosity),
+        user=asked.user or asked.safety_identifier or "",
+        cache_key=asked.prompt_cache_key or "",
+    )
+
+
+def _said(given: str | list[Raw]) -> Iterator[Message | str]:
+    """What each item says; instructions are bare texts."""
+    if isinstance(given, str):
+        yield Message("user", (Text(given),))
+        return
+    for at, item in enumerate(given):
+        yield from _told(_item(item, f"$.input[{at}]"))
+
+
+def _item(item: Raw, where: str) -> "_Message | _Call | _Result | dict[str, object]":
+    kind = part(item, _Kind, where).type
+    if kind not in _SHAPES:
+        raise BadRequest(
+            "The model's supplier speaks another dialect, into which the request cannot be "
+            f"translated: {where} is of the type {kind[:100]!r}"
+        )
+    return part(item, _SHAPES[kind], where)
+
+
+def _told(item: "_Message | _Call | _Result | dict[str, object]") -> Iterator[Message | str]:
+    match item:
+        case _Message(role="system" | "developer", content=content):
+            yield from (piece.text for piece in _pieces(content) if isinstance(piece, Text))
+        case _Message(content=content):
+            role: Role = "assistant" if item.role == "assistant" else "user"
+            yield Message(role, tuple(_pieces(content)))
+        case _Call():
+            yield Message("assistant", (ToolCall(item.call_id, item.name, item.arguments),))
+        case _Result():
+            yield Message("user", (ToolResult(item.call_id, tuple(_pieces(item.output))),))
+        case _:
+            yield Message("assistant", (thinking(item),))
+
+
+def _pieces(content: str | list[_Piece]) -> Iterator[Text | Image]:
+    if isinstance(content, str):
+        content = [_Input(text=content)]
+    for piece in content:
+        match piece:
+            case _Image():
+                yield picture(piece.image_url)
+            case _Input(text=words) | _Output(text=words) | _Refusal(refusal=words) if words:
+                yield Text(words)
+
+
+def _tool(tool: _Tool) -> Tool:
+    schema = tool.parameters or {"type": "object", "properties": {}}
+    return Tool(tool.name, tool.description or "", schema, bool(tool.strict))
+
+
+def _choice(
+    choice: Literal["auto", "none", "required"] | _Choice | None,
+) -> Literal["auto", "none", "required"] | OneTool:
+    return OneTool(choice.name) if isinstance(choice, _Choice) else choice or "auto"
+
+
+def _format(wanted: _Format | None) -> JsonFormat | None:
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return JsonFormat()
+    if wanted.schema is None:
+        raise BadRequest('"text.format" of the type json_schema needs a schema')
+    return JsonFormat(wanted.schema, wanted.name, wanted.description or "", bool(wanted.strict))
