@@ -10,15 +10,18 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, structs
 
+from agentd import ids
 from agentd.catalog.models import Models
 from agentd.cli.options import Subcommands, layout
-from agentd.disk import channels, models
+from agentd.disk import channels, clash, models
 from agentd.disk.inspect import gateway_mistakes, mistakes_of
 from agentd.disk.layout import Layout
 from agentd.disk.secret import of_channel
 from agentd.errors import AgentdError
 from agentd.outside.egress import Egress
 from agentd.outside.models_list import models_list
+from agentd.outside.subscription import Subscriptions
+from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel
 
 EXAMPLES = """\
@@ -89,7 +92,7 @@ async def _ready(where: Layout, environ: Mapping[str, str], *, online: bool) -> 
         known, named = channels.load(where), models.load(where)
     except AgentdError:
         return []
-    egress = Egress()
+    egress = Egress(Vpns(f"check.{ids.new_request_id()}", Subscriptions(clash.read)))
     try:
         looked = [_looked(one, named, environ, egress, online) for one in known.values()]
         return list(await asyncio.gather(*looked))

@@ -144,7 +144,7 @@ class Entries(Generic[E]):
 def plain(entry: object) -> dict[str, Any]:
     """A struct as it is written into a file: without what is left at its default or not known."""
     told: dict[str, object] = msgspec.to_builtins(entry)
-    return {name: _tidy(value) for name, value in told.items() if value is not None}
+    return {name: _tidy(value) for name, value in told.items() if value not in (None, {})}
 
 
 def _tidy(value: object) -> object:

@@ -46,6 +46,7 @@ def test_a_channel_is_added_with_a_key_that_is_piped_and_never_shown(typed, caps
     acme = channels.load(LAYOUT)["acme"]
     assert acme.key == "sk-canary-0123456789"
     assert acme.dialects == ("anthropic", "openai-chat")
+    assert "transport" not in (folder / "config" / "channels.yml").read_text()
     assert (folder / "config" / "channels.yml").stat().st_mode & 0o777 == 0o600
     assert main(["proxy", "channel", "list"]) == 0
     assert main(["proxy", "channel", "list", "--json"]) == 0

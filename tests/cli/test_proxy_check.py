@@ -97,3 +97,18 @@ def test_each_channel_is_called_its_own_way_when_asked_to(config, capsys, monkey
         assert "channel inside: not ready: " in lines
         assert "switched off" in lines
         assert "all is in order" in lines
+
+
+def test_a_vpn_without_an_engine_is_told_and_no_call_goes_past_it(config, capsys, monkeypatch):
+    with Supplier() as supplier:
+        link = "ss://YWVzLTI1Ni1nY206Y2FuYXJ5@127.0.0.1:9"
+        (config / "channels.yml").write_text(
+            f"channels: [{{name: far, dialects: [openai-chat], url: '{supplier.url}', local: true,"
+            f" transport: {{kind: vpn, url: '{link}'}}}}]\n"
+        )
+        (config / "channels.yml").chmod(0o600)
+        monkeypatch.setenv("PATH", "/nowhere")
+        told = ready(capsys, "--online")["far"]["problem"]
+        assert told
+        assert "canary" not in told
+        assert supplier.others == []
