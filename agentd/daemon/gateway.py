@@ -28,7 +28,8 @@ from agentd.disk.service_log import ServiceLog
 from agentd.errors import Misconfigured, Unavailable
 from agentd.outside.egress import Egress, Tunnels
 from agentd.proxy.channel import Channel, ProxyModel
-from agentd.proxy.gateway.relay import House, Relay
+from agentd.proxy.gateway.house import House
+from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.meters import Meters
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote
@@ -33,7 +33,7 @@ class Portions(Protocol):
         """The portions, in their order."""
         ...
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Awaitable[None]:
         """No more is wanted: called in any case, at the end too."""
         ...
 
@@ -112,6 +112,11 @@ class Answer:
     portions: Portions | None = None
     upgrade: Upgrade | None = None
     """Hands the connection over to a WebSocket."""
+
+    @classmethod
+    def of(cls, status: int, headers: dict[str, str], body: object) -> "Answer":
+        """An answer by its parts in the order of the wire."""
+        return cls(body, status, headers)
 
     @property
     def whole(self) -> bool:

@@ -8,7 +8,7 @@ is passed over, so that its sender hears the answer and the connection stays usa
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
@@ -125,14 +125,13 @@ class Exchange(HTTPMessageDelegate):
         if self._upgraded:
             self._upgraded.on_connection_close()
         self._chunks.clear()
-        waits = self._refusal or self._head.method in ("GET", "HEAD")
-        waits = waits or (self._route is not None and self._route.ends_with_caller)
+        idle = self._head.method in ("GET", "HEAD")
+        waits = self._refusal or idle or (self._route and self._route.ends_with_caller)
         if self._task and (waits or (self._incoming and not self._whole)):
             self._task.cancel()
 
     def _admit(self, head: Head) -> None:
-        self._route, self._call = head.admit()
-        self._call.request_id = self._request_id
+        self._route, self._call = head.admit(self._request_id)
         if head.length > self._route.limit:
             self._reply.last = "Expect" in head.headers or head.length > PASSED_OVER
             self._refuse_size(self._route)
@@ -198,7 +197,7 @@ class Exchange(HTTPMessageDelegate):
         try:
             ready = answer if isinstance(answer, Answer) else await answer
             if not ready.whole:  # it enters the roll in this turn of the loop, so none slips by
-                await self._welcome_again(ready)
+                await _still(self._head.welcome, ready)
             if ready.upgrade:
                 self._hand_over(ready.upgrade)
             elif ready.portions is None:
@@ -218,14 +217,6 @@ class Exchange(HTTPMessageDelegate):
             log.error("an answer broke off half-way", exc_info=error)
             self._connection.close()  # a clean end would make the half look like the whole
 
-    async def _welcome_again(self, ready: Answer) -> None:
-        try:
-            self._head.welcome()
-        except AgentdError:
-            if ready.portions:
-                await ready.portions.aclose()
-            raise
-
     def _hand_over(self, upgrade: Upgrade) -> None:
         """From here on the connection is a WebSocket's."""
         start_line, headers = self._head.start_line, self._head.headers
@@ -235,12 +226,8 @@ class Exchange(HTTPMessageDelegate):
         self._upgraded.finish()
 
     def _send_error(self, error: Exception) -> None:
-        row = self._head.row
-        if row and row.telling:
-            self._send(row.telling(error, self._request_id))
-            return
-        status, headers, envelope = enveloped(error)
-        self._send(Answer(envelope, status, headers))
+        telling = self._head.row and self._head.row.telling
+        self._send(telling(error, self._request_id) if telling else Answer.of(*enveloped(error)))
 
     def _send(self, answer: Answer) -> None:
         if self._reply.begun:
@@ -260,6 +247,16 @@ class Exchange(HTTPMessageDelegate):
             time.monotonic() - self._began,
             self._request_id,
         )
+
+
+async def _still(welcome: Callable[[], object], ready: Answer) -> None:
+    """Raise as ``welcome``; what was about to be given is let go of then."""
+    try:
+        welcome()
+    except AgentdError:
+        if ready.portions:
+            await ready.portions.aclose()
+        raise
 
 
 async def _refused_later(refusal: Exception) -> Answer:

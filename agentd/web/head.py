@@ -82,7 +82,7 @@ class Head:
         if self._login.token:
             await self._desk.logins.fresh()
 
-    def admit(self) -> tuple[Route, Call]:
+    def admit(self, request_id: str) -> tuple[Route, Call]:
         """The right host, the gate, a known path, the method, the role; raises what is wrong."""
         desk = self._desk
         if not desk.hosts.serves(self.headers.get("Host", "")):
@@ -110,6 +110,7 @@ class Head:
             headers=self.headers,
             caller=caller,
             remote_ip=self.remote_ip,
+            request_id=request_id,
         )
 
     def welcome(self) -> Caller:

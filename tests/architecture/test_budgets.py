@@ -28,6 +28,7 @@ LONGER: dict[str, str] = {
     "web.routes._live": "a table: one row after the other",
     "web.tables.bots.rows": "a table: one row after the other",
     "web.tables.files.rows": "a table: one row after the other",
+    "web.tables.gateway.rows": "a table: one row after the other",
 }
 
 CATCH_ALL = {

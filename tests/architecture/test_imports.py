@@ -27,6 +27,7 @@ ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
 MAY_AWAIT = {
     "answering",
     "relay",
+    "attempt",
     "stream",
     "bill",
     "messenger",

@@ -1,6 +1,6 @@
 """What a caller asks of the gateway, and what becomes of it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -46,7 +46,7 @@ class Portions(Protocol):
         """The portions, in their order."""
         ...
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Awaitable[None]:
         """No more is wanted: to be called in any case, at the end too."""
         ...
 

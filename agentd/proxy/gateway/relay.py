@@ -6,33 +6,24 @@ booked exactly once, before the end of its answer goes out, whatever becomes of 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Coroutine
+from typing import Any
 
-from msgspec import Struct
-
-from agentd.clock import Clock, Timestamp, parse_iso
-from agentd.errors import AgentdError, Misconfigured, SupplierUnreachable, Unavailable
-from agentd.proxy.access_key import AccessKey
-from agentd.proxy.channel import Channel, ProxyModel
+from agentd.clock import parse_iso
+from agentd.errors import AgentdError, Unavailable
+from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import errors
-from agentd.proxy.dialects.conversation import SupplierError
-from agentd.proxy.dialects.failure import failure
 from agentd.proxy.entry import Outcome
 from agentd.proxy.gateway.asking import LEFT, Answered, Asked, Refused
-from agentd.proxy.gateway.bill import Bill, Book, Meter
+from agentd.proxy.gateway.attempt import Attempts, Failed
+from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling
 from agentd.proxy.gateway.glancing import glanced
+from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.refusing import failed, refused
-from agentd.proxy.gateway.stream import Stream
 from agentd.proxy.pricing import output_at_most, settled, tokens_in, upper_bound
-from agentd.proxy.routing import WORTH_ANOTHER, Choice, Failure, Router, found
-from agentd.proxy.secrets.hiding import Hidden, Hiding
-from agentd.proxy.secrets.restoring import restored, restorer
-from agentd.proxy.settings import GatewaySettings
-from agentd.proxy.upstream import Response, Upstream
+from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
+from agentd.proxy.secrets.hiding import Hidden
 
 log = logging.getLogger(__name__)
 
@@ -48,58 +39,13 @@ _TOLD_ON = ("anthropic-", "openai-", "x-ratelimit-", "retry-after", "request-id"
 """Headers of a supplier that a caller of the same dialect is to have, by their beginning."""
 
 
-class Suppliers(Protocol):
-    """How a channel is reached."""
-
-    async def reach(self, channel: Channel) -> tuple[Upstream, str]:
-        """Who calls it, and its secret; raises ``Misconfigured`` or ``Unavailable``."""
-        ...
-
-
-class Bodies(Protocol):
-    """Where the bodies of some keys' requests are kept; ``disk.bodies.BodyFiles`` is one."""
-
-    def keep(self, id_: str, at: Timestamp, request: bytes, response: bytes) -> None:
-        """Have an exchange kept, secrets hidden; nobody waits for it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """What the relay works with."""
-
-    models: Callable[[], Mapping[str, ProxyModel]]
-    channels: Callable[[], Mapping[str, Channel]]
-    settings: Callable[[], GatewaySettings]
-    hiding: Callable[[], Hiding | None]
-    """None: nothing is hidden."""
-    licence: Callable[[], str]
-    """Why nothing may flow, with what to do; empty: it may."""
-    meter: Callable[[AccessKey], Meter[Any]]
-    router: Router
-    suppliers: Suppliers
-    book: Book
-    bodies: Bodies
-    clock: Clock
-
-
-class _Failed(Struct, frozen=True):
-    """A channel that did not answer; ``raw`` is its own refusal, fit for the caller."""
-
-    kind: Failure
-    error: SupplierError
-    raw: Answered | None = None
-
-
-_Outcome: TypeAlias = Answered | _Failed
-
-
 class Relay:
     """Answers the requests of callers who were let in."""
 
     def __init__(self, house: House) -> None:
         self._house = house
         self._later: set[asyncio.Task[None]] = set()
+        self._attempts = Attempts(house, self._close, self.later)
         self._unbooked = False
 
     async def answer(self, asked: Asked) -> Answered:
@@ -178,10 +124,10 @@ class Relay:
 
     async def _tried(self, calling: Calling, bill: Bill, choices: list[Choice]) -> Answered:
         """The first answer that a channel gives; else the last one's refusal."""
-        last: _Failed | None = None
+        last: Failed | None = None
         for choice in choices:
             drains = choice.channel.on_leave == "drain"
-            ask = self._to_the_end if drains else self._asked
+            ask = self._attempts.to_the_end if drains else self._attempts.ask
             outcome = await ask(calling, bill, choice)
             if isinstance(outcome, Answered):
                 return outcome
@@ -197,102 +143,6 @@ class Relay:
         bill.sent = len(last.raw.body)
         await self._close(bill, "failed", last.raw.status, last.kind)
         return last.raw
-
-    async def _to_the_end(self, calling: Calling, bill: Bill, choice: Choice) -> "_Outcome":
-        """As ``_asked``, and heard out should the caller leave meanwhile."""
-        asking = asyncio.get_running_loop().create_task(self._asked(calling, bill, choice))
-        try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            bill.heard_out = True
-            self.later(self._hear_out(asking, bill))
-            raise
-
-    async def _hear_out(self, asking: "asyncio.Task[_Outcome]", bill: Bill) -> None:
-        await asyncio.wait([asking])
-        outcome = None if asking.exception() else asking.result()
-        if isinstance(outcome, Answered) and outcome.portions:
-            await outcome.portions.aclose()
-        else:
-            await self._close(bill, "left", LEFT, "")
-
-    async def _asked(self, calling: Calling, bill: Bill, choice: Choice) -> "_Outcome":
-        bill.tried(choice)
-        async with AsyncExitStack() as stack:
-            try:
-                upstream, secret = await self._house.suppliers.reach(choice.channel)
-                request = calling.request(choice, secret)
-                bill.called = True
-                response = await stack.enter_async_context(upstream.send(request))
-                bill.mark("head")
-                if response.status != 200:
-                    return await _refusal(response, calling, choice, secret)
-                if calling.glance.stream and _type(response).startswith(_EVENTS):
-                    return await self._streamed(stack, response, calling, bill, choice)
-                return await self._whole(response, calling, bill, choice)
-            except SupplierUnreachable as error:
-                bill.called = error.stage == "body"
-                return _Failed("unreachable", SupplierError("broken", error.message))
-            except (Misconfigured, Unavailable) as error:
-                log.warning("channel %s: %s", choice.channel.name, error.message)
-                why = f"The channel {choice.channel.name} is not ready."
-                return _Failed("authentication", SupplierError("server", why))
-
-    async def _streamed(
-        self,
-        stack: AsyncExitStack,
-        response: Response,
-        calling: Calling,
-        bill: Bill,
-        choice: Choice,
-    ) -> "_Outcome":
-        async def close(outcome: Outcome, error: str) -> None:
-            if outcome == "ok":
-                self._house.router.worked(choice.channel)
-            elif outcome == "broken":
-                self._house.router.failed(choice.channel, "broken", None, choice.supplier_model)
-            if kept is not None:
-                now, body = self._house.clock.now(), b"".join(kept)
-                self._house.bodies.keep(calling.asked.id, now, calling.body, body)
-            await self._close(bill, outcome, 200, error)
-
-        kept: list[bytes] | None = [] if calling.asked.key.keep_bodies else None
-        chunks = response.chunks()
-        stack.push_async_callback(chunks.aclose)
-        stream = Stream(
-            chunks,
-            calling.line(choice),
-            restorer(calling.dialect, calling.secrets) if calling.secrets else None,
-            bill,
-            close,
-            self.later,
-            kept,
-            drains=choice.channel.on_leave == "drain",
-        )
-        if error := await stream.begin():
-            return _Failed(error.kind, error)
-        stream.hold(stack.pop_all())
-        return Answered(200, _headers(bill, choice, response, calling), portions=stream)
-
-    async def _whole(
-        self, response: Response, calling: Calling, bill: Bill, choice: Choice
-    ) -> "_Outcome":
-        whole = calling.whole(choice, await response.read())
-        if isinstance(whole, SupplierError):
-            return _Failed(whole.kind, whole)
-        self._house.router.worked(choice.channel)
-        bill.counted(whole.usage, told=True)
-        body = whole.body
-        if calling.asked.key.keep_bodies:
-            now = self._house.clock.now()
-            self._house.bodies.keep(calling.asked.id, now, calling.body, body)
-        if calling.secrets:
-            body = restored(calling.dialect, calling.secrets, body)
-        bill.sent = len(body)
-        bill.mark("first")
-        headers = _headers(bill, choice, response, calling)
-        await self._close(bill, "ok", 200, "")
-        return Answered(200, headers, body)
 
     async def _close(self, bill: Bill, outcome: Outcome, status: int, error: str) -> None:
         """Settle, and book: once for each request, whatever becomes of it.
@@ -314,33 +164,3 @@ class Relay:
                 raise
         else:
             self._unbooked = False
-
-
-async def _refusal(response: Response, calling: Calling, choice: Choice, secret: str) -> _Failed:
-    """An answer of another status than 200; our own key is never told on."""
-    body = await response.read(ERROR_LIMIT)
-    error = failure(response.status, response.headers, body).hiding(secret)
-    if not choice.passes or error.kind in ("authentication", "permission", "quota"):
-        return _Failed(error.kind, error)
-    told = body.replace(secret.encode(), b"***") if secret else body
-    headers = _told_on(response.headers) | {"content-type": _type(response)}
-    return _Failed(error.kind, error, Answered(response.status, headers, told))
-
-
-def _headers(bill: Bill, choice: Choice, response: Response, calling: Calling) -> dict[str, str]:
-    ours = {
-        "x-agentd-channel": choice.channel.name,
-        "x-agentd-request-id": calling.asked.id,
-        "Server-Timing": bill.timing(),
-    }
-    if choice.passes:
-        return {**_told_on(response.headers), "Content-Type": _type(response), **ours}
-    return {"Content-Type": _EVENTS if calling.glance.stream else "application/json", **ours}
-
-
-def _type(response: Response) -> str:
-    return response.headers.get("content-type", "application/json")
-
-
-def _told_on(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.startswith(_TOLD_ON)}

@@ -123,7 +123,5 @@ def openai_client(house: House, up: Callable[..., Serving]) -> Iterator[openai.O
 def anthropic_client(house: House, up: Callable[..., Serving]) -> Iterator[anthropic.Anthropic]:
     """Anthropic's client, which tries once."""
     key, daemon = house.key(), up()
-    with anthropic.Anthropic(
-        base_url=daemon.url, api_key=key, max_retries=0, timeout=10
-    ) as client:
+    with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=10) as client:
         yield client

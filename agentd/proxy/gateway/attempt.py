@@ -1,0 +1,184 @@
+"""One channel asked: its answer on the way to the caller, or why there is none."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from agentd.errors import Misconfigured, SupplierUnreachable, Unavailable
+from agentd.proxy.dialects.conversation import SupplierError
+from agentd.proxy.dialects.failure import failure
+from agentd.proxy.entry import Outcome
+from agentd.proxy.gateway.asking import LEFT, Answered
+from agentd.proxy.gateway.bill import Bill
+from agentd.proxy.gateway.calling import Calling
+from agentd.proxy.gateway.house import House
+from agentd.proxy.gateway.stream import Stream
+from agentd.proxy.routing import Choice, Failure
+from agentd.proxy.secrets.restoring import restored, restorer
+from agentd.proxy.upstream import Response
+
+log = logging.getLogger(__name__)
+
+ERROR_LIMIT = 1024 * 1024
+"""Bytes of a supplier's refusal that are read."""
+
+_EVENTS = "text/event-stream"
+
+_TOLD_ON = ("anthropic-", "openai-", "x-ratelimit-", "retry-after", "request-id")
+"""Headers of a supplier that a caller of the same dialect is to have, by their beginning."""
+
+
+class Failed(Struct, frozen=True):
+    """A channel that did not answer; ``raw`` is its own refusal, fit for the caller."""
+
+    kind: Failure
+    error: SupplierError
+    raw: Answered | None = None
+
+
+Result: TypeAlias = Answered | Failed
+
+Close: TypeAlias = Callable[[Bill, Outcome, int, str], Awaitable[None]]
+"""Settle and book a request, once. Raises ``Unavailable``."""
+
+
+class Attempts:
+    """Asks channels; ``later`` keeps a task alive that nobody awaits."""
+
+    def __init__(
+        self, house: House, close: Close, later: Callable[[Coroutine[Any, Any, None]], None]
+    ) -> None:
+        self._house = house
+        self._close = close
+        self._later = later
+
+    async def to_the_end(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
+        """As ``_asked``, and heard out should the caller leave meanwhile."""
+        asking = asyncio.get_running_loop().create_task(self.ask(calling, bill, choice))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            bill.heard_out = True
+            self._later(self._hear_out(asking, bill))
+            raise
+
+    async def _hear_out(self, asking: "asyncio.Task[Result]", bill: Bill) -> None:
+        await asyncio.wait([asking])
+        outcome = None if asking.exception() else asking.result()
+        if isinstance(outcome, Answered) and outcome.portions:
+            await outcome.portions.aclose()
+        else:
+            await self._close(bill, "left", LEFT, "")
+
+    async def ask(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
+        """The answer, whole or begun. Raises ``BadRequest`` for what its dialect cannot say."""
+        bill.tried(choice)
+        async with AsyncExitStack() as stack:
+            try:
+                upstream, secret = await self._house.suppliers.reach(choice.channel)
+                request = calling.request(choice, secret)
+                bill.called = True
+                response = await stack.enter_async_context(upstream.send(request))
+                bill.mark("head")
+                if response.status != 200:
+                    return await _refusal(response, calling, choice, secret)
+                if calling.glance.stream and _type(response).startswith(_EVENTS):
+                    return await self._streamed(stack, response, calling, bill, choice)
+                return await self._whole(response, calling, bill, choice)
+            except SupplierUnreachable as error:
+                bill.called = error.stage == "body"
+                return Failed("unreachable", SupplierError("broken", error.message))
+            except (Misconfigured, Unavailable) as error:
+                log.warning("channel %s: %s", choice.channel.name, error.message)
+                why = f"The channel {choice.channel.name} is not ready."
+                return Failed("authentication", SupplierError("server", why))
+
+    async def _streamed(
+        self,
+        stack: AsyncExitStack,
+        response: Response,
+        calling: Calling,
+        bill: Bill,
+        choice: Choice,
+    ) -> Result:
+        async def close(outcome: Outcome, error: str) -> None:
+            if outcome == "ok":
+                self._house.router.worked(choice.channel)
+            elif outcome == "broken":
+                self._house.router.failed(choice.channel, "broken", None, choice.supplier_model)
+            if kept is not None:
+                now, body = self._house.clock.now(), b"".join(kept)
+                self._house.bodies.keep(calling.asked.id, now, calling.body, body)
+            await self._close(bill, outcome, 200, error)
+
+        kept: list[bytes] | None = [] if calling.asked.key.keep_bodies else None
+        chunks = response.chunks()
+        stack.push_async_callback(chunks.aclose)
+        stream = Stream(
+            chunks,
+            calling.line(choice),
+            restorer(calling.dialect, calling.secrets) if calling.secrets else None,
+            bill,
+            close,
+            self._later,
+            kept,
+            drains=choice.channel.on_leave == "drain",
+        )
+        if error := await stream.begin():
+            return Failed(error.kind, error)
+        stream.hold(stack.pop_all())
+        return Answered(200, _headers(bill, choice, response, calling), portions=stream)
+
+    async def _whole(
+        self, response: Response, calling: Calling, bill: Bill, choice: Choice
+    ) -> Result:
+        whole = calling.whole(choice, await response.read())
+        if isinstance(whole, SupplierError):
+            return Failed(whole.kind, whole)
+        self._house.router.worked(choice.channel)
+        bill.counted(whole.usage, told=True)
+        body = whole.body
+        if calling.asked.key.keep_bodies:
+            now = self._house.clock.now()
+            self._house.bodies.keep(calling.asked.id, now, calling.body, body)
+        if calling.secrets:
+            body = restored(calling.dialect, calling.secrets, body)
+        bill.sent = len(body)
+        bill.mark("first")
+        headers = _headers(bill, choice, response, calling)
+        await self._close(bill, "ok", 200, "")
+        return Answered(200, headers, body)
+
+
+async def _refusal(response: Response, calling: Calling, choice: Choice, secret: str) -> Failed:
+    """An answer of another status than 200; our own key is never told on."""
+    body = await response.read(ERROR_LIMIT)
+    error = failure(response.status, response.headers, body).hiding(secret)
+    if not choice.passes or error.kind in ("authentication", "permission", "quota"):
+        return Failed(error.kind, error)
+    told = body.replace(secret.encode(), b"***") if secret else body
+    headers = _told_on(response.headers) | {"content-type": _type(response)}
+    return Failed(error.kind, error, Answered(response.status, headers, told))
+
+
+def _headers(bill: Bill, choice: Choice, response: Response, calling: Calling) -> dict[str, str]:
+    ours = {
+        "x-agentd-channel": choice.channel.name,
+        "x-agentd-request-id": calling.asked.id,
+        "Server-Timing": bill.timing(),
+    }
+    if choice.passes:
+        return {**_told_on(response.headers), "Content-Type": _type(response), **ours}
+    return {"Content-Type": _EVENTS if calling.glance.stream else "application/json", **ours}
+
+
+def _type(response: Response) -> str:
+    return response.headers.get("content-type", "application/json")
+
+
+def _told_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.startswith(_TOLD_ON)}
