@@ -234,3 +234,9 @@ def test_a_way_to_a_channel_that_is_not_there_is_told_with_its_line_and_the_rest
         ' did you mean "antropic"?'
     )
     assert "there are none yet" in models.strays(layout, ())[0].what
+
+
+def test_a_file_with_mistakes_of_its_own_is_compared_with_no_channels(layout):
+    mistakes(layout, PROXY.replace("vendor/mini", "sonnet"))
+    with pytest.raises(Misconfigured, match="is the name of a model above"):
+        models.strays(layout, ())
