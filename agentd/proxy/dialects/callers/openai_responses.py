@@ -1,0 +1,31 @@
+"""OpenAI's Responses API, as callers speak it; see ``caller.CallerDialect``."""
+
+from functools import partial
+
+from agentd.proxy.dialects.callers import errors
+from agentd.proxy.dialects.callers.asked_responses import glance, passed_on, understood
+from agentd.proxy.dialects.callers.taps import counted
+from agentd.proxy.dialects.callers.taps import responses as tap
+from agentd.proxy.dialects.callers.told_responses import Writer, whole
+from agentd.proxy.price import Usage, from_openai_responses
+
+__all__ = [
+    "error",
+    "error_event",
+    "glance",
+    "passed_on",
+    "tap",
+    "understood",
+    "usage",
+    "whole",
+    "writer",
+]
+
+writer = Writer
+error = partial(errors.error, "openai-responses")
+error_event = partial(errors.error_event, "openai-responses")
+
+
+def usage(body: bytes) -> Usage | None:
+    """As ``CallerDialect.usage``."""
+    return counted(body, from_openai_responses)
