@@ -1,11 +1,12 @@
 """Placeholders replaced by what they stand for, wherever they are in a text or a JSON text."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from agentd.proxy.secrets.json_text import JsonText
 from agentd.proxy.secrets.walk import escaped, literals, text_of
 
 _BEGIN = "SECRET_"
@@ -17,6 +18,8 @@ class Edit(NamedTuple):
     start: int
     end: int
     value: str
+    delicate: bool = False
+    """Whether the secret has to be escaped to stand in JSON."""
 
 
 class Splice(NamedTuple):
@@ -34,8 +37,8 @@ class Vault:
         self._secrets = secrets
         self._sorted = sorted(secrets)
         self._lengths = sorted({len(one) for one in secrets}, reverse=True)
-        self.delicate = any(_delicate(value) for value in secrets.values())
-        """Whether one of them has to be written in another way inside JSON inside a string."""
+        self.delicate = frozenset(value for value in secrets.values() if _delicate(value))
+        """Those that have to be written in another way inside JSON inside a string."""
 
     def found(self, text: str, to_the_end: bool = True) -> tuple[list[Edit], int]:
         """The placeholders in a text, and from where on it may be the beginning of one.
@@ -59,7 +62,7 @@ class Vault:
         for length in self._lengths:
             value = self._secrets.get(text[at : at + length])
             if value is not None:
-                return Edit(at, at + length, value)
+                return Edit(at, at + length, value, value in self.delicate)
         return None
 
     def _begins(self, text: str) -> bool:
@@ -72,18 +75,23 @@ def in_json(vault: Vault, raw: bytes, skipped: Collection[int] = ()) -> list[Spl
     splices: list[Splice] = []
     for literal in literals(raw, 0, len(raw), False):
         content = raw[literal.start : literal.end]
-        if literal.start in skipped or not (b"SECRET_" in content or b"\\u00" in content):
+        if literal.start in skipped or not may_hold(content):
             continue
         text = text_of(content).decode("utf-8", "surrogatepass")
         edits, _ = vault.found(text)
         if edits:
-            if literal.name == b"arguments" and not literal.is_name and _may_be_json(text):
-                edits = [inside_arguments(text[: edit.start], edit) for edit in edits]
-            elif literal.free:
-                edits = [nested(text[: edit.start], edit) for edit in edits]
+            if literal.name == b"arguments" and text.lstrip()[:1] in ("{", "["):
+                edits = list(inside_arguments(text, edits, JsonText(deep=2)))
+            elif literal.free and vault.delicate:
+                edits = list(inside_text(text, edits))
             made = escaped(edited(text, edits)).encode("utf-8", "surrogatepass")
             splices.append(Splice(literal.start, literal.end, made))
     return splices
+
+
+def may_hold(raw: bytes) -> bool:
+    """Whether JSON text may hold a whole placeholder, be it with its letters escaped."""
+    return b"SECRET_" in raw or b"\\u00" in raw
 
 
 def edited(text: str, edits: Collection[Edit]) -> str:
@@ -106,30 +114,32 @@ def spliced(raw: bytes, splices: Collection[Splice]) -> bytes:
     return b"".join((*pieces, raw[at:]))
 
 
-def inside_arguments(before: str, edit: Edit) -> Edit:
-    """The edit as it is made in a JSON text, such as a tool's arguments, of which that is told."""
-    value = edit.value
-    if _delicate(value):
-        opened = _open_string(before)
-        if opened is not None:
-            said = text_of(opened.encode("utf-8", "surrogatepass"))
-            value = nested(said.decode("utf-8", "surrogatepass"), edit).value
-    return edit._replace(value=escaped(value))
+def inside_arguments(text: str, edits: Iterable[Edit], so_far: JsonText) -> Iterator[Edit]:
+    """The edits as they are made in a JSON text, such as a tool's arguments, or its next piece.
 
-
-def nested(before: str, edit: Edit) -> Edit:
-    """The edit as it is made in a text that may be JSON itself.
-
-    There a secret that cannot stand in a string as it is, such as one of several lines, is
-    written with escapes. One that was found with its escapes has them.
+    A secret that cannot stand in JSON as it is, such as one of several lines, is written with
+    escapes once more where a string of the text is JSON itself. One that was found with its
+    escapes has them.
     """
-    if _delicate(edit.value) and _may_be_json(before) and _open_string(before) is not None:
-        return edit._replace(value=escaped(edit.value))
-    return edit
+    at = 0
+    for edit in edits:
+        so_far.feed(text[at : edit.start])
+        at = edit.start
+        inner = so_far.inner if so_far.open else None
+        twice = edit.delicate and inner is not None and inner.may_be_json and inner.open
+        yield edit._replace(value=escaped(edit.value, 2 if twice else 1))
+    so_far.feed(text[at:])
 
 
-def _may_be_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[")
+def inside_text(text: str, edits: Iterable[Edit]) -> Iterator[Edit]:
+    """The edits as they are made in a tool's text, which may be JSON."""
+    so_far = JsonText()
+    at = 0
+    for edit in edits:
+        so_far.feed(text[at : edit.start])
+        at = edit.start
+        once = edit.delicate and so_far.may_be_json and so_far.open
+        yield edit._replace(value=escaped(edit.value, 1 if once else 0))
 
 
 def _delicate(value: str) -> bool:
@@ -139,25 +149,3 @@ def _delicate(value: str) -> bool:
     except (msgspec.DecodeError, UnicodeError):
         return True
     return "\n" in value or "\r" in value
-
-
-def _open_string(before: str) -> str | None:
-    """The content of the string that is still open at the end of a JSON text; None: none is."""
-    opened = -1
-    at = 0
-    while (at := _next_quote(before, at)) >= 0:
-        opened = at + 1 if opened < 0 else -1
-        at += 1
-    return before[opened:] if opened >= 0 else None
-
-
-def _next_quote(text: str, at: int) -> int:
-    """The next quote that is not escaped."""
-    while (found := text.find('"', at)) >= 0:
-        back = found
-        while back > at and text[back - 1] == "\\":
-            back -= 1
-        if (found - back) % 2 == 0:
-            return found
-        at = found + 1
-    return -1

@@ -8,11 +8,12 @@ byte.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.secrets.json_text import JsonText
 from agentd.proxy.secrets.put_back import (
     Edit,
     Splice,
@@ -20,6 +21,7 @@ from agentd.proxy.secrets.put_back import (
     edited,
     in_json,
     inside_arguments,
+    may_hold,
     spliced,
 )
 from agentd.proxy.secrets.streams import TELLING, Slot, Told
@@ -30,7 +32,8 @@ HELD_LIMIT = 4 * 2**20
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 _SUSPECT = re.compile(rb'SECRET_|S(?:E(?:C(?:R(?:ET?)?)?)?)?"|\\u00[2-7]')
-_DATA = re.compile(rb"^data:", re.MULTILINE)
+_ARGUMENTS = re.compile(rb'"partial_json"|"arguments"|_arguments\.')
+_DATA = re.compile(rb"(?:\A|[\r\n])data:")
 _LINES = re.compile(rb"\r\n|\r|\n")
 
 
@@ -47,8 +50,7 @@ class Restorer:
 
     def feed(self, data: bytes) -> bytes:
         """The bytes to pass on now."""
-        idle = not (self._rest or self._frames or self._vault.delicate)
-        if idle and data.endswith(b"\n\n") and not _SUSPECT.search(data):
+        if not self._rest and data.endswith(b"\n\n") and self._idle(data):
             return data
         at = 0
         looked = max(len(self._rest) - 3, 0)
@@ -75,13 +77,22 @@ class Restorer:
 
     def _passed(self, raw: bytes) -> bytes:
         """One event more; what may go on now."""
-        if not (self._frames or self._vault.delicate or _SUSPECT.search(raw)):
+        if self._idle(raw):
             return raw
         frame = _Frame(raw)
         self._frames.append(frame)
         self._size += len(raw)
         self._look(frame)
         return b"".join(self._ready())
+
+    def _idle(self, raw: bytes) -> bool:
+        """Whether these events need not be looked at: nothing waits for them, nor begins in them.
+
+        Arguments are followed from their beginning where a secret's form may depend on that.
+        """
+        if self._frames or _SUSPECT.search(raw):
+            return False
+        return not (self._vault.delicate and _ARGUMENTS.search(raw))
 
     def _look(self, frame: "_Frame") -> None:
         begin = _DATA.search(frame.raw)
@@ -102,7 +113,7 @@ class Restorer:
 
     def _take(self, frame: "_Frame", at: int, told: Told) -> None:
         raw = frame.raw[at:]
-        found = {way: (start, end) for way, start, end in places(raw)}
+        found = {way: (start, end) for way, start, end in places(raw)} if told.pieces else {}
         skipped: set[int] = set()
         for piece in told.pieces:
             if piece.way not in found:
@@ -115,7 +126,7 @@ class Restorer:
             text.add(frame, at + start, at + end)
         frame.splices += [
             Splice(at + splice.start, at + splice.end, splice.data)
-            for splice in in_json(self._vault, raw, skipped)
+            for splice in (in_json(self._vault, raw, skipped) if may_hold(raw) else ())
         ]
         for slot in list(self._texts):
             if told.all_ended or slot[0] in told.ended:
@@ -174,18 +185,16 @@ class _Text:
         self._pieces: list[_Piece] = []
         self._from = 0
         """In the first piece: where the text begins that may be the beginning of a placeholder."""
-        self._before = ""
-        """All before that, where a secret's form may depend on it."""
+        self._before = JsonText(deep=2)
+        """All before that, on which a secret's form may depend."""
 
     def add(self, frame: _Frame, start: int, end: int) -> None:
         """The next piece; those before it are settled where it shows what they are."""
         self._pieces.append(_Piece(frame, start, end))
         text = "".join(piece.text for piece in self._pieces)[self._from :]
         edits, held = self._vault.found(text, to_the_end=False)
-        for edit in edits:
-            self._edit(text, edit)
-        if self._is_json and self._vault.delicate:
-            self._before += text[:held]
+        for edit in self._written(text[:held], edits):
+            self._edit(edit)
         held += self._from
         while self._pieces and held >= len(self._pieces[0].text):
             piece = self._pieces.pop(0)
@@ -199,11 +208,17 @@ class _Text:
             piece.settle()
         self._pieces = []
 
-    def _edit(self, text: str, edit: Edit) -> None:
+    def _written(self, text: str, edits: list[Edit]) -> Iterable[Edit]:
+        """The edits as they are made in such a text."""
+        if not self._is_json:
+            return edits
+        if not self._vault.delicate:
+            return [edit._replace(value=escaped(edit.value)) for edit in edits]
+        return inside_arguments(text, edits, self._before)
+
+    def _edit(self, edit: Edit) -> None:
         """Put the secret where its placeholder begins, and take away the rest of that."""
         value = edit.value
-        if self._is_json:
-            value = inside_arguments(self._before + text[: edit.start], edit).value
         start, end = edit.start + self._from, edit.end + self._from
         at = 0
         for piece in self._pieces:
@@ -221,7 +236,5 @@ def restorer(dialect: ChannelDialect, secrets: Mapping[str, str]) -> Restorer:
 
 def restored(dialect: ChannelDialect, secrets: Mapping[str, str], body: bytes) -> bytes:
     """A whole answer, with the secrets put back; what is no JSON stays as it is."""
-    if b"SECRET_" not in body and b"\\u00" not in body:
-        return body
-    splices = in_json(Vault(secrets), body)
+    splices = in_json(Vault(secrets), body) if may_hold(body) else []
     return spliced(body, splices) if splices else body

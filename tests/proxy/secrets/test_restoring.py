@@ -1,0 +1,246 @@
+"""Secrets come back in replies, however a stream was cut, and nothing else is touched."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.proxy.secrets.placeholder import Placeholders
+from agentd.proxy.secrets.restoring import HELD_LIMIT, restored, restorer
+from tests.proxy.secrets.replies import DIALECTS, heard, stream, whole
+from tests.proxy.secrets.samples import PEM, TOKENS
+
+MAKER = Placeholders(bytes(range(32)))
+GITHUB, QUOTED = TOKENS["github"], 'p"w\\n\\"é/'
+VALUES = (GITHUB, TOKENS["jwt"], PEM, QUOTED)
+KINDS = ("github", "jwt", "private-key", "env-value")
+PLACED = {
+    MAKER.of(value.encode(), kind, "k"): value for value, kind in zip(VALUES, KINDS, strict=True)
+}
+HUB, _, KEY, PASSWORD = PLACED
+STRANGE = MAKER.of(GITHUB.encode(), "github", "another")
+
+
+def run(dialect: Any, data: bytes, sizes: list[int], secrets: Any = None) -> bytes:
+    """The stream, restored, as it comes in pieces of these sizes."""
+    putting = restorer(dialect, PLACED if secrets is None else secrets)
+    out: list[bytes] = []
+    at = turn = 0
+    while at < len(data):
+        size = sizes[turn % len(sizes)]
+        out.append(putting.feed(data[at : at + size]))
+        at, turn = at + size, turn + 1
+    return b"".join((*out, putting.close()))
+
+
+def replaced(text: str) -> str:
+    for placeholder, value in PLACED.items():
+        text = text.replace(placeholder, value)
+    return text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("cut", [1, 2, 7, 1000])
+def test_text_and_arguments_come_back_however_the_supplier_cuts_them(dialect, cut):
+    text = f"S SE {HUB}{HUB}, {KEY}\n({PASSWORD}) {STRANGE} SECRET_"
+    arguments = {"a": f"echo {HUB} S", "b": [{"c": f'"{PASSWORD}"\n{KEY}'}], HUB: 1.0}
+    data = stream(dialect, text, json.dumps(arguments), [cut])
+    said, called = heard(dialect, run(dialect, data, [len(data)]))
+    assert said == replaced(text)
+    assert json.loads(called) == {
+        "a": f"echo {GITHUB} S",
+        "b": [{"c": f'"{QUOTED}"\n{PEM}'}],
+        GITHUB: 1.0,
+    }
+
+
+TEXTS = st.lists(
+    st.text(max_size=6) | st.sampled_from([*PLACED, STRANGE, HUB[:9], "S", "SECRET_", '"', "\\"]),
+    max_size=6,
+).map("".join)
+CUTS = st.lists(st.integers(1, 40), min_size=1, max_size=4)
+
+
+@given(st.sampled_from(DIALECTS), TEXTS, TEXTS, CUTS, CUTS, st.sampled_from(["\n", "\r\n", "\r"]))
+def test_for_every_split_of_the_stream_the_result_is_the_same(
+    dialect, text, argument, cuts, sizes, newline
+):
+    arguments = json.dumps({"x": argument}, ensure_ascii=False)
+    data = stream(dialect, text, arguments, cuts, newline)
+    at_once = run(dialect, data, [len(data)])
+    assert run(dialect, data, sizes) == at_once
+    said, called = heard(dialect, at_once)
+    assert said == replaced(text)
+    if not argument.lstrip().startswith(("{", "[")):
+        assert json.loads(called) == {"x": replaced(argument)}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_for_every_single_split_the_result_is_the_same(dialect):
+    data = stream(dialect, f"é {HUB} S", json.dumps({"x": f"{KEY}é"}), [9], "\r\n")
+    at_once = run(dialect, data, [len(data)])
+    for at in range(len(data)):
+        putting = restorer(dialect, PLACED)
+        assert putting.feed(data[:at]) + putting.feed(data[at:]) + putting.close() == at_once
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_without_placeholders_passes_byte_for_byte(dialect):
+    text = f"STOP SECRET_ {HUB[:-1]} {STRANGE} S"
+    data = stream(dialect, text, json.dumps({"S": "SECRET", "n": 1.0}), [3])
+    assert run(dialect, data, [11]) == data
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_events_without_a_placeholder_pass_byte_for_byte_beside_those_with_one(dialect):
+    data = stream(dialect, f"one {HUB} two", "{}", [5])
+    before = data.split(b"\n\n")
+    said = [event for event in before if b"one" in event or b"two" in event]
+    touched = before[before.index(said[0]) : before.index(said[-1])]
+    after = run(dialect, data, [len(data)]).split(b"\n\n")
+    assert len(after) == len(before)
+    for old, new in zip(before, after, strict=True):
+        assert old == new or old in touched or HUB.encode() in old
+
+
+def test_all_three_places_of_responses_hold_the_secret():
+    data = stream("openai-responses", f"a {HUB}", json.dumps({"x": HUB}), [4])
+    after = run("openai-responses", data, [50])
+    assert b"SECRET_" not in after
+    # The instructions told again; of text and arguments: deltas, done, item and response.
+    assert after.count(GITHUB.encode()) == 1 + 4 + 4
+
+
+def test_signed_thinking_is_left_alone():
+    data = stream("anthropic", f"a {HUB}", "{}", [1000])
+    after = run("anthropic", data, [len(data)])
+    assert json.dumps({"type": "thinking_delta", "thinking": f"a {HUB}"}).encode() in after
+    body = {"content": [{"type": "thinking", "thinking": HUB, "signature": HUB}]}
+    raw = json.dumps(body).encode()
+    assert restored("anthropic", PLACED, raw) == raw
+
+
+def test_a_secret_of_several_lines_is_escaped_once_more_in_json_in_a_string():
+    inner = json.dumps({"key": KEY, "token": HUB})
+    for dialect in DIALECTS:
+        data = stream(dialect, "", json.dumps({"content": inner, "plain": KEY}), [8])
+        _, called = heard(dialect, run(dialect, data, [13]))
+        arguments = json.loads(called)
+        assert json.loads(arguments["content"]) == {"key": PEM, "token": GITHUB}
+        assert arguments["plain"] == PEM
+
+
+def opened(body: Any) -> Any:
+    """The body with its arguments read."""
+    if isinstance(body, list):
+        return [opened(item) for item in body]
+    if isinstance(body, dict):
+        return {
+            name: json.loads(item) if name == "arguments" else opened(item)
+            for name, item in body.items()
+        }
+    return body
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_whole_answer_is_restored_and_keeps_its_other_bytes(dialect):
+    text, arguments = f"é {HUB} {KEY}", {"x": [f"{PASSWORD}é", 1.0], "y": json.dumps({"k": KEY})}
+    body = whole(dialect, text, json.dumps(arguments))
+    raw = json.dumps(body, indent=1).encode()
+    expected = {"x": [f"{QUOTED}é", 1.0], "y": json.dumps({"k": PEM})}
+    after = json.loads(restored(dialect, PLACED, raw))
+    assert opened(after) == opened(whole(dialect, replaced(text), json.dumps(expected)))
+    clean = json.dumps(whole(dialect, "SECRET_ x", "{}"), indent=2).encode()
+    assert restored(dialect, PLACED, clean) == clean
+
+
+def test_a_beginning_is_held_back_only_until_it_is_none():
+    putting = restorer("openai-chat", PLACED)
+
+    def event(text: str) -> bytes:
+        choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+        return f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+
+    assert putting.feed(event("hello")) == event("hello")
+    assert putting.feed(event("DNS")) == b""
+    assert putting.feed(event(" is")) == event("DNS") + event(" is")
+    assert putting.feed(event(HUB[:20])) == b""
+    assert putting.feed(event("!")) == event(HUB[:20]) + event("!")
+    assert putting.feed(event(f"x{HUB[:20]}")) == b""
+    assert putting.feed(event(f"{HUB[20:]}y")) == event(f"x{GITHUB}") + event("y")
+
+
+def test_what_is_cut_off_by_a_limit_stays_as_it_came():
+    text = f"then {HUB[:-3]}"
+    for dialect in DIALECTS:
+        data = stream(dialect, text, "{}", [6])
+        assert run(dialect, data, [10]) == data
+
+
+def test_replies_side_by_side_do_not_mix():
+    def event(index: int, text: str) -> bytes:
+        choice = {"index": index, "delta": {"content": text}}
+        return f"data: {json.dumps({'choices': [choice]})}\n\n".encode()
+
+    parts = [event(0, HUB[:20]), event(1, HUB[:30]), event(0, HUB[20:]), event(1, HUB[30:])]
+    out = run("openai-chat", b"".join(parts), [17])
+    assert out == event(0, GITHUB) + event(1, GITHUB) + event(0, "") + event(1, "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: {broken SECRET_\n\n",
+        b"SECRET_ no field\n\n: comment SECRET_\n\n",
+        b'data: [1, "SECRET_"]\n\ndata: "S"\n\n',
+        b'data: {"choices": [1, {"delta": 3}, {"delta": {"content": ["S"]}}]}\n\n',
+        b"\xff\xfe SECRET_ \n\n\n\nS",
+        b'data: {"type": "content_block_delta", "delta": "S"}\n\n',
+        b"data:" + b"[" * 100_000 + b"SECRET_\n\n",
+    ],
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_malformed_bytes_pass(dialect, data):
+    assert run(dialect, data, [7]) == data
+
+
+def test_data_over_several_lines_is_understood():
+    lines = json.dumps({"choices": [{"index": 0, "delta": {"content": HUB}}]}, indent=1).split("\n")
+    data = "".join(f"data: {line}\n" for line in lines).encode() + b"\n"
+    assert run("openai-chat", data, [9]) == data.replace(HUB.encode(), GITHUB.encode())
+
+
+def test_an_event_without_its_last_blank_line_is_understood():
+    data = stream("openai-chat", HUB, "{}", [1000]).rstrip(b"\n")
+    data = data[: data.index(b"data: ", 200)].rstrip(b"\n")
+    assert run("openai-chat", data, [5]) == data.replace(HUB.encode(), GITHUB.encode())
+
+
+def test_letters_that_a_supplier_escapes_are_understood():
+    written = "".join(f"\\u{ord(letter):04x}" for letter in HUB)
+    data = f'data: {{"choices": [{{"delta": {{"content": "{written}"}}}}]}}\n\n'.encode()
+    assert run("openai-chat", data, [9]) == data.replace(written.encode(), GITHUB.encode())
+
+
+def test_what_is_held_back_is_bounded():
+    putting = restorer("openai-chat", PLACED)
+    end = b'data: {"choices": [{"delta": {"content": "S"}}]}\n\n'
+    other = b'data: {"choices": [{"index": 7, "delta": {"content": "%b"}}]}\n\n' % (b"x" * 65536)
+    assert putting.feed(end) == b""
+    passed = sum(len(putting.feed(other)) for _ in range(HELD_LIMIT // 65536 + 1))
+    assert passed > HELD_LIMIT
+    endless = restorer("openai-chat", PLACED)
+    assert sum(len(endless.feed(b"x" * 65536)) for _ in range(80)) > HELD_LIMIT
+
+
+def test_a_long_stream_of_pieces_is_restored_in_linear_time():
+    secrets = {MAKER.of(b"%d" % n, "env-value", "k"): f"line {n}\n" for n in range(1000)}
+    text = json.dumps({"x": " ".join([*secrets] * 4)})
+    data = stream("anthropic", "", text, [4])
+    began = time.perf_counter()
+    _, called = heard("anthropic", run("anthropic", data, [1000], secrets))
+    assert json.loads(called) == {"x": " ".join([*secrets.values()] * 4)}
+    assert time.perf_counter() - began < 10
