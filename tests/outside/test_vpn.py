@@ -12,6 +12,7 @@ import sys
 import textwrap
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from agentd.disk.clash import read as yaml
@@ -24,9 +25,11 @@ from agentd.outside.subscription import Subscriptions
 from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, Transport
 from agentd.proxy.upstream import Request
+from agentd.proxy.vpn.subscription import single
 from tests.conftest import until
 from tests.outside.loopback import OK, QUICK, repeated, supplier
 from tests.outside.proxies import free_port, program
+from tests.outside.test_dialing import answering
 
 ABC = OK + b"Content-Length: 3\r\n\r\nabc"
 METHOD, PASSWORD = "aes-256-gcm", "p4ssw0rd-of-the-server"
@@ -113,6 +116,41 @@ def test_calls_go_through_the_server_and_its_engine_ends_with_the_channel(tmp_pa
             await until(lambda: not engines())
 
     asyncio.run(run())
+
+
+@pytest.mark.skipif(not shutil.which("v2ray"), reason="no v2ray on this machine")
+def test_an_engine_that_asks_callers_who_they_are_lets_us_in_alone(tmp_path):
+    """V2Ray takes what it has in common with Xray."""
+    fake = tmp_path / "xray"
+    fake.write_text("#!/bin/sh\nexec v2ray -config stdin:\n")
+    fake.chmod(0o755)
+
+    async def run():
+        out = Egress(Vpns("g", Subscriptions(yaml), {"xray": str(fake), "sing-box": ""}))
+        async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there:
+            try:
+                upstream = out.upstream(channel(), Transport("vpn", link(port)))
+                assert await called(upstream, there.url) == b"abc"
+                door = (await out._ways["a"].tunnel._up("x")).local
+                for login in ("", "user:wrong@"):
+                    url = f"socks5://{login}127.0.0.1:{door.port}"
+                    other = out.upstream(
+                        msgspec.structs.replace(channel(), name="b"), Transport("socks5", url)
+                    )
+                    with pytest.raises(SupplierUnreachable):
+                        await called(other, there.url)
+                assert len(there.lines) == 1
+            finally:
+                await out.close()
+
+    asyncio.run(run())
+
+
+def test_a_public_servers_name_is_resolved_once_and_by_us(monkeypatch):
+    answering(monkeypatch, ["8.8.8.8"])
+    found = single("trojan://p@vpn.test:443?type=ws#n").servers[0]
+    at = asyncio.run(vpn_module._looked_at(found))
+    assert (at.host, at.tls.name, at.carriage.host) == ("8.8.8.8", "vpn.test", "vpn.test")
 
 
 def test_many_first_calls_start_one_engine(tmp_path):

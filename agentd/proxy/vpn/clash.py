@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agentd.errors import BadRequest
-from agentd.proxy.vpn.fields import Fields, each, flag, inner, number, text, texts
+from agentd.proxy.vpn.fields import Fields, each, flag, inner, number, small, text, texts
 from agentd.proxy.vpn.links import transport
 from agentd.proxy.vpn.server import Carriage, Server, Tls, Tunnelled, checked
 
@@ -128,12 +128,11 @@ def _plugin(fields: Fields) -> tuple[str, str]:
 def _tunnelled(fields: Fields) -> Tunnelled:
     peers = each(fields, "peers")
     peer = peers[0] if peers else fields
-    reserved = texts(peer, "reserved") or texts(fields, "reserved")
     return Tunnelled(
         addresses=texts(fields, "ip") + texts(fields, "ipv6"),
         public_key=text(peer, "public-key"),
         shared_key=text(peer, "pre-shared-key", "preshared-key"),
-        reserved=tuple(int(one) for one in reserved if one.isdecimal() and len(one) < 4),
+        reserved=small(peer, "reserved") or small(fields, "reserved"),
         mtu=number(fields, "mtu"),
         keepalive=number(fields, "persistent-keepalive"),
         dns=texts(fields, "dns"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from agentd.errors import BadRequest
-from agentd.proxy.vpn.fields import Fields, each, flag, inner, number, text, texts
+from agentd.proxy.vpn.fields import Fields, each, flag, inner, number, small, text, texts
 from agentd.proxy.vpn.links import transport
 from agentd.proxy.vpn.server import Carriage, Server, Tls, Tunnelled, checked
 
@@ -136,7 +136,7 @@ def _singbox_tunnelled(fields: Fields, peer: Fields) -> Tunnelled:
         addresses=texts(fields, "address", "local_address"),
         public_key=text(peer, "public_key", "peer_public_key"),
         shared_key=text(peer, "pre_shared_key"),
-        reserved=_small(texts(peer, "reserved")),
+        reserved=small(peer, "reserved"),
         mtu=number(fields, "mtu"),
         keepalive=number(peer, "persistent_keepalive_interval"),
     )
@@ -197,7 +197,3 @@ def _xray_carriage(stream: Fields) -> Carriage:
         "seed": text(fields, "seed"),
     }
     return transport(kind, options)
-
-
-def _small(numbers: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(int(one) for one in numbers if one.isdecimal() and len(one) < 4)

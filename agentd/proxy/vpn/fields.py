@@ -74,6 +74,12 @@ def texts(fields: Fields, *names: str) -> tuple[str, ...]:
     return ()
 
 
+def small(fields: Fields, *names: str) -> tuple[int, ...]:
+    """The numbers of a list, or of a text with commas in it, that fit into a byte."""
+    found = (one for one in texts(fields, *names) if one.isascii() and one.isdecimal())
+    return tuple(int(one) for one in found if len(one) < 4 and int(one) < 256)
+
+
 def plain(encoded: str) -> str | None:
     """What base64 of any alphabet, with or without padding and line breaks, says; or None."""
     joined = "".join(encoded.split()).replace("-", "+").replace("_", "/").rstrip("=")

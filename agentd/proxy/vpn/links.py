@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from agentd.errors import BadRequest
-from agentd.proxy.vpn.fields import Fields, flag, number, plain, text, texts
+from agentd.proxy.vpn.fields import Fields, flag, number, plain, small, text, texts
 from agentd.proxy.vpn.server import CARRIAGES, Carriage, Server, Tls, Tunnelled, checked
 
 LINK_LIMIT = 16 * 1024
@@ -251,7 +251,6 @@ def _anytls(rest: str) -> Server:
 def _wireguard(rest: str) -> Server:
     link = _apart(rest)
     options = link.options
-    reserved = tuple(int(one) for one in texts(options, "reserved") if one.isdecimal())
     return Server(
         name=link.name,
         type="wireguard",
@@ -262,7 +261,7 @@ def _wireguard(rest: str) -> Server:
             addresses=texts(options, "address", "ip"),
             public_key=text(options, "publickey", "publicKey", "public-key"),
             shared_key=text(options, "presharedkey", "presharedKey", "pre-shared-key"),
-            reserved=reserved,
+            reserved=small(options, "reserved"),
             mtu=number(options, "mtu"),
             keepalive=number(options, "keepalive"),
         ),
