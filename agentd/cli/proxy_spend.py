@@ -67,7 +67,7 @@ def run_spend(args: argparse.Namespace) -> int:
     today = SystemClock().now()[:10]
     first = (date.fromisoformat(today) - timedelta(args.days - 1)).isoformat()
     days = Days(layout(args), lambda: today, keeps=False)
-    found = lines(args.by, days.between(first, today))
+    found = days.asked(lambda: lines(args.by, days.between(first, today)))
     if args.json:
         print(json.dumps(msgspec.to_builtins(found)))
         return 0

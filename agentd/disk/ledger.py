@@ -36,7 +36,8 @@ class Ledger:
 
     def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
         self._layout = layout
-        self._sync = sync
+        self.sync = sync
+        """Whether a request is booked only when its line is safe on the disk; it may change."""
         self._today: Callable[[], str] = lambda: clock.now()[:10]
         self._days = Days(layout, self._today, self._size)
         self._thread = ThreadPoolExecutor(1, "ledger days")
@@ -52,7 +53,7 @@ class Ledger:
         ``Unavailable`` or ``Misconfigured`` when a file cannot be read.
         """
         await self._on_thread(self._days.prepare)
-        self._writer = Writer(self._layout, sync=self._sync)
+        self._writer = Writer(self._layout, lambda: self.sync)
         return await self.sums(cuts)
 
     async def book(self, entry: Entry) -> None:
@@ -79,7 +80,7 @@ class Ledger:
 
     async def sums(self, cuts: Iterable[datetime] = ()) -> Sums:
         """What each key has spent up to now; see ``open``."""
-        return await self._on_thread(lambda: self._days.sums(cuts))
+        return await self._asked(lambda: self._days.sums(cuts))
 
     async def page(self, wanted: Filter, limit: int = 50, cursor: str = "") -> Page:
         """Requests, the newest first; ``cursor`` is the ``next`` of the page before.
@@ -90,21 +91,19 @@ class Ledger:
 
     async def lines(self, by: By, first: str, last: str, only: Only = EVERYTHING) -> list[Line]:
         """A report of the days ``first`` to ``last``, such as ``2026-01-31``, both included."""
-        return await self._on_thread(
-            lambda: reports.lines(by, self._days.between(first, last), only)
-        )
+        return await self._asked(lambda: reports.lines(by, self._days.between(first, last), only))
 
     async def errors(self, first: str, last: str, only: Only = EVERYTHING) -> list[ErrorLine]:
         """Errors of these days by kind."""
-        return await self._on_thread(lambda: reports.errors(self._days.between(first, last), only))
+        return await self._asked(lambda: reports.errors(self._days.between(first, last), only))
 
     async def leaks(self, first: str, last: str, only: Only = EVERYTHING) -> list[LeakLine]:
         """Secrets that were found on these days, by day, key and rule."""
-        return await self._on_thread(lambda: reports.leaks(self._days.between(first, last), only))
+        return await self._asked(lambda: reports.leaks(self._days.between(first, last), only))
 
     async def damaged(self) -> list[str]:
         """Each line that is not sound, ``path:line: why``: it counts nowhere, and stays there."""
-        return await self._on_thread(lambda: list(self._days.damaged()))
+        return await self._asked(lambda: list(self._days.damaged()))
 
     async def retain(self, keep_days: int) -> list[str]:
         """Delete the requests of days that ended ``keep_days`` ago; which days these were.
@@ -142,6 +141,9 @@ class Ledger:
 
     def _size(self, day: str) -> int | None:
         return self._writer.size(day) if self._writer else None
+
+    async def _asked(self, do: Callable[[], T]) -> T:
+        return await self._on_thread(lambda: self._days.asked(do))
 
     async def _on_thread(self, do: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, do)

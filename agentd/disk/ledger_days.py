@@ -10,47 +10,32 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from datetime import datetime
+from typing import TypeAlias, TypeVar
 
-import msgspec
-from msgspec import Struct
-
-from agentd.disk.document import make_folder, read, replace, sweep, told, trouble
+from agentd.disk.document import make_folder, sweep, told, trouble
 from agentd.disk.layout import Layout
+from agentd.disk.ledger_balance import Balance, look, stamp_of
 from agentd.disk.ledger_file import days_in, mend, read_on, sum_of
-from agentd.disk.ledger_report import Fold, Report, write_report
-from agentd.disk.lines import Broken, seal, unseal
+from agentd.disk.ledger_report import BrokenReport, Fold, Report, write_report
+from agentd.disk.lines import Broken
 from agentd.errors import AgentdError, Unavailable
-from agentd.proxy.sums import Row, Spent, Sums, beginning
+from agentd.proxy.sums import Row, Sums, beginning
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 Day: TypeAlias = Fold | Report
 """One day: both answer the same."""
 
-FORMAT = 1
-BALANCE_DAYS = 35
-"""Days before today that may hold the beginning of a limit's window, and some."""
+EVER = beginning("2000-01-01")
+"""Before any request."""
 KEEP_LINES = 10_000
 """Lines that a report of the present day may be behind while the daemon works."""
 TORN_DAYS = 3
 """The last days that were written to when a crash came."""
 _APPEND = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_BALANCE_LIMIT = 256 * 1024 * 1024
-
-
-class Balance(Struct, frozen=True):
-    """What each key had spent before a day, and the files by which that was so."""
-
-    format: int
-    before: str
-    files: dict[str, tuple[int, int]]
-    """By day: the size and time of change of its file; zeros where it had none."""
-    spent: dict[str, Spent]
-
-
-_balances = msgspec.json.Decoder(Balance)
 
 
 class Days:
@@ -73,6 +58,8 @@ class Days:
         self._size = size
         self._keeps = keeps
         self._folds: dict[str, Fold] = {}
+        self._distrusted: set[str] = set()
+        """Days whose report proved to be damaged."""
 
     def prepare(self) -> None:
         """Make the folders, and mend the days that a crash may have left torn."""
@@ -84,6 +71,24 @@ class Days:
             path = self._layout.ledger_day(day)
             with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
                 mend(file.fileno(), path)
+
+    def asked(self, do: Callable[[], T]) -> T:
+        """Ask; where a day's report proves to be damaged, that is made anew, and all asked again.
+
+        Raises ``Unavailable`` where it cannot be made anew, for the day's requests are gone.
+        """
+        while True:
+            try:
+                return do()
+            except BrokenReport as error:
+                path = self._layout.ledger_report(error.day)
+                if look(self._layout.ledger_day(error.day)) is None:
+                    raise Unavailable(
+                        f"{path} is damaged, and the requests that it sums up are deleted: {error}",
+                        "Restore the file from a backup, or delete it: the day is lost then.",
+                    ) from error
+                log.warning("%s is damaged and made anew: %s", path, error)
+                self._distrusted.add(error.day)
 
     def known(self) -> list[str]:
         """All days that there are, in order."""
@@ -111,18 +116,21 @@ class Days:
 
     def sums(self, cuts: Iterable[datetime]) -> Sums:
         """What each key spent: to be asked for since any of the ``cuts``, or since ever."""
-        fine = {cut.astimezone(UTC).date().isoformat() for cut in cuts} | {self._today()}
-        oldest = (date.fromisoformat(self._today()) - timedelta(BALANCE_DAYS)).isoformat()
-        balance = self._balance(min(oldest, *fine))
-        sums = Sums(Row(key, beginning("2000-01-01"), one) for key, one in balance.spent.items())
-        for day in self.known():
-            if day < balance.before:
-                continue
-            found = self.day(day)
-            quarters = found.quarters() if day in fine else {0: found.spent()}
-            for number, keys in quarters.items():
-                for key, spent in keys.items():
-                    sums.take(Row(key, beginning(day, number), spent))
+        today = beginning(self._today())
+        starts = sorted({EVER, *(cut for cut in cuts if cut < today)})
+        known = self.known()
+        balance = Balance(self._layout, known, self.day)
+        sums = Sums()
+        for start, end in zip(starts, [*starts[1:], today], strict=True):
+            for key, spent in balance.between(start, end).items():
+                sums.take(Row(key, start, spent))
+        if self._keeps:
+            balance.keep()
+        for day in known:
+            if beginning(day) >= today:
+                for number, keys in self.day(day).quarters().items():
+                    for key, spent in keys.items():
+                        sums.take(Row(key, beginning(day, number), spent))
         return sums
 
     def keep(self) -> None:
@@ -160,11 +168,11 @@ class Days:
 
     def _brought(self, day: str) -> Day:
         """The day's report where that is up to date, else its fold, read on."""
-        info = _look(self._layout.ledger_day(day))
+        info = look(self._layout.ledger_day(day))
         fold = self._folds.get(day)
         if fold is None:
             report = self._report(day)
-            if report and (info is None or _stamp(info) == _known_stamp(report)):
+            if report and (info is None or stamp_of(info) == _known_stamp(report)):
                 return report
             fold = self._taken_up(report) or Fold(day)
         elif info is None or info.st_ino != fold.inode or info.st_size < fold.standing.size:
@@ -182,6 +190,8 @@ class Days:
 
     def _report(self, day: str) -> Report | None:
         """The day's report, if there is one that can be read."""
+        if day in self._distrusted:
+            return None
         try:
             return Report(self._layout, day)
         except FileNotFoundError:
@@ -218,54 +228,9 @@ class Days:
             return
         try:
             write_report(self._layout, fold)
+            self._distrusted.discard(fold.day)
         except AgentdError as error:
             log.warning("the report of %s was not kept: %s", fold.day, error)
-
-    def _balance(self, before: str) -> Balance:
-        """What was spent before a day, or before an earlier one where nothing was since."""
-        known = self._stored_balance()
-        if known is None or known.before > before:
-            known = Balance(FORMAT, "", {}, {})
-        days = [day for day in self.known() if known.before <= day < before]
-        if not days:
-            return known
-        balance = Balance(FORMAT, before, dict(known.files), dict(known.spent))
-        for day in days:
-            balance.files[day] = _stamp(_look(self._layout.ledger_day(day)))
-            for key, spent in self.day(day).spent().items():
-                balance.spent.setdefault(key, Spent()).add(spent)
-        try:
-            if self._keeps:
-                replace(self._layout.ledger_balance, seal(balance))
-        except AgentdError as error:
-            log.warning("the balance was not kept: %s", error)
-        return balance
-
-    def _stored_balance(self) -> Balance | None:
-        """What the file holds, if all that it was made from still is what it was."""
-        try:
-            found = read(self._layout.ledger_balance, _BALANCE_LIMIT)
-            balance = _balances.decode(unseal(found.data)) if found else None
-        except (AgentdError, Broken, msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.info("the balance is not used, it is made anew: %s", error)
-            return None
-        if balance is None or balance.format != FORMAT:
-            return None
-        if {day for day in self.known() if day < balance.before} != balance.files.keys():
-            return None
-        looks = ((_look(self._layout.ledger_day(day)), was) for day, was in balance.files.items())
-        return balance if all(info is None or _stamp(info) == was for info, was in looks) else None
-
-
-def _look(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _stamp(info: os.stat_result | None) -> tuple[int, int]:
-    return (info.st_size, info.st_mtime_ns) if info else (0, 0)
 
 
 def _known_stamp(report: Report) -> tuple[int, int]:

@@ -24,6 +24,14 @@ FORMAT = 1
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+class BrokenReport(Broken):
+    """A part of a day's report is not what was written."""
+
+    def __init__(self, day: str, why: str) -> None:
+        super().__init__(why)
+        self.day = day
+
+
 class Head(Struct, frozen=True):
     """The first line of a report."""
 
@@ -157,6 +165,8 @@ class Report:
         fd = os.open(self._path, _READ)
         try:
             return _decoded(decoder, os.pread(fd, size, self._end + at)).rows
+        except Broken as error:
+            raise BrokenReport(self.head.day, f"its part {name}: {error}") from error
         finally:
             os.close(fd)
 

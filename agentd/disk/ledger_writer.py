@@ -2,7 +2,7 @@
 
 Whoever appends is told as soon as the line is written: from then on it survives the end of this
 process, however sudden. Surviving the end of the machine takes the sync that follows at once; with
-``sync`` they are told only after that.
+``sync`` they are told only after that. It is asked for each group, so it may change.
 
 After an error nothing is guessed. What a failed write left is cut off again; while that cannot be
 done, that day's file takes nothing. After a failed sync (the kernel may have dropped the data and
@@ -162,7 +162,7 @@ class _Files:
 class Writer:
     """Brings lines to the files of their days. Made and used on the loop."""
 
-    def __init__(self, layout: Layout, *, sync: bool = False) -> None:
+    def __init__(self, layout: Layout, sync: Callable[[], bool] = lambda: False) -> None:
         self._layout = layout
         self._sync = sync
         self._loop = asyncio.get_running_loop()
@@ -273,8 +273,9 @@ class Writer:
         if error:
             self._tell(told, len(data), error)
             return
-        self._tell([] if self._sync else told, len(data), None)
-        self._unsynced.put(_Synced(file, told if self._sync else []))
+        sync = self._sync()
+        self._tell([] if sync else told, len(data), None)
+        self._unsynced.put(_Synced(file, told if sync else []))
 
     def _tell(
         self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None

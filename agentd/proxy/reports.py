@@ -129,7 +129,11 @@ def lines(by: By, days: Days, only: Only = EVERYTHING) -> list[Line]:
     for date, day in days:
         names |= day.names if by == "key" else {}
         for name, totals in _of_day(by, date, day, only):
-            found.setdefault(name, Totals()).add(totals)
+            known = found.get(name)
+            if known is None:
+                found[name] = totals  # it is nobody else's
+            else:
+                known.add(totals)
     made = [_line(name, names.get(name, ""), totals) for name, totals in found.items()]
     if by in ("day", "hour"):
         return sorted(made, key=lambda line: line.name)

@@ -36,7 +36,7 @@ class Cell(NamedTuple):
     key: str
 
 
-class Totals(Struct, omit_defaults=True):
+class Totals(Struct, array_like=True):
     """What some requests were, took and cost."""
 
     requests: int = 0
@@ -92,24 +92,33 @@ class Totals(Struct, omit_defaults=True):
             merge(self.hidden, entry.hidden)
 
     def add(self, other: "Totals") -> None:
-        """Count the other in."""
+        """Count the other in; a long report does so a million times, so what is rare is asked."""
         self.requests += other.requests
         self.ok += other.ok
-        self.streams += other.streams
-        self.estimated += other.estimated
         self.input += other.input
-        self.cache_read += other.cache_read
-        self.cache_write += other.cache_write
-        self.cache_write_1h += other.cache_write_1h
         self.output += other.output
-        self.reasoning += other.reasoning
         self.cost = plus(self.cost, other.cost)
         self.received += other.received
         self.sent += other.sent
-        merge(self.errors, other.errors)
-        merge(self.hidden, other.hidden)
-        merge(self.took, other.took)
-        merge(self.first, other.first)
+        if other.streams:
+            self.streams += other.streams
+        if other.estimated:
+            self.estimated += other.estimated
+        if other.cache_read:
+            self.cache_read += other.cache_read
+        if other.cache_write or other.cache_write_1h:
+            self.cache_write += other.cache_write
+            self.cache_write_1h += other.cache_write_1h
+        if other.reasoning:
+            self.reasoning += other.reasoning
+        if other.errors:
+            merge(self.errors, other.errors)
+        if other.hidden:
+            merge(self.hidden, other.hidden)
+        if other.took:
+            merge(self.took, other.took)
+        if other.first:
+            merge(self.first, other.first)
 
 
 class Tally:

@@ -18,12 +18,13 @@ from agentd.disk import ledger_days, ledger_page, ledger_reprice, ledger_writer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_file import Standing, read_on
+from agentd.disk.ledger_report import Report
 from agentd.disk.lines import seal, unseal
 from agentd.errors import BadRequest, Unavailable
 from agentd.proxy.page import Filter
 from agentd.proxy.price import NOTHING, Prices, Usage
 from agentd.proxy.reports import Only
-from tests.conftest import until
+from tests.conftest import overwrite, until
 from tests.proxy.entries import BEGIN, ENTRIES, entry
 
 pytestmark = pytest.mark.gen_test(timeout=60)
@@ -154,6 +155,10 @@ async def test_with_sync_a_request_is_booked_only_once_it_is_safe(layout, clock,
     assert not booking.done()
     held.set()
     await booking
+    held.clear()
+    ledger.sync = False
+    await ledger.book(entry(2))
+    held.set()
     await ledger.close()
 
 
@@ -378,6 +383,48 @@ async def test_a_report_of_another_file_is_not_believed(layout, clock):
     ledger, sums = await reopened(layout, clock)
     assert sums.spent("abcdefghijkl") == Decimal(7)
     await ledger.close()
+
+
+@pytest.mark.parametrize("part", ["spent", "model", "cells/00"])
+async def test_a_damaged_part_of_a_report_is_made_anew(layout, clock, part):
+    await life(layout, clock, [entry(n, at(DAY)) for n in range(3)])
+    clock.move(86400)
+    await life(layout, clock, [])
+    Path(layout.ledger_balance).unlink()
+    head = Report(layout, DAY)
+    begin = head._end + head.head.parts[part][0]
+    for _ in range(2):
+        overwrite(layout.ledger_report(DAY), begin + 20, b"#")
+        ledger, sums = await reopened(layout, clock)
+        assert sums.spent("abcdefghijkl") == Decimal("0.75")
+        (line,) = await ledger.lines("model", DAY, DAY)
+        (same,) = await ledger.lines("model", DAY, DAY, Only(model="large"))
+        assert line == same
+        assert line.requests == 3
+        await ledger.close()
+    overwrite(layout.ledger_report(DAY), begin + 20, b"#")
+    path_of(layout).unlink()
+    ledger, sums = await reopened(layout, clock)
+    with pytest.raises(Unavailable, match="is damaged"):
+        await ledger.lines("model", DAY, DAY)
+        await ledger.lines("model", DAY, DAY, Only(model="large"))
+        await ledger.sums([BEGIN])
+    await ledger.close()
+
+
+async def test_a_start_reads_no_report_of_the_days_before_while_nothing_changed(
+    layout, clock, monkeypatch
+):
+    cuts = [BEGIN + timedelta(hours=hours) for hours in (0, 5, 30)]
+    entries = [entry(n, at(day)) for n, day in enumerate((DAY, NEXT, "2026-01-03"))]
+    await life(layout, clock, entries)
+    clock.move(10 * 86400)
+    before = await life(layout, clock, [], *cuts)
+    read = []
+    monkeypatch.setattr(ledger_days, "Report", lambda _, day: read.append(day))
+    sums = await life(layout, clock, [], *cuts)
+    assert sorted(sums.rows()) == sorted(before.rows())
+    assert set(read) <= {clock.now()[:10]}
 
 
 async def test_a_report_narrowed_to_a_key_is_the_same_of_a_closed_and_a_present_day(layout, clock):

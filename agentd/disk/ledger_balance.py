@@ -1,0 +1,148 @@
+"""What each key spent between two moments of closed days, remembered from start to start.
+
+Without it a start would read the reports of all days. It is a cache: a span is believed while the
+files of all its days are what they were. A span that ends earlier than is asked for is prolonged by
+the days since.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from agentd.disk.document import read, replace
+from agentd.disk.layout import Layout
+from agentd.disk.lines import Broken, seal, unseal
+from agentd.errors import AgentdError
+from agentd.proxy.sums import QUARTERS, Spent, beginning
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+_LIMIT = 256 * 1024 * 1024
+
+
+class Span(Struct, frozen=True):
+    """What each key spent from ``start`` on, and before ``end``."""
+
+    start: datetime
+    end: datetime
+    files: dict[str, tuple[int, int]]
+    """The days that were counted: the size and time of change of the file; zeros for none."""
+    spent: dict[str, Spent]
+
+
+class Kept(Struct, frozen=True):
+    """What ``balance.json`` holds."""
+
+    format: int
+    spans: list[Span]
+
+
+class Quartered(Protocol):
+    """What is asked of a day."""
+
+    def spent(self) -> dict[str, Spent]:
+        """What each key spent."""
+        ...
+
+    def quarters(self) -> dict[int, dict[str, Spent]]:
+        """What each key spent, by the quarter of an hour."""
+        ...
+
+
+_kept = msgspec.json.Decoder(Kept)
+
+
+class Balance:
+    """The spans. ``known`` are all days that there are, ``day`` tells one. Every method blocks."""
+
+    def __init__(self, layout: Layout, known: list[str], day: Callable[[str], Quartered]) -> None:
+        self._layout = layout
+        self._known = known
+        self._day = day
+        self._before = _stored(layout)
+        self._asked: list[Span] = []
+
+    def between(self, start: datetime, end: datetime) -> dict[str, Spent]:
+        """What each key spent between two moments, the end excluded; ``end`` is of a closed day."""
+        span = self._longest(start, end)
+        if span.end < end:
+            span = self._prolonged(span, end)
+        self._asked.append(span)
+        return span.spent
+
+    def keep(self) -> None:
+        """Remember what was asked for, if that is news; a failure is only logged."""
+        if self._asked == self._before:
+            return
+        try:
+            replace(self._layout.ledger_balance, seal(Kept(FORMAT, self._asked)))
+        except AgentdError as error:
+            log.warning("the balance was not kept: %s", error)
+
+    def _longest(self, start: datetime, end: datetime) -> Span:
+        """The longest span that is known to begin there, and to be true still; maybe empty."""
+        for span in sorted(self._before, key=lambda span: span.end, reverse=True):
+            if span.start == start and span.end <= end and self._holds(span):
+                return span
+        return Span(start, start, {}, {})
+
+    def _holds(self, span: Span) -> bool:
+        if span.files.keys() != set(self._days(span.start, span.end)):
+            return False
+        looks = ((look(self._layout.ledger_day(day)), was) for day, was in span.files.items())
+        return all(info is None or stamp_of(info) == was for info, was in looks)
+
+    def _prolonged(self, span: Span, end: datetime) -> Span:
+        files, spent = dict(span.files), span.spent
+        for day in self._days(span.end, end):
+            found = self._day(day)
+            files[day] = stamp_of(look(self._layout.ledger_day(day)))
+            whole = span.end <= beginning(day) and beginning(day, QUARTERS) <= end
+            for number, keys in ({0: found.spent()} if whole else found.quarters()).items():
+                if whole or span.end <= beginning(day, number) < end:
+                    _add(spent, keys)
+        return Span(span.start, end, files, spent)
+
+    def _days(self, start: datetime, end: datetime) -> Iterator[str]:
+        """The days that have any moment between the two."""
+        first = start.astimezone(UTC).date().isoformat()
+        for day in self._known:
+            if first <= day and beginning(day) < end:
+                yield day
+
+
+def look(path: str) -> os.stat_result | None:
+    """What the system tells about a file; None where there is none. Raises ``OSError``."""
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def stamp_of(info: os.stat_result | None) -> tuple[int, int]:
+    """A file's size and time of change; zeros for none."""
+    return (info.st_size, info.st_mtime_ns) if info else (0, 0)
+
+
+def _add(spent: dict[str, Spent], more: dict[str, Spent]) -> None:
+    for key, one in more.items():
+        known = spent.get(key)
+        if known is None:
+            known = spent[key] = Spent()
+        known.add(one)
+
+
+def _stored(layout: Layout) -> list[Span]:
+    try:
+        found = read(layout.ledger_balance, _LIMIT)
+        kept = _kept.decode(unseal(found.data)) if found else None
+    except (AgentdError, Broken, msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.info("%s is not used, it is made anew: %s", layout.ledger_balance, error)
+        return []
+    return kept.spans if kept and kept.format == FORMAT else []
