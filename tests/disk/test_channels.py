@@ -302,12 +302,6 @@ async def test_what_cannot_be_is_told_and_nothing_is_written(layout):
 
 
 @pytest.mark.gen_test
-async def test_what_would_be_read_as_something_else_is_not_written(layout):
-    number = structs.replace(NEW, headers={"X-A": 5})
-    await refused(layout, Conflict, lambda made: made.add(number))
-
-
-@pytest.mark.gen_test
 async def test_whoever_saves_the_file_in_the_same_moment_wins(layout):
     made = book(layout)
     hers = FILE + "# hers\n"

@@ -128,6 +128,15 @@ async def test_what_cannot_be_is_told_and_nothing_is_written(layout):
 
 
 @pytest.mark.gen_test
+async def test_what_would_be_read_as_something_else_is_not_written(layout):
+    world = World(layout)
+    number = structs.replace(NEW, ways=(Way(channel="a", model=5),))  # type: ignore[arg-type]
+    with pytest.raises(Conflict, match="by hand"):
+        await world.book.add(number)
+    assert world.path.read_text() == FILE
+
+
+@pytest.mark.gen_test
 async def test_what_uses_a_channel_is_told(layout):
     world = World(layout)
     await world.book.add(structs.replace(NEW, ways=(Way(channel="openai"), Way(channel="a"))))
