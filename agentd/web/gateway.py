@@ -28,12 +28,13 @@ MESSAGES = Endpoint("/v1/messages", "anthropic")
 EMBEDDINGS = Endpoint("/v1/embeddings", "openai-chat", "embeddings")
 COUNT = Endpoint("/v1/messages/count_tokens", "anthropic", "count")
 GEMINI = Endpoint("/v1beta/models/{call}", "gemini")
+GEMINI_COUNT = Endpoint("/v1beta/models/{call}", "gemini", "count")
 
 _CARRIED = ("Anthropic-Version", "Anthropic-Beta", "Openai-Beta")
 """Headers that a supplier of the same dialect is to have, too."""
 
-_GEMINI = {"generateContent": False, "streamGenerateContent": True}
-"""The methods that Gemini's addresses may name, and whether they stream."""
+_GEMINI = {"generateContent": GEMINI, "streamGenerateContent": GEMINI, "countTokens": GEMINI_COUNT}
+"""The methods that Gemini's addresses may name."""
 
 
 class Keys(Protocol):
@@ -79,7 +80,8 @@ class Gateway:
         model, _, method = call.name("call").rpartition(":")
         if method not in _GEMINI:
             raise NotFound(f"There is no method {method[:40]!r}; {', '.join(_GEMINI)} are known")
-        return await self._answer(GEMINI, call, model, stream=_GEMINI[method])
+        stream = method == "streamGenerateContent"
+        return await self._answer(_GEMINI[method], call, model, stream=stream)
 
     def list_models(self, call: Call) -> Answer:
         """``GET /v1/models``: those that the key may call, in the form of the caller's dialect."""

@@ -134,7 +134,8 @@ class Bill:
 
     def _cost(self, outcome: Outcome) -> tuple[Booked, Usage]:
         """By the supplier's count, else by what came and went: a cut call is paid for as well."""
-        if self._choice is None or not self.called or outcome in ("failed", "refused"):
+        unpaid = not self.pricings or not self.called or outcome in ("failed", "refused")
+        if self._choice is None or unpaid:
             return Booked(Decimal(0), "", False), NOTHING
         usage = self._usage or Usage(input=self.input_tokens)
         if not self._told:

@@ -1,12 +1,13 @@
 """A request as the suppliers are to have it, in each one's dialect."""
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from msgspec import Struct, structs
 
 from agentd.proxy.channel import ChannelDialect, ProxyModel
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers import CALLERS
+from agentd.proxy.dialects.callers import CALLERS, embeddings
 from agentd.proxy.dialects.conversation import Conversation, Event, SupplierError, UsageSeen
 from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.gateway.asking import Asked
@@ -16,7 +17,8 @@ from agentd.proxy.routing import Choice
 from agentd.proxy.secrets.hiding import Hidden
 from agentd.proxy.upstream import Request, Timeouts
 
-_PATHS = {"embeddings": "/v1/embeddings", "count": "/v1/messages/count_tokens"}
+_EMBEDDINGS = "/v1/embeddings"
+_COUNT = "/v1/messages/count_tokens"
 
 IDLE_SECONDS = 300.0
 """Between two pieces of an answer: models think long, and some say nothing meanwhile."""
@@ -93,12 +95,17 @@ class Calling:
         return Whole(told, _usage(events))
 
     def _path(self, choice: Choice) -> str:
-        kind = self.asked.endpoint.kind
-        if kind != "reply":
-            return _PATHS[kind]
+        endpoint = self.asked.endpoint
+        if endpoint.kind == "embeddings":
+            return _EMBEDDINGS
+        if endpoint.kind == "count":
+            counts = f"/v1beta/models/{quote(choice.supplier_model, safe='')}:countTokens"
+            return counts if endpoint.dialect == "gemini" else _COUNT
         return DIALECTS[choice.dialect].path(choice.supplier_model, stream=self.glance.stream)
 
     def _said(self, choice: Choice) -> bytes:
+        if self.asked.endpoint.kind == "embeddings":
+            return embeddings.passed_on(self._body, choice.supplier_model)
         if choice.passes:
             return self.caller.passed_on(self._body, choice.supplier_model)
         if self._conversation is None:

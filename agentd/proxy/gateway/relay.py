@@ -7,6 +7,7 @@ booked exactly once, before the end of its answer goes out, whatever becomes of 
 import asyncio
 import logging
 from collections.abc import Coroutine
+from decimal import Decimal
 from typing import Any
 
 from agentd.clock import parse_iso
@@ -18,25 +19,17 @@ from agentd.proxy.gateway.asking import LEFT, Answered, Asked, Refused
 from agentd.proxy.gateway.attempt import Attempts, Failed
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling
-from agentd.proxy.gateway.glancing import glanced
+from agentd.proxy.gateway.glancing import counted_here, glanced, tokens_in
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.refusing import failed, refused
-from agentd.proxy.pricing import output_at_most, settled, tokens_in, upper_bound
+from agentd.proxy.pricing import output_at_most, settled, upper_bound
 from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
 from agentd.proxy.secrets.hiding import Hidden
 
 log = logging.getLogger(__name__)
 
-ERROR_LIMIT = 1024 * 1024
-"""Bytes of a supplier's refusal that are read."""
-
 LARGE = 128 * 1024
 """Bytes of a body above which its secrets are looked for off the loop."""
-
-_EVENTS = "text/event-stream"
-
-_TOLD_ON = ("anthropic-", "openai-", "x-ratelimit-", "retry-after", "request-id")
-"""Headers of a supplier that a caller of the same dialect is to have, by their beginning."""
 
 
 class Relay:
@@ -83,6 +76,8 @@ class Relay:
             raise Refused("server", "The ledger cannot be written, so nothing is sent on.")
         model = found(house.models(), bill.glance.model, key)
         choices = self._choices(asked, model)
+        if not choices:
+            return await self._counted_here(asked, bill)
         hidden = await self._hidden(asked)
         bill.hidden = hidden.found
         if hidden.blocked:
@@ -96,9 +91,15 @@ class Relay:
         house, dialect = self._house, asked.endpoint.dialect
         channels, translate = house.channels(), asked.endpoint.kind == "reply"
         choices = house.router.ways(model, channels, asked.key, dialect, translate=translate)
-        if not choices:
+        if not choices and asked.endpoint.kind != "count":
             raise house.router.why_none(model, channels, asked.key, dialect, translate=translate)
         return choices[: house.settings().tries]
+
+    async def _counted_here(self, asked: Asked, bill: Bill) -> Answered:
+        """No channel of the model can count tokens in the caller's dialect."""
+        body = counted_here(asked)
+        await self._close(bill, "ok", 200, "")
+        return Answered(200, {"x-agentd-request-id": asked.id}, body)
 
     async def _hidden(self, asked: Asked) -> Hidden:
         hiding = self._house.hiding()
@@ -112,13 +113,16 @@ class Relay:
     def _reserve(self, asked: Asked, bill: Bill, model: ProxyModel, choices: list[Choice]) -> None:
         """Set aside the most that the dearest of the choices can cost."""
         now = self._house.settings()
+        into = bill.input_tokens = tokens_in(asked)
+        if asked.endpoint.kind == "count":  # which costs nothing
+            bill.reserve(self._house.meter(asked.key), asked.key.limits, Decimal(0), 0)
+            return
         bill.pricings = {
             choice.place: settled(model.name, choice.prices, now.unknown_price, now.assumed_prices)
             for choice in choices
         }
-        into = bill.input_tokens = tokens_in(len(asked.body))
-        glance = bill.glance
-        out = output_at_most(glance.max_output, glance.replies, model.max_output)
+        glance, writes = bill.glance, asked.endpoint.kind == "reply"
+        out = output_at_most(glance.max_output, glance.replies, model.max_output) if writes else 0
         most = max(upper_bound(one, into, out) for one in bill.pricings.values())
         bill.reserve(self._house.meter(asked.key), asked.key.limits, most, into + out)
 
