@@ -65,7 +65,10 @@ def headers(secret: str) -> dict[str, str]:
 
 
 def request(conversation: Conversation, model: str, *, stream: bool = True) -> bytes:
-    """As ``Dialect.request``; the address tells the model and whether to stream."""
+    """As ``Dialect.request``; the address tells the model and whether to stream.
+
+    Whom the caller asks for is not told: there is no place for it, and no reply depends on it.
+    """
     sealed = _BEFORE_SEALS.search(model) is None
     body: dict[str, object] = {"contents": _contents(conversation.messages, sealed=sealed)}
     if conversation.system:
@@ -114,31 +117,38 @@ def _tools(conversation: Conversation) -> dict[str, object]:
         case "required":
             chosen = {"mode": "ANY"}
         case _:
-            chosen = {}
+            chosen = (
+                {"mode": "VALIDATED"} if any(tool.strict for tool in conversation.tools) else {}
+            )
     told: dict[str, object] = {"tools": [{"functionDeclarations": declared}]}
     return {**told, "toolConfig": {"functionCallingConfig": chosen}} if chosen else told
 
 
 def _settings(conversation: Conversation) -> dict[str, object]:
-    found: dict[str, object] = {}
-    if conversation.max_output:
-        found["maxOutputTokens"] = conversation.max_output
-    if conversation.temperature is not None:
-        found["temperature"] = conversation.temperature
-    if conversation.stop:
-        found["stopSequences"] = list(conversation.stop)
-    match conversation.effort:
-        case "":
-            pass
-        case "none":
-            found["thinkingConfig"] = {"thinkingBudget": 0}
-        case effort if effort.isdecimal():
-            found["thinkingConfig"] = {"thinkingBudget": int(effort), "includeThoughts": True}
-        case effort if effort in LEVELS:
-            found["thinkingConfig"] = {"thinkingLevel": effort.upper(), "includeThoughts": True}
-        case effort:
-            raise BadRequest(f"Gemini's models think {', '.join(LEVELS)}, not {effort!r}")
-    return found
+    if conversation.verbosity:
+        raise BadRequest("Gemini's models know no verbosity")
+    told: dict[str, object] = {
+        "maxOutputTokens": conversation.max_output or None,
+        "temperature": conversation.temperature,
+        "topP": conversation.top_p,
+        "topK": conversation.top_k,
+        "stopSequences": list(conversation.stop) or None,
+        "thinkingConfig": _thinking(conversation.effort),
+    }
+    if wanted := conversation.reply_format:
+        told |= {"responseMimeType": "application/json", "responseJsonSchema": wanted.schema}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _thinking(effort: str) -> dict[str, object] | None:
+    """How hard to think; what is thought is shown where it was asked for."""
+    if effort in ("", "none"):
+        return {"thinkingBudget": 0} if effort else None
+    if effort.isdecimal():
+        return {"thinkingBudget": int(effort), "includeThoughts": True}
+    if effort not in LEVELS:
+        raise BadRequest(f"Gemini's models think {', '.join(LEVELS)}, not {effort!r}")
+    return {"thinkingLevel": effort.upper(), "includeThoughts": True}
 
 
 def _contents(messages: Iterable[Message], *, sealed: bool) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from agentd.proxy.dialects.conversation import (
     Draft,
     Finished,
     Image,
+    JsonFormat,
     Message,
     OneTool,
     SupplierError,
@@ -140,7 +141,25 @@ def test_how_hard_to_think(effort, config):
     assert asked(effort=effort)["generationConfig"] == {"thinkingConfig": config}
 
 
+def test_what_is_seldom_asked_for():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    wished = asked(top_p=0.5, top_k=7, reply_format=JsonFormat(schema), user="u")
+    assert wished["generationConfig"] == {
+        "topP": 0.5,
+        "topK": 7,
+        "responseMimeType": "application/json",
+        "responseJsonSchema": schema,
+    }
+    assert asked(reply_format=JsonFormat())["generationConfig"] == {
+        "responseMimeType": "application/json"
+    }
+    strict = asked(tools=(Tool("ls", "", {}, strict=True),))
+    assert strict["toolConfig"] == {"functionCallingConfig": {"mode": "VALIDATED"}}
+
+
 def test_what_it_cannot_do_is_said():
+    with pytest.raises(BadRequest, match="verbosity"):
+        asked(verbosity="low")
     with pytest.raises(BadRequest, match="one tool at a time"):
         asked(tools=(TOOL,), parallel=False)
     with pytest.raises(BadRequest, match="'xhigh'"):
