@@ -130,7 +130,7 @@ async def test_what_cannot_be_is_told_and_nothing_is_written(layout):
 @pytest.mark.gen_test
 async def test_what_would_be_read_as_something_else_is_not_written(layout):
     world = World(layout)
-    number = structs.replace(NEW, ways=(Way(channel="a", model=5),))  # type: ignore[arg-type]
+    number = structs.replace(NEW, ways=(Way(channel="a", model=5),))
     with pytest.raises(Conflict, match="by hand"):
         await world.book.add(number)
     assert world.path.read_text() == FILE
