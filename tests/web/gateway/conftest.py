@@ -50,6 +50,8 @@ class House:
             for channel in self.channels
         ]
         self.settings: dict[str, Any] = {}
+        self.keys: list[str] = []
+        """The ids of the access keys."""
         self.daemon: Serving | None = None
 
     def channel(self, name: str, *dialects: str, **more: Any) -> dict[str, Any]:
@@ -58,8 +60,10 @@ class House:
         return {"name": name, "dialects": list(dialects), **url, **more}
 
     def key(self, **fields: Any) -> str:
-        """An access key."""
-        letters, kept = issue(fields.pop("name", "test"), "2026-01-01T00:00:00.000Z")
+        """An access key; without a name, the one that all share."""
+        name = fields.pop("name", f"key {len(self.keys)}")
+        letters, kept = issue(name, "2026-01-01T00:00:00.000Z")
+        self.keys.append(kept.id)
         told = {**msgspec.to_builtins(kept), **fields}
         AccessKeyFile(self.layout).add(msgspec.convert(told, AccessKey))
         return letters
@@ -102,8 +106,9 @@ def up(house: House, serve: Serve) -> Callable[..., Serving]:
     """Bring it up."""
 
     def bring(**more: Any) -> Serving:
-        house.write()
-        house.daemon = serve(house.folder, **more)
+        if house.daemon is None:
+            house.write()
+            house.daemon = serve(house.folder, **more)
         return house.daemon
 
     return bring
