@@ -55,11 +55,12 @@ class SecretRulesYml(Struct, frozen=True):
     values: tuple[Exact, ...] = ()
 
 
-def load(layout: Layout, environ: Mapping[str, str]) -> Rules:
+def load(layout: Layout, environ: Mapping[str, str] | None) -> Rules:
     """What the file says, with all that is built in; that alone without a file. Blocking.
 
-    A file that holds a value itself must be readable by nobody else. Raises ``Misconfigured``
-    with every mistake, or ``Unavailable``.
+    Without an ``environ`` variables are not looked up, and their values are none. A file that
+    holds a value itself must be readable by nobody else. Raises ``Misconfigured`` with every
+    mistake, or ``Unavailable``.
     """
     path = layout.secret_rules
     found = document.read(path, handwritten.LIMIT)
@@ -71,7 +72,7 @@ def load(layout: Layout, environ: Mapping[str, str]) -> Rules:
         yield from _contradictions(content)
         for number, exact in enumerate(content.values):
             try:
-                values.append(_value(exact, environ))
+                values.extend(_value(exact, environ))
             except Misconfigured as error:
                 yield ("values", number, "value"), error.mistakes[0].what
 
@@ -87,6 +88,14 @@ def followed(
 ) -> Reloaded[Rules]:
     """The rules as the file is now; ``changed`` is called on the loop when they are others."""
     return Reloaded(layout.secret_rules, partial(load, layout, environ), Rules(BUILT_IN), changed)
+
+
+def check(layout: Layout) -> None:
+    """Raise what is wrong with the file, or with one that it points to. Blocking.
+
+    Variables are not looked up: the daemon's environment is another than that of whoever asks.
+    """
+    load(layout, None)
 
 
 def seed(layout: Layout) -> bytes:
@@ -133,13 +142,15 @@ def _changed(rule: Rule, change: Changed) -> Rule:
     return structs.replace(rule, mode=change.mode or rule.mode, enabled=enabled)
 
 
-def _value(exact: Exact, environ: Mapping[str, str]) -> Value:
+def _value(exact: Exact, environ: Mapping[str, str] | None) -> list[Value]:
     """The value where it is. Raises ``Misconfigured``; the value is never told."""
     kind, _, where = exact.value.partition(":")
+    if environ is None and kind == "env":
+        return []
     if not is_reference(exact.value):
         text, whose = exact.value, "the value"
     elif kind == "env":
-        text, whose = environ.get(where, ""), f"the environment variable {where}"
+        text, whose = (environ or {}).get(where, ""), f"the environment variable {where}"
     else:
         path = expanduser(where)
         found = document.read(path, VALUE_LIMIT, private=True)
@@ -148,4 +159,4 @@ def _value(exact: Exact, environ: Mapping[str, str]) -> Value:
     if len(text.encode()) < SHORTEST:
         what = f"{whose} is missing or shorter than {SHORTEST} bytes; such a value is everywhere"
         raise Misconfigured([Mistake("", 0, what)])
-    return Value(id=exact.id, text=text, mode=exact.mode)
+    return [Value(id=exact.id, text=text, mode=exact.mode)]

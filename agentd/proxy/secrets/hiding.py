@@ -100,17 +100,11 @@ class Hiding:
         self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
-        self.rules = rules
+        self.use(rules)
 
-    @property
-    def rules(self) -> Rules:
-        """What counts as a secret. Other rules hold from the next request on."""
-        return self._rules
-
-    @rules.setter
-    def rules(self, rules: Rules) -> None:
+    def use(self, rules: Rules) -> None:
+        """Other rules, which hold from the next request on. Takes some milliseconds."""
         self._detector = Detector(rules)
-        self._rules = rules
         self._elements.clear()
         hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
         hiding += [value.id for value in rules.values if value.mode != "report"]

@@ -368,9 +368,9 @@ def test_a_rule_may_block_or_only_report():
 def test_other_rules_hold_from_the_next_request_on():
     hiding = new(Rules())
     assert not hidden(said(GITHUB), hiding).secrets
-    hiding.rules = Rules(BUILT_IN)
+    hiding.use(Rules(BUILT_IN))
     assert hidden(said(GITHUB), hiding).secrets
-    hiding.rules = Rules()
+    hiding.use(Rules())
     assert not hidden(said(GITHUB), hiding).secrets
 
 
