@@ -129,8 +129,9 @@ class Days:
         for day in known:
             if beginning(day) >= today:
                 for number, keys in self.day(day).quarters().items():
+                    start = beginning(day, number)
                     for key, spent in keys.items():
-                        sums.take(Row(key, beginning(day, number), spent))
+                        sums.take(Row(key, start, spent))
         return sums
 
     def keep(self) -> None:
