@@ -1,8 +1,11 @@
 """A request as the scripted supplier saw it, whatever the dialect."""
 
+import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
@@ -29,25 +32,30 @@ class Request(Struct, frozen=True):
     @property
     def model(self) -> str:
         """The model asked for."""
-        return str(self._get("model") or "")
+        named = re.search(r"/models/([^/:]+):", self.path)  # Gemini's address
+        return unquote(named[1]) if named else str(self._get("model") or "")
 
     @property
     def streaming(self) -> bool:
         """Whether the answer is to come as server-sent events."""
-        return bool(self._get("stream"))
+        return bool(self._get("stream")) or self.path.endswith(":streamGenerateContent")
 
     @property
     def tools(self) -> dict[str, str]:
         """The tools on offer: the type of each by its name."""
-        offered = self._get("tools") or []
+        offered = [
+            one
+            for tool in self._get("tools") or []
+            for one in tool.get("functionDeclarations", [tool])
+        ]
         flat = [(tool, tool.get("function") or tool) for tool in offered]
         return {told.get("name", ""): tool.get("type", "function") for tool, told in flat}
 
     @property
     def turns(self) -> list[dict[str, Any]]:
-        """The conversation: messages, or the items of the Responses dialect."""
-        told = self._get("messages")
-        given = self._get("input") if told is None else told
+        """The conversation: messages, the items of the Responses dialect, or Gemini's contents."""
+        told = (self._get(name) for name in ("messages", "contents", "input"))
+        given = next((found for found in told if found is not None), None)
         if isinstance(given, str):
             return [{"role": "user", "content": given}]
         return list(given or [])
@@ -55,7 +63,7 @@ class Request(Struct, frozen=True):
     @property
     def prompt(self) -> str:
         """The text of the last message of the user that says anything."""
-        said = (_text(turn.get("content")) for turn in reversed(self.turns) if _is_user(turn))
+        said = (_text(_content(turn)) for turn in reversed(self.turns) if _is_user(turn))
         return next((text for text in said if text), "")
 
     @property
@@ -87,10 +95,23 @@ def _results(turn: dict[str, Any]) -> Iterator[Result]:
         yield Result(turn.get("tool_call_id", ""), _text(turn.get("content")))
     elif str(turn.get("type", "")).endswith("_call_output"):
         yield Result(turn.get("call_id", ""), _text(turn.get("output")))
-    elif _is_user(turn) and isinstance(turn.get("content"), list):
-        for block in turn["content"]:
+    elif _is_user(turn) and isinstance(_content(turn), list):
+        for block in _content(turn):
             if block.get("type") == "tool_result":
                 yield Result(block.get("tool_use_id", ""), _text(block.get("content")))
+            elif answered := block.get("functionResponse"):
+                yield Result(answered.get("id", ""), _value(answered.get("response")))
+
+
+def _content(turn: dict[str, Any]) -> Any:
+    return turn.get("parts") if "parts" in turn else turn.get("content")
+
+
+def _value(response: Any) -> str:
+    """What a tool of Gemini's gave back: its ``output``, its ``error``, or all of it."""
+    told = response if isinstance(response, dict) else {}
+    said = told.get("output", told.get("error", told))
+    return said if isinstance(said, str) else json.dumps(said)
 
 
 def _text(content: Any) -> str:

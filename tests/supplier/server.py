@@ -11,7 +11,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from tests.supplier import chat, messages, responses
+from tests.supplier import chat, gemini, messages, responses
 from tests.supplier.frames import CREATED, refusal
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Refuse, Stall
@@ -24,7 +24,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class Dialect(Protocol):
-    """What ``chat``, ``responses`` and ``messages`` are."""
+    """What ``chat``, ``responses``, ``messages`` and ``gemini`` are."""
 
     def stream(self, answer: Answer, request: Request, number: int) -> Iterator[bytes]:
         """The answer as server-sent events."""
@@ -51,8 +51,10 @@ async def listening(supplier: "Supplier") -> AsyncIterator[int]:
         ("/v1/chat/completions", _Model, {**told, "dialect": chat}),
         ("/v1/responses", _Model, {**told, "dialect": responses}),
         ("/v1/messages", _Model, {**told, "dialect": messages}),
+        (gemini.PATH, _Model, {**told, "dialect": gemini}),
         ("/v1/messages/count_tokens", _CountTokens, told),
         ("/v1/models", _Models, told),
+        ("/v1beta/models", _GeminiModels, told),
         (".*", _Unknown, told),
     ]
     application = Application([*rows], log_function=lambda handler: None)
@@ -89,7 +91,7 @@ class _Handler(RequestHandler):
 
 
 class _Model(_Handler):
-    """One of the three paths that a model answers at."""
+    """One of the paths that a model answers at."""
 
     def initialize(self, supplier: "Supplier", dialect: Dialect) -> None:  # type: ignore[override]
         super().initialize(supplier)
@@ -187,6 +189,15 @@ class _Models(_Handler):
         else:
             told = {"object": "model", "created": CREATED, "owned_by": "supplier"}
             self.write({"object": "list", "data": [{"id": name, **told} for name in names]})
+
+
+class _GeminiModels(_Handler):
+    """The list of models in Google's form."""
+
+    def get(self) -> None:
+        self.supplier.others.append(self.told)
+        names = self.supplier.models
+        self.write({"models": [{"name": f"models/{name}", "displayName": name} for name in names]})
 
 
 class _Unknown(_Handler):

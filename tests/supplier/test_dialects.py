@@ -4,9 +4,21 @@ import json
 from typing import Any
 
 import anthropic
+import httpx
 import openai
 import pytest
 
+from agentd.proxy.dialects import gemini
+from agentd.proxy.dialects.conversation import (
+    Draft,
+    Event,
+    Finished,
+    SupplierError,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from agentd.proxy.price import Usage
 from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Think, Tokens
 from tests.supplier.supplier import Supplier
 
@@ -157,6 +169,69 @@ class TestMessages:
             ("a", "model"),
             ("b", "model"),
         ]
+
+
+class TestGemini:
+    """Its vendor's client is no part of the suite: our reader stands in."""
+
+    def asked(self, supplier: Supplier, method: str, body: dict[str, Any]) -> bytes:
+        return httpx.post(f"{supplier.url}/v1beta/models/m%20x:{method}", json=body).content
+
+    def check(self, events: list[Event]) -> None:
+        draft = Draft()
+        for event in events:
+            draft.add(event)
+        assert draft.message().parts == (
+            Thinking("gemini", "Which?", "c2lnbmVk"),
+            Text("I look around."),
+            ToolCall("call_1_2", "ls", '{"path":"/"}'),
+            ToolCall("call_1_3", "cat", '{"path":"a"}'),
+        )
+        assert draft.usage == Usage(input=13, cache_read=20, output=5, reasoning=4)
+        assert draft.end == Finished("tool_calls")
+
+    def test_a_whole_answer_and_a_stream_of_it_are_the_same(self, supplier: Supplier) -> None:
+        body = {"contents": [{"role": "user", "parts": [{"text": "What is there?"}]}]}
+        supplier.script(LOOK)
+        self.check(gemini.answer(self.asked(supplier, "generateContent", body)))
+        with Supplier() as another:
+            another.script(LOOK)
+            reader = gemini.reader()
+            stream = self.asked(another, "streamGenerateContent?alt=sse", body)
+            self.check([*reader.feed(stream), *reader.close()])
+            (request,) = another.requests
+        assert (request.model, request.streaming) == ("m x", True)
+        assert request.prompt == "What is there?"
+
+    def test_tools_and_what_they_gave_are_seen(self, supplier: Supplier) -> None:
+        supplier.script(Say("Hi"))
+        result = {"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "etc"}}}
+        body = {
+            "contents": [{"role": "user", "parts": [result]}],
+            "tools": [{"functionDeclarations": [{"name": "ls"}]}],
+        }
+        self.asked(supplier, "generateContent", body)
+        (request,) = supplier.requests
+        assert request.tools == {"ls": "function"}
+        assert [(one.call, one.text) for one in request.results] == [("c1", "etc")]
+
+    def test_it_refuses_and_fails_in_its_own_words(self, supplier: Supplier) -> None:
+        supplier.script(
+            Refuse(429, "Slow down"), Answer((Say("one two"),), faults=(Fail(after=1),))
+        )
+        told = json.loads(self.asked(supplier, "generateContent", {"contents": []}))
+        assert told["error"] == {
+            "code": 429,
+            "message": "Slow down",
+            "status": "RESOURCE_EXHAUSTED",
+        }
+        stream = self.asked(supplier, "streamGenerateContent", {"contents": []})
+        (*_, last) = gemini.reader().feed(stream)
+        assert last == SupplierError("overloaded", "The server is overloaded")
+
+    def test_its_models_are_listed(self, supplier: Supplier) -> None:
+        told = httpx.get(f"{supplier.url}/v1beta/models").json()["models"]
+        assert [model["name"] for model in told] == [f"models/{one}" for one in supplier.models]
 
 
 class TestErrors:
