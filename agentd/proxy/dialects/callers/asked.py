@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Meta, Raw, Struct, structs
+from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.conversation import Image, Message, Part, Role
@@ -103,8 +103,7 @@ def glanced(body: bytes, shape: type[S]) -> S:
 
 def some(fields: Mapping[str, Raw], shape: type[S]) -> S:
     """The same, of fields as they are written; what else stands in them is not looked at."""
-    wanted = [field.encode_name for field in structs.fields(shape)]
-    found = {name: fields[name] for name in wanted if name in fields}
+    found = {name: fields[name] for name in shape.__struct_encode_fields__ if name in fields}
     try:
         return msgspec.json.decode(msgspec.json.encode(found), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -116,7 +115,7 @@ def translated(body: bytes, shape: type[S], rules: Rules) -> S:
 
     Raises ``BadRequest`` as ``opened``, and for whatever neither ``shape`` nor ``rules`` know.
     """
-    known = {field.encode_name for field in structs.fields(shape)}
+    known = shape.__struct_encode_fields__
     for name, value in opened(body).items():
         if name not in known and value is not None:
             _check(name, value, rules)
