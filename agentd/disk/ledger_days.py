@@ -62,15 +62,22 @@ class Days:
         """Days whose report proved to be damaged."""
 
     def prepare(self) -> None:
-        """Make the folders, and mend the days that a crash may have left torn."""
-        make_folder(self._layout.ledger)
-        make_folder(self._layout.ledger_reports)
-        sweep(self._layout.ledger)
-        sweep(self._layout.ledger_reports)
-        for day in days_in(self._layout.ledger)[-TORN_DAYS:]:
-            path = self._layout.ledger_day(day)
-            with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
-                mend(file.fileno(), path)
+        """Make the folders, and mend the days that a crash may have left torn.
+
+        Where that cannot be done (a read-only or full disk), what is there can still be read, and
+        booking tells why it fails.
+        """
+        try:
+            make_folder(self._layout.ledger)
+            make_folder(self._layout.ledger_reports)
+            sweep(self._layout.ledger)
+            sweep(self._layout.ledger_reports)
+            for day in days_in(self._layout.ledger)[-TORN_DAYS:]:
+                path = self._layout.ledger_day(day)
+                with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
+                    mend(file.fileno(), path)
+        except Unavailable as error:
+            log.error("the ledger cannot be written: %s", error.message)
 
     def asked(self, do: Callable[[], T]) -> T:
         """Ask; where a day's report proves to be damaged, that is made anew, and all asked again.

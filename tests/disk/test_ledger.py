@@ -248,6 +248,29 @@ async def test_a_torn_end_is_set_aside_and_the_rest_goes_on(layout, clock, torn)
     assert aside.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_ledger_that_cannot_be_mended_can_be_read_and_says_why_it_books_nothing(
+    layout, clock, monkeypatch
+):
+    await life(layout, clock, [entry(1)])
+    whole = path_of(layout).read_bytes()
+    path_of(layout).write_bytes(whole + b"torn")
+
+    def read_only(*_):
+        raise OSError(errno.EROFS, "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_days, "mend", read_only)
+        patch.setattr(ledger_writer, "mend", read_only)
+        ledger, sums = await reopened(layout, clock)
+        assert sums.spent("abcdefghijkl") == Decimal("0.25")
+        assert [one.id for one in (await ledger.page(Filter())).entries] == ["r-1"]
+        with pytest.raises(Unavailable, match="read-only"):
+            await ledger.book(entry(2))
+    await ledger.book(entry(3))
+    assert booked(layout) == ["r-1", "r-3"]
+    await ledger.close()
+
+
 async def test_a_file_that_is_all_torn_begins_anew(layout, clock):
     await life(layout, clock, [])
     path_of(layout).write_bytes(b'{"id"')
