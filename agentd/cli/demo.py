@@ -12,7 +12,9 @@ import time
 from agentd import ids
 from agentd.cli.client import Client
 from agentd.cli.options import Subcommands
+from agentd.clock import SystemClock
 from agentd.disk.layout import Layout
+from agentd.disk.licence import LicenceFile
 from agentd.disk.state import announced
 from agentd.errors import Unavailable
 
@@ -46,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="agentd-demo-") as scratch:
         key = ids.new_key()
         layout = Layout(os.path.join(scratch, "state"), os.path.join(scratch, "config"))
+        LicenceFile(layout).install_own(SystemClock().now())
         print(f"1. a daemon on a scratch state folder, with the offline engine, in {os.getcwd()}")
         with _daemon(layout, key, os.path.join(scratch, "log")) as process:
             try:

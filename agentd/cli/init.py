@@ -1,4 +1,4 @@
-"""``agentd init``: a commented ``agentd.yml`` and ``models.yml``, where there are none yet."""
+"""``agentd init``: a commented ``agentd.yml`` and ``models.yml``, and a licence, where none are."""
 
 import argparse
 from collections.abc import Iterable
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from agentd.catalog.settings import documented
 from agentd.cli.engines import entries
 from agentd.cli.options import Subcommands, layout
+from agentd.clock import SystemClock
 from agentd.disk import document
+from agentd.disk.licence import LicenceFile
 from agentd.errors import Conflict
 
 EXAMPLES = """\
@@ -15,7 +17,8 @@ examples:
   agentd init --config ~/.config/agentd
 
 It asks nothing and overwrites nothing. models.yml has an entry, commented out, for each coding
-agent that is in PATH: codex, claude, opencode, gemini.
+agent that is in PATH: codex, claude, opencode, gemini. A licence of the model gateway, for this
+workstation, is made beside them (agentd licence).
 """
 
 
@@ -50,6 +53,10 @@ def run(args: argparse.Namespace) -> int:
     """Write them; ``Conflict`` when there is one already, after writing the other."""
     where = layout(args)
     document.make_folder(where.config)
+    licence = LicenceFile(where)
+    if licence.token() is None:
+        licence.install_own(SystemClock().now())
+        print(where.licence)
     refused = None
     for path, text in ((where.settings, template()), (where.models, models_template(entries()))):
         try:

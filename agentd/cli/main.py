@@ -14,6 +14,7 @@ from agentd.cli import (
     hash_password,
     init,
     keys,
+    licence,
     proxy,
     serve,
     tail,
@@ -33,6 +34,7 @@ COMMANDS = (
     users,
     hash_password,
     proxy,
+    licence,
     check,
     init,
 )

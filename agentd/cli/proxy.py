@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from agentd.cli import proxy_channels, proxy_check, proxy_spend
+from agentd.cli import proxy_channels, proxy_check, proxy_keys, proxy_spend
 from agentd.cli.options import Subcommands
 
 PARTS: tuple[Callable[[Subcommands], None], ...] = (
+    proxy_keys.add_parser,
     proxy_channels.add_channel_parser,
     proxy_channels.add_model_parser,
     proxy_check.add_parser,

@@ -4,8 +4,10 @@ import os
 from collections.abc import Callable
 
 from agentd.disk import channels, gateway_settings, models
+from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.document import read
 from agentd.disk.layout import Layout
+from agentd.disk.licence import LicenceFile
 from agentd.disk.lines import Damage
 from agentd.disk.lines import read as read_lines
 from agentd.errors import AgentdError, Misconfigured, Mistake
@@ -47,6 +49,8 @@ def gateway_mistakes(layout: Layout) -> list[Mistake]:
     """
     found = mistakes_of(lambda: channels.check(layout))
     found += mistakes_of(lambda: gateway_settings.load(layout))
+    found += mistakes_of(LicenceFile(layout).issuers)
+    found += AccessKeyFile(layout).read().mistakes
     try:
         return [*found, *models.strays(layout, channels.load(layout))]
     except AgentdError:

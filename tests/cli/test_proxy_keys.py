@@ -1,0 +1,167 @@
+"""What a person types about the gateway's access keys, on real files."""
+
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.cli.main import main
+from agentd.clock import SystemClock
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.disk.layout import Layout
+from agentd.errors import Unauthorized
+from agentd.proxy.access_key import AccessKey, Limits
+from agentd.proxy.keyring import AccessKeys
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith(("AGENT", "XDG_", "STATE_DIR", "CONFIGURATION_DIR")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AGENTD_STATE", "state")
+    monkeypatch.setenv("AGENTD_CONFIG", "config")
+    return tmp_path
+
+
+@pytest.fixture
+def key(capsys):
+    """Type ``agentd proxy key`` with these words; the last line of what it prints."""
+
+    def type_(*words: str, code: int = 0) -> str:
+        assert main(["proxy", "key", *words]) == code
+        return capsys.readouterr().out.strip().rpartition("\n")[2]
+
+    return type_
+
+
+def keys() -> tuple[AccessKey, ...]:
+    return AccessKeyFile(Layout("state", "config")).read().keys
+
+
+def opens(presented: str) -> bool:
+    try:
+        return bool(AccessKeys(keys()).admit(presented, SystemClock().now()))
+    except Unauthorized:
+        return False
+
+
+def test_a_key_is_shown_once_and_kept_as_a_hash(key, folder, capsys):
+    made = key("add", "laptop")
+    assert opens(made)
+    assert made[-32:] not in (folder / "state" / "proxy" / "access-keys.yml").read_text()
+    for words in (["list"], ["show", "laptop"], ["list", "--json"], ["disable", "laptop"]):
+        main(["proxy", "key", *words])
+    told = capsys.readouterr()
+    assert made[-32:] not in told.out + told.err
+    assert keys()[0].secret.sha256 not in told.out + told.err
+    assert made[-4:] in told.out
+
+
+def test_every_field_can_be_said(key):
+    key(
+        "add", "ann", "--total", "100", "--day", "0.50", "--week", "3", "--month", "10",
+        "--requests-per-minute", "60", "--tokens-per-minute", "1000000", "--parallel", "4",
+        "--model", "gpt-*", "--model", "sonnet", "--channel", "main", "--expires", "2030-01-31",
+        "--keep-bodies",
+    )  # fmt: skip
+    (ann,) = keys()
+    assert ann.limits == Limits(
+        Decimal(100), Decimal("0.5"), Decimal(3), Decimal(10), 60, 1_000_000, 4
+    )
+    assert (ann.models, ann.channels) == (("gpt-*", "sonnet"), ("main",))
+    assert ann.expires == "2030-01-31T00:00:00.000Z"
+    assert ann.keep_bodies
+
+
+def test_what_is_changed_is_changed_and_nothing_else(key):
+    key("add", "ann", "--day", "5", "--month", "50", "--model", "a", "--expires", "30d")
+    (before,) = keys()
+    key("change", "ann", "--day", "none", "--parallel", "0", "--model", "none", "--name", "Bob")
+    (after,) = keys()
+    assert after.limits == Limits(month=Decimal(50), parallel=0)
+    assert (after.models, after.name, after.expires) == (None, "Bob", before.expires)
+    assert after.secret == before.secret
+    key("change", after.id, "--expires", "none")
+    assert keys()[0].expires is None
+
+
+def test_a_disabled_key_opens_nothing_until_it_is_enabled(key):
+    made = key("add", "ann")
+    key("disable", "Ann")
+    assert not opens(made)
+    key("enable", "ann")
+    assert opens(made)
+    key("remove", "ann")
+    assert not opens(made)
+
+
+def test_letters_before_a_reissue_are_good_for_the_grace_that_was_given(key):
+    first = key("add", "ann")
+    second = key("reissue", "ann", "--grace", "60")
+    assert opens(first)
+    assert opens(second)
+    third = key("reissue", "ann")
+    assert [opens(one) for one in (first, second, third)] == [False, False, True]
+
+
+def test_a_program_reads_json(key):
+    made = json.loads(key("add", "ann", "--day", "5", "--json"))
+    assert opens(made["key"])
+    assert made["last4"] == made["key"][-4:]
+    listed = json.loads(key("list", "--json"))
+    assert listed[0] == {name: value for name, value in made.items() if name != "key"}
+    assert listed[0]["limits"] == {"day": "5"}
+    assert json.loads(key("remove", "ann", "--json"))["id"] == made["id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["add", "one"], 1, 'an access key "one" already'),
+        (["add", ""], 2, "name"),
+        (["add", "a\x1b[2J"], 2, "visible"),
+        (["add", "x", "--day", "nan"], 2, "day"),
+        (["add", "x", "--day", "-1"], 2, "day"),
+        (["add", "x", "--parallel", "1.5"], 2, "--parallel"),
+        (["add", "x", "--parallel", "-1"], 2, "parallel"),
+        (["add", "x", "--expires", "soon"], 2, "expires"),
+        (["add", "x", "--expires", "99999999999d"], 2, "--expires"),
+        (["add", "x", "--model", "a b"], 2, "models"),
+        (["reissue", "one", "--grace", "-1"], 2, "--grace"),
+        (["change", "oen", "--day", "1"], 1, 'did you mean "one"'),
+        (["remove", "nobody"], 1, "no access key"),
+        (["nonsense"], 2, "invalid choice"),
+        ([], 2, "VERB"),
+    ],
+)
+def test_what_goes_wrong_is_told_without_a_traceback(key, capsys, words, code, told):
+    key("add", "one")
+    before = keys()
+    assert main(["proxy", "key", *words]) == code
+    assert told in capsys.readouterr().err
+    assert keys() == before
+
+
+def test_a_broken_key_is_told_and_the_others_are_listed(key, capsys, folder):
+    key("add", "one")
+    key("add", "two")
+    file = folder / "state" / "proxy" / "access-keys.yml"
+    file.write_text(file.read_text().replace("name: 'two'", "nam: 'two'"))
+    assert main(["proxy", "key", "list"]) == 0
+    told = capsys.readouterr()
+    assert "one" in told.out
+    assert "two" not in told.out
+    assert 'did you mean "name"' in told.err
+    assert main(["check"]) == 1
+    assert "access-keys.yml:" in capsys.readouterr().out
+
+
+def test_help_teaches_by_example(capsys):
+    for words in (["proxy"], ["proxy", "key"]):
+        assert main([*words, "--help"]) == 0
+    assert "examples:" in capsys.readouterr().out
