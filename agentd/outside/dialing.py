@@ -16,7 +16,7 @@ from python_socks import ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
 from agentd.errors import SupplierUnreachable
-from agentd.proxy.addresses import is_public, may_be_public
+from agentd.proxy.addresses import is_public, literal, may_be_public
 from agentd.proxy.transport import ProxyServer
 
 Dial: TypeAlias = Callable[[str, int], Awaitable[socket.socket]]
@@ -100,6 +100,9 @@ async def resolved(host: str, port: int, *, local: bool) -> list[Place]:
     ``OSError`` when it has no address, ``SupplierUnreachable`` when it is refused.
     """
     _check(host, local=local)
+    if (address := literal(host)) and "%" not in host:
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        return [(family, (str(address), port))]
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if not local and not all(is_public(ip_address(str(place[0]))) for *_, place in found):
@@ -114,6 +117,8 @@ async def resolved(host: str, port: int, *, local: bool) -> list[Place]:
 
 async def _connected(places: Sequence[Place]) -> socket.socket:
     """The first of these that takes a connection; the error of the first one if none does."""
+    if len(places) == 1:
+        return await _connected_to(places[0])
     waiting = list(places)
     trying: list[asyncio.Task[socket.socket]] = []
     wrong: list[OSError] = []
