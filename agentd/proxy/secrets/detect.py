@@ -22,6 +22,7 @@ MOST_FINDS = 1000
 
 _WINDOW = 1024
 _BASE64 = compiled(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _PRINTED = re.compile(rb"[!-~]+")
 
 
@@ -72,10 +73,11 @@ class Detector:
             inner = _from_base64(found.group())
             for hit in self._plain(inner, known) if inner else ():
                 yield Hit(found.start(), found.end(), hit.rule, hit.mode)
-        if b"%" in text:
+        if _PERCENT.search(text):
             for found in _PRINTED.finditer(text):
-                plain = unquote_to_bytes(found[0])
-                for hit in self._plain(plain, known) if plain != found[0] else ():
+                if not _PERCENT.search(found[0]):
+                    continue
+                for hit in self._plain(unquote_to_bytes(found[0]), known):
                     start, end = _escaped_place(found[0], hit.start, hit.end)
                     yield Hit(found.start() + start, found.start() + end, hit.rule, hit.mode)
 

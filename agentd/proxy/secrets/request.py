@@ -43,7 +43,7 @@ def parts(body: bytes) -> Iterator[Part]:
     for name, raw in fields.items():
         begins = _NAME.match(body, at)
         size = len(memoryview(raw))
-        if not begins or body[begins.end() : begins.end() + size] != memoryview(raw):
+        if not begins or body[begins.end() : begins.end() + size] != bytes(raw):
             raise BadRequest("The body names a member twice")
         start = begins.end()
         at = start + size
@@ -54,7 +54,7 @@ def parts(body: bytes) -> Iterator[Part]:
                 yield Part(start, at, f"/{name}", name in _FREE)
         space = _SPACE.match(body, at)
         at = (space.end() if space else at) + 1
-    if body[at:].strip(b" \t\r\n"):
+    if fields and body[at:].strip(b" \t\r\n"):
         raise BadRequest("The body names a member twice")
 
 
