@@ -158,6 +158,13 @@ class LicenceBook:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    async def stop(self) -> None:
+        """Leave off what is being read."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def install(self, token: str) -> LicenceStatus:
         """Keep this token. ``BadRequest`` with why it is none."""
         await asyncio.to_thread(self._file.install, token.strip())

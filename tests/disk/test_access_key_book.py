@@ -9,7 +9,7 @@ from msgspec import structs
 
 from agentd.clock import FrozenClock
 from agentd.disk import access_key_book, document
-from agentd.disk.access_key_book import RETRY, AccessKeyBook
+from agentd.disk.access_key_book import RACY, RETRY, AccessKeyBook
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
@@ -227,6 +227,8 @@ def test_a_file_that_could_not_be_read_is_looked_at_again(kept, monkeypatch):
 
         monkeypatch.setattr(document.os, "open", failing)
         os.utime(kept.path, ns=(1, 1))
+        assert not await kept.opens(key)
+        kept.clock.move(RACY)
         assert not await kept.opens(key)
         monkeypatch.setattr(document.os, "open", real)
         kept.clock.move(RETRY)

@@ -149,5 +149,8 @@ def test_only_the_licences_files_are_looked_at_when_the_folder_is_watched(file, 
         book.noticed("licence.key")
         await asyncio.gather(*book._tasks)
         assert book.status.state == "valid"
+        book.noticed("licence-issuer.pub")
+        await book.stop()
+        assert not book._tasks
 
     asyncio.run(work())
