@@ -28,6 +28,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds without another try, after an engine could not be started or has ended."""
 
 
+LOOK_SECONDS = 900.0
+"""After these the next connection has it looked whether the server has moved or changed."""
+
+
 class Vpns:
     """Makes the VPN of a channel (``egress.Tunnels``).
 
@@ -79,19 +83,30 @@ class Vpn:
         self._pause = 0.0
         self._not_before = 0.0
         self._why = ""
+        self._looked = 0.0
+        self._comparing: asyncio.Task[None] | None = None
 
     async def dial(self, host: str, port: int) -> socket.socket:
         """See ``dialing.Dial``. Raises ``SupplierUnreachable`` while the VPN is down."""
-        local = (await self._up(host)).local
+        running = await self._up(host)
+        loop = asyncio.get_running_loop()
+        if loop.time() > self._looked + LOOK_SECONDS:
+            self._looked = loop.time()
+            self._comparing = asyncio.create_task(self._compared(running))
+        local = running.local
         proxy = ProxyServer(LOOPBACK, local.port, local.user, local.password)
         return await through_socks5(proxy, local=self._local, ours=True)(host, port)
 
     async def close(self) -> None:
         """End the engine, also one that is just starting."""
         task, self._engine = self._engine, None
+        if self._comparing:
+            self._comparing.cancel()
         if task and not task.cancel() and not task.exception():
             await task.result().end()
-        await asyncio.gather(*filter(None, (task, *self._ending)), return_exceptions=True)
+        await asyncio.gather(
+            *filter(None, (task, self._comparing, *self._ending)), return_exceptions=True
+        )
 
     async def _up(self, host: str) -> VpnEngine:
         """The engine; whoever stops waiting for its start does not stop it."""
@@ -121,30 +136,50 @@ class Vpn:
             raise
         loop = asyncio.get_running_loop()
         since = loop.time()
+        own = asyncio.current_task()
 
         def ended(_: object) -> None:
-            if self._engine is None:  # it was closed
+            if self._engine is not own:  # it was to end
                 return
             if loop.time() - since > LONGEST_PAUSE:
                 self._pause = 0.0
             self._down(f"its engine ended: {running.last_words()}")
-            task = loop.create_task(running.end())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._end(running)
 
         running.exited.add_done_callback(ended)
         return running
 
     async def _begun(self) -> VpnEngine:
-        subscription = await self._subscriptions.read(self._transport.url, local=self._local)
-        server = subscription.server(self._transport.server)
+        server = await self._chosen("")
         best = engine(server, self._found)
-        if not self._local:
-            server = await _looked_at(server)
         env = environment(**{MARK: self._mark})
         running = await VpnEngine.start(best, self._found[best.program], server, env)
+        self._looked = asyncio.get_running_loop().time()
         log.info("the VPN of channel %s is up, by %s", self._name, best.program)
         return running
+
+    async def _chosen(self, address: str) -> Server:
+        """The server as it is told of now; at this address, if it is still one of its own."""
+        subscription = await self._subscriptions.read(self._transport.url, local=self._local)
+        server = subscription.server(self._transport.server)
+        return server if self._local else await _looked_at(server, address)
+
+    async def _compared(self, running: VpnEngine) -> None:
+        """End an engine whose server is another one now; who cannot be asked has not changed."""
+        try:
+            server = await self._chosen(running.server.host)
+        except AgentdError as error:
+            log.warning("the VPN of channel %s cannot be looked at: %s", self._name, error.message)
+            return
+        if server != running.server and not running.exited.done():
+            log.info("the VPN of channel %s has moved or changed", self._name)
+            self._engine = None
+            self._end(running)
+
+    def _end(self, running: VpnEngine) -> None:
+        task = asyncio.create_task(running.end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     def _down(self, why: str) -> None:
         self._engine = None
@@ -154,13 +189,14 @@ class Vpn:
         log.warning("the VPN of channel %s is down: %s", self._name, why)
 
 
-async def _looked_at(server: Server) -> Server:
+async def _looked_at(server: Server, address: str) -> Server:
     """The server at an address that was looked at: the engine does not resolve it anew."""
     try:
         places = await resolved(server.host, server.port, local=False)
     except OSError as error:
         raise Unavailable("The name of the VPN's server cannot be resolved") from error
-    return placed(server, str(places[0][1][0]))
+    found = [str(place[0]) for _, place in places]
+    return placed(server, address if address in found else found[0])
 
 
 def _heard(task: asyncio.Task[VpnEngine]) -> None:

@@ -30,19 +30,20 @@ _FOLDER = "/"
 
 
 class VpnEngine:
-    """A running engine; ``local`` is its door. End it, whatever happened."""
+    """A running engine for a server; ``local`` is its door. End it, whatever happened."""
 
     def __init__(
         self,
         transport: asyncio.SubprocessTransport,
         said: "_Said",
         local: Local,
-        hidden: tuple[str, ...],
+        server: Server,
     ) -> None:
         self.local = local
+        self.server = server
         self._transport = transport
         self._said = said
-        self._hidden = hidden
+        self._hidden = (*secrets(server), *filter(None, (local.user, local.password)))
 
     @classmethod
     async def start(
@@ -57,8 +58,7 @@ class VpnEngine:
         settings = msgspec.json.encode(engine.settings(server, local))
         command = [*_bound(), path, *engine.arguments]
         transport, said = await _begun(command, settings, env)
-        hidden = (*secrets(server), *filter(None, (user, password)))
-        self = cls(transport, said, local, hidden)
+        self = cls(transport, said, local, server)
         try:
             async with asyncio.timeout(START_SECONDS):
                 while not await asyncio.to_thread(listens, transport.get_pid(), local.port):

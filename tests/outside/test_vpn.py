@@ -147,10 +147,12 @@ def test_an_engine_that_asks_callers_who_they_are_lets_us_in_alone(tmp_path):
 
 
 def test_a_public_servers_name_is_resolved_once_and_by_us(monkeypatch):
-    answering(monkeypatch, ["8.8.8.8"])
+    answering(monkeypatch, ["8.8.8.8"], ["8.8.4.4", "8.8.8.8"], ["8.8.4.4"])
     found = single("trojan://p@vpn.test:443?type=ws#n").servers[0]
-    at = asyncio.run(vpn_module._looked_at(found))
+    at = asyncio.run(vpn_module._looked_at(found, ""))
     assert (at.host, at.tls.name, at.carriage.host) == ("8.8.8.8", "vpn.test", "vpn.test")
+    assert asyncio.run(vpn_module._looked_at(found, at.host)) == at
+    assert asyncio.run(vpn_module._looked_at(found, at.host)).host == "8.8.4.4"
 
 
 def test_many_first_calls_start_one_engine(tmp_path):
@@ -181,6 +183,39 @@ def test_a_subscriptions_server_is_found_by_its_name(tmp_path):
                     await called(upstream, there.url)
 
     asyncio.run(run())
+
+
+def test_a_subscription_whose_server_has_moved_is_followed(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(vpn_module, "LOOK_SECONDS", 0.0)
+
+    async def run():
+        async def tell(line):
+            await line.heard()
+            body = told[-1].encode()
+            line.say(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            line.hang_up()
+
+        told = [link(free_port())]
+        async with (
+            shadowsocks(tmp_path) as port,
+            supplier(tell) as source,
+            supplier(repeated(ABC)) as there,
+            egress() as out,
+        ):
+            upstream = out.upstream(channel(), Transport("vpn", source.url))
+            with pytest.raises(SupplierUnreachable):
+                await called(upstream, there.url)
+            (first,) = engines()
+            told.append(link(port))
+            with pytest.raises(SupplierUnreachable):
+                await called(upstream, there.url)
+            await until(lambda: first not in engines())
+            assert await called(upstream, there.url) == b"abc"
+            assert not there.lines[1:]
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(run())
+    assert "moved or changed" in caplog.text
 
 
 def test_a_server_that_is_dead_leaves_the_channel_dead_and_never_direct(tmp_path):
