@@ -9,6 +9,7 @@ import openai
 import pytest
 
 from agentd.proxy.dialects.callers import CALLERS
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import SupplierError, Thinking, ThinkingDone
 from tests.proxy.dialects.callers.replies import GLANCE, LOOK
 from tests.proxy.dialects.callers.served import served
@@ -145,7 +146,8 @@ class TestAnthropic:
     def check(self, told):
         assert (told.model, told.id, told.stop_reason) == ("m", "msg_r1", "tool_use")
         thought, words, *calls = told.content
-        assert (thought.thinking, thought.signature) == ("Which one?", "")
+        assert thought.thinking == "Which one?"
+        assert unsealed(thought.signature, thought.thinking) == LOOK[3].thinking
         assert words.text == WORDS
         assert [(call.id, call.name, call.input) for call in calls] == CALLS
         assert (told.usage.input_tokens, told.usage.output_tokens) == (10, 9)
