@@ -29,6 +29,7 @@ from agentd.daemon.desks import Desks
 from agentd.daemon.door import Line, doorkeepers_of, mistakes_of, open_door
 from agentd.daemon.gateway import ModelGateway
 from agentd.daemon.library import Library
+from agentd.daemon.management import Management
 from agentd.daemon.messaging import Messaging, house
 from agentd.daemon.workplace import Workplace
 from agentd.daemon.workshop import Workshop
@@ -127,10 +128,9 @@ async def started(
         written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
 
         doorkeepers = await doorkeepers_of(stack, settings, layout, roll, bus)
-        latest = state.sequences.used.seq
-        replay = Replay(layout, encoded, latest, chats.recorded())
+        replay = Replay(layout, encoded, state.sequences.used.seq, chats.recorded())
         stack.push_async_callback(replay.close)
-        line = Line(Feed(bus, chats, replay, latest), roll)
+        line = Line(Feed(bus, chats, replay, state.sequences.used.seq), roll)
         crew = Crew(written, layout, environ, engine)
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)
@@ -161,7 +161,10 @@ async def started(
             *gateway.files,
         )
         catalog = written.rows(chats, agent.trouble, mistakes_of(layout, doorkeepers, *others))
-        parts = (shop, desks, workplace, library, messaging, gateway)
+        managed = await stack.enter_async_context(
+            Management(layout, gateway, doorkeepers.access, written.models)
+        )
+        parts = (shop, desks, workplace, library, messaging, gateway, managed)
         more = (*chain.from_iterable(part.rows for part in parts), *catalog)
         surfaces = (
             Remote(chats, messaging.bots, written.skills),

@@ -67,14 +67,19 @@ def entries(layout: Layout) -> Entries[Channel]:
 class ChannelBook:
     """The channels as they are now, and how they are changed.
 
-    ``changed`` is called on the loop when they are others. Secrets may be masked in what is
-    written (``proxy.masking``). Each change answers what the channel is then, its secrets in it,
-    and raises what ``Entries`` does.
+    ``changed`` is called on the loop when they are others; ``file`` is ``channels.yml`` where it
+    is followed already. Secrets may be masked in what is written (``proxy.masking``). Each change
+    answers what the channel is then, its secrets in it, and raises what ``Entries`` does.
     """
 
-    def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        changed: Callable[[], None] = lambda: None,
+        file: Reloaded[Mapping[str, Channel]] | None = None,
+    ) -> None:
         none: Mapping[str, Channel] = {}
-        self.file = Reloaded(layout.channels, partial(load, layout), none, changed)
+        self.file = file or Reloaded(layout.channels, partial(load, layout), none, changed)
         self._entries = entries(layout)
         self._writing = asyncio.Lock()
 

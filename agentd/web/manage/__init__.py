@@ -1,0 +1,1 @@
+"""The management of the model gateway over HTTP: one module for each resource."""

@@ -1,0 +1,149 @@
+"""What goes over the wire of what the gateway's files hold: shapes that are made from the nouns.
+
+A noun such as ``proxy.channel.Channel`` is the schema of its file. On the wire the same fields
+are spelled in camel case; what is shown has all of them, what is new has the noun's defaults, and
+of a patch any may be absent (it stays) or null (it has its default again). So a field that is
+added to a noun is shown, and can be changed, from then on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct, field, structs
+
+from agentd.errors import BadRequest
+
+S = TypeVar("S", bound=Struct)
+
+
+@cache
+def shown(kind: type[Struct], *without: str, **more: Any) -> Any:
+    """The struct that tells of a ``kind``; ``more`` are further fields, by their types."""
+    fields = [(one.name, _mapped(one.type, shown)) for one in _fields(kind, without)]
+    return _made(f"{kind.__name__}View", [*fields, *more.items()])
+
+
+@cache
+def listed(view: Any) -> Any:
+    """The struct of a page: some ``items``, and where to go on (``next``; empty at the end)."""
+    return _made(
+        view.__name__.removesuffix("View") + "Page", [("items", list[view]), ("next", str)]
+    )
+
+
+@cache
+def new(kind: type[Struct], *without: str) -> Any:
+    """The struct of a whole new one."""
+    fields = [(one.name, _mapped(one.type, new), *_default(one)) for one in _fields(kind, without)]
+    return _made(f"New{kind.__name__}", fields, strict=True)
+
+
+@cache
+def patch(kind: type[Struct], *without: str) -> Any:
+    """The struct of what is to be another: a struct or map within is patched, not replaced."""
+    fields = [
+        (one.name, reduce(or_, (_within(one.type), None, UnsetType)), UNSET)
+        for one in _fields(kind, without)
+    ]
+    return _made(f"{kind.__name__}Patch", fields, strict=True)
+
+
+def told(noun: Struct, view: Any, **more: object) -> Any:
+    """What is shown of a noun, as a ``view`` that ``shown`` made; ``more`` are further fields."""
+    values = {name: getattr(noun, name) for name in noun.__struct_fields__} | more
+    names = zip(view.__struct_fields__, view.__struct_encode_fields__, strict=True)
+    return msgspec.convert({wire: values[name] for name, wire in names}, view, from_attributes=True)
+
+
+def made(wish: Struct, kind: type[S], **more: object) -> S:
+    """The noun of a whole new one. ``BadRequest`` tells what it cannot be."""
+    values = {name: getattr(wish, name) for name in wish.__struct_fields__} | more
+    with _refused():
+        return msgspec.convert(values, kind, from_attributes=True)
+
+
+def patched(noun: S, changes: Struct) -> S:
+    """The noun with what a ``patch`` says. ``BadRequest`` tells what cannot be."""
+    values: dict[str, object] = {}
+    with _refused():
+        for one in structs.fields(noun):
+            given = getattr(changes, one.name, UNSET)
+            if given is not UNSET:
+                values[one.name] = _patched(one, getattr(noun, one.name), given)
+        return structs.replace(noun, **values)
+
+
+def _patched(one: structs.FieldInfo, before: object, given: Any) -> object:
+    if given is None:
+        if one.required:
+            raise ValueError(f"{one.encode_name} cannot be null: it has no default")
+        return one.default if one.default_factory is NODEFAULT else one.default_factory()
+    if isinstance(before, dict):
+        return {name: value for name, value in {**before, **given}.items() if value is not None}
+    if isinstance(before, Struct) and isinstance(given, patch(type(before))):
+        return patched(before, given)
+    return msgspec.convert(given, one.type, from_attributes=True)
+
+
+def _fields(kind: type[Struct], without: tuple[str, ...]) -> list[structs.FieldInfo]:
+    return [one for one in structs.fields(kind) if one.name not in without]
+
+
+def _made(name: str, fields: list[Any], *, strict: bool = False) -> Any:
+    return defstruct(
+        name,
+        fields,
+        rename="camel",
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=strict,
+        module=__name__,
+    )
+
+
+def _mapped(kind: Any, make: Callable[[Any], Any]) -> Any:
+    """A field's type, with every struct in it as ``make`` has it."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return make(kind)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return Annotated[(_mapped(inner[0], make), *inner[1:])]
+    if origin in (Union, UnionType):
+        return reduce(or_, (_mapped(one, make) for one in inner))
+    if origin in (tuple, list, dict):
+        return origin[tuple(_mapped(one, make) for one in inner)]
+    return kind
+
+
+def _within(kind: Any) -> Any:
+    """A field's type in a patch."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return patch(kind)
+    if get_origin(kind) is dict:
+        name, value = get_args(kind)
+        return dict[name, value | None]  # type: ignore[valid-type]
+    return _mapped(kind, new)
+
+
+def _default(one: structs.FieldInfo) -> tuple[Any, ...]:
+    """A field's default as ``defstruct`` takes it; nothing where it is required."""
+    if one.required:
+        return ()
+    if isinstance(one.default, Struct):
+        return (field(default_factory=new(type(one.default))),)
+    if one.default_factory is not NODEFAULT:
+        return (field(default_factory=one.default_factory),)
+    return (one.default,)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise BadRequest("It cannot be so", str(error)) from error
