@@ -1,8 +1,11 @@
 """Appends to the ledger: one thread that writes, in groups, and one that syncs right behind it.
 
 Whoever appends is told as soon as the line is written: from then on it survives the end of this
-process, however sudden. Surviving the end of the machine takes the sync that follows at once; with
-``sync`` they are told only after that. It is asked for each group, so it may change.
+process, however sudden. Surviving the end of the machine takes the sync that follows within
+``LAG``; with ``sync`` they are told only after that. It is asked for each group, so it may change.
+
+While a group is being written the next one gathers on the loop: each hand-over to a thread costs
+the loop more than a line's writing.
 
 After an error nothing is guessed. What a failed write left is cut off again; while that cannot be
 done, that day's file takes nothing. After a failed sync (the kernel may have dropped the data and
@@ -12,13 +15,14 @@ will not say so twice) nothing more is taken until the daemon has restarted.
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from agentd.disk.document import make_folder, sync_folder, trouble
 from agentd.disk.layout import Layout
@@ -34,6 +38,9 @@ WAITING_LIMIT = 8 * 1024 * 1024
 GROUP = 4096
 """Lines that are written at once, at most."""
 
+LAG = 0.05
+"""Seconds by which the sync of lines that nobody waits for is late: it is one for many."""
+
 OPEN = 3
 """Days whose files are open at once: yesterday's last requests may end today."""
 
@@ -45,6 +52,9 @@ class _Line:
     day: str
     data: bytes
     told: "asyncio.Future[None]"
+
+
+_Group: TypeAlias = list[_Line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +176,10 @@ class Writer:
         self._layout = layout
         self._sync = sync
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Line | _Job] = SimpleQueue()
+        self._gathered: _Group = []
+        self._writes = False
+        """Whether a group is with the thread, or on its way there."""
+        self._queue: SimpleQueue[_Group | _Job] = SimpleQueue()
         self._unsynced: SimpleQueue[_Synced | None] = SimpleQueue()
         self._waiting = 0
         self._files = _Files(layout, lambda file: self._unsynced.put(_Synced(file, [], True)))
@@ -191,7 +204,10 @@ class Writer:
             raise Unavailable("The disk does not keep up", "Try again in a moment.")
         told = self._loop.create_future()
         self._waiting += len(line)
-        self._queue.put(_Line(day, line, told))
+        self._gathered.append(_Line(day, line, told))
+        if not self._writes:
+            self._writes = True
+            self._loop.call_soon(self._hand_over)
         return told
 
     async def between(self, do: Callable[[], T]) -> T:
@@ -206,6 +222,7 @@ class Writer:
             except OSError as error:
                 done.set_exception(trouble(self._layout.ledger, "write", error))
 
+        self._hand_over()
         self._queue.put(_Job(work))
         return await asyncio.wrap_future(done)
 
@@ -219,9 +236,17 @@ class Writer:
 
     async def close(self) -> None:
         """Write and sync what waits, and end the threads."""
+        self._hand_over()
         self._queue.put(_Job(self._end))
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
+
+    def _hand_over(self) -> None:
+        """Give what gathered to the thread, which calls ``_written`` when it is done."""
+        group, self._gathered = self._gathered, []
+        self._writes = bool(group)
+        for start in range(0, len(group), GROUP):
+            self._queue.put(group[start : start + GROUP])
 
     # What follows is on the writing thread.
 
@@ -229,14 +254,16 @@ class Writer:
         self._over = True
 
     def _write_all(self) -> None:
-        group: list[_Line] = []
+        group: _Group = []
         try:
             while not self._over:
-                group, job = self._gather()
+                item = self._queue.get()
+                if isinstance(item, _Job):
+                    item.do()
+                    continue
+                group = item
                 for day in dict.fromkeys(line.day for line in group):
                     self._write_group(day, [line for line in group if line.day == day])
-                if job:
-                    job.do()
         except BaseException:  # a bug: nobody may wait for ever
             self._dead = Unavailable("The ledger's thread failed")
             self._tell([line.told for line in group], 0, self._dead)
@@ -244,20 +271,6 @@ class Writer:
         finally:
             self._files.forget_all()
             self._unsynced.put(None)
-
-    def _gather(self) -> tuple[list[_Line], _Job | None]:
-        """All lines that wait now, and what is to be done after them; at least one thing."""
-        group: list[_Line] = []
-        item = self._queue.get()
-        with suppress(Empty):
-            while isinstance(item, _Line):
-                group.append(item)
-                if len(group) == GROUP:
-                    break
-                item = self._queue.get_nowait()
-            else:
-                return group, item
-        return group, None
 
     def _write_group(self, day: str, lines: list[_Line]) -> None:
         data = b"".join(line.data for line in lines)
@@ -287,6 +300,8 @@ class Writer:
         self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
     ) -> None:
         self._waiting -= size
+        if size:
+            self._hand_over()
         if error:
             log.error("%s", error.message)
         for future in told:
@@ -302,6 +317,8 @@ class Writer:
     def _sync_all(self) -> None:
         while (first := self._unsynced.get()) is not None:
             group, over = [first], False
+            if not (first.told or first.closed):
+                time.sleep(LAG)
             with suppress(Empty):
                 while more := self._unsynced.get_nowait():
                     group.append(more)

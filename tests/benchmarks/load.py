@@ -34,11 +34,17 @@ class Shot(Struct):
 
 
 class Score(Struct):
-    """How it went: answers, the seconds that they took, and the median wait of one in seconds."""
+    """How it went: answers, the seconds that they took, and the median wait of one in seconds.
+
+    ``first`` is the median wait for the first bytes of an answer, ``gap`` the widest between two
+    pieces of one.
+    """
 
     answers: int
     seconds: float
     median: float
+    first: float = 0.0
+    gap: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -53,7 +59,8 @@ class Client:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._got = b""
-        self._sent = 0.0
+        self._sent = self._last = 0.0
+        self.first = self.gap = 0.0
 
     def send(self, request: bytes) -> None:
         self._sent = time.perf_counter()
@@ -64,9 +71,15 @@ class Client:
         data = self.socket.recv(1 << 20)
         if not data:
             raise SystemExit("the server hung up")
+        now = time.perf_counter()
+        if not self._got:
+            self.first = now - self._sent
+        else:
+            self.gap = max(self.gap, now - self._last)
+        self._last = now
         self._got += data
         head, blank, body = self._got.partition(b"\r\n\r\n")
-        if not blank or len(body) < _length(head):
+        if not blank or not _whole(head, body):
             return None
         if head[9:10] != b"2":
             raise SystemExit(f"not a success: {self._got[:1000]!r}")
@@ -74,11 +87,12 @@ class Client:
         return time.perf_counter() - self._sent
 
 
-def _length(head: bytes) -> int:
-    _, found, rest = head.partition(b"Content-Length: ")
-    if b"Transfer-Encoding" in head:
-        raise SystemExit("this answer is streamed; measure another")
-    return int(rest.partition(b"\r\n")[0]) if found else 0
+def _whole(head: bytes, body: bytes) -> bool:
+    head = head.lower()
+    if b"transfer-encoding" in head:
+        return body.endswith(b"0\r\n\r\n")
+    _, found, rest = head.partition(b"content-length: ")
+    return len(body) >= (int(rest.partition(b"\r\n")[0]) if found else 0)
 
 
 def fire(shot: Shot) -> Score:
@@ -90,7 +104,7 @@ def fire(shot: Shot) -> Score:
         client = Client(shot.port)
         clients[client.socket.fileno()] = client
         poll.register(client.socket, select.EPOLLIN)
-    waits = array("d")
+    waits, firsts = array("d"), array("d")
     began = time.perf_counter()
     end = began + shot.seconds
     for client in clients.values():
@@ -101,9 +115,12 @@ def fire(shot: Shot) -> Score:
             if took is None:
                 continue
             waits.append(took)
+            firsts.append(client.first)
             idle = _replaced(poll, clients, client, shot.port) if shot.reconnect else client
             idle.send(next(requests))
-    score = Score(len(waits), time.perf_counter() - began, median(waits))
+    took = time.perf_counter() - began
+    gap = max(client.gap for client in clients.values())
+    score = Score(len(waits), took, median(waits), median(firsts), gap)
     for client in clients.values():
         client.socket.close()
     return score

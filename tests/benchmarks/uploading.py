@@ -35,7 +35,7 @@ def upload(size: Size, gun: Gun) -> Iterator[Row]:
             place = join(dirname(maker.layout.state), "uploads")
             _uploaded(held, key, original, place)
             ratios, added = [], []
-            for number in range(size.rounds):
+            for number in range(size.rounds * 4):  # each is short, and disks are moody
                 turns = [_copied, _uploaded]
                 if number % 2:
                     turns.reverse()
