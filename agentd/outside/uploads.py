@@ -84,7 +84,8 @@ class Draft:
         if self._work:
             await asyncio.wait([self._work])
             self._work.exception()
-        await asyncio.to_thread(self.close)
+        if self.file >= 0:
+            await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Remove what has no name yet. Blocking."""

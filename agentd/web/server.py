@@ -16,6 +16,7 @@ from agentd import ids
 from agentd.web.desk import Desk
 from agentd.web.envelope import full, malformed
 from agentd.web.exchange import Exchange
+from agentd.web.receiving import PORTION, receive_directly
 
 HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and so how long it may idle."""
@@ -65,6 +66,7 @@ class Server(HTTPServer):
             idle_connection_timeout=HEAD_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEAD_LIMIT,
+            chunk_size=PORTION,
             # The exchange itself stops at its limit, and says so in the envelope.
             max_body_size=2**60,
         )
@@ -82,6 +84,7 @@ class Server(HTTPServer):
             return write(self._refused(address) if data == _BARE_REFUSAL else data)
 
         stream.write = write_enveloped  # type: ignore[method-assign,assignment]
+        receive_directly(stream)
         super().handle_stream(stream, address)
 
     def _refused(self, address: Any) -> bytes:

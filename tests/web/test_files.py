@@ -143,6 +143,25 @@ def test_bytes_are_kept_exactly_however_they_come(daemon: Serving, place: Path) 
         assert (place / reply["files"][0]["name"]).read_bytes() == data
 
 
+def test_bytes_are_kept_exactly_while_a_slow_disk_makes_their_sender_wait(
+    daemon: Serving, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the stream takes by itself in a pause comes before what is read directly."""
+    write = folder_module._write
+
+    def slowly(file: int, chunks: list[bytes]) -> None:
+        time.sleep(0.01)
+        write(file, chunks)
+
+    monkeypatch.setattr(folder_module, "_write", slowly)
+    data = PNG + os.urandom(12 * 2**20)
+    body = form(("x.png", data))
+    lines = [f"Content-Type: {FORM}", "Connection: close", f"Content-Length: {len(body)}"]
+    (reply,) = raw(daemon.port, request("POST", "/api/files", *lines) + body)
+    assert reply.status == 201, reply.body
+    assert (place / reply["files"][0]["name"]).read_bytes() == data
+
+
 # Names.
 
 
