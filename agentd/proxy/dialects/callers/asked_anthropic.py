@@ -22,6 +22,7 @@ from agentd.proxy.dialects.callers.asked import (
     some,
     translated,
 )
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,
@@ -269,9 +270,9 @@ def _parts(block: _Said) -> Iterator[Part]:
             told = tuple(piece for inner in blocks for piece in _pieces(inner))
             yield ToolResult(block.tool_use_id, told, bool(block.is_error))
         case _Thinking(thinking=text, signature=signature):
-            yield Thinking("anthropic", text, signature)
+            yield unsealed(signature, text) or Thinking("anthropic", text, signature)
         case _Redacted(data=sealed):
-            yield Thinking("anthropic", sealed=sealed)
+            yield unsealed(sealed, "") or Thinking("anthropic", sealed=sealed)
         case _:
             yield from _pieces(block)
 

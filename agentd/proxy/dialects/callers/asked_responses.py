@@ -1,7 +1,7 @@
 """Requests to ``/v1/responses``: glanced at, passed on, or understood as a whole."""
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -25,6 +25,8 @@ from agentd.proxy.dialects.callers.asked import (
     translated,
     verbosity,
 )
+from agentd.proxy.dialects.callers.groups import grouped
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,
@@ -33,6 +35,7 @@ from agentd.proxy.dialects.conversation import (
     OneTool,
     Role,
     Text,
+    Thinking,
     Tool,
     ToolCall,
     ToolResult,
@@ -65,11 +68,19 @@ RULES = Rules(
 )
 
 
-class _Glanced(Struct):
+_HOW = {"web_search": ' (with Codex: web_search = "disabled" in its config.toml)'}
+"""How a tool is left out that a program has by itself."""
+
+
+class _Named(Struct):
     model: Name
+
+
+class _Glanced(_Named):
     stream: bool | None = None
     max_output_tokens: Tokens | None = None
     background: bool | None = None
+    tools: list[Any] | None = None
 
 
 class _Marked(Strict, frozen=True, kw_only=True):
@@ -124,7 +135,7 @@ class _Call(_Kept, frozen=True, kw_only=True):
     call_id: str
     name: str
     arguments: str
-    namespace: None = None
+    namespace: str | None = None
     caller: None = None
 
 
@@ -134,7 +145,7 @@ class _Result(_Kept, frozen=True, kw_only=True):
     output: str | list[_Piece]
     name: Ignored = None
     """The tool's, which the call has told."""
-    namespace: None = None
+    namespace: Ignored = None
     caller: None = None
 
 
@@ -157,6 +168,13 @@ class _Tool(Strict, frozen=True, kw_only=True):
     description: str | None = None
     parameters: dict[str, object] | None = None
     strict: bool | None = None
+
+
+class _Group(Strict, frozen=True, kw_only=True):
+    type: Literal["namespace"]
+    name: str
+    description: str = ""
+    tools: list[_Tool]
 
 
 class _Choice(Strict, frozen=True):
@@ -187,7 +205,7 @@ class _Effort(Strict, frozen=True):
 class _Request(Struct, frozen=True, kw_only=True):
     input: str | list[Raw] = []
     instructions: str | None = None
-    tools: list[_Tool] | None = None
+    tools: list[Raw] | None = None
     tool_choice: Literal["auto", "none", "required"] | _Choice | None = None
     parallel_tool_calls: bool | None = None
     max_output_tokens: Tokens | None = None
@@ -209,13 +227,19 @@ def glance(body: bytes) -> Glance:
     seen = glanced(body, _Glanced)
     if seen.background:
         raise BadRequest('"background" is not possible through this gateway; leave it out')
-    return Glance(seen.model, bool(seen.stream), seen.max_output_tokens or 0)
+    groups = [
+        name
+        for tool in seen.tools or ()
+        if isinstance(tool, dict) and tool.get("type") == "namespace"
+        if isinstance(name := tool.get("name"), str) and name
+    ]
+    return Glance(seen.model, bool(seen.stream), seen.max_output_tokens or 0, groups=tuple(groups))
 
 
 def passed_on(body: bytes, model: str) -> bytes:
     """As ``CallerDialect.passed_on``; a response always tells its usage."""
     fields = pieces(body)
-    named = some(fields, _Glanced).model
+    named = some(fields, _Named).model
     return assembled(body, fields, {} if named == model else {"model": model})
 
 
@@ -229,7 +253,7 @@ def understood(body: bytes) -> Conversation:
         system=paragraphs(
             (asked.instructions or "", *(told for told in said if isinstance(told, str)))
         ),
-        tools=tuple(map(_tool, asked.tools or ())),
+        tools=tuple(_tools(asked.tools or ())),
         tool_choice=_choice(asked.tool_choice),
         parallel=asked.parallel_tool_calls is not False,
         max_output=asked.max_output_tokens or 0,
@@ -270,11 +294,16 @@ def _told(item: "_Message | _Call | _Result | dict[str, object]") -> Iterator[Me
             role: Role = "assistant" if item.role == "assistant" else "user"
             yield Message(role, tuple(_pieces(content)))
         case _Call():
-            yield Message("assistant", (ToolCall(item.call_id, item.name, item.arguments),))
+            yield Message("assistant", (_call(item),))
         case _Result():
             yield Message("user", (ToolResult(item.call_id, tuple(_pieces(item.output))),))
         case _:
-            yield Message("assistant", (thinking(item),))
+            yield Message("assistant", (_thought(item),))
+
+
+def _thought(item: dict[str, object]) -> Thinking:
+    own, sealed = thinking(item), item.get("encrypted_content")
+    return (unsealed(sealed, own.text) if isinstance(sealed, str) else None) or own
 
 
 def _pieces(content: str | list[_Piece]) -> Iterator[Text | Image]:
@@ -288,9 +317,31 @@ def _pieces(content: str | list[_Piece]) -> Iterator[Text | Image]:
                 yield Text(words)
 
 
-def _tool(tool: _Tool) -> Tool:
+def _call(item: _Call) -> ToolCall:
+    return ToolCall(item.call_id, grouped(item.namespace or "", item.name), item.arguments)
+
+
+def _tools(given: Iterable[Raw]) -> Iterator[Tool]:
+    for at, tool in enumerate(given):
+        where = f"$.tools[{at}]"
+        match part(tool, _Kind, where).type:
+            case "function":
+                yield _tool(part(tool, _Tool, where))
+            case "namespace":
+                group = part(tool, _Group, where)
+                yield from (_tool(one, group) for one in group.tools)
+            case kind:
+                raise BadRequest(
+                    f"{where} is a tool of the type {kind[:100]!r}, which only a supplier of the "
+                    f"Responses API has; leave it out{_HOW.get(kind, '')}"
+                )
+
+
+def _tool(tool: _Tool, group: _Group | None = None) -> Tool:
     schema = tool.parameters or {"type": "object", "properties": {}}
-    return Tool(tool.name, tool.description or "", schema, bool(tool.strict))
+    name = grouped(group.name if group else "", tool.name)
+    described = paragraphs((group.description if group else "", tool.description or ""))
+    return Tool(name, described, schema, bool(tool.strict))
 
 
 def _choice(

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -59,8 +58,7 @@ class Gathering:
     A dialect tells it as it grows: it derives from this, and gives the bytes for each move.
     """
 
-    def __init__(self, dialect: ChannelDialect) -> None:
-        self._dialect = dialect
+    def __init__(self) -> None:
         self.blocks: list[Block] = []
         """Those that are closed, in their order."""
         self.usage: Usage = NOTHING
@@ -143,8 +141,7 @@ class Gathering:
     def _thought(self, thinking: Thinking) -> bytes:
         last = self._queue[-1] if self._queue else None
         if last is None or last.kind != "thinking" or last.whole:
-            ours = thinking.dialect == self._dialect  # nobody else can use what is sealed
-            if not (thinking.text or (ours and (thinking.sealed or thinking.signature))):
+            if not (thinking.text or thinking.sealed or thinking.signature):
                 return b""
             last = Block("thinking")
             last.pieces += [thinking.text] if thinking.text else []
@@ -205,12 +202,12 @@ class Gathering:
         return told + self._advance() + self.finished(event.reason)
 
 
-def gathered(events: Iterable[Event], dialect: ChannelDialect) -> Gathering:
+def gathered(events: Iterable[Event]) -> Gathering:
     """A whole reply, for who tells it at once.
 
     Raises ``ValueError`` when its events do not end with ``Finished``.
     """
-    reply = Gathering(dialect)
+    reply = Gathering()
     for event in events:
         reply.write(event)
     if not isinstance(reply.end, Finished):

@@ -8,7 +8,8 @@ from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.blocks import Block, Gathering, gathered
 from agentd.proxy.dialects.callers.counted import as_anthropic
 from agentd.proxy.dialects.callers.errors import error_event
-from agentd.proxy.dialects.conversation import Event, StopReason, SupplierError, Thinking
+from agentd.proxy.dialects.callers.seals import seal
+from agentd.proxy.dialects.conversation import Event, StopReason, SupplierError
 from agentd.proxy.dialects.turns import arguments
 from agentd.proxy.price import NOTHING, Usage
 from agentd.wire.sse import json_event
@@ -35,7 +36,7 @@ class Writer(Gathering):
     """Events of one message; see ``caller.Writer``. How much went in is told at the end only."""
 
     def __init__(self, glance: Glance, request_id: str, created: int) -> None:
-        super().__init__("anthropic")
+        super().__init__()
         self._request_id = request_id
         self._message = _message(glance, request_id, NOTHING)
 
@@ -86,7 +87,7 @@ class Writer(Gathering):
 
 def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int) -> bytes:
     """As ``CallerDialect.whole``; a call whose arguments are no JSON object has none."""
-    reply = gathered(events, "anthropic")
+    reply = gathered(events)
     return encode(
         {
             **_message(glance, request_id, reply.usage),
@@ -126,16 +127,18 @@ def _content(block: Block) -> dict[str, object]:
 
 
 def _sealed(block: Block) -> str:
-    ours = _ours(block)
-    return ours.sealed if ours else ""
+    """What stands for thinking that is not shown, if it is such."""
+    thinking = block.thinking
+    if thinking is None or (thinking.dialect == "anthropic" and not thinking.sealed):
+        return ""
+    if thinking.dialect == "anthropic":
+        return thinking.sealed
+    return "" if block.pieces else seal(thinking)
 
 
 def _signature(block: Block) -> str:
-    ours = _ours(block)
-    return ours.signature if ours else ""
-
-
-def _ours(block: Block) -> Thinking | None:
-    """The thinking, if Anthropic sealed it: nobody else's seal is one here."""
+    """The seal on thinking that is shown."""
     thinking = block.thinking
-    return thinking if thinking is not None and thinking.dialect == "anthropic" else None
+    if thinking is None or _sealed(block):
+        return ""
+    return thinking.signature if thinking.dialect == "anthropic" else seal(thinking)

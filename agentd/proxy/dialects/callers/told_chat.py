@@ -103,7 +103,7 @@ class Writer:
 
 def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int) -> bytes:
     """As ``CallerDialect.whole``."""
-    reply = gathered(events, "openai-chat")
+    reply = gathered(events)
     message: dict[str, object] = {"role": "assistant", "content": reply.said("text") or None}
     if thought := reply.said("thinking"):
         message["reasoning_content"] = thought

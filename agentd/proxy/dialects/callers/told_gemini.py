@@ -23,7 +23,7 @@ class Writer(Gathering):
     """Pieces of one answer; see ``caller.Writer``. A call is told once it is whole."""
 
     def __init__(self, glance: Glance, request_id: str, created: int) -> None:
-        super().__init__("gemini")
+        super().__init__()
         self._request_id = request_id
         self._names = _names(glance, request_id)
         self._seal = ""
@@ -62,7 +62,7 @@ class Writer(Gathering):
 
 def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int) -> bytes:
     """As ``CallerDialect.whole``."""
-    reply = gathered(events, "gemini")
+    reply = gathered(events)
     parts: list[dict[str, object]] = []
     seal = ""
     for block in reply.blocks:

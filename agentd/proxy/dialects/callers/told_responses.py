@@ -9,6 +9,7 @@ from msgspec.json import encode
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.blocks import Block, Gathering, Kind, gathered
 from agentd.proxy.dialects.callers.counted import as_responses
+from agentd.proxy.dialects.callers.seals import seal
 from agentd.proxy.dialects.conversation import ErrorKind, Event, StopReason, SupplierError
 from agentd.proxy.price import Usage
 from agentd.wire.sse import json_event
@@ -59,7 +60,7 @@ class Writer(Gathering):
     """Events of one response, numbered from 0; see ``caller.Writer``."""
 
     def __init__(self, glance: Glance, request_id: str, created: int) -> None:
-        super().__init__("openai-responses")
+        super().__init__()
         self._request_id = request_id
         self._response = _response(glance, request_id, created)
         self._items: list[dict[str, object]] = []
@@ -129,7 +130,7 @@ class Writer(Gathering):
 
 def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int) -> bytes:
     """As ``CallerDialect.whole``."""
-    reply = gathered(events, "openai-responses")
+    reply = gathered(events)
     items = [
         _item(block, f"{_ITEMS[block.kind].prefix}_{request_id}_{at}", "completed")
         for at, block in enumerate(reply.blocks)
@@ -197,8 +198,12 @@ def _part(kind: Kind, said: str) -> dict[str, object]:
 
 
 def _sealed(block: Block) -> dict[str, object]:
-    """What only OpenAI can read, if it was OpenAI that sealed it."""
+    """The seal on what was thought: OpenAI's own, or one that carries another supplier's."""
     thinking = block.thinking
-    if thinking is None or thinking.dialect != "openai-responses" or not thinking.sealed:
+    if thinking is None:
+        return {}
+    if thinking.dialect != "openai-responses":
+        return {"encrypted_content": seal(thinking)}
+    if not thinking.sealed:
         return {}
     return {"encrypted_content": msgspec.json.decode(thinking.sealed).get("encrypted_content")}

@@ -1,6 +1,7 @@
 """Replies as suppliers' readers tell them, of every shape, and what of one must arrive."""
 
 import itertools
+import json
 
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from agentd.proxy.dialects.callers import (
     told_gemini,
     told_responses,
 )
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -157,7 +159,11 @@ def meaning(events, dialect):
     merged = []
     for part in said:
         if merged and part[0] == merged[-1][0] != "call":
-            merged[-1] = (part[0], merged[-1][1] + part[1], *part[2:])
+            last = merged[-1]
+            seal = part[2:]
+            if dialect == "gemini" and part[0] == "thinking":  # the last seal holds
+                seal = (part[2] or last[2],)
+            merged[-1] = (part[0], last[1] + part[1], *seal)
         else:
             merged.append(part)
     usage = draft.usage
@@ -172,9 +178,22 @@ def _plain(part, dialect):
     match part:
         case Text(text):
             return ("text", text)
-        case Thinking(came_from, text, signature):
-            kept = signature if came_from == dialect else ""
-            sealing = dialect in ("anthropic", "gemini")
-            return ("thinking", text, kept) if sealing else ("thinking", text)
+        case Thinking():
+            return _thought(part, dialect)
         case call:
             return ("call", call)
+
+
+def _thought(thinking, dialect):
+    """With the seal on it, where the dialect has a place for one."""
+    if dialect == "openai-chat":
+        return ("thinking", thinking.text)
+    if dialect == "gemini":
+        return ("thinking", thinking.text, thinking.signature * (thinking.dialect == dialect))
+    sealed = thinking.signature
+    if thinking.sealed:
+        sealed = json.loads(thinking.sealed)["encrypted_content"]
+    found = unsealed(sealed, thinking.text) or thinking
+    if found.dialect == dialect:
+        return ("thinking", found.text, found.signature)
+    return ("thinking", found.text, found.dialect, found.signature)
