@@ -160,7 +160,7 @@ _FORMS = (
     Rule(
         id="url-password",
         description="The password in an address",
-        regex=r"[A-Za-z][A-Za-z0-9+.-]{1,30}:\\?/\\?/[^\s/:@\"'<>\\]*:"
+        regex=r"[A-Za-z]:\\?/\\?/[^\s/:@\"'<>\\]*:"
         r"([^\s/\"'`<>\\]{3,})@[A-Za-z0-9\[._-]",
         allow=Allow(regexes=(*_NO_VALUE[:1], _NO_VALUE[3], _DEFAULTS), stopwords=_WORDS),
     ),
@@ -199,7 +199,7 @@ _ASSIGNED = (
     Rule(
         id="assigned",
         description="A value given to a name such as password or api_key",
-        regex=rf"(?i:{_NAMES})[A-Za-z0-9_]{{0,30}}{_IS}{_VALUE}",
+        regex=rf"(?i:{_NAMES})[A-Za-z0-9_]*{_IS}{_VALUE}",
         entropy=2.75,
         allow=Allow(regexes=(*_NO_VALUE, *_EXPRESSION), stopwords=_WORDS),
     ),

@@ -21,7 +21,11 @@ MOST_FINDS = 1000
 """Of one rule in one text. What comes after is taken for one secret: that is safe, and bounded."""
 
 _WINDOW = 1024
-_BASE64 = compiled(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_BASE64 = compiled(
+    # What it holds begins with twelve letters of ASCII: most names and paths do not look so.
+    r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
+    r"((?:[CDI-Za-f][A-Za-z0-9+/_-]{3}){4}[A-Za-z0-9+/_-]{8,}={0,2})"
+)
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _PRINTED = re.compile(rb"[!-~]+")
 
@@ -70,9 +74,9 @@ class Detector:
     def _encoded(self, text: bytes, known: "Known | None") -> Iterator[Hit]:
         """What shows when base64 or percent escapes are undone, once."""
         for found in _BASE64.finditer(text):
-            inner = _from_base64(found.group())
+            inner = _from_base64(found.group(1))
             for hit in self._plain(inner, known) if inner else ():
-                yield Hit(found.start(), found.end(), hit.rule, hit.mode)
+                yield Hit(*found.span(1), hit.rule, hit.mode)
         if _PERCENT.search(text):
             for found in _PRINTED.finditer(text):
                 if not _PERCENT.search(found[0]):

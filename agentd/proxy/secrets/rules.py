@@ -23,7 +23,7 @@ Word: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 SHORTEST = 6
 """Bytes. Text shorter than this is not looked at, and no registered value is shorter."""
 
-_MEMORY = 64 * 2**20
+_MEMORY = 16 * 2**20
 _PLAIN = (
     "The quick brown fox jumps over the lazy dog, then it sleeps for 10 minutes.",
     "def total(items: list[int]) -> int: return sum(item * 2 for item in items)",

@@ -92,6 +92,11 @@ def test_what_is_no_secret_is_left_alone(text):
     assert found(text) == []
 
 
+def test_two_that_share_what_is_between_them_are_both_found():
+    first, second = TOKENS["telegram"], f"{'9' * 10}:{letters(35)}"
+    assert found(f"{first} {second}") == [("telegram", first), ("telegram", second)]
+
+
 def test_a_private_key_without_its_end_is_found_as_far_as_it_goes():
     whole = TOKENS["private-key"]
     cut = whole[: whole.index("-----END") - 60]

@@ -186,6 +186,13 @@ def test_a_text_file_in_base64_is_no_picture():
     assert data.encode() not in hidden(body, dialect="openai-responses").body
 
 
+def test_the_same_bytes_are_looked_at_by_where_they_stand():
+    body = {"text": {"id": GITHUB}, "metadata": {"id": GITHUB}}
+    after = json.loads(hidden(body).body)
+    assert after["text"] == {"id": GITHUB}, "an identifier of the supplier's"
+    assert GITHUB not in after["metadata"]["id"]
+
+
 def test_a_members_name_tells_a_secret_that_has_no_form():
     body = {"messages": [{"content": [{"type": "tool_use", "input": {"password": "tr0ub4dor"}}]}]}
     assert list(hidden(body).secrets.values()) == ["tr0ub4dor"]
