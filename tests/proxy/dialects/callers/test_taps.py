@@ -135,6 +135,14 @@ def test_an_event_is_given_at_once_when_it_is_whole_and_a_giant_one_before():
     assert tap.end is None
 
 
+def test_what_was_passed_on_in_part_is_passed_on_whole():
+    usage = chunks({"choices": [], "usage": {"prompt_tokens": 7}, "padding": "x" * 100_000})
+    passed, tap = tapped("openai-chat", [usage[:90_000], usage[90_000:]], UNASKED)
+    assert passed == usage
+    assert tap.usage == Usage(input=7)
+    assert tapped("openai-chat", [usage], UNASKED)[0] == b""
+
+
 def test_what_a_model_writes_is_no_field():
     words = 'data: {"usage":{"prompt_tokens":1}} [DONE] "type":"error" response.completed'
     for dialect in TAPS:
