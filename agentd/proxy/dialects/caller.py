@@ -32,6 +32,8 @@ class Glance(Struct, frozen=True):
     """How many replies are asked for (``n``)."""
     wants_usage: bool = True
     """Whether a stream is to tell its usage (``stream_options.include_usage``)."""
+    groups: tuple[str, ...] = ()
+    """The groups of tools that the caller has (Responses); see ``callers.groups``."""
 
 
 class Tap(Protocol):
