@@ -5,13 +5,12 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from agentd.access.service import KeyService
 from agentd.chats.service import ChatService
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
-from agentd.disk.reload import Reloaded
 from agentd.disk.state import State
 from agentd.outside.service_manager import Notifier
 from agentd.web.feed import Feed
@@ -61,7 +60,19 @@ async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
             stop(LOST_LOCK)
 
 
-async def watch(layout: Layout, keys: KeyService, *written: Reloaded[Any]) -> None:
+class Followed(Protocol):
+    """A file that is hand-edited; ``Reloaded`` is one."""
+
+    def noticed(self, name: str) -> None:
+        """A file of this name was edited."""
+        ...
+
+    async def refresh(self) -> None:
+        """Look at the file."""
+        ...
+
+
+async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
     """Notice files that a person edited at once, even while nobody calls."""
     from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
 

@@ -15,18 +15,22 @@ from msgspec import structs
 
 from agentd.catalog.models import Models
 from agentd.clock import Clock, iso, parse_iso
+from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
 from agentd.disk.channels import load as load_channels
 from agentd.disk.gateway_settings import load as load_settings
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
+from agentd.disk.licence import LicenceBook, LicenceFile
 from agentd.disk.reload import Reloaded
 from agentd.disk.secret import SecretBook
 from agentd.disk.secret_rules import followed, seed
 from agentd.disk.service_log import ServiceLog
 from agentd.errors import Misconfigured, Unavailable
-from agentd.outside.egress import Egress, Tunnels
+from agentd.outside.egress import Egress
+from agentd.outside.subscription import Subscriptions
+from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.relay import Relay
@@ -76,7 +80,7 @@ class ModelGateway:
         clock: Clock,
         keys: AccessKeyBook,
         models: Callable[[], Models],
-        tunnels: Tunnels | None = None,
+        generation: str,
     ) -> None:
         self._layout = layout
         self._clock = clock
@@ -99,7 +103,8 @@ class ModelGateway:
         self._opened = False
         self._hiding: Hiding | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._egress = Egress(tunnels)
+        self.licence = LicenceBook(LicenceFile(layout), clock)
+        self._egress = Egress(Vpns(generation, Subscriptions(clash.read)))
         self._relay = Relay(self._house(SecretBook(environ)))
         self._gateway = Gateway(self._relay, keys, self.models)
 
@@ -110,7 +115,7 @@ class ModelGateway:
 
     @property
     def files(self) -> tuple[Reloaded[Any], ...]:
-        """The hand-written files, to be watched."""
+        """The hand-written files, to be watched; the licence is, too."""
         return self.settings, self.channels, self.rules
 
     def models(self) -> Mapping[str, ProxyModel]:
@@ -125,6 +130,7 @@ class ModelGateway:
         for file in self.files:
             await file.refresh()
         self._set()
+        await self.licence.refresh()
         self._hiding = Hiding(self.rules.current, await asyncio.to_thread(seed, self._layout))
         zone = self.settings.current.zone
         self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
@@ -139,6 +145,7 @@ class ModelGateway:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for file in self.files:
             await file.stop()
+        await self.licence.stop()
         await self._relay.close()
         await self._egress.close()
         await self.ledger.close()
@@ -151,7 +158,7 @@ class ModelGateway:
             channels=lambda: self.channels.current,
             settings=lambda: self.settings.current,
             hiding=lambda: self._hiding if self.settings.current.hiding else None,
-            licence=lambda: "",
+            licence=self._unlicensed,
             meter=self.meters.of,
             router=self.router,
             suppliers=Suppliers(secrets, self._egress),
@@ -159,6 +166,10 @@ class ModelGateway:
             bodies=self.bodies,
             clock=self._clock,
         )
+
+    def _unlicensed(self) -> str:
+        status = self.licence.status
+        return "" if status.state == "valid" else status.reason
 
     def _set(self) -> None:
         now = self.settings.current
@@ -177,7 +188,7 @@ class ModelGateway:
 
     def _ruled(self) -> None:
         if self._hiding:
-            self._hiding.rules = self.rules.current
+            self._hiding.use(self.rules.current)
 
     async def _keep_house(self) -> None:
         """Let go of what is older than it is to be kept."""

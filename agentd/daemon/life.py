@@ -151,7 +151,14 @@ async def started(
             Messaging(layout, environ, house(written, chats, agent, clock, bus, workplace, desks))
         )
         gateway = await stack.enter_async_context(
-            ModelGateway(layout, environ, clock, doorkeepers.access, lambda: written.models.current)
+            ModelGateway(
+                layout,
+                environ,
+                clock,
+                doorkeepers.access,
+                lambda: written.models.current,
+                state.generation,
+            )
         )
         others: tuple[Reloaded[Any], ...] = (
             library.labels,
@@ -181,6 +188,7 @@ async def started(
                 layout,
                 doorkeepers.keys,
                 doorkeepers.users,
+                gateway.licence,
                 *written.files,
                 *others,
             ),

@@ -142,7 +142,7 @@ class LicenceBook:
             return licence.standing(found, self._clock.now())
         return self._status
 
-    async def fresh(self) -> None:
+    async def refresh(self) -> None:
         """Read the files if they were edited; costs two ``stat`` when they were not."""
         async with self._reading:
             stamps = self._file.stamps()
@@ -154,7 +154,7 @@ class LicenceBook:
     def noticed(self, name: str) -> None:
         """A file of this name, in the configuration folder, was edited; by a ``Watcher``."""
         if name in self._file.names:
-            task = asyncio.get_running_loop().create_task(self.fresh())
+            task = asyncio.get_running_loop().create_task(self.refresh())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -168,7 +168,7 @@ class LicenceBook:
     async def install(self, token: str) -> LicenceStatus:
         """Keep this token. ``BadRequest`` with why it is none."""
         await asyncio.to_thread(self._file.install, token.strip())
-        await self.fresh()
+        await self.refresh()
         return self.status
 
 

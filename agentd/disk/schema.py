@@ -51,7 +51,7 @@ def convert(
     walker = _Walker(where, others)
     if root is None or _is_nothing(root):
         root = MappingNode("", [])
-    value = walker.part(root, _kind(shape), "")
+    value = walker.part(root, _kind(shape), "")  # type: ignore[arg-type]  # types are hashable
     if isinstance(value, shape) and check:
         for place, what in check(value):
             walker.note(root, place, what)

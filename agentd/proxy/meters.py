@@ -39,7 +39,8 @@ class Meters:
         before, self._meters = self._meters, {}
         for key_id, meter in before.items():
             if not meter.idle:
-                meter.recount(self._calendar.used(partial(sums.spent, key_id)))
+                used = self._calendar.used(partial(sums.spent, key_id))
+                meter.recount(used, self._calendar)
                 self._meters[key_id] = meter
 
     def of(self, key: AccessKey) -> Meter:

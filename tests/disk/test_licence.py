@@ -111,17 +111,17 @@ def test_edits_of_the_files_hold_at_once_and_time_does_too(file, layout):
     async def work() -> None:
         clock = FrozenClock(NOW)
         book = LicenceBook(file, clock)
-        await book.fresh()
+        await book.refresh()
         assert book.status.state == "missing"
         await asyncio.to_thread(file.install_own, NOW)
-        await book.fresh()
+        await book.refresh()
         assert book.status.state == "valid"
         clock.move(SELF_DAYS * 86400)
         assert book.status.state == "expired"
         clock.move(-1)
         assert book.status.state == "valid"
         Path(layout.licence_issuers).write_text("")
-        await book.fresh()
+        await book.refresh()
         assert book.status.state == "invalid"
 
     asyncio.run(work())

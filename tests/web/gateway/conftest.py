@@ -12,6 +12,7 @@ import pytest
 
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
+from agentd.disk.licence import LicenceFile
 from agentd.proxy.access_key import AccessKey, issue
 from agentd.proxy.entry import Entry
 from tests.supplier.conftest import supplier
@@ -50,6 +51,7 @@ class House:
             for channel in self.channels
         ]
         self.settings: dict[str, Any] = {}
+        self.licensed = True
         self.keys: list[str] = []
         """The ids of the access keys."""
         self.daemon: Serving | None = None
@@ -75,6 +77,8 @@ class House:
         self._write(Path(self.layout.channels), {"channels": self.channels})
         self._write(Path(self.layout.models), {"proxy": self.models})
         self._write(Path(self.layout.gateway_settings), self.settings)
+        if self.licensed:
+            LicenceFile(self.layout).install_own("2026-01-01T00:00:00.000Z")
 
     def entries(self, count: int) -> list[Entry]:
         """The lines of the ledger, once there are so many."""

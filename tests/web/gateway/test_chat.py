@@ -1,9 +1,13 @@
 """OpenAI's client through the gateway."""
 
+from collections.abc import Callable
+
 import openai
+import pytest
 
 from tests.supplier.steps import Answer, Call, Say, Tokens
 from tests.web.gateway.conftest import SECRET, House
+from tests.web.support import Serving
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -41,3 +45,18 @@ def test_a_tool_call_is_passed_on(house: House, openai_client: openai.OpenAI) ->
     )
     (call,) = reply.choices[0].message.tool_calls
     assert (call.function.name, call.function.arguments) == ("ls", '{"path": "/"}')
+
+
+def test_without_a_licence_nothing_flows_and_the_refusal_says_what_to_do(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    house.licensed = False
+    key, daemon = house.key(), up()
+    client = openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0)
+    with client, pytest.raises(openai.APIStatusError) as refused:
+        client.chat.completions.create(model="by-chat", messages=HELLO)
+    assert refused.value.status_code == 402
+    assert "agentd licence" in str(refused.value)
+    assert not house.supplier.requests
+    (entry,) = house.entries(1)
+    assert (entry.outcome, entry.error) == ("refused", "no_licence")
