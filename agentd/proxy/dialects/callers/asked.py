@@ -127,7 +127,9 @@ def part(data: bytes | Raw, shape: type[T], where: str = "") -> T:
     try:
         return msgspec.json.decode(data, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = _complaint(error).replace("`$", f"`{where}" if where else "`$")
+        what = _complaint(error)
+        if where:
+            what = what.replace("`$", f"`{where}") if "`$" in what else f"{what} - at `{where}`"
         raise BadRequest(
             "The model's supplier speaks another dialect, into which the request cannot be "
             f"translated: {what}"

@@ -1,0 +1,115 @@
+"""Estimated tokens: never too few for text that people and programs write, never none."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.proxy.dialects.callers.estimate import (
+    PICTURE,
+    TOOLS,
+    as_anthropic,
+    as_gemini,
+    tokens,
+)
+
+PROSE = "The quick brown fox jumps over the lazy dog, and nobody minds. "
+CODE = """\
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+"""
+
+
+@given(st.binary(), st.binary())
+def test_more_bytes_are_never_fewer_tokens(some, more):
+    assert tokens(some) <= tokens(some + more)
+    assert tokens(some + more) >= tokens(more)
+
+
+@given(st.text(min_size=1))
+def test_no_text_is_nothing(text):
+    assert 0 < tokens(text.encode()) <= len(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        (PROSE * 100, 1400),  # 14 words and signs each
+        (CODE * 100, 2800),  # about 28 each
+        ("人工智能正在改变世界。" * 100, 1200),  # 11 characters, about a token each
+        ("Съешь ещё этих мягких булок. " * 100, 1100),
+        ("🎉" * 100, 200),
+        ("1234567890" * 100, 400),  # three digits to a token
+        (json.dumps({"path": "/src/a.py", "lines": [1, 20]}) * 100, 2000),
+    ],
+    ids=["prose", "code", "chinese", "russian", "emoji", "digits", "json"],
+)
+def test_tokenisers_count_fewer_but_not_by_far(text, counted):
+    """``counted``: about what the vendors' tokenisers make of it."""
+    assert counted <= tokens(text.encode()) <= counted * 3
+
+
+PICTURES = {
+    "chat": {"type": "image_url", "image_url": {"url": "data:image/png;base64,%s"}},
+    "responses": {"type": "input_image", "image_url": "data:image/png;base64,%s"},
+    "anthropic": {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "%s"},
+    },
+    "gemini": {"inlineData": {"mimeType": "image/png", "data": "%s"}},
+    "gemini underscored": {"inline_data": {"mime_type": "image/png", "data": "%s"}},
+}
+
+
+@pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
+def test_a_picture_has_one_price_whatever_its_size(picture):
+    small, large = (
+        tokens(json.dumps({"content": [picture]}).replace("%s", "QUJD" * size).encode())
+        for size in (1, 100_000)
+    )
+    assert PICTURE < small == large < PICTURE + 150
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        {"type": "image_url", "image_url": {"url": "https://host/a.png"}},
+        {"type": "input_image", "image_url": "https://host/a.png"},
+        {"type": "image", "source": {"type": "url", "url": "https://host/a.png"}},
+    ],
+)
+def test_a_linked_picture_costs_as_much(picture):
+    assert PICTURE < tokens(json.dumps([picture, "image"]).encode()) < PICTURE + 150
+
+
+def test_each_picture_counts():
+    one = PICTURES["chat"]
+    assert tokens(json.dumps([one, one]).encode()) > 2 * PICTURE
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "document", "source": {"media_type": "application/pdf", "data": "QUJD" * 3000}},
+        {"inlineData": {"mimeType": "audio/wav", "data": "QUJD" * 3000}, "x": "image"},
+        {"text": "image data:image/png;base64," + "QUJD" * 3000},
+    ],
+)
+def test_what_is_no_picture_counts_by_its_bytes(body):
+    assert tokens(json.dumps(body).encode()) > 3900
+
+
+@given(st.binary())
+def test_what_is_no_json_has_tokens_too(data):
+    assert tokens(data + b"image{") > 0
+
+
+def test_what_suppliers_say_of_tools_is_counted():
+    assert tokens(b'{"tools":[]}') > TOOLS
+
+
+def test_the_answers():
+    assert json.loads(as_anthropic(7)) == {"input_tokens": 7}
+    assert json.loads(as_gemini(7)) == {"totalTokens": 7}
