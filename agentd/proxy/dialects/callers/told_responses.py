@@ -9,6 +9,7 @@ from msgspec.json import encode
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.blocks import Block, Gathering, Kind, gathered
 from agentd.proxy.dialects.callers.counted import as_responses
+from agentd.proxy.dialects.callers.groups import parted
 from agentd.proxy.dialects.callers.seals import seal
 from agentd.proxy.dialects.conversation import ErrorKind, Event, StopReason, SupplierError
 from agentd.proxy.price import Usage
@@ -62,6 +63,7 @@ class Writer(Gathering):
     def __init__(self, glance: Glance, request_id: str, created: int) -> None:
         super().__init__()
         self._request_id = request_id
+        self._groups = glance.groups
         self._response = _response(glance, request_id, created)
         self._items: list[dict[str, object]] = []
         self._number = 0
@@ -73,7 +75,7 @@ class Writer(Gathering):
 
     def opened(self, block: Block) -> bytes:
         """An item begins, and its only part, both empty."""
-        item = _item(block, self._id(block), "in_progress")
+        item = _item(block, self._id(block), "in_progress", self._groups)
         told = self._event("output_item.added", {**self._index, "item": item})
         kind = _ITEMS[block.kind]
         if kind.part and block.pieces:
@@ -96,7 +98,7 @@ class Writer(Gathering):
             if kind.part:
                 part = {**place, "part": _part(block.kind, block.text)}
                 told += self._event(f"{kind.part}.done", part)
-        item = _item(block, self._id(block), "completed")
+        item = _item(block, self._id(block), "completed", self._groups)
         self._items.append(item)
         return told + self._event("output_item.done", {**self._index, "item": item})
 
@@ -132,7 +134,7 @@ def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int
     """As ``CallerDialect.whole``."""
     reply = gathered(events)
     items = [
-        _item(block, f"{_ITEMS[block.kind].prefix}_{request_id}_{at}", "completed")
+        _item(block, f"{_ITEMS[block.kind].prefix}_{request_id}_{at}", "completed", glance.groups)
         for at, block in enumerate(reply.blocks)
     ]
     return encode(_ended(_response(glance, request_id, created), items, reply.usage, reply.reason))
@@ -176,7 +178,12 @@ def _ended(
     }
 
 
-def _item(block: Block, id: str, status: str) -> dict[str, object]:  # noqa: A002
+def _item(
+    block: Block,
+    id: str,  # noqa: A002
+    status: str,
+    groups: Iterable[str],
+) -> dict[str, object]:
     """An item: ``in_progress`` it is empty, whatever is known of it already."""
     said = block.text if status == "completed" else ""
     parts = [_part(block.kind, said)] if said and block.kind != "call" else []
@@ -187,8 +194,10 @@ def _item(block: Block, id: str, status: str) -> dict[str, object]:  # noqa: A00
         case "thinking":
             return {"type": "reasoning", "id": id, "summary": parts, **_sealed(block)}
         case "call":
-            named = {"call_id": block.id, "name": block.name, "arguments": said}
-            return {"type": "function_call", "id": id, "status": status, **named}
+            group, name = parted(block.name, groups)
+            named = {"name": name, "namespace": group} if group else {"name": name}
+            called = {"call_id": block.id, **named, "arguments": said}
+            return {"type": "function_call", "id": id, "status": status, **called}
 
 
 def _part(kind: Kind, said: str) -> dict[str, object]:

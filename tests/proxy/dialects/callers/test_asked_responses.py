@@ -10,20 +10,27 @@ from pydantic import BaseModel
 from agentd.errors import BadRequest
 from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import told_responses
 from agentd.proxy.dialects.callers.asked_responses import glance, passed_on, understood
 from agentd.proxy.dialects.callers.groups import grouped, parted
 from agentd.proxy.dialects.conversation import (
+    CallDelta,
+    CallDone,
+    CallStarted,
     Conversation,
+    Finished,
     Image,
     JsonFormat,
     Message,
     OneTool,
+    Started,
     Text,
     Thinking,
     Tool,
     ToolCall,
     ToolResult,
 )
+from agentd.wire import sse
 from tests.proxy.dialects.callers.clients import openai_body
 
 REASONING = {
@@ -190,6 +197,28 @@ def test_codex_is_understood_with_its_groups_of_tools():
     assert chat["messages"][2]["tool_calls"][0]["function"]["name"] == "agents__spawn"
     assert json.loads(anthropic.request(told, "n"))["tools"][1]["name"] == "agents__spawn"
     assert json.loads(passed_on(sent, "n")) == {**CODEX, "model": "n"}
+
+
+def test_a_call_of_a_groups_tool_is_told_as_codex_wants_it():
+    seen = glance(json.dumps(CODEX).encode())
+    events = [
+        Started("x", "n"),
+        *(CallStarted(0, "a", "agents__spawn"), CallDelta(0, "{}")),
+        CallDone(0, ToolCall("a", "agents__spawn", "{}")),
+        *(CallStarted(1, "b", "exec"), CallDone(1, ToolCall("b", "exec", "{}"))),
+        Finished("tool_calls"),
+    ]
+    whole = json.loads(told_responses.whole(events, seen, "r", 1))
+    writer = told_responses.Writer(seen, "r", 1)
+    stream = [
+        json.loads(one.data) for one in sse.Reader().feed(b"".join(map(writer.write, events)))
+    ]
+    begun = [one["item"] for one in stream if one["type"] == "response.output_item.added"]
+    for items in (whole["output"], stream[-1]["response"]["output"], begun):
+        assert [(item.get("namespace"), item["name"]) for item in items] == [
+            ("agents", "spawn"),
+            (None, "exec"),
+        ]
 
 
 @pytest.mark.parametrize("group", ["", "a", "a__b"])
