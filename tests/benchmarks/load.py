@@ -16,10 +16,6 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 
-PATIENCE = 30.0
-"""Seconds without any answer after which the server counts as hanging."""
-
-
 class Shot(Struct):
     """What to send: ``requests`` in turn, over so many connections, for so long or so often."""
 
@@ -31,6 +27,8 @@ class Shot(Struct):
     """When positive, this many answers end the shot, however long it takes."""
     reconnect: bool = False
     """A new connection for every request."""
+    patience: float = 30.0
+    """Seconds without any answer after which the server counts as hanging."""
 
 
 class Score(Struct):
@@ -110,7 +108,7 @@ def fire(shot: Shot) -> Score:
     for client in clients.values():
         client.send(next(requests))
     while len(waits) < shot.count if shot.count else time.perf_counter() < end:
-        for client in _readable(poll, clients):
+        for client in _readable(poll, clients, shot.patience):
             took = client.receive()
             if took is None:
                 continue
@@ -126,10 +124,12 @@ def fire(shot: Shot) -> Score:
     return score
 
 
-def _readable(poll: "select.epoll", clients: dict[int, Client]) -> Iterator[Client]:
-    ready = poll.poll(PATIENCE)
+def _readable(
+    poll: "select.epoll", clients: dict[int, Client], patience: float
+) -> Iterator[Client]:
+    ready = poll.poll(patience)
     if not ready:
-        raise SystemExit("no answer")
+        raise SystemExit(f"no answer in {patience:.0f} seconds")
     for number, _ in ready:
         yield clients[number]
 
