@@ -100,11 +100,18 @@ class Hiding:
         self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
-        self.use(rules)
+        self.rules = rules
 
-    def use(self, rules: Rules) -> None:
-        """Other rules, which hold from the next request on. Takes some milliseconds."""
+    @property
+    def rules(self) -> Rules:
+        """What counts as a secret. Others hold from the next request on."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: Rules) -> None:
+        """Takes some milliseconds: all patterns are made."""
         self._detector = Detector(rules)
+        self._rules = rules
         self._elements.clear()
         hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
         hiding += [value.id for value in rules.values if value.mode != "report"]

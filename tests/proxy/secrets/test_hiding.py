@@ -155,9 +155,9 @@ def test_a_rule_may_block_or_only_report():
 def test_other_rules_hold_from_the_next_request_on():
     hiding = new(Rules())
     assert not hidden(said(GITHUB), hiding).secrets
-    hiding.use(Rules(BUILT_IN))
+    hiding.rules = Rules(BUILT_IN)
     assert hidden(said(GITHUB), hiding).secrets
-    hiding.use(Rules())
+    hiding.rules = Rules()
     assert not hidden(said(GITHUB), hiding).secrets
 
 

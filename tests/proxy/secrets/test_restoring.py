@@ -173,6 +173,47 @@ def test_a_beginning_is_held_back_only_until_it_is_none():
     assert putting.feed(event(f"{HUB[20:]}y")) == event(f"x{GITHUB}") + event("y")
 
 
+DELTAS: dict[str, Any] = {
+    "anthropic": {"type": "content_block_delta", "index": 1, "delta": {"text": "S"}},
+    "openai-chat": {"choices": [{"index": 0, "delta": {"content": "S"}}]},
+    "openai-responses": {"type": "response.output_text.delta", "output_index": 0, "delta": "S"},
+    "gemini": {"candidates": [{"index": 0, "content": {"parts": [{"text": "S"}]}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "end"),
+    [
+        ("anthropic", {"type": "content_block_stop", "index": 1}),
+        ("anthropic", {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}),
+        ("anthropic", {"type": "error", "error": {}}),
+        ("openai-chat", {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}),
+        ("openai-chat", {"error": {"message": "x"}}),
+        ("openai-chat", "[DONE]"),
+        ("openai-responses", {"type": "response.output_text.done", "output_index": 0}),
+        ("openai-responses", {"type": "response.incomplete", "response": {}}),
+        ("gemini", {"candidates": [{"index": 0, "finishReason": "MAX_TOKENS"}]}),
+    ],
+)
+def test_what_is_held_back_is_let_go_with_the_end_of_its_text(dialect, end):
+    putting = restorer(dialect, PLACED)
+    begun = f"data: {json.dumps(DELTAS[dialect])}\n\n".encode()
+    other = f"data: {json.dumps({'type': 'ping'})}\n\n".encode()
+    ended = f"data: {end if isinstance(end, str) else json.dumps(end)}\n\n".encode()
+    assert putting.feed(begun) == b""
+    assert putting.feed(other) == b"", "the order stays"
+    assert putting.feed(ended) == begun + other + ended
+
+
+def test_a_backslash_in_a_secret_is_escaped_in_arguments():
+    secrets = {HUB: "a\\nb"}
+    for dialect in DIALECTS:
+        data = stream(dialect, HUB, json.dumps({"x": HUB}), [1000])
+        said, called = heard(dialect, run(dialect, data, [1000], secrets))
+        assert said == "a\\nb"
+        assert json.loads(called) == {"x": "a\\nb"}
+
+
 def test_what_is_cut_off_by_a_limit_stays_as_it_came():
     text = f"then {HUB[:-3]}"
     for dialect in DIALECTS:
