@@ -22,6 +22,12 @@ ACCESS_PREFIX = "sk-agentd-"
 ACCESS_ID_LETTERS = 12
 """The letters of an access key's id: 71 bits, so that no two keys share one."""
 
+CODE_LETTERS = "ACDEFGHJKMNPQRTUVWXY34679"
+"""Of one-time codes: none of which is taken for another (0 O, 1 I L, 2 Z, 5 S, 8 B)."""
+
+CODE_LENGTH = 10
+"""The letters of a one-time code: 46 bits, which are enough for five tries."""
+
 _ALPHABET = string.ascii_letters + string.digits
 _PROCESS = secrets.token_hex(4)
 _requests = itertools.count(1)
@@ -54,6 +60,11 @@ def new_salt() -> str:
 def new_session() -> str:
     """The token of a login: 256 random bits, as 64 lowercase hexadecimal digits."""
     return secrets.token_hex(32)
+
+
+def new_code() -> str:
+    """A one-time code for a person to type."""
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
 
 
 def new_generation() -> str:

@@ -2,7 +2,8 @@
 
 A session is 256 random bits, of which only the SHA-256 is kept. It ends 30 days after its login,
 or after 7 days without a request; at once when its owner's role or password is another, or when
-he signs out.
+he signs out. A session that began with a one-time code is the administrator's, and lasts 90 days;
+it ends at once when the management key is another, or the administrator's password.
 """
 
 import hmac
@@ -26,11 +27,17 @@ LONGEST = timedelta(days=30)
 IDLE = timedelta(days=7)
 """A session ends after so long without a request."""
 
+LONGEST_BY_CODE = timedelta(days=90)
+"""As long lasts one that began with a one-time code (the proxy specification, section 8)."""
+
 NOTE_EVERY = timedelta(hours=1)
 """For so long one note of a session's last use will do."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods that change nothing."""
+
+NAMELESS = "administrator"
+"""What the administrator is called where none has a password."""
 
 RANKS: tuple[Role, ...] = ("nobody", "viewer", "manager", "administrator")
 """Each may what those before it may."""
@@ -76,7 +83,7 @@ class User(Struct, frozen=True):
         return sha256(f"{self.name}\n{self.role}\n{self.password}".encode()).hexdigest()
 
 
-class Session(Struct, frozen=True):
+class Session(Struct, frozen=True, omit_defaults=True):
     """One login, as it is kept."""
 
     sha256: Digest
@@ -86,6 +93,8 @@ class Session(Struct, frozen=True):
     created: Timestamp
     used: Timestamp
     """When it was last used, to the hour."""
+    by_code: bool = False
+    """Whether it began with a one-time code instead of a password."""
 
     @property
     def id(self) -> str:
@@ -95,13 +104,26 @@ class Session(Struct, frozen=True):
     @property
     def ends(self) -> Timestamp:
         """When it ends unless it is used before."""
+        if self.by_code:
+            return iso(parse_iso(self.created) + LONGEST_BY_CODE)
         return iso(min(parse_iso(self.created) + LONGEST, parse_iso(self.used) + IDLE))
 
 
-def begin(user: User, at: Timestamp) -> tuple[str, Session]:
+def begin(user: User, at: Timestamp, *, by_code: bool = False) -> tuple[str, Session]:
     """A new session: its token, which is kept nowhere, and what is kept."""
     token = ids.new_session()
-    return token, Session(digest(token), user.name, user.proof, at, at)
+    return token, Session(digest(token), user.name, user.proof, at, at, by_code)
+
+
+def signed_in_by_code(management: str, administrator: User | None) -> User | None:
+    """As whom a one-time code signs in: the administrator, be there one with a password or not.
+
+    ``management`` is the SHA-256 of the management key; without one there are no codes.
+    """
+    if not management:
+        return None
+    name, kept = (administrator.name, administrator.password) if administrator else (NAMELESS, "")
+    return User(name, "administrator", f"{management} {kept}")
 
 
 def digest(token: str) -> str:
@@ -123,9 +145,16 @@ class Directory:
     """The people who may sign in now; it does not change.
 
     ``administrator`` is the one of the environment: of the same name in the file nobody is.
+    ``by_code`` is as whom one-time codes sign in.
     """
 
-    def __init__(self, users: Iterable[User], administrator: User | None = None) -> None:
+    def __init__(
+        self,
+        users: Iterable[User],
+        administrator: User | None = None,
+        by_code: User | None = None,
+    ) -> None:
+        self._by_code = by_code
         self._users = {user.name: user for user in users}
         if administrator:
             self._users[administrator.name] = administrator
@@ -139,7 +168,7 @@ class Directory:
 
     def caller(self, session: Session) -> Caller | None:
         """Whose session this is; ``None`` when he is gone or is another now."""
-        user = self._users.get(session.user)
+        user = self._by_code if session.by_code else self._users.get(session.user)
         if user is None or user.proof != session.proof:
             return None
         return Caller("user", user.name, user.role, session.id)

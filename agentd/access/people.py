@@ -12,15 +12,21 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import NamedTuple, Protocol
 
-from agentd.access import password
+from msgspec import structs
+
+from agentd.access import codes, password
+from agentd.access.codes import Codes
 from agentd.access.gate import Caller
 from agentd.access.login import NOTE_EVERY, Directory, Session, User, begin, digest
 from agentd.clock import Clock, Timestamp, iso, parse_iso
 from agentd.errors import AgentdError, LimitReached, NotFound, Unauthorized
 
 WRONG = "Wrong name or password"
+
+WRONG_CODE = "This code is wrong, was used, or is too old"
 
 PARALLEL = 2
 """Passwords that are compared at the same time."""
@@ -94,7 +100,8 @@ class _Known:
 class People:
     """Signs people in and out, and tells who is calling.
 
-    ``ended`` is called with the ids of sessions that are over: their live connections must end.
+    ``by_code`` is as whom one-time codes sign in. ``ended`` is called with the ids of sessions
+    that are over: their live connections must end.
     """
 
     def __init__(
@@ -104,13 +111,16 @@ class People:
         clock: Clock,
         administrator: User | None = None,
         ended: Callable[[frozenset[str]], None] = lambda _: None,
+        by_code: User | None = None,
     ) -> None:
         self._store = store
         self._users = users
         self._clock = clock
         self._administrator = administrator
         self._ended = ended
-        self._directory = Directory((), administrator)
+        self._by_code = by_code
+        self._codes = Codes(clock.monotonic)
+        self._directory = Directory((), administrator, by_code)
         self._sessions: dict[str, _Known] = {}
         self._version = self._saved = 0
         self._trouble = ""
@@ -146,7 +156,7 @@ class People:
 
         A file with mistakes signs out nobody: what it said before stays in force.
         """
-        self._directory = Directory(self._users.current, self._administrator)
+        self._directory = Directory(self._users.current, self._administrator, self._by_code)
         if not self._users.mistakes:
             known = [each.session for each in self._sessions.values()]
             self._drop(one for one in known if self._directory.caller(one) is None)
@@ -170,7 +180,7 @@ class People:
         caller = self._directory.caller(known.session)
         if caller and now >= known.note_after:
             kept = known.session
-            used = Session(kept.sha256, kept.user, kept.proof, kept.created, now)
+            used = structs.replace(kept, used=now)
             self._sessions[used.sha256] = _Known(used)
             self._version += 1
         return caller
@@ -196,12 +206,26 @@ class People:
             right = await loop.run_in_executor(self._hashers, password.matches, word, kept)
         if user is None or not right or self._directory.get(name) != user:
             raise Unauthorized(WRONG)
-        token, session = begin(user, self._clock.now())
+        return await self._begun(user, network)
+
+    def issue_code(self) -> tuple[str, Timestamp]:
+        """A one-time code for a person to sign in with, and until when it is good."""
+        code = self._codes.issue()
+        return code, iso(parse_iso(self._clock.now()) + timedelta(seconds=codes.SECONDS))
+
+    async def enter(self, code: str, network: str) -> SignedIn:
+        """A new session of the administrator for a one-time code; ``Unauthorized`` for no code."""
+        if not self._codes.redeem(code) or self._by_code is None:
+            raise Unauthorized(WRONG_CODE)
+        return await self._begun(self._by_code, network, by_code=True)
+
+    async def _begun(self, user: User, network: str, *, by_code: bool = False) -> SignedIn:
+        token, session = begin(user, self._clock.now(), by_code=by_code)
         caller = self._directory.caller(session)
         assert caller
         self._sessions[session.sha256] = _Known(session)
         self._version += 1
-        self._drop(self._too_many(name))
+        self._drop(self._too_many(user.name))
         try:
             await self._save()
         except AgentdError:
@@ -211,7 +235,10 @@ class People:
         return SignedIn(token, caller, session.ends)
 
     def tell_failed(self, name: str, network: str) -> None:
-        """Log a login that failed; a name that nobody has may be a password in the wrong place."""
+        """Log a login that failed; a name that nobody has may be a password in the wrong place.
+
+        With a one-time code there is no name.
+        """
         whose = f" of {name}" if self._directory.get(name) else ""
         _log.warning("a login%s failed from %s", whose, network)
 

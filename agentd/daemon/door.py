@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tornado.netutil import bind_sockets
 
 from agentd.access.gate import Gate
-from agentd.access.login import User
+from agentd.access.login import User, signed_in_by_code
 from agentd.access.people import People
 from agentd.access.service import KeyService
 from agentd.catalog.settings import Settings, administrator
@@ -83,7 +83,9 @@ async def doorkeepers_of(
 
     users = Reloaded(layout.users, book.load, nobody, users_changed)
     stack.push_async_callback(users.stop)
-    people = People(SessionFile(layout), users, clock, administrator(settings), roll.sign_out)
+    admin = administrator(settings)
+    by_code = signed_in_by_code(settings.proxy_app_hash, admin)
+    people = People(SessionFile(layout), users, clock, admin, roll.sign_out, by_code)
     await people.start()
     stack.push_async_callback(people.stop)
     access = AccessKeyBook(AccessKeyFile(layout), clock)

@@ -6,6 +6,7 @@ tells, and bring the session's ``X-XSRF-Token`` where it changes something.
 """
 
 import re
+from datetime import timedelta
 from typing import NamedTuple
 
 from tornado.httputil import HTTPHeaders
@@ -69,14 +70,14 @@ def check_by_cookie(method: str, headers: HTTPHeaders, token: str) -> None:
         )
 
 
-def cookie(token: str, headers: HTTPHeaders) -> str:
+def cookie(token: str, headers: HTTPHeaders, lasting: timedelta = LONGEST) -> str:
     """``Set-Cookie`` for a new session, or, with an empty token, to forget the one before.
 
     It is ``Secure`` where the page that asks came by https, as the browser itself tells: agentd
     speaks http, and what is in front of it may not.
     """
     secure = headers.get("Origin", "").lower().startswith("https://")
-    age = int(LONGEST.total_seconds()) if token else 0
+    age = int(lasting.total_seconds()) if token else 0
     parts = [f"{HOST_NAME if secure else NAME}={token}", "Path=/", f"Max-Age={age}"]
     return "; ".join([*parts, "HttpOnly", "SameSite=Strict", *(["Secure"] if secure else [])])
 

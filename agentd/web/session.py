@@ -2,7 +2,7 @@
 
 A browser gets a cookie that no script can read. A program asks for the token itself, with
 ``"bearer": true``, and sends it as ``Authorization: Bearer``. Source: the remote-control
-specification, section 5, rule 7.
+specification, section 5, rule 7; for one-time codes the proxy specification, section 3.
 """
 
 from typing import Annotated, Literal
@@ -10,21 +10,28 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from agentd.access.gate import Role
-from agentd.access.login import xsrf
-from agentd.access.password import LONGEST
-from agentd.access.people import People
+from agentd.access.login import LONGEST, LONGEST_BY_CODE, xsrf
+from agentd.access.password import LONGEST as LONGEST_PASSWORD
+from agentd.access.people import People, SignedIn
 from agentd.clock import Timestamp
-from agentd.errors import Unauthorized
+from agentd.errors import BadRequest, Unauthorized
 from agentd.web.call import Answer, Call
 from agentd.web.cookies import check_own_page, cookie, login_of
 from agentd.web.wrong_keys import WrongKeys, network_of
 
+LONGEST_CODE = 100
+"""Characters of a code that is entered, with all blanks and dashes."""
+
 
 class SignIn(Struct, frozen=True):
-    """Who wants in; ``bearer`` asks for the token instead of a cookie."""
+    """Who wants in: by name and password, or by a one-time code alone.
 
-    user: Annotated[str, Meta(max_length=256)]
-    password: Annotated[str, Meta(max_length=LONGEST)]
+    ``bearer`` asks for the token instead of a cookie.
+    """
+
+    user: Annotated[str, Meta(max_length=256)] | None = None
+    password: Annotated[str, Meta(max_length=LONGEST_PASSWORD)] | None = None
+    code: Annotated[str, Meta(max_length=LONGEST_CODE)] | None = None
     bearer: bool = False
 
 
@@ -61,11 +68,11 @@ class Sessions:
         wish = call.json(SignIn)
         network = network_of(call.remote_ip)
         try:
-            signed = await self._people.sign_in(wish.user, wish.password, network)
+            signed = await self._signed_in(wish, network)
         except Unauthorized as error:
             if self._wrong_keys.late(call.remote_ip):
                 await self._wrong_keys.refuse(error)
-            self._people.tell_failed(wish.user, network)
+            self._people.tell_failed(wish.user or "", network)
             raise
         await self._end_before(call)
         view = SignedInView(
@@ -75,8 +82,10 @@ class Sessions:
             signed.ends,
             signed.token if wish.bearer else None,
         )
-        headers = {} if wish.bearer else {"Set-Cookie": cookie(signed.token, call.headers)}
-        return Answer(view, headers=headers)
+        if wish.bearer:
+            return Answer(view)
+        lasting = LONGEST if wish.code is None else LONGEST_BY_CODE
+        return Answer(view, headers={"Set-Cookie": cookie(signed.token, call.headers, lasting)})
 
     def who(self, call: Call) -> Answer:
         """``GET``: who is calling."""
@@ -95,6 +104,14 @@ class Sessions:
         by_cookie = login_of(call.headers).by_cookie
         headers = {"Set-Cookie": cookie("", call.headers)} if by_cookie else {}
         return Answer(status=204, headers=headers)
+
+    async def _signed_in(self, wish: SignIn, network: str) -> SignedIn:
+        match wish:
+            case SignIn(code=None, user=str(name), password=str(word)):
+                return await self._people.sign_in(name, word, network)
+            case SignIn(code=str(code), user=None, password=None):
+                return await self._people.enter(code, network)
+        raise BadRequest("Send user and password, or a one-time code alone")
 
     async def _end_before(self, call: Call) -> None:
         """The browser forgets its cookie of before, so nobody could end that session any more."""

@@ -20,6 +20,7 @@ from agentd.access.login import (
     needed,
     proves,
     reaches,
+    signed_in_by_code,
     xsrf,
 )
 from agentd.access.password import decoy
@@ -98,3 +99,37 @@ def test_only_the_sessions_own_proof_is_taken(token, other):
 def test_what_would_confuse_is_no_name(name):
     assert not is_name(name)
     assert is_name("ann.b@example-1")
+
+
+MANAGEMENT, CHANGED = "a" * 64, "b" * 64
+ADMIN = User("root", "administrator", HASH)
+
+
+def test_a_session_by_code_is_the_administrators_with_or_without_one_of_the_environment():
+    for admin, name in ((ADMIN, "root"), (None, "administrator")):
+        user = signed_in_by_code(MANAGEMENT, admin)
+        _, session = begin(user, NOW, by_code=True)
+        caller = Directory((), admin, user).caller(session)
+        assert (caller.name, caller.role) == (name, "administrator")
+
+
+def test_a_session_by_code_lasts_ninety_days_used_or_not():
+    _, session = begin(signed_in_by_code(MANAGEMENT, None), NOW, by_code=True)
+    assert session.ends == iso(parse_iso(NOW) + timedelta(days=90))
+
+
+@pytest.mark.parametrize(
+    ("management", "admin"),
+    [(CHANGED, ADMIN), (MANAGEMENT, User("root", "administrator", OTHER)), ("", ADMIN)],
+)
+def test_another_management_key_or_password_ends_what_a_code_began(management, admin):
+    _, session = begin(signed_in_by_code(MANAGEMENT, ADMIN), NOW, by_code=True)
+    assert Directory((), admin, signed_in_by_code(management, admin)).caller(session) is None
+
+
+def test_nobody_of_the_file_takes_over_a_session_that_began_with_a_code():
+    user = signed_in_by_code(MANAGEMENT, None)
+    _, session = begin(user, NOW, by_code=True)
+    viewer = User(user.name, "viewer", HASH)
+    assert Directory([viewer], None, user).caller(session).role == "administrator"
+    assert Directory([viewer]).caller(session) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentd.access import people as module
-from agentd.access.login import User
+from agentd.access.login import User, signed_in_by_code
 from agentd.access.password import Cost, hashed
 from agentd.access.people import People, Turns
 from agentd.clock import FrozenClock
@@ -38,12 +38,12 @@ class Place:
         self.ended.append(sessions)
         self.told.set()
 
-    async def open(self, administrator: User | None = None) -> People:
+    async def open(self, administrator: User | None = None, by_code: User | None = None) -> People:
         def users_changed() -> None:
             self.people.users_changed()
 
         users = Reloaded(self.layout.users, self.file.load, (), users_changed)
-        self.people = People(self.sessions, users, self.clock, administrator, self.end)
+        self.people = People(self.sessions, users, self.clock, administrator, self.end, by_code)
         await self.people.start()
         return self.people
 
@@ -261,3 +261,54 @@ async def test_more_than_may_wait_are_told_to_come_later(monkeypatch):
         with pytest.raises(LimitReached):
             await turns.one("b").__aenter__()
     await waits
+
+
+BY_CODE = signed_in_by_code("a" * 64, None)
+
+
+@pytest.mark.gen_test
+async def test_of_many_who_enter_a_code_at_once_one_is_signed_in(here):
+    people = await here.open(by_code=BY_CODE)
+    code, until = people.issue_code()
+    assert until == "2026-01-01T00:05:00.000Z"
+    tries = [people.enter(code, "net") for _ in range(50)]
+    found = await asyncio.gather(*tries, return_exceptions=True)
+    (signed,) = [one for one in found if not isinstance(one, Unauthorized)]
+    assert signed.caller.role == "administrator"
+    assert len(here.sessions.load()) == 1
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_a_restart_keeps_the_session_and_no_code(here):
+    people = await here.open(by_code=BY_CODE)
+    used, unused = people.issue_code()[0], people.issue_code()[0]
+    signed = await people.enter(used, "net")
+    await people.stop()
+    again = await here.open(by_code=BY_CODE)
+    assert again.caller(signed.token) == signed.caller
+    with pytest.raises(Unauthorized):
+        await again.enter(unused, "net")
+    here.clock.move(90 * DAY - 1)
+    assert again.caller(signed.token) == signed.caller
+    here.clock.move(1)
+    assert again.caller(signed.token) is None
+    await again.stop()
+
+
+@pytest.mark.gen_test
+async def test_signing_out_everywhere_ends_what_codes_began_too(here):
+    people = await here.open(by_code=BY_CODE)
+    one, other = [await people.enter(people.issue_code()[0], "net") for _ in range(2)]
+    await people.sign_out(one.caller, everywhere=True)
+    assert people.caller(one.token) is None
+    assert people.caller(other.token) is None
+    await people.stop()
+
+
+@pytest.mark.gen_test
+async def test_without_a_management_key_no_code_signs_in(here):
+    people = await here.open()
+    with pytest.raises(Unauthorized):
+        await people.enter(people.issue_code()[0], "net")
+    await people.stop()

@@ -37,7 +37,7 @@ def _session(sessions: Sessions) -> tuple[Route, ...]:
             path,
             Surface.OPEN,
             sessions.sign_in,
-            "Sign in with a name and a password: a cookie, or with bearer a token.",
+            "Sign in with a name and a password, or a one-time code: a cookie, or a token.",
             takes=shapes.SignIn,
             gives=shapes.SignedInView,
             errors=(BadRequest, Unauthorized, Forbidden, LimitReached, Unavailable),
