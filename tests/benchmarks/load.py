@@ -16,6 +16,7 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 
+
 class Shot(Struct):
     """What to send: ``requests`` in turn, over so many connections, for so long or so often."""
 
