@@ -74,9 +74,10 @@ class Detector:
     def _encoded(self, text: bytes, known: "Known | None") -> Iterator[Hit]:
         """What shows when base64 or percent escapes are undone, once."""
         for found in _BASE64.finditer(text):
-            inner = _from_base64(found.group(1))
+            start, end = found.span(1)
+            inner = _from_base64(text[start:end])
             for hit in self._plain(inner, known) if inner else ():
-                yield Hit(*found.span(1), hit.rule, hit.mode)
+                yield Hit(start, end, hit.rule, hit.mode)
         if _PERCENT.search(text):
             for found in _PRINTED.finditer(text):
                 if not _PERCENT.search(found[0]):
