@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from agentd.access.gate import Caller
+from agentd.access.gate import NOBODY, Caller
 from agentd.clock import Clock
 from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
@@ -61,6 +61,8 @@ class AccessKeyBook:
         self._clock = clock
         self._lost = lost
         self._stamp: object = _UNREAD
+        self._admitted: tuple[str, AccessKeys, Caller] = ("", self.keys, NOBODY)
+        """The key that was presented last, when it was good, and as whom it let in."""
         self._noticed = 0.0
         self._look_again = 0.0
         self._reads = 0
@@ -88,8 +90,13 @@ class AccessKeyBook:
 
     def admit(self, presented: str) -> Caller:
         """Whose key this is. Raises ``Unauthorized`` with why it is none that is good now."""
+        before, keys, caller = self._admitted
+        if presented is before and keys is self.keys:  # the same request, once its body is whole
+            return caller
         key = self.keys.admit(presented, self._clock.now())
-        return Caller("access", key.name, "nobody", access=key.id)
+        caller = Caller("access", key.name, "nobody", access=key.id)
+        self._admitted = (presented, self.keys, caller)
+        return caller
 
     def find(self, key_id: str) -> AccessKey | None:
         """The key of that id, if it is enabled and not expired."""
@@ -128,9 +135,27 @@ class AccessKeyBook:
         kept = await self._change(partial(self._file.change, key_id, revised))
         return made[0], kept
 
-    async def remove(self, key_id: str) -> AccessKey:
-        """Take a key away; when this returns, it opens nothing. ``NotFound``."""
-        return await self._change(partial(self._file.remove, key_id))
+    async def put(self, key: AccessKey, *, dry_run: bool = False) -> AccessKey:
+        """One more, as it is: its letters were told to somebody already. As ``add``."""
+        await self._change(partial(self._file.add, key, dry_run=dry_run))
+        return key
+
+    async def rewrite(self, key_id: str, revise: Revise, *, dry_run: bool = False) -> AccessKey:
+        """As ``change``, with the letters that ``revise`` gives it."""
+
+        def revised(key: AccessKey) -> AccessKey:
+            return structs.replace(_told(lambda: revise(key)), id=key.id, created=key.created)
+
+        return await self._change(partial(self._file.change, key_id, revised, dry_run=dry_run))
+
+    async def remove(
+        self, key_id: str, check: Callable[[AccessKey], object] = bool, *, dry_run: bool = False
+    ) -> AccessKey:
+        """Take a key away, unless ``check`` raises; when this returns, it opens nothing.
+
+        ``NotFound``.
+        """
+        return await self._change(partial(self._file.remove, key_id, check, dry_run=dry_run))
 
     async def _change(self, change: Callable[[], T]) -> T:
         try:

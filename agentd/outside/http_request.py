@@ -1,6 +1,7 @@
 """A request as it stands on the line, and where it goes."""
 
 import re
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ class Origin(Struct, frozen=True):
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
+@lru_cache(1024)
 def origin(url: str) -> Origin:
     """Where a request to this address goes. ``BadRequest`` tells what is wrong with it.
 
@@ -51,12 +53,18 @@ def origin(url: str) -> Origin:
     return Origin(parts.scheme, host, _PORTS[parts.scheme] if port is None else port)
 
 
-def written(request: Request, to: Origin) -> bytes:
-    """The whole request. ``BadRequest`` for what would not arrive as it was meant."""
-    parts = urlsplit(request.url)
+@lru_cache(1024)
+def _target(url: str) -> str:
+    parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not _TARGET.fullmatch(target):
         raise BadRequest("The supplier's address holds a blank, or a letter that is not escaped")
+    return target
+
+
+def written(request: Request, to: Origin) -> bytes:
+    """The whole request. ``BadRequest`` for what would not arrive as it was meant."""
+    target = _target(request.url)
     if not _TOKEN.fullmatch(request.method):
         raise BadRequest("The request's method is none")
     lines = [f"{request.method} {target} HTTP/1.1", f"host: {to}", "accept-encoding: identity"]

@@ -20,7 +20,6 @@ from agentd.web.receiving import PORTION, receive_directly
 
 HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and so how long it may idle."""
-BODY_SECONDS = 30.0
 HEAD_LIMIT = 64 * 1024
 
 MOST = 14_000
@@ -64,7 +63,7 @@ class Server(HTTPServer):
         super().initialize(
             _Requests(desk),
             idle_connection_timeout=HEAD_SECONDS,
-            body_timeout=BODY_SECONDS,
+            body_timeout=None,  # the exchange sees to it, at less cost
             max_header_size=HEAD_LIMIT,
             chunk_size=PORTION,
             # The exchange itself stops at its limit, and says so in the envelope.

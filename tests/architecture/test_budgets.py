@@ -23,6 +23,7 @@ LONGER: dict[str, str] = {
     "disk.layout.Layout": "every path of ours, one short property each",
     "chats.service.ChatService": "every command on a chat, one short method each",
     "chats.fold.Chat": "the fold of one chat, one short method for each kind of record",
+    "web.exchange.Exchange": "one request from its head to its last byte, each step a method",
     "web.routes._remote": "a table: one row after the other",
     "web.routes._agent": "a table: one row after the other",
     "web.routes._live": "a table: one row after the other",

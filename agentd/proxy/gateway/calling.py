@@ -1,6 +1,6 @@
 """A request as the suppliers are to have it, in each one's dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 from msgspec import Struct, structs
@@ -32,10 +32,15 @@ class Whole(Struct, frozen=True):
 
 
 class Calling:
-    """One request on its way to a supplier; ``created``: seconds since 1970."""
+    """One request on its way to a supplier; ``created`` tells the seconds since 1970."""
 
     def __init__(
-        self, asked: Asked, glance: Glance, model: ProxyModel, hidden: Hidden, created: int
+        self,
+        asked: Asked,
+        glance: Glance,
+        model: ProxyModel,
+        hidden: Hidden,
+        created: Callable[[], int],
     ) -> None:
         self.asked = asked
         self.caller = CALLERS[asked.endpoint.dialect]
@@ -73,7 +78,7 @@ class Calling:
         """For a streamed answer."""
         if choice.passes:
             return Passing(self.caller.tap(self.glance), self.caller, self.asked.id)
-        writer = self.caller.writer(self.glance, self.asked.id, self._created)
+        writer = self.caller.writer(self.glance, self.asked.id, self._created())
         reader = DIALECTS[choice.dialect].reader()
         return Translating(reader, writer, self.caller, self.asked.id)
 
@@ -88,10 +93,10 @@ class Calling:
         if events and isinstance(events[-1], SupplierError):
             return events[-1]
         if self.glance.stream:
-            writer = self.caller.writer(self.glance, self.asked.id, self._created)
+            writer = self.caller.writer(self.glance, self.asked.id, self._created())
             told = b"".join(map(writer.write, events))
         else:
-            told = self.caller.whole(events, self.glance, self.asked.id, self._created)
+            told = self.caller.whole(events, self.glance, self.asked.id, self._created())
         return Whole(told, _usage(events))
 
     def _path(self, choice: Choice) -> str:

@@ -83,9 +83,11 @@ class Relay:
         if hidden.blocked:
             raise Refused("blocked", f'The request holds a secret (rule "{hidden.blocked}").')
         self._reserve(asked, bill, model, choices)
-        created = int(parse_iso(house.clock.now()).timestamp())
-        calling = Calling(asked, bill.glance, model, hidden, created)
+        calling = Calling(asked, bill.glance, model, hidden, self._seconds)
         return await self._tried(calling, bill, choices)
+
+    def _seconds(self) -> int:
+        return int(parse_iso(self._house.clock.now()).timestamp())
 
     def _choices(self, asked: Asked, model: ProxyModel) -> list[Choice]:
         house, dialect = self._house, asked.endpoint.dialect

@@ -1,22 +1,29 @@
 """The channels: the suppliers of the model gateway, as they are managed."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from agentd.catalog.models import Models
 from agentd.errors import NotFound, nearest
 from agentd.proxy.channel import Channel
-from agentd.proxy.masking import shown
+from agentd.proxy.management.changes import Shown
+from agentd.proxy.management.service import Book, Journal, Managed
+from agentd.proxy.masking import by_value, shown
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.listing import Listing
+from agentd.web.manage.resource import Resource
 
 ChannelView = shapes.shown(Channel, models=tuple[str, ...])
 """A channel, its secrets masked, and the ``models`` that have a way through it."""
 ChannelPage = shapes.listed(ChannelView)
+NewChannel = shapes.new(Channel)
+ChannelPatch = shapes.patch(Channel)
 
 
-class Channels(Protocol):
+class Channels(Book[Channel], Protocol):
     """Who keeps them (``disk.channels.ChannelBook``)."""
 
     @property
@@ -24,25 +31,80 @@ class Channels(Protocol):
         """By name."""
         ...
 
+    async def copy(
+        self,
+        name: str,
+        new: str,
+        revise: Callable[[Channel], Channel] = lambda channel: channel,
+        *,
+        dry_run: bool = False,
+    ) -> Channel:
+        """One more like this one."""
+        ...
+
 
 class ChannelDesk:
-    """The endpoints below ``/api/agent/channels``; ``models`` tells what ``models.yml`` says."""
+    """The endpoints below ``/api/agent/channels``.
 
-    def __init__(self, channels: Channels, models: Callable[[], Models]) -> None:
+    ``models`` tells what ``models.yml`` says, ``busy`` what else needs a channel.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        models: Callable[[], Models],
+        journal: Journal,
+        busy: Callable[[Channel], str],
+    ) -> None:
         self._channels = channels
         self._models = models
-        self._listing = Listing[Channel](
+        self.managed = Managed[Channel](
+            "channels",
+            Channel,
+            channels,
+            journal,
+            name=lambda one: one.name,
+            show=self._shown,
+            busy=busy,
+        )
+        listing = Listing[Channel](
             lambda: channels.current, self._all, lambda one: one.name, lambda one: one.enabled
         )
+        self._one = Resource[Channel](self.managed, listing, self._find, self._view, ChannelPage)
 
     def list_channels(self, call: Call) -> Answer:
         """Page by page."""
-        found, after = self._listing.page(call)
-        return Answer(ChannelPage(items=list(map(self._view, found)), next=after))
+        return self._one.listed(call)
 
     def one_channel(self, call: Call) -> Answer:
         """One of them."""
-        return Answer(self._view(self._find(call.name())))
+        return self._one.one(call)
+
+    async def add_channel(self, call: Call) -> Answer:
+        """One more; requests can go through it at once."""
+        wish = by_value(shapes.made(call.json(NewChannel), Channel))
+        return await self._one.add(call, wish)
+
+    async def change_channel(self, call: Call) -> Answer:
+        """Another key, address, …; a key does not go to another address."""
+        wish = call.json(ChannelPatch)
+        return await self._one.change(call, lambda old: by_value(shapes.patched(old, wish), old))
+
+    async def copy_channel(self, call: Call) -> Answer:
+        """One more like it, with its secrets."""
+        return await self._one.copy(call, self._channels.copy)
+
+    async def enable_channel(self, call: Call) -> Answer:
+        """Requests go through it again."""
+        return await self._one.enable(call, True)
+
+    async def disable_channel(self, call: Call) -> Answer:
+        """No request goes through it."""
+        return await self._one.enable(call, False)
+
+    async def remove_channel(self, call: Call) -> Answer:
+        """One less, unless it is in use."""
+        return await self._one.remove(call)
 
     def _all(self) -> Iterable[Channel]:
         return self._channels.current.values()
@@ -53,6 +115,10 @@ class ChannelDesk:
             raise NotFound(f'There is no channel "{name[:100]}"{nearest(name, known)}')
         return known[name]
 
-    def _view(self, channel: Channel) -> object:
+    def _view(self, channel: Channel) -> Any:
         using = self._models().using(channel.name)
         return shapes.told(shown(channel), ChannelView, models=using)
+
+    def _shown(self, channel: Channel) -> Shown:
+        told: Shown = msgspec.to_builtins(shapes.told(shown(channel), shapes.shown(Channel)))
+        return told
