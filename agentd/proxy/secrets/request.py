@@ -52,8 +52,7 @@ def parts(body: bytes) -> Iterator[Part]:
                 yield from _items(body, start, raw, f"/{name}")
             else:
                 yield Part(start, at, f"/{name}", name in _FREE)
-        space = _SPACE.match(body, at)
-        at = (space.end() if space else at) + 1
+        at = _next(body, at) + 1
     if fields and body[at:].strip(b" \t\r\n"):
         raise BadRequest("The body names a member twice")
 
@@ -61,9 +60,13 @@ def parts(body: bytes) -> Iterator[Part]:
 def _items(body: bytes, start: int, raw: Raw, place: str) -> Iterator[Part]:
     at = start + 1
     for number, item in enumerate(_ITEMS.decode(raw)):
-        space = _SPACE.match(body, at)
-        begin = space.end() if space else at
+        begin = _next(body, at)
         at = begin + len(memoryview(item))
         yield Part(begin, at, f"{place}/{number}", False)
-        space = _SPACE.match(body, at)
-        at = (space.end() if space else at) + 1
+        at = _next(body, at) + 1
+
+
+def _next(body: bytes, at: int) -> int:
+    """Where what is no blank begins."""
+    space = _SPACE.match(body, at) if body[at] <= 0x20 else None
+    return space.end() if space else at

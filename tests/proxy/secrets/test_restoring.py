@@ -231,6 +231,16 @@ def test_replies_side_by_side_do_not_mix():
     assert out == event(0, GITHUB) + event(1, GITHUB) + event(0, "") + event(1, "")
 
 
+def test_tool_calls_side_by_side_do_not_mix():
+    def event(index: int, text: str) -> bytes:
+        call = {"index": index, "function": {"arguments": text}}
+        return f"data: {json.dumps({'choices': [{'delta': {'tool_calls': [call]}}]})}\n\n".encode()
+
+    parts = [event(0, HUB[:20]), event(1, HUB[:30]), event(0, HUB[20:]), event(1, HUB[30:])]
+    out = run("openai-chat", b"".join(parts), [17])
+    assert out == event(0, GITHUB) + event(1, GITHUB) + event(0, "") + event(1, "")
+
+
 @pytest.mark.parametrize(
     "data",
     [
