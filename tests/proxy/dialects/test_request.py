@@ -10,6 +10,7 @@ from agentd.proxy.dialects import anthropic, openai_chat, openai_responses
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,
+    JsonFormat,
     Message,
     OneTool,
     Text,
@@ -253,9 +254,51 @@ def test_effort_in_words_and_as_a_number():
 
 
 @pytest.mark.parametrize(
+    ("tokens", "word"), [("1", "low"), ("4096", "low"), ("10000", "medium"), ("31999", "high")]
+)
+def test_tokens_of_thinking_are_a_word_to_openai(tokens, word):
+    assert told(openai_chat, changed(effort=tokens))["reasoning_effort"] == word
+    assert told(openai_responses, changed(effort=tokens))["reasoning"] == {"effort": word}
+
+
+def test_what_is_usual_with_thinking_is_no_wish():
+    claude = told(anthropic, changed(effort="minimal", temperature=1))
+    assert "temperature" not in claude
+    assert claude["output_config"] == {"effort": "low"}
+
+
+def test_a_reply_in_json():
+    schema = {"type": "object"}
+    wanted = changed(reply_format=JsonFormat(schema, "who", "A person", strict=True))
+    fields = {"name": "who", "description": "A person", "schema": schema, "strict": True}
+    chat = told(openai_chat, wanted)["response_format"]
+    assert chat == {"type": "json_schema", "json_schema": fields}
+    assert told(openai_responses, wanted)["text"]["format"] == {"type": "json_schema", **fields}
+    claude = told(anthropic, wanted)["output_config"]["format"]
+    described = {"description": "A person", "type": "object"}
+    assert claude == {"type": "json_schema", "schema": described}
+    plain = changed(reply_format=JsonFormat())
+    assert told(openai_chat, plain)["response_format"] == {"type": "json_object"}
+    assert told(openai_responses, plain)["text"] == {"format": {"type": "json_object"}}
+
+
+def test_a_users_long_name_is_short_and_his_own_to_openai():
+    first, second = ("x" * 70 + letter for letter in "ab")
+    names = [told(openai_chat, changed(user=name))["user"] for name in (first, second, "x" * 64)]
+    assert len({*names}) == 3
+    assert all(len(name) == 64 for name in names)
+    assert told(openai_responses, changed(user=first))["user"] == names[0]
+    assert told(anthropic, changed(user=first))["metadata"] == {"user_id": first}
+
+
+@pytest.mark.parametrize(
     ("dialect", "more"),
     [
         (openai_responses, {"stop": ("END",)}),
+        (openai_responses, {"top_k": 5}),
+        (openai_chat, {"top_k": 5}),
+        (anthropic, {"verbosity": "low"}),
+        (anthropic, {"reply_format": JsonFormat()}),
         (anthropic, {"temperature": 1.5}),
         (anthropic, {"temperature": 0.5, "effort": "low"}),
         (anthropic, {"effort": "2000", "max_output": 2000}),

@@ -5,7 +5,7 @@ import time
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.errors import BadRequest
@@ -36,6 +36,10 @@ BODIES = st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=9), JSON, ma
 )
 
 
+ROUNDS = settings(max_examples=60, deadline=None)
+"""For what is slow to make up."""
+
+
 def body(**fields):
     return json.dumps({"model": "m", "input": "x", "messages": [], **fields}).encode()
 
@@ -46,6 +50,7 @@ def least(module, **fields):
 
 
 @pytest.mark.parametrize("dialect", ASKED)
+@ROUNDS
 @given(data=st.data())
 def test_what_a_dialect_says_is_understood_again(dialect, data):
     conversation = data.draw(conversations(dialect))
@@ -53,6 +58,21 @@ def test_what_a_dialect_says_is_understood_again(dialect, data):
     assert ASKED[dialect].understood(said) == normal(conversation)
 
 
+@pytest.mark.parametrize("ours", DIALECTS)
+@pytest.mark.parametrize("theirs", ASKED)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_what_is_understood_is_said_in_any_dialect_or_refused(theirs, ours, data):
+    sent = DIALECTS[theirs].request(data.draw(conversations(theirs)), "m")
+    try:
+        said = DIALECTS[ours].request(ASKED[theirs].understood(sent), "n")
+    except BadRequest as error:
+        assert error.message
+    else:
+        assert isinstance(json.loads(said), dict)
+
+
+@ROUNDS
 @given(st.binary() | BODIES | JSON.map(lambda value: json.dumps(value).encode()))
 def test_whatever_is_sent_nothing_but_a_bad_request_comes_of_it(sent):
     for reads in (*GLANCES, *(module.understood for module in ASKED.values())):
@@ -67,6 +87,7 @@ def test_whatever_is_sent_nothing_but_a_bad_request_comes_of_it(sent):
             continue
 
 
+@ROUNDS
 @given(st.data())
 def test_a_body_cut_or_changed_anywhere_is_read_or_refused(data):
     whole = DIALECTS["anthropic"].request(data.draw(conversations("anthropic")), "m")
@@ -82,6 +103,7 @@ def test_a_body_cut_or_changed_anywhere_is_read_or_refused(data):
 
 
 @pytest.mark.parametrize("module", PASSING)
+@ROUNDS
 @given(sent=BODIES, model=st.text(min_size=1, max_size=200))
 def test_nothing_is_changed_in_passing_but_the_model_and_that_usage_is_told(module, sent, model):
     try:

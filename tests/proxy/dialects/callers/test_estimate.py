@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.proxy.dialects.callers.estimate import (
@@ -22,12 +22,14 @@ def read(path: str) -> bytes:
 """
 
 
+@settings(deadline=None)
 @given(st.binary(), st.binary())
 def test_more_bytes_are_never_fewer_tokens(some, more):
     assert tokens(some) <= tokens(some + more)
     assert tokens(some + more) >= tokens(more)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_no_text_is_nothing(text):
     assert 0 < tokens(text.encode()) <= len(text.encode())
@@ -101,6 +103,7 @@ def test_what_is_no_picture_counts_by_its_bytes(body):
     assert tokens(json.dumps(body).encode()) > 3900
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_what_is_no_json_has_tokens_too(data):
     assert tokens(data + b"image{") > 0
