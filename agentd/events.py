@@ -23,8 +23,10 @@ from agentd.chats.queue import Queue
 from agentd.chats.records import Entry, approval_in, changes_queue, message_in, type_of
 from agentd.errors import Mistake
 from agentd.workspace.build import BuildStatus
+from agentd.workspace.commits import Head
 from agentd.workspace.deployment import DeploymentStatus
 from agentd.workspace.fixing import AutofixStatus
+from agentd.workspace.uploads import Upload
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +163,22 @@ class LabelsUpdate(Struct, frozen=True):
     labels: tuple[Label, ...]
 
 
+class GitUpdate(Struct, frozen=True):
+    """Another commit or branch is checked out, whoever did it: ``{branch, commit}``."""
+
+    name: ClassVar[str] = "gitUpdate"
+    head: Head
+
+
+class FilesUpdate(Struct, frozen=True):
+    """Files are new in the upload folder, or gone from it: ``{added, removed}``."""
+
+    name: ClassVar[str] = "filesUpdate"
+    added: tuple[Upload, ...]
+    removed: tuple[str, ...]
+    """Their names."""
+
+
 Last: TypeAlias = ChatUpdate | ChatGone
 """What is told last of each record: whoever has it has all of its ``seq``."""
 Stored: TypeAlias = MessageUpdate | QueueUpdate | ApprovalUpdate | Last
@@ -178,6 +196,8 @@ Event: TypeAlias = (
     | BuildOutput
     | DeploymentUpdate
     | AutofixUpdate
+    | GitUpdate
+    | FilesUpdate
 )
 Listener: TypeAlias = Callable[[Event], None]
 

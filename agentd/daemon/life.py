@@ -142,7 +142,7 @@ async def started(
             Desks(layout, environ, chats.summaries, written.models, clock, bus, state.generation)
         )
         workplace = await stack.enter_async_context(
-            Workplace(settings.workspace, layout, state.generation, clock)
+            Workplace(settings.workspace, layout, state.generation, clock, bus)
         )
         library = await stack.enter_async_context(
             Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)

@@ -10,10 +10,10 @@ descriptor.
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentd import ids
 from agentd.clock import iso
@@ -39,6 +39,7 @@ _BLOCK = 256 * 1024
 _PORTION = 1024 * 1024
 """Bytes that are written at once, in at most ``_MOST_CHUNKS`` pieces (the kernel's limit)."""
 _MOST_CHUNKS = 1024
+Told: TypeAlias = Callable[[tuple[Upload, ...], tuple[str, ...]], None]
 _IGNORED = "*\n"
 
 
@@ -99,10 +100,22 @@ class Draft:
 
 
 class UploadFolder:
-    """The folder ``uploads`` below ``root``; ``mark`` tells this daemon's files from others'."""
+    """The folder ``uploads`` below ``root``; ``mark`` tells this daemon's files from others'.
 
-    def __init__(self, root: str, mark: str, *, umask: int = process.USUAL_UMASK) -> None:
+    ``told`` is called on the loop with the files that are new and the names of those that are
+    gone, once that is safe on disk, also when nobody waits for it any more.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        mark: str,
+        told: Told = lambda added, removed: None,
+        *,
+        umask: int = process.USUAL_UMASK,
+    ) -> None:
         self._root = root
+        self._told = told
         self._temporary = f"{_TEMPORARY}{mark}-"
         self._umask = umask
         self._naming = threading.Lock()
@@ -123,6 +136,7 @@ class UploadFolder:
         work = asyncio.ensure_future(asyncio.to_thread(self._keep, drafts))
         for draft, _ in drafts:
             draft.busy(work)
+        work.add_done_callback(self._kept)
         return await asyncio.shield(work)
 
     async def listed(self) -> list[Upload]:
@@ -131,12 +145,22 @@ class UploadFolder:
 
     async def remove(self, name: str) -> None:
         """Delete a file; ``NotFound`` when it is not there."""
-        await asyncio.to_thread(self._remove, name)
+        work = asyncio.ensure_future(asyncio.to_thread(self._remove, name))
+        work.add_done_callback(lambda done: self._removed(done, name))
+        await asyncio.shield(work)
 
     async def read(self, name: str) -> tuple[Upload, AsyncGenerator[bytes, None]]:
         """A file and its bytes, as many as it had when it was opened."""
         file, upload = await asyncio.to_thread(self._open_file, name)
         return upload, _portions(file, upload.size)
+
+    def _kept(self, work: "asyncio.Future[list[Upload]]") -> None:
+        if not work.cancelled() and not work.exception():
+            self._told(tuple(work.result()), ())
+
+    def _removed(self, work: "asyncio.Future[None]", name: str) -> None:
+        if not work.cancelled() and not work.exception():
+            self._told((), (name,))
 
     def _begin(self) -> Draft:
         with self._folder(make=True) as folder:

@@ -7,7 +7,7 @@ is staged is told by name, one by one, so what submodules hold is never looked i
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from os.path import isabs, join
 
 from agentd.agent.results import Commit, Diff, Status
@@ -17,7 +17,7 @@ from agentd.outside.git import Git, fail, place
 from agentd.outside.process import Finished
 from agentd.outside.repository import GitRepository
 from agentd.outside.tree import shown
-from agentd.workspace.commits import HOOKS, Mark, Page, Wish, checked, mark
+from agentd.workspace.commits import HOOKS, Head, Mark, Page, Wish, checked, mark
 
 COMMIT_SECONDS = 120.0
 """That a commit may take with its hooks."""
@@ -44,10 +44,17 @@ _NO_IDENTITY = ("useConfigOnly", "tell me who you are", "empty ident name", "aut
 class WorkingCopy:
     """The repository in ``root``; of a larger one, only that folder's part.
 
-    ``closed`` are absolute paths that are never committed, such as agentd's own state.
+    ``closed`` are absolute paths that are never committed, such as agentd's own state; ``told`` is
+    called with what is checked out once a commit was made.
     """
 
-    def __init__(self, root: str, closed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        root: str,
+        closed: Collection[str] = (),
+        told: Callable[[Head], None] = lambda head: None,
+    ) -> None:
+        self._told = told
         self._root = os.path.realpath(root)
         self._git = Git(root)
         self._reader = GitRepository(root)
@@ -74,6 +81,20 @@ class WorkingCopy:
         named = os.fsdecode(asked.output.rstrip(b"\n"))
         folder = named if isabs(named) else join(self._root, named)
         return await asyncio.to_thread(_executables, folder)
+
+    async def folder(self) -> str:
+        """Where git keeps what is checked out here, absolute; ``NotFound`` without a repository."""
+        told = await self._git.told("rev-parse", "--absolute-git-dir")
+        return os.fsdecode(told.output.rstrip(b"\n"))
+
+    async def head(self) -> Head:
+        """The branch and its latest commit."""
+        asked = await self._git.run("symbolic-ref", "--quiet", "--short", "HEAD")
+        if asked.code not in (0, 1):
+            fail(asked)
+        latest = await self._git.run("log", "-z", "-1", _FORMAT, *_QUIET)
+        commit = None if latest.code else _commits(latest)[0]
+        return Head(asked.output.decode("utf-8", "replace").strip(), commit)
 
     async def log(self, path: str, limit: int, before: str = "") -> Page:
         """Commits that touched a place, newest first; ``before`` is the mark of a page."""
@@ -111,8 +132,10 @@ class WorkingCopy:
             if not (changed if in_part else await self._is_staged()):
                 raise Conflict("There is nothing to commit", "Send 'paths' or 'all', or stage it.")
             await self._make(wish, ("--only", "--", *chosen) if in_part else ())
-            (made,) = _commits(await self._git.told("log", "-z", "-1", _FORMAT, *_QUIET))
-            return made
+            head = await self.head()
+            assert head.commit
+            self._told(head)
+            return head.commit
 
     async def _make(self, wish: Wish, only: tuple[str, ...]) -> None:
         ended = await self._git.run(

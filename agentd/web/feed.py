@@ -31,6 +31,8 @@ from agentd.events import (
     ChatUpdate,
     DeploymentUpdate,
     Event,
+    FilesUpdate,
+    GitUpdate,
     KeysUpdate,
     LabelsUpdate,
     Last,
@@ -45,6 +47,7 @@ from agentd.events import (
 from agentd.web.bot_views import bot_view
 from agentd.web.catalog_views import models_view, skills_view
 from agentd.web.job_views import BuildOutputView, build_view, deployment_view
+from agentd.web.place_views import FilesChangeView, file_view, head_view
 from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
 from agentd.wire import sse
 from agentd.wire.portion import Encoded, Portion, portions
@@ -337,6 +340,8 @@ def _arguments(event: Event) -> tuple[int | None, list[object]]:  # noqa: PLR091
             return None, [_written(event)]
         case BuildUpdate() | BuildOutput() | DeploymentUpdate() | AutofixUpdate():
             return None, [_job(event)]
+        case GitUpdate() | FilesUpdate():
+            return None, [_in_workspace(event)]
 
 
 def _job(event: BuildUpdate | BuildOutput | DeploymentUpdate | AutofixUpdate) -> object:
@@ -350,6 +355,14 @@ def _job(event: BuildUpdate | BuildOutput | DeploymentUpdate | AutofixUpdate) ->
             return deployment_view(deployment)
         case AutofixUpdate(autofix=autofix):
             return autofix
+
+
+def _in_workspace(event: GitUpdate | FilesUpdate) -> object:
+    match event:
+        case GitUpdate(head=head):
+            return head_view(head)
+        case FilesUpdate(added=added, removed=removed):
+            return FilesChangeView([file_view(one) for one in added], list(removed))
 
 
 def _in_chat(event: MessageUpdate | QueueUpdate | ApprovalUpdate | MessageDelta) -> object:

@@ -11,10 +11,11 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from agentd.clock import Clock, Timestamp
+from agentd.clock import Clock
 from agentd.errors import BadRequest, LimitReached
 from agentd.web.call import Answer, Call
 from agentd.web.multipart import End, File, files
+from agentd.web.place_views import FileView, file_view
 from agentd.workspace.uploads import (
     FOLDER,
     LARGEST,
@@ -27,16 +28,6 @@ from agentd.workspace.uploads import (
     Upload,
     safe_name,
 )
-
-
-class FileView(Struct, frozen=True):
-    """An uploaded file; ``path`` is relative to the workspace, ``size`` in bytes."""
-
-    name: str
-    path: str
-    size: int
-    type: str
-    at: Timestamp
 
 
 class UploadedView(Struct, frozen=True):
@@ -139,7 +130,7 @@ class Files(Generic[D]):
         """What is in the upload folder."""
         found = await self._folder.listed()
         used = sum(one.size for one in found)
-        views = [_view(one) for one in found]
+        views = [file_view(one) for one in found]
         return Answer(FilesView(FOLDER, views, used, MOST_BYTES, MOST_FILES, LARGEST))
 
     async def fetch_file(self, call: Call) -> Answer:
@@ -183,8 +174,4 @@ class Files(Generic[D]):
 
 
 def _uploaded(kept: list[Upload]) -> Answer:
-    return Answer(UploadedView([_view(one) for one in kept]), 201)
-
-
-def _view(upload: Upload) -> FileView:
-    return FileView(upload.name, upload.path, upload.size, upload.type, upload.at)
+    return Answer(UploadedView([file_view(one) for one in kept]), 201)

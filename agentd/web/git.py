@@ -12,6 +12,7 @@ from agentd.agent.results import Change, Commit, Diff, Status
 from agentd.agent.tools import MOST_COMMITS
 from agentd.errors import BadRequest
 from agentd.web.call import Answer, Call
+from agentd.web.place_views import CommitView, commit_view
 from agentd.workspace.commits import LONGEST_MESSAGE, MOST_PATHS, Page, Wish
 
 _PAGE = 20
@@ -60,15 +61,6 @@ class DiffView(Struct, frozen=True):
 
     diff: str
     cut: bool
-
-
-class CommitView(Struct, frozen=True):
-    """A commit; ``at`` is its author's time with zone."""
-
-    id: str
-    at: str
-    author: str
-    subject: str
 
 
 class LogView(Struct, frozen=True):
@@ -141,7 +133,7 @@ class GitDesk:
         page = await self._repository.log(
             call.query("path") or "", limit, call.query("before") or ""
         )
-        return Answer(LogView([_commit(one) for one in page.commits], page.next))
+        return Answer(LogView([commit_view(one) for one in page.commits], page.next))
 
     async def git_commit(self, call: Call) -> Answer:
         """Commit; answers with the commit that was made."""
@@ -149,7 +141,7 @@ class GitDesk:
         made = await self._repository.commit(
             Wish(wish.message, tuple(wish.paths), wish.all, wish.run_hooks)
         )
-        return Answer(_commit(made), 201)
+        return Answer(commit_view(made), 201)
 
 
 def _status(status: Status, hooks: tuple[str, ...]) -> GitStatusView:
@@ -173,7 +165,3 @@ def _file(change: Change, side: int) -> ChangedFile:
     return ChangedFile(
         change.path, _WORDS.get(letter, letter), change.before if letter in "RC" else ""
     )
-
-
-def _commit(commit: Commit) -> CommitView:
-    return CommitView(commit.id, commit.at, commit.author, commit.subject)

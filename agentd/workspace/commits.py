@@ -29,6 +29,15 @@ class Wish(Struct, frozen=True):
     run_hooks: bool = False
 
 
+class Head(Struct, frozen=True):
+    """What is checked out."""
+
+    branch: str
+    """Empty when none is, only a commit."""
+    commit: Commit | None
+    """None before the first one."""
+
+
 class Page(Struct, frozen=True):
     """Some commits, newest first; ``next`` is the mark of older ones, empty when there are none."""
 

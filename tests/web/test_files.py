@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ from agentd.web import files as web_files
 from agentd.workspace import uploads as rules
 from tests.web.conftest import Serve
 from tests.web.support import KEY, Client, Reply, Serving, raw, received, replies, request, until
+from tests.web.test_event_stream import listening
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 500
 FORM = "multipart/form-data; boundary=BB"
@@ -499,3 +501,28 @@ def test_memory_stays_flat_while_much_is_uploaded(client: Client, daemon: Servin
     assert reply.status == 201
     assert peak - before < 16 * 2**20
     assert time.monotonic() - began < 60
+
+
+# What is told.
+
+
+def test_what_comes_and_goes_is_told_live_and_nothing_that_failed(
+    client: Client, daemon: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.events)
+        with monkeypatch.context() as broken:
+            broken.setattr(folder_module.os, "link", failing)
+            assert upload(client, ("lost.png", PNG)).status == 503
+        assert client.delete("/api/files/nothing.png").status == 404
+        kept = upload(client, ("one.png", PNG), ("two.md", b"# hello\n"))
+        client.delete("/api/files/one.png")
+        events = stream.count(2)
+        assert [(one.name, json.loads(one.data)) for one in events] == [
+            ("filesUpdate", [{"added": kept["files"], "removed": []}]),
+            ("filesUpdate", [{"added": [], "removed": ["one.png"]}]),
+        ]
+
+
+def failing(*_: Any, **__: Any) -> None:
+    raise OSError(errno.EIO, "Input/output error")

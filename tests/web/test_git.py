@@ -1,5 +1,7 @@
 """``/api/git`` of a serving daemon, on real repositories."""
 
+import json
+import select
 import subprocess
 import threading
 from pathlib import Path
@@ -8,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.web.conftest import Serve
-from tests.web.support import Client
+from tests.web.support import Client, Serving, until
+from tests.web.test_event_stream import listening
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -45,9 +48,15 @@ def root(tmp_path: Path, home: Path) -> Path:
 
 
 @pytest.fixture
-def client(serve: Serve, root: Path) -> Client:
-    """A client of a daemon that works there."""
-    return serve(workspace=str(root)).client()
+def daemon(serve: Serve, root: Path) -> Serving:
+    """A daemon that works there."""
+    return serve(workspace=str(root))
+
+
+@pytest.fixture
+def client(daemon: Serving) -> Client:
+    """A client of it."""
+    return daemon.client()
 
 
 def commit(client: Client, **wish: Any) -> Any:
@@ -197,3 +206,60 @@ def test_commits_at_the_same_time_all_come_through(serve: Serve, root: Path) -> 
         thread.join()
     assert found == [201] * 8
     assert len(git(root, "log", "--format=%s").splitlines()) == 9
+
+
+# What is told.
+
+
+def heads(stream: Any) -> list[Any]:
+    return [json.loads(one.data)[0] for one in stream.events if one.name == "gitUpdate"]
+
+
+def test_a_commit_is_told_live(client: Client, daemon: Serving, root: Path) -> None:
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.events)
+        (root / "a").write_text("two\n")
+        made = commit(client, all=True)
+        stream.until(lambda: heads(stream))
+        assert heads(stream) == [{"branch": "main", "commit": made.json()}]
+        assert commit(client, all=True).status == 409  # nothing to commit, and nothing to tell
+        (root / "a").write_text("three\n")
+        commit(client, all=True)
+        stream.until(lambda: len(heads(stream)) > 1)
+        assert [one["commit"]["subject"] for one in heads(stream)] == ["x", "x"]
+        assert len({one["commit"]["id"] for one in heads(stream)}) == 2
+
+
+def test_what_is_checked_out_by_hand_is_told_live(
+    client: Client, daemon: Serving, root: Path
+) -> None:
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.events)
+        number = 0
+
+        def switch() -> bool:
+            """Once the daemon looks on, each is told."""
+            nonlocal number
+            number += 1
+            git(root, "switch", "-qc", f"branch-{number}")
+            if select.select([stream.socket], [], [], 0.3)[0]:
+                stream.take()
+            return bool(heads(stream))
+
+        until(switch)
+        git(root, "switch", "-q", "--detach")
+        stream.until(lambda: heads(stream)[-1]["branch"] == "")
+        git(root, "commit", "-q", "--allow-empty", "-m", "By hand")
+        stream.until(lambda: heads(stream)[-1]["commit"]["subject"] == "By hand")
+
+
+def test_a_repository_that_is_made_later_is_followed(
+    serve: Serve, tmp_path: Path, home: Path
+) -> None:
+    work = tmp_path / "empty"
+    work.mkdir()
+    daemon = serve(workspace=str(work))
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.events)
+        git(work, "init", "-q")
+        stream.until(lambda: heads(stream) == [{"branch": "main", "commit": None}])

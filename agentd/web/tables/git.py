@@ -5,6 +5,7 @@ from agentd.agent.tools import MOST_COMMITS
 from agentd.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
 from agentd.web import git as shapes
 from agentd.web.git import GitDesk
+from agentd.web.place_views import CommitView
 from agentd.web.table import Parameter, Route
 
 _TEXT: dict[str, object] = {"type": "string", "maxLength": 4096}
@@ -74,7 +75,7 @@ def rows(desk: GitDesk) -> tuple[Route, ...]:
             desk.git_commit,
             "Commit in the working repository, as the author that git is configured with.",
             takes=shapes.MakeCommit,
-            gives=shapes.CommitView,
+            gives=CommitView,
             status=201,
             errors=(*trouble, BadRequest, Conflict),
             section=section,
