@@ -169,7 +169,7 @@ async def started(
         )
         catalog = written.rows(chats, agent.trouble, mistakes_of(layout, doorkeepers, *others))
         managed = await stack.enter_async_context(
-            Management(layout, gateway, doorkeepers.access, written.models)
+            Management(layout, clock, gateway, doorkeepers.access, written.models)
         )
         parts = (shop, desks, workplace, library, messaging, gateway, managed)
         more = (*chain.from_iterable(part.rows for part in parts), *catalog)

@@ -3,40 +3,87 @@
 A part of the composition root (``daemon``).
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Self
 
 from agentd.catalog.models import Models
+from agentd.clock import Clock
 from agentd.daemon.gateway import ModelGateway
 from agentd.disk.access_key_book import AccessKeyBook
+from agentd.disk.changes import ChangeJournal
 from agentd.disk.channels import ChannelBook
 from agentd.disk.layout import Layout
+from agentd.disk.proxy_models import ProxyModelBook
 from agentd.disk.reload import Reloaded
+from agentd.disk.secret_rules import seed
+from agentd.proxy.channel import Channel, ProxyModel
+from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.table import Route
 from agentd.web.tables import manage
 
+NAMED = 5
+"""How many of those who need something are named."""
+
 
 class Management:
-    """The surface ``/api/agent`` over a gateway."""
+    """The surface ``/api/agent`` over a gateway, as long as its block lasts."""
 
     def __init__(
         self,
         layout: Layout,
+        clock: Clock,
         gateway: ModelGateway,
         keys: AccessKeyBook,
         models: Reloaded[Models],
     ) -> None:
-        channels = ChannelBook(layout, file=gateway.channels)
-        self._desks = manage.Desks(channels=ChannelDesk(channels, lambda: models.current))
+        self._layout = layout
+        self._keys = keys
+        self._models = models
+        self.journal = ChangeJournal(layout, clock)
+        """Where every change by any route of the surface is to be noted."""
+        book = ChannelBook(layout, file=gateway.channels)
+        channels = ChannelDesk(book, lambda: models.current, self.journal, self._needs_channel)
+        proxy_models = ProxyModelDesk(
+            ProxyModelBook(layout, models),
+            lambda: gateway.channels.current,
+            self.journal,
+            self._needs_model,
+        )
+        undoing = (channels.managed, proxy_models.managed)
+        self._desks = manage.Desks(
+            channels=channels, models=proxy_models, changes=ChangeDesk(self.journal, undoing)
+        )
 
     async def __aenter__(self) -> Self:
-        """Answer from now on."""
+        """Find out how many changes there were."""
+        await self.journal.open(await asyncio.to_thread(seed, self._layout))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Answer no more."""
+        """Nothing goes on by itself."""
 
     @property
     def rows(self) -> tuple[Route, ...]:
         """What it adds to the routes table."""
         return manage.rows(self._desks)
+
+    def _needs_channel(self, channel: Channel) -> str:
+        keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]
+        models = self._models.current.using(channel.name)
+        return "; ".join(filter(None, (_told("model", models), _told("access key", keys))))
+
+    def _needs_model(self, model: ProxyModel) -> str:
+        keys = [key.name for key in self._keys.keys if model.name in (key.models or ())]
+        return _told("access key", keys)
+
+
+def _told(what: str, names: Sequence[str]) -> str:
+    """Such as ``models "a", "b" and 3 more``; empty for none."""
+    if not names:
+        return ""
+    known = ", ".join(f'"{name}"' for name in names[:NAMED])
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {known}{more}"

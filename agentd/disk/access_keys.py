@@ -75,8 +75,9 @@ class _Content(NamedTuple):
 class AccessKeyFile:
     """The file, for who reads it and for who edits it. Everything but ``stamp`` blocks.
 
-    Each change holds the lock of the file, and raises ``Conflict`` when somebody else saves it
-    meanwhile, or when it is written in a way that cannot be edited.
+    Each change holds the lock of the file, is only tried in a ``dry_run``, and raises
+    ``Conflict`` when somebody else saves it meanwhile, or when it is written in a way that cannot
+    be edited.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -102,7 +103,7 @@ class AccessKeyFile:
             return Kept(mistakes=told, stamp=stamp, certain=False)
         return Kept(tuple(key for key in content.keys if key), content.mistakes, stamp)
 
-    def add(self, key: AccessKey) -> None:
+    def add(self, key: AccessKey, *, dry_run: bool = False) -> None:
         """One more, at the end. ``Conflict`` when its name is taken."""
 
         def change(now: _Content) -> tuple[Listing, list[AccessKey | None]]:
@@ -112,9 +113,11 @@ class AccessKeyFile:
             lines = text.content.splitlines()
             return now.parts.with_one_more(lines, _LIST), [*now.keys, key]
 
-        self._edit(change)
+        self._edit(change, dry_run)
 
-    def change(self, key_id: str, revise: Callable[[AccessKey], AccessKey]) -> AccessKey:
+    def change(
+        self, key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool = False
+    ) -> AccessKey:
         """Another key of the same id in its place, as ``revise`` makes it; it is answered.
 
         ``NotFound``; ``Conflict`` when its new name is taken.
@@ -132,23 +135,31 @@ class AccessKeyFile:
             keys = [*now.keys[:number], after, *now.keys[number + 1 :]]
             return now.parts.changed(number, entry.with_value(text.content)), keys
 
-        self._edit(change)
+        self._edit(change, dry_run)
         return made[0]
 
-    def remove(self, key_id: str) -> AccessKey:
-        """One less, with the comments right above it; it is answered. ``NotFound``."""
+    def remove(
+        self, key_id: str, check: Callable[[AccessKey], object] = bool, *, dry_run: bool = False
+    ) -> AccessKey:
+        """One less, with the comments right above it, unless ``check`` raises; it is answered.
+
+        ``NotFound``.
+        """
         gone: list[AccessKey] = []
 
         def change(now: _Content) -> tuple[Listing, list[AccessKey | None]]:
             number, key = _find(now.keys, key_id)
+            check(key)
             gone.append(key)
             keys = [*now.keys[:number], *now.keys[number + 1 :]]
             return now.parts.without(number, _LIST), keys
 
-        self._edit(change)
+        self._edit(change, dry_run)
         return gone[0]
 
-    def _edit(self, change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]]) -> None:
+    def _edit(
+        self, change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]], dry_run: bool
+    ) -> None:
         with held(self._lock, "the access keys"):
             found = document.read(self.path, LIMIT, guarded=True)
             data = found.data if found and found.data.strip() else _HEADER.encode()
@@ -167,7 +178,8 @@ class AccessKeyFile:
                 raise Conflict(by_hand(self.path), error.message) from error
             if not fits:
                 raise Conflict(by_hand(self.path))
-            document.replace(self.path, edited, expected=found.stamp if found else None)
+            if not dry_run:
+                document.replace(self.path, edited, expected=found.stamp if found else None)
 
     def _content(self, data: bytes) -> _Content:
         """Raises ``Misconfigured`` when the file cannot be read as a whole."""

@@ -88,41 +88,53 @@ class ChannelBook:
         """The channels by name, as the file last said without a mistake."""
         return self.file.current
 
-    async def add(self, channel: Channel) -> Channel:
+    async def add(self, channel: Channel, *, dry_run: bool = False) -> Channel:
         """One more, at the end."""
-        return await self._change(partial(self._entries.add, fresh(channel)))
+        return await self._change(partial(self._entries.add, fresh(channel)), dry_run)
 
-    async def change(self, name: str, revise: Callable[[Channel], Channel]) -> Channel:
+    async def change(
+        self, name: str, revise: Callable[[Channel], Channel], *, dry_run: bool = False
+    ) -> Channel:
         """``revise`` tells what becomes of the channel of this name; it may be renamed.
 
         Secrets do not go to another address: ``proxy.masking.revised``.
         """
-        return await self._change(
-            partial(self._entries.change, name, lambda old: revised(revise(old), old))
-        )
+        change = partial(self._entries.change, name, lambda old: revised(revise(old), old))
+        return await self._change(change, dry_run)
 
     async def copy(
-        self, name: str, new: str, revise: Callable[[Channel], Channel] = lambda channel: channel
+        self,
+        name: str,
+        new: str,
+        revise: Callable[[Channel], Channel] = lambda channel: channel,
+        *,
+        dry_run: bool = False,
     ) -> Channel:
         """One more like this one, called ``new``; else as ``change``."""
 
         def made(old: Channel) -> Channel:
             return revised(revise(structs.replace(old, name=new)), old)
 
-        return await self._change(partial(self._entries.copy, name, made))
+        return await self._change(partial(self._entries.copy, name, made), dry_run)
 
     async def enable(self, name: str, enabled: bool) -> Channel:
         """Switch it on or off."""
         return await self.change(name, lambda old: structs.replace(old, enabled=enabled))
 
-    async def remove(self, name: str) -> Channel:
-        """One less. Ways of models to it are left out from then on: ask ``Models.using`` first."""
-        return await self._change(partial(self._entries.remove, name))
+    async def remove(
+        self, name: str, check: Callable[[Channel], object] = bool, *, dry_run: bool = False
+    ) -> Channel:
+        """One less, unless ``check`` raises.
 
-    async def _change(self, change: Callable[[], Channel]) -> Channel:
+        Ways of models to it are left out from then on: ask ``Models.using`` first.
+        """
+        return await self._change(partial(self._entries.remove, name, check), dry_run)
+
+    async def _change(self, change: Callable[..., Channel], dry_run: bool) -> Channel:
         async with self._writing:
-            channel = await asyncio.to_thread(change)
-            await self.file.refresh()
+            channel = await asyncio.to_thread(change, dry_run=dry_run)
+            if not dry_run:
+                await self.file.refresh()
         return channel
 
 

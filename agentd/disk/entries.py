@@ -4,7 +4,8 @@ Comments, order and every other byte stay as the person wrote them (``splice``).
 """
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,25 +14,16 @@ from agentd.disk import handwritten, schema, splice
 from agentd.disk.splice import Text
 from agentd.errors import BadRequest, Conflict, Misconfigured, NotFound, nearest
 
-
-class Named(Protocol):
-    """An entry: a ``msgspec.Struct`` with a name."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in its list."""
-        ...
-
-
-E = TypeVar("E", bound=Named)
+E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Entries(Generic[E]):
     """The list ``section`` of the file at ``path``, which has this ``shape``. Everything blocks.
 
-    ``what`` an entry is, for the reader. Nobody else can read a ``private`` file. Each change is
-    made to the file as it is at that moment, and raises ``Conflict`` when somebody else saves it
-    meanwhile, when it has mistakes, or when a name is taken; ``BadRequest`` tells what cannot be.
+    ``what`` an entry is, for the reader, and ``called`` the field with its name. Nobody else can
+    read a ``private`` file. Each change is made to the file as it is at that moment, unless it is
+    a ``dry_run``, and raises ``Conflict`` when somebody else saves it meanwhile, when it has
+    mistakes, or when a name is taken; ``BadRequest`` tells what cannot be.
     """
 
     def __init__(
@@ -42,8 +34,10 @@ class Entries(Generic[E]):
         check: schema.Check[Any],
         what: str,
         *,
+        called: str = "name",
         private: bool = False,
     ) -> None:
+        self._name = attrgetter(called)
         self._path = path
         self._shape = shape
         self._section = section
@@ -51,25 +45,25 @@ class Entries(Generic[E]):
         self._what = what
         self._private = private
 
-    def add(self, entry: E) -> E:
+    def add(self, entry: E, *, dry_run: bool = False) -> E:
         """One more, at the end."""
 
         def change(entries: list[E], text: Text) -> E:
-            self._free(entries, entry.name)
+            self._free(entries, self._name(entry))
             entries.append(entry)
             text.append((self._section,), plain(entry))
             return entry
 
-        return self._rewritten(change)
+        return self._rewritten(change, dry_run)
 
-    def change(self, name: str, revise: Callable[[E], E]) -> E:
+    def change(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
         """``revise`` tells what becomes of the entry of this name; ``NotFound``."""
 
         def change(entries: list[E], text: Text) -> E:
             number = self._number(entries, name)
             before, after = entries[number], revise(entries[number])
-            if after.name != name:
-                self._free(entries, after.name)
+            if self._name(after) != name:
+                self._free(entries, self._name(after))
             entries[number] = after
             old, new = plain(before), plain(after)
             kind: Any = type(after)
@@ -79,31 +73,32 @@ class Entries(Generic[E]):
                     text.set((self._section, number, field.name), told)
             return after
 
-        return self._rewritten(change)
+        return self._rewritten(change, dry_run)
 
-    def copy(self, name: str, revise: Callable[[E], E]) -> E:
+    def copy(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
         """One more, at the end: what ``revise`` makes of the entry of this name; ``NotFound``."""
 
         def change(entries: list[E], text: Text) -> E:
             made = revise(entries[self._number(entries, name)])
-            self._free(entries, made.name)
+            self._free(entries, self._name(made))
             entries.append(made)
             text.append((self._section,), plain(made))
             return made
 
-        return self._rewritten(change)
+        return self._rewritten(change, dry_run)
 
-    def remove(self, name: str) -> E:
-        """One less: it is answered as it was; ``NotFound``."""
+    def remove(self, name: str, check: Callable[[E], object] = bool, *, dry_run: bool = False) -> E:
+        """One less: it is answered as it was, unless ``check`` raises; ``NotFound``."""
 
         def change(entries: list[E], text: Text) -> E:
             number = self._number(entries, name)
+            check(entries[number])
             text.remove((self._section,), number)
             return entries.pop(number)
 
-        return self._rewritten(change)
+        return self._rewritten(change, dry_run)
 
-    def _rewritten(self, change: Callable[[list[E], Text], E]) -> E:
+    def _rewritten(self, change: Callable[[list[E], Text], E], dry_run: bool) -> E:
         answer: list[E] = []
         wanted: list[E] = []
 
@@ -117,7 +112,9 @@ class Entries(Generic[E]):
             return rest and list(self._of(after)) == wanted
 
         try:
-            splice.rewrite(self._path, self._load, made, fits, private=self._private)
+            splice.rewrite(
+                self._path, self._load, made, fits, private=self._private, dry_run=dry_run
+            )
         except Misconfigured as error:
             told = [mistake.what for mistake in error.mistakes]
             raise BadRequest(f"The {self._what} cannot be so", "\n".join(told)) from error
@@ -131,11 +128,11 @@ class Entries(Generic[E]):
         return entries
 
     def _free(self, entries: list[E], name: str) -> None:
-        if any(entry.name == name for entry in entries):
+        if any(self._name(entry) == name for entry in entries):
             raise Conflict(f'There is a {self._what} "{name[:100]}" already.')
 
     def _number(self, entries: list[E], name: str) -> int:
-        names = [entry.name for entry in entries]
+        names = [self._name(entry) for entry in entries]
         if name not in names:
             raise NotFound(f'There is no {self._what} "{name[:100]}"{nearest(name, names)}')
         return names.index(name)

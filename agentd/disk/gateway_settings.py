@@ -28,12 +28,19 @@ def load(layout: Layout) -> GatewaySettings:
 class GatewaySettingsBook:
     """The settings as they are now, and how they are changed.
 
-    ``changed`` is called on the loop when they are others.
+    ``changed`` is called on the loop when they are others; ``file`` is ``proxy.yml`` where it is
+    followed already.
     """
 
-    def __init__(self, layout: Layout, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        changed: Callable[[], None] = lambda: None,
+        file: Reloaded[GatewaySettings] | None = None,
+    ) -> None:
         self._path = layout.gateway_settings
-        self.file = Reloaded(self._path, partial(load, layout), GatewaySettings(), changed)
+        usual = GatewaySettings()
+        self.file = file or Reloaded(self._path, partial(load, layout), usual, changed)
         self._writing = asyncio.Lock()
 
     @property
@@ -41,12 +48,18 @@ class GatewaySettingsBook:
         """What holds now."""
         return self.file.current
 
-    async def change(self, changes: Mapping[str, object]) -> GatewaySettings:
+    async def change(
+        self,
+        changes: Mapping[str, object],
+        check: Callable[[GatewaySettings], object] = bool,
+        *,
+        dry_run: bool = False,
+    ) -> GatewaySettings:
         """Write these into the file, all or none, and answer what holds then.
 
-        ``None`` takes a setting out of the file. Raises ``BadRequest`` with what cannot be,
-        ``Conflict`` when the file has mistakes of its own or somebody else saved it meanwhile,
-        and ``Unavailable``.
+        ``check`` is given what the file says before, and may raise. ``None`` takes a setting out
+        of the file. Raises ``BadRequest`` with what cannot be, ``Conflict`` when the file has
+        mistakes of its own or somebody else saved it meanwhile, and ``Unavailable``.
         """
         names = GatewaySettings.__struct_fields__
         for name in changes:
@@ -54,11 +67,18 @@ class GatewaySettingsBook:
                 raise BadRequest(f'There is no setting "{name[:64]}"{nearest(name, names)}')
         _refuse_wrong_types(changes)
         async with self._writing:
-            await asyncio.to_thread(self._write, changes)
+            after = await asyncio.to_thread(self._write, changes, check, dry_run)
+            if dry_run:
+                return after
             await self.file.refresh()
         return self.current
 
-    def _write(self, wanted: Mapping[str, object]) -> None:
+    def _write(
+        self,
+        wanted: Mapping[str, object],
+        check: Callable[[GatewaySettings], object],
+        dry_run: bool,
+    ) -> GatewaySettings:
         def put(text: splice.Text) -> None:
             for name, value in wanted.items():
                 if value is None:
@@ -67,11 +87,14 @@ class GatewaySettingsBook:
                     text.set((name,), value)
 
         def fits(before: GatewaySettings, after: GatewaySettings) -> bool:
+            check(before)
             others = set(GatewaySettings.__struct_fields__) - wanted.keys()
             return all(getattr(before, name) == getattr(after, name) for name in others)
 
         try:
-            splice.rewrite(self._path, partial(_parsed, self._path), put, fits)
+            return splice.rewrite(
+                self._path, partial(_parsed, self._path), put, fits, dry_run=dry_run
+            )
         except Misconfigured as error:
             told = [mistake.what for mistake in error.mistakes]
             raise BadRequest(told[0], "\n".join(told[1:])) from error

@@ -288,6 +288,15 @@ class Layout:
         return join(self.state, "proxy", "bodies")
 
     @property
+    def changes(self) -> str:
+        """Who changed what of the gateway by its management, secrets masked."""
+        return join(self.state, "proxy", "changes.jsonl")
+
+    def undo(self, number: int) -> str:
+        """What the change of this number can be taken back by; it holds secrets."""
+        return join(self.state, "proxy", "undo", f"{number}.json")
+
+    @property
     def service_log(self) -> str:
         """What befell the model gateway; older lines are in files that end with a number."""
         return join(self.state, "proxy", "service.log")

@@ -40,14 +40,15 @@ def rewrite(
     fits: Callable[[T, T], bool],
     *,
     private: bool = False,
+    dry_run: bool = False,
 ) -> T:
     """Make a change to the hand-written file at ``path``, which may not exist yet. Blocking.
 
     ``load`` reads content; ``fits(before, after)`` tells whether just what was meant is another.
-    Of a ``private`` file nobody else can read what is written. The answer is the value after
-    it. Raises ``Misconfigured`` when the new content is not valid, and ``Conflict`` when the
-    present one is not, or cannot be edited, or somebody else saved the file meanwhile: then it
-    is as it was.
+    Of a ``private`` file nobody else can read what is written; in a ``dry_run`` nothing is. The
+    answer is the value after it. Raises ``Misconfigured`` when the new content is not valid, and
+    ``Conflict`` when the present one is not, or cannot be edited, or somebody else saved the file
+    meanwhile: then it is as it was.
     """
     found = document.read(path, handwritten.LIMIT)
     data = found.data if found else b""
@@ -62,7 +63,7 @@ def rewrite(
     after = load(text.content.encode())
     if not fits(before, after):
         raise Conflict(by_hand(path))
-    if text.content.encode() != data:
+    if text.content.encode() != data and not dry_run:
         document.make_folder(path.rpartition("/")[0])
         stamp, mode = (found.stamp, _mode(path)) if found else (None, NEW)
         mode = 0o600 if private else mode

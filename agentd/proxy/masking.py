@@ -61,6 +61,27 @@ def shown(channel: Channel) -> Channel:
     )
 
 
+def by_value(new: Channel, old: Channel | None = None) -> Channel:
+    """The channel, if its secrets are told as themselves, or as ``old`` has them.
+
+    Whoever could name a file or variable from afar could have any of them sent to an address of
+    his own. Raises ``BadRequest``.
+    """
+    before = ("", "") if old is None else (old.key, old.transport.url)
+    for secret, known in zip((new.key, new.transport.url), before, strict=True):
+        refuse_reference(secret, known)
+    return new
+
+
+def refuse_reference(secret: str, known: str = "") -> None:
+    """Raise ``BadRequest`` for a place of a secret that is not ``known`` already."""
+    if is_reference(secret) and secret != known:
+        raise BadRequest(
+            "env: and file: can only be written into the file by hand",
+            "From here, write the secret itself.",
+        )
+
+
 def fresh(channel: Channel) -> Channel:
     """A channel that is not there yet: in it no secret may be masked. Raises ``BadRequest``."""
     for secret in (channel.key, channel.transport.url, *channel.headers.values()):

@@ -271,6 +271,10 @@ class Client:
         """``POST``."""
         return self.send("POST", path, body, headers)
 
+    def patch(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
+        """``PATCH``."""
+        return self.send("PATCH", path, body, headers)
+
     def put(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
         """``PUT``."""
         return self.send("PUT", path, body, headers)

@@ -2,17 +2,25 @@
 
 from typing import NamedTuple
 
+from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.table import Route
-from agentd.web.tables import manage_channels
+from agentd.web.tables import manage_changes, manage_channels, manage_models
 
 
 class Desks(NamedTuple):
     """Who answers, one for each resource."""
 
     channels: ChannelDesk
+    models: ProxyModelDesk
+    changes: ChangeDesk
 
 
 def rows(desks: Desks) -> tuple[Route, ...]:
     """Of all resources."""
-    return manage_channels.rows(desks.channels)
+    return (
+        *manage_channels.rows(desks.channels),
+        *manage_models.rows(desks.models),
+        *manage_changes.rows(desks.changes),
+    )

@@ -1,13 +1,10 @@
 """The rows below ``/api/agent/channels``."""
 
-from functools import partial
-
-from agentd.access.gate import Surface
-from agentd.errors import BadRequest, NotFound
 from agentd.web.manage import channels as shapes
 from agentd.web.manage.channels import ChannelDesk
-from agentd.web.manage.listing import PAGING
+from agentd.web.manage.resource import CopyTo
 from agentd.web.table import Route
+from agentd.web.tables import manage_rows
 
 _ALL = "/api/agent/channels"
 _ONE = f"{_ALL}/{{name}}"
@@ -15,23 +12,51 @@ _ONE = f"{_ALL}/{{name}}"
 
 def rows(desk: ChannelDesk) -> tuple[Route, ...]:
     """List, show, create, change, copy, enable, disable, check, delete."""
-    row = partial(Route, surface=Surface.MANAGE, section="2")
     return (
-        row(
-            "GET",
+        manage_rows.many(
             _ALL,
-            endpoint=desk.list_channels,
-            summary="The channels, secrets masked, in the order of their names.",
-            gives=shapes.ChannelPage,
-            errors=(BadRequest,),
-            parameters=PAGING,
+            desk.list_channels,
+            "The channels, secrets masked, in the order of their names.",
+            shapes.ChannelPage,
         ),
-        row(
-            "GET",
+        manage_rows.create(
+            _ALL,
+            desk.add_channel,
+            "Create a channel; requests can go through it at once.",
+            shapes.NewChannel,
+            shapes.ChannelView,
+        ),
+        manage_rows.one(
+            _ONE, desk.one_channel, "One channel, its secrets masked.", shapes.ChannelView
+        ),
+        manage_rows.change(
             _ONE,
-            endpoint=desk.one_channel,
-            summary="One channel, its secrets masked.",
-            gives=shapes.ChannelView,
-            errors=(NotFound,),
+            desk.change_channel,
+            "Change a channel: what is absent stays, null is the default. A masked secret stands"
+            " for the one that is there; with another url the key must be written anew.",
+            shapes.ChannelPatch,
+            shapes.ChannelView,
+        ),
+        manage_rows.delete(
+            _ONE, desk.remove_channel, "Delete a channel, unless a model or key needs it."
+        ),
+        manage_rows.create(
+            f"{_ONE}/copy",
+            desk.copy_channel,
+            "Copy a channel, its secrets too, under another name.",
+            CopyTo,
+            shapes.ChannelView,
+        ),
+        manage_rows.switch(
+            f"{_ONE}/enable",
+            desk.enable_channel,
+            "Let requests go through a channel again.",
+            shapes.ChannelView,
+        ),
+        manage_rows.switch(
+            f"{_ONE}/disable",
+            desk.disable_channel,
+            "Let no request go through a channel.",
+            shapes.ChannelView,
         ),
     )

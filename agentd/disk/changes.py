@@ -1,0 +1,183 @@
+"""The journal of the gateway's changes: sealed lines, the newest last, and what undoes each.
+
+The journal tells no secret. What a change can be undone by holds them, so it stands apart, in one
+private file for each of the last changes.
+"""
+
+import asyncio
+import errno
+import hmac
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+
+import msgspec
+
+from agentd.clock import Clock
+from agentd.disk import document
+from agentd.disk.document import make_folder, trouble
+from agentd.disk.layout import Layout
+from agentd.disk.ledger_file import backwards
+from agentd.disk.lines import Broken, seal, unseal
+from agentd.errors import AgentdError, BadRequest, Conflict, NotFound, Unavailable
+from agentd.proxy.management.changes import (
+    Change,
+    ChangeFilter,
+    ChangePage,
+    Doing,
+    Kept,
+    Shown,
+)
+
+KEPT = 1000
+"""Changes that can be undone: the last ones."""
+
+MOST = 200
+"""Of a page."""
+
+_LIMIT = 1024 * 1024
+_WRITE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TAG = 16
+_changes = msgspec.json.Decoder(Change)
+_kept = msgspec.json.Decoder(Kept)
+
+
+class ChangeJournal:
+    """Notes changes, one at a time: whoever makes one holds ``turn``."""
+
+    def __init__(self, layout: Layout, clock: Clock) -> None:
+        self.turn = asyncio.Lock()
+        self._layout = layout
+        self._clock = clock
+        self._number = 0
+        self._secret = b""
+
+    async def open(self, secret: bytes) -> None:
+        """Find out how many changes there were. ``secret`` is what tags are made with."""
+        self._secret = secret
+        self._number = await asyncio.to_thread(self._last)
+
+    def tag(self, content: bytes) -> str:
+        """Another for every other content, from which nobody can find out what it is."""
+        return hmac.new(self._secret, content, sha256).hexdigest()[:_TAG]
+
+    async def note(
+        self,
+        doing: Doing,
+        action: str,
+        resource: str,
+        name: str,
+        *,
+        before: Shown | None = None,
+        after: Shown | None = None,
+        kept: Kept | None = None,
+        undoes: int | None = None,
+    ) -> Change:
+        """Write down a change that was made in this turn, unless it was only tried.
+
+        When this returns, it would survive a power cut. Raises ``Unavailable``.
+        """
+        change = Change(
+            number=self._number + 1,
+            at=self._clock.now(),
+            by=doing.by,
+            remote=doing.remote,
+            action=action,
+            resource=resource,
+            name=name,
+            before=before,
+            after=after,
+            undoes=undoes,
+        )
+        if not doing.dry_run:
+            try:
+                await asyncio.to_thread(self._write, change, kept)
+            except AgentdError as error:
+                raise Unavailable(
+                    "The change was made, and holds, but could not be noted", error.message
+                ) from error
+        return change
+
+    async def page(self, wanted: ChangeFilter, limit: int, cursor: str = "") -> ChangePage:
+        """At most ``limit`` changes, from a ``cursor`` (the ``next`` of another page) backwards.
+
+        Raises ``BadRequest`` for what is no cursor, and ``Unavailable``.
+        """
+        if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
+            raise BadRequest("This is no cursor of a page", "Take the next of the page before.")
+        return await asyncio.to_thread(self._page, wanted, min(limit, MOST), int(cursor or 0))
+
+    async def kept(self, number: int) -> Kept:
+        """What a change can be undone by. ``NotFound``, and ``Conflict`` when it cannot be."""
+        if not 0 < number <= self._number:
+            raise NotFound(f"There is no change {number}; the last one is {self._number}")
+        found = await asyncio.to_thread(
+            document.read, self._layout.undo(number), _LIMIT, private=True
+        )
+        if found is None:
+            raise Conflict(
+                f"Change {number} cannot be undone",
+                f"Only the last {KEPT} can be, and only those of what is written in files.",
+            )
+        try:
+            return _kept.decode(unseal(found.data))
+        except (Broken, msgspec.DecodeError) as error:
+            raise Conflict(f"Change {number} cannot be undone: {error}") from error
+
+    # What follows blocks.
+
+    def _write(self, change: Change, kept: Kept | None) -> None:
+        if kept:
+            path = self._layout.undo(change.number)
+            make_folder(os.path.dirname(path))
+            document.replace(path, seal(kept))
+        self._append(seal(change))
+        self._number = change.number
+        with suppress(OSError):
+            os.unlink(self._layout.undo(change.number - KEPT))
+
+    def _append(self, line: bytes) -> None:
+        path = self._layout.changes
+        make_folder(os.path.dirname(path))
+        with document.told(path, "write"):
+            fd = os.open(path, _WRITE, 0o600)
+            try:
+                size = os.fstat(fd).st_size
+                if size and os.pread(fd, 1, size - 1) != b"\n":  # it was cut short
+                    line = b"\n" + line
+                if os.write(fd, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def _page(self, wanted: ChangeFilter, limit: int, before: int) -> ChangePage:
+        found: list[Change] = []
+        for change in self._backwards():
+            if (before and change.number >= before) or not wanted.fits(change):
+                continue
+            if len(found) == limit:
+                return ChangePage(found, str(found[-1].number))
+            found.append(change)
+        return ChangePage(found, "")
+
+    def _last(self) -> int:
+        return next((change.number for change in self._backwards()), 0)
+
+    def _backwards(self) -> Iterator[Change]:
+        """The newest first; what is damaged is passed over."""
+        path = self._layout.changes
+        try:
+            fd = os.open(path, _READ)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise trouble(path, "read", error) from error
+        try:
+            for _, line in backwards(fd, os.fstat(fd).st_size):
+                with suppress(Broken, msgspec.DecodeError, UnicodeDecodeError):
+                    yield _changes.decode(unseal(line))
+        finally:
+            os.close(fd)

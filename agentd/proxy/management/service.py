@@ -1,0 +1,221 @@
+"""Changes of one kind of resource: seen to be wanted, made in its file, and noted.
+
+Every change of the gateway by management waits its turn, so the journal has them in their order.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from agentd.errors import Conflict, NotFound, PreconditionFailed
+from agentd.proxy.management.changes import Change, Doing, Kept, Shown
+
+E = TypeVar("E", bound=Struct)
+
+
+class Journal(Protocol):
+    """Where changes are noted (``disk.changes.ChangeJournal``)."""
+
+    @property
+    def turn(self) -> AbstractAsyncContextManager[object]:
+        """Entered by whoever is to change something."""
+        ...
+
+    def tag(self, content: bytes) -> str:
+        """Another for every other content, from which nobody can find out what it is."""
+        ...
+
+    async def note(
+        self,
+        doing: Doing,
+        action: str,
+        resource: str,
+        name: str,
+        *,
+        before: Shown | None = None,
+        after: Shown | None = None,
+        kept: Kept | None = None,
+        undoes: int | None = None,
+    ) -> Change:
+        """Write down a change that was made in this turn, unless it was only tried.
+
+        Raises ``Unavailable``.
+        """
+        ...
+
+
+class Book(Protocol[E]):
+    """Where the resources are written down. Raises as ``disk.entries.Entries`` does."""
+
+    async def add(self, entry: E, *, dry_run: bool = False) -> E:
+        """One more."""
+        ...
+
+    async def change(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
+        """Another one in its place."""
+        ...
+
+    async def remove(
+        self, name: str, check: Callable[[E], object] = bool, *, dry_run: bool = False
+    ) -> E:
+        """One less, unless ``check`` raises."""
+        ...
+
+
+class Managed(Generic[E]):
+    """The resources of one kind, as they are changed.
+
+    ``name`` tells what one is called, ``show`` how it may be told, its secrets masked, and
+    ``busy`` who needs it, so that it can neither be deleted nor renamed (empty: nobody).
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        kind: type[E],
+        book: Book[E],
+        journal: Journal,
+        *,
+        name: Callable[[E], str],
+        show: Callable[[E], Shown],
+        busy: Callable[[E], str] = lambda _: "",
+    ) -> None:
+        self.resource = resource
+        self._kind = kind
+        self._book = book
+        self._journal = journal
+        self.name = name
+        self._show = show
+        self._busy = busy
+
+    def tag(self, entry: E) -> str:
+        """Another for every other content of a resource; it tells nothing of its secrets."""
+        return self._journal.tag(msgspec.json.encode(_whole(entry)))
+
+    async def add(self, entry: E, doing: Doing) -> E:
+        """One more; here and below the answer is what it is then, or would be."""
+        return await self.grow(partial(self._book.add, entry), doing, "create")
+
+    async def grow(
+        self, make: Callable[..., Awaitable[E]], doing: Doing, action: str = "copy"
+    ) -> E:
+        """One more, as ``make(dry_run=…)`` does it."""
+        async with self._journal.turn:
+            made = await make(dry_run=doing.dry_run)
+            await self._note(doing, action, None, made)
+        return made
+
+    async def change(
+        self, name: str, revise: Callable[[E], E], doing: Doing, action: str = "change"
+    ) -> E:
+        """What ``revise`` makes of it. ``PreconditionFailed`` when it is another than expected."""
+        before: list[E] = []
+
+        def revised(old: E) -> E:
+            before.append(self.expected(old, doing))
+            return self._renamed(old, revise(old))
+
+        async with self._journal.turn:
+            after = await self._book.change(name, revised, dry_run=doing.dry_run)
+            if after != before[0]:
+                await self._note(doing, action, before[0], after)
+        return after
+
+    async def remove(self, name: str, doing: Doing) -> E:
+        """One less; else as ``change``."""
+
+        def check(old: E) -> None:
+            self._free(self.expected(old, doing))
+
+        async with self._journal.turn:
+            gone = await self._book.remove(name, check, dry_run=doing.dry_run)
+            await self._note(doing, "delete", gone, None)
+        return gone
+
+    async def undo(self, kept: Kept, doing: Doing, number: int) -> Change:
+        """Take a change back. ``Conflict`` when the resource is another since."""
+        before, after = self._read(kept.before), self._read(kept.after)
+        async with self._journal.turn:
+            try:
+                await self._restore(before, after, doing.dry_run)
+            except NotFound as error:
+                raise Conflict("It was deleted or renamed since", error.message) from error
+            return await self._note(doing, "undo", after, before, number)
+
+    def expected(self, entry: E, doing: Doing) -> E:
+        """The entry. ``PreconditionFailed`` when it is another than who changes it expects."""
+        if doing.expects is not None and self.tag(entry) not in doing.expects:
+            raise PreconditionFailed(
+                "It was changed since it was read", "Read it again, and send its new ETag."
+            )
+        return entry
+
+    async def _restore(self, before: E | None, after: E | None, dry_run: bool) -> None:
+        def still(old: E) -> None:
+            if old != after:
+                raise Conflict("It was changed since; what came later would be lost")
+
+        def reverted(old: E) -> E:
+            still(old)
+            assert before
+            return self._renamed(old, before)
+
+        def check(old: E) -> None:
+            still(old)
+            self._free(old)
+
+        if before is None:
+            assert after
+            await self._book.remove(self.name(after), check, dry_run=dry_run)
+        elif after is None:
+            await self._book.add(before, dry_run=dry_run)
+        else:
+            await self._book.change(self.name(after), reverted, dry_run=dry_run)
+
+    def _renamed(self, old: E, after: E) -> E:
+        if self.name(old) != self.name(after):
+            self._free(old)
+        return after
+
+    def _free(self, entry: E) -> None:
+        if by := self._busy(entry):
+            raise Conflict(f'"{self.name(entry)}" is in use: {by}', "Change those first.")
+
+    async def _note(
+        self, doing: Doing, action: str, before: E | None, after: E | None, undoes: int = 0
+    ) -> Change:
+        named = after if after is not None else before
+        assert named is not None
+        return await self._journal.note(
+            doing,
+            action,
+            self.resource,
+            self.name(named),
+            before=self._show(before) if before is not None else None,
+            after=self._show(after) if after is not None else None,
+            kept=Kept(resource=self.resource, before=_raw(before), after=_raw(after)),
+            undoes=undoes or None,
+        )
+
+    def _read(self, kept: Raw) -> E | None:
+        known: Any = self._kind | None
+        entry: E | None = msgspec.json.decode(kept, type=known)
+        return entry
+
+
+def _whole(value: object) -> object:
+    """All fields, those at their default too: equal entries are written alike."""
+    match value:
+        case Struct():
+            return {name: _whole(getattr(value, name)) for name in value.__struct_fields__}
+        case tuple():
+            return list(map(_whole, value))
+    return value
+
+
+def _raw(entry: Struct | None) -> Raw:
+    return Raw(msgspec.json.encode(entry))

@@ -1,0 +1,54 @@
+"""The rows below ``/api/agent/models``."""
+
+from agentd.web.manage import models as shapes
+from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.resource import CopyTo
+from agentd.web.table import Route
+from agentd.web.tables import manage_rows
+
+_ALL = "/api/agent/models"
+_ONE = f"{_ALL}/{{name}}"
+
+
+def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
+    """List, show, create, change, copy, enable, disable, check, delete."""
+    view = shapes.ModelView
+    return (
+        manage_rows.many(
+            _ALL,
+            desk.list_proxy_models,
+            "The models that callers can name, in the order of their names.",
+            shapes.ModelPage,
+        ),
+        manage_rows.create(
+            _ALL,
+            desk.add_proxy_model,
+            "Create a model; it can be called at once.",
+            shapes.NewModel,
+            view,
+        ),
+        manage_rows.one(_ONE, desk.one_proxy_model, "One model.", view),
+        manage_rows.change(
+            _ONE,
+            desk.change_proxy_model,
+            "Change a model: what is absent stays, null is the default; ways are replaced.",
+            shapes.ModelPatch,
+            view,
+        ),
+        manage_rows.delete(
+            _ONE, desk.remove_proxy_model, "Delete a model, unless an access key names it."
+        ),
+        manage_rows.create(
+            f"{_ONE}/copy",
+            desk.copy_proxy_model,
+            "Copy a model under another name.",
+            CopyTo,
+            view,
+        ),
+        manage_rows.switch(
+            f"{_ONE}/enable", desk.enable_proxy_model, "Let a model be called again.", view
+        ),
+        manage_rows.switch(
+            f"{_ONE}/disable", desk.disable_proxy_model, "Let nobody call a model.", view
+        ),
+    )

@@ -1,0 +1,88 @@
+"""The kinds of rows that every resource of the management has."""
+
+from functools import partial
+
+from agentd.access.gate import Surface
+from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
+from agentd.web.manage.listing import PAGING
+from agentd.web.manage.resource import DRY_RUN, IF_MATCH
+from agentd.web.table import Endpoint, Route
+
+row = partial(Route, surface=Surface.MANAGE, section="2")
+"""A row of the management, by its keywords."""
+
+_WRITING = (BadRequest, Conflict, Unavailable)
+_CHANGING = (*_WRITING, NotFound, PreconditionFailed)
+
+
+def many(path: str, endpoint: Endpoint, summary: str, page: type) -> Route:
+    """A list, page by page."""
+    return row(
+        "GET",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        gives=page,
+        errors=(BadRequest,),
+        parameters=PAGING,
+    )
+
+
+def one(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
+    """One of a list."""
+    return row("GET", path, endpoint=endpoint, summary=summary, gives=view, errors=(NotFound,))
+
+
+def create(path: str, endpoint: Endpoint, summary: str, wish: type, view: type) -> Route:
+    """One more; below another one: made from it."""
+    return row(
+        "POST",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        takes=wish,
+        gives=view,
+        status=201,
+        errors=(*_WRITING, NotFound) if "{" in path else _WRITING,
+        parameters=(DRY_RUN,),
+    )
+
+
+def change(path: str, endpoint: Endpoint, summary: str, patch: type, view: type) -> Route:
+    """Another one in its place."""
+    return row(
+        "PATCH",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        takes=patch,
+        gives=view,
+        errors=_CHANGING,
+        parameters=(DRY_RUN, IF_MATCH),
+    )
+
+
+def switch(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
+    """A change that needs no body."""
+    return row(
+        "POST",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        gives=view,
+        errors=_CHANGING,
+        parameters=(DRY_RUN, IF_MATCH),
+    )
+
+
+def delete(path: str, endpoint: Endpoint, summary: str) -> Route:
+    """One less."""
+    return row(
+        "DELETE",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        status=204,
+        errors=_CHANGING,
+        parameters=(DRY_RUN, IF_MATCH),
+    )

@@ -1,0 +1,147 @@
+"""The journal of changes, and changes taken back."""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.web.conftest import Serve
+from tests.web.gateway.conftest import SECRET, House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import Client, Serving
+
+ALL = "/api/agent/changes"
+CHANNELS = "/api/agent/channels"
+NEW = {"name": "other", "dialects": ["anthropic"], "url": "https://api.example.com"}
+LETTERS = "sk-0123456789abcdef"
+
+
+def listed(manager: Client, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = manager.get(f"{ALL}?{query}")["items"]
+    return found
+
+
+def undo(manager: Client, number: int, query: str = "") -> Any:
+    return manager.send("POST", f"{ALL}/{number}/undo{query}")
+
+
+def test_every_change_is_noted_with_who_from_where_and_what(manager: Client) -> None:
+    manager.post(CHANNELS, {**NEW, "key": LETTERS})
+    manager.patch(f"{CHANNELS}/other", {"timeout": 5})
+    manager.send("POST", f"{CHANNELS}/other/disable")
+    manager.delete(f"{CHANNELS}/other")
+    found = listed(manager)
+    assert [one["number"] for one in found] == [4, 3, 2, 1]
+    assert [one["action"] for one in found] == ["delete", "disable", "change", "create"]
+    assert {one["by"] for one in found} == {"management"}
+    assert {one["remote"] for one in found} == {"127.0.0.1"}
+    assert {(one["resource"], one["name"]) for one in found} == {("channels", "other")}
+    assert (found[3]["before"], found[3]["after"]["key"]) == (None, "****cdef")
+    assert (found[2]["before"]["timeout"], found[2]["after"]["timeout"]) == (600.0, 5.0)
+    assert found[0]["after"] is None
+
+
+def test_what_changes_nothing_or_is_refused_is_not_noted(manager: Client) -> None:
+    manager.patch(f"{CHANNELS}/chat", {"name": "chat"})
+    manager.send("POST", f"{CHANNELS}/chat/enable")
+    manager.post(CHANNELS, {**NEW, "name": "chat"})
+    assert listed(manager) == []
+
+
+def test_the_journal_is_private_and_tells_no_secret(house: House, manager: Client) -> None:
+    manager.post(CHANNELS, {**NEW, "key": LETTERS})
+    manager.delete(f"{CHANNELS}/other")
+    path = Path(house.layout.changes)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert LETTERS not in path.read_text()
+    assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == [1, 2]
+    kept = Path(house.layout.undo(2))
+    assert (stat.S_IMODE(kept.stat().st_mode), LETTERS in kept.read_text()) == (0o600, True)
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_what_was_changed_is_as_before_when_that_is_taken_back(
+    house: House, manager: Client
+) -> None:
+    before = Path(house.layout.channels).read_text()
+    manager.patch(f"{CHANNELS}/chat", {"url": "https://elsewhere.example.com", "timeout": 5})
+    assert manager.get(f"{CHANNELS}/chat")["key"] == ""
+    reply = undo(manager, 1)
+    assert (reply.status, reply["action"], reply["undoes"], reply["number"]) == (200, "undo", 1, 2)
+    chat = manager.get(f"{CHANNELS}/chat").json()
+    assert (chat["timeout"], chat["key"]) == (600.0, f"****{SECRET[-4:]}")
+    assert Path(house.layout.channels).read_text().count(SECRET) == before.count(SECRET)
+
+
+def test_a_deleted_one_comes_back_with_its_secret_and_a_created_one_goes(
+    house: House, manager: Client
+) -> None:
+    manager.post(CHANNELS, {**NEW, "key": LETTERS})
+    manager.delete(f"{CHANNELS}/other")
+    assert undo(manager, 2).status == 200
+    assert manager.get(f"{CHANNELS}/other")["key"] == "****cdef"
+    assert LETTERS in Path(house.layout.channels).read_text()
+    assert undo(manager, 1).status == 200
+    assert manager.get(f"{CHANNELS}/other").status == 404
+    assert undo(manager, 4).status == 200
+    assert manager.get(f"{CHANNELS}/other")["key"] == "****cdef"
+
+
+def test_what_was_changed_since_is_not_taken_back(manager: Client) -> None:
+    manager.patch(f"{CHANNELS}/chat", {"timeout": 5})
+    manager.patch(f"{CHANNELS}/chat", {"timeout": 6})
+    reply = undo(manager, 1)
+    assert (reply.status, reply["error"]) == (409, "Conflict")
+    assert manager.get(f"{CHANNELS}/chat")["timeout"] == 6.0
+    manager.post(CHANNELS, NEW)
+    manager.patch(f"{CHANNELS}/other", {"name": "third"})
+    assert undo(manager, 3).status == 409
+    assert len(listed(manager)) == 4
+
+
+def test_what_is_in_use_does_not_go_by_being_taken_back(manager: Client) -> None:
+    manager.post(CHANNELS, NEW)
+    manager.post("/api/agent/models", {"name": "m", "ways": [{"channel": "other"}]})
+    reply = undo(manager, 1)
+    assert (reply.status, 'model "m"' in reply["message"]) == (409, True)
+
+
+def test_taking_back_can_be_tried(manager: Client) -> None:
+    manager.patch(f"{CHANNELS}/chat", {"timeout": 5})
+    assert undo(manager, 1, "?dry_run=true")["after"]["timeout"] == 600.0
+    assert manager.get(f"{CHANNELS}/chat")["timeout"] == 5.0
+    assert len(listed(manager)) == 1
+
+
+def test_a_change_that_never_was_is_not_found(manager: Client) -> None:
+    assert undo(manager, 1).status == 404
+    assert manager.send("POST", f"{ALL}/x/undo").status == 404
+
+
+def test_the_journal_is_read_page_by_page_and_filtered(manager: Client) -> None:
+    for seconds in range(1, 6):
+        manager.patch(f"{CHANNELS}/chat", {"timeout": seconds})
+    manager.patch("/api/agent/models/by-chat", {"maxOutput": 5})
+    first = manager.get(f"{ALL}?limit=4&resource=channels").json()
+    assert [one["number"] for one in first["items"]] == [5, 4, 3, 2]
+    rest = manager.get(f"{ALL}?limit=4&resource=channels&cursor={first['next']}").json()
+    assert ([one["number"] for one in rest["items"]], rest["next"]) == ([1], "")
+    assert [one["number"] for one in listed(manager, "name=by-chat")] == [6]
+    assert listed(manager, "action=delete") == []
+    assert manager.get(f"{ALL}?cursor=x").status == 400
+
+
+def test_numbers_go_on_after_a_restart_and_what_a_crash_cut_short_is_passed_over(
+    house: House, up: Callable[..., Serving], serve: Serve, manager: Client
+) -> None:
+    manager.patch(f"{CHANNELS}/chat", {"timeout": 5})
+    daemon = up()
+    daemon.stop()
+    daemon.join()
+    with Path(house.layout.changes).open("ab") as file:
+        file.write(b'{"number":2,"at":"20')
+    again = serve(house.folder, environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+    assert undo(again, 1).status == 200
+    assert [one["number"] for one in listed(again)] == [2, 1]
+    assert again.get(f"{CHANNELS}/chat")["timeout"] == 600.0

@@ -1,0 +1,76 @@
+"""Models of the gateway, managed by a program."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.web.gateway.conftest import House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import Client, Serving
+
+ALL = "/api/agent/models"
+NEW = {
+    "name": "deepseek/chat:v3",
+    "ways": [{"channel": "chat", "model": "scripted-large", "weight": 2}],
+    "prices": {"input": 0.27, "output": "1.10", "above": [{"tokens": 1, "input": 1, "output": 2}]},
+    "maxOutput": 1000,
+}
+HERE = f"{ALL}/deepseek%2Fchat:v3"
+
+
+def test_a_model_is_created_read_and_deleted_by_its_name(house: House, manager: Client) -> None:
+    reply = manager.post(ALL, NEW)
+    assert reply.status == 201, reply.body
+    shown = manager.get(reply.headers["Location"])
+    assert shown.json() == manager.get(HERE).json() == reply.json()
+    assert shown.headers["ETag"] == reply.headers["ETag"]
+    assert shown["ways"][0] == {**NEW["ways"][0], "priority": 0, "prices": None}  # type: ignore[index]
+    assert (shown["prices"]["input"], shown["prices"]["output"]) == (0.27, 1.10)
+    assert "1.10" in Path(house.layout.models).read_text()
+    assert manager.delete(HERE).status == 204
+    assert manager.get(HERE).status == 404
+
+
+def test_a_patch_replaces_ways_and_null_takes_prices_away(manager: Client) -> None:
+    manager.post(ALL, NEW)
+    reply = manager.patch(HERE, {"ways": [{"channel": "gemini"}], "prices": None})
+    assert reply.status == 200, reply.body
+    assert [way["channel"] for way in reply["ways"]] == ["gemini"]
+    assert reply["prices"] is None
+    assert reply["maxOutput"] == 1000
+
+
+def test_a_way_leads_through_a_channel_that_there_is(manager: Client) -> None:
+    for reply in (
+        manager.post(ALL, {**NEW, "ways": [{"channel": "chatt"}]}),
+        manager.patch(f"{ALL}/by-chat", {"ways": [{"channel": "chatt"}]}),
+    ):
+        assert reply.status == 400
+        assert 'did you mean "chat"?' in reply["message"]
+
+
+def test_what_a_model_cannot_be_is_refused(manager: Client) -> None:
+    for wrong in (
+        {"ways": []},
+        {"prices": {"input": -1, "output": 1}},
+        {"maxOutput": 0},
+        {"ways": [{"channel": "chat"}, {"channel": "chat"}]},
+        {"name": "a b"},
+    ):
+        assert manager.post(ALL, {**NEW, **wrong}).status == 400
+
+
+def test_a_model_that_a_key_names_is_not_deleted(house: House, up: Callable[..., Serving]) -> None:
+    house.key(name="ours", models=["by-chat"])
+    manager = up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+    reply = manager.delete(f"{ALL}/by-chat")
+    assert (reply.status, 'access key "ours"' in reply["message"]) == (409, True)
+    assert manager.delete(f"{ALL}/by-gemini").status == 204
+
+
+def test_a_model_is_copied_and_switched(manager: Client) -> None:
+    reply = manager.post(f"{ALL}/by-chat/copy", {"name": "twin"})
+    assert (reply.status, reply["ways"][0]["model"]) == (201, "scripted-large")
+    assert manager.send("POST", f"{ALL}/twin/disable")["enabled"] is False
+    assert [one["name"] for one in manager.get(f"{ALL}?enabled=false")["items"]] == ["twin"]
+    assert manager.send("POST", f"{ALL}/twin/enable")["enabled"] is True
+    assert manager.post(f"{ALL}/by-chat/copy", {"name": "twin"}).status == 409
