@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from agentd.errors import Misconfigured, SupplierUnreachable, Unavailable
+from agentd.errors import BadRequest, Misconfigured, SupplierUnreachable, TooLarge, Unavailable
 from agentd.proxy.dialects.conversation import SupplierError
 from agentd.proxy.dialects.failure import failure
 from agentd.proxy.entry import Outcome
 from agentd.proxy.gateway.asking import LEFT, Answered
 from agentd.proxy.gateway.bill import Bill
-from agentd.proxy.gateway.calling import Calling
+from agentd.proxy.gateway.calling import Calling, Whole
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.stream import Stream
 from agentd.proxy.routing import Choice, Failure
@@ -75,27 +75,36 @@ class Attempts:
             await self._close(bill, "left", LEFT, "")
 
     async def ask(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
-        """The answer, whole or begun. Raises ``BadRequest`` for what its dialect cannot say."""
+        """The answer, whole or begun. Raises ``BadRequest`` for what its dialect cannot say.
+
+        Raises ``Unavailable`` for a whole answer that cannot be booked.
+        """
         bill.tried(choice)
+        try:
+            upstream, secret = await self._house.suppliers.reach(choice.channel)
+        except (BadRequest, Misconfigured, Unavailable) as error:
+            log.warning("channel %s: %s", choice.channel.name, error.message)
+            why = f"The channel {choice.channel.name} is not ready."
+            return Failed("authentication", SupplierError("server", why))
+        request = calling.request(choice, secret, self._house.settings().idle_timeout)
+        bill.called = True
         async with AsyncExitStack() as stack:
             try:
-                upstream, secret = await self._house.suppliers.reach(choice.channel)
-                request = calling.request(choice, secret)
-                bill.called = True
                 response = await stack.enter_async_context(upstream.send(request))
                 bill.mark("head")
                 if response.status != 200:
-                    return await _refusal(response, calling, choice, secret)
+                    return await _refusal(response, calling, bill, choice, secret)
                 if calling.glance.stream and _type(response).startswith(_EVENTS):
                     return await self._streamed(stack, response, calling, bill, choice)
-                return await self._whole(response, calling, bill, choice)
+                whole = calling.whole(choice, await response.read())
             except SupplierUnreachable as error:
                 bill.called = error.stage == "body"
                 return Failed("unreachable", SupplierError("broken", error.message))
-            except (Misconfigured, Unavailable) as error:
-                log.warning("channel %s: %s", choice.channel.name, error.message)
-                why = f"The channel {choice.channel.name} is not ready."
-                return Failed("authentication", SupplierError("server", why))
+            except TooLarge as error:
+                return Failed("garbled", SupplierError("garbled", error.message))
+        if isinstance(whole, SupplierError):
+            return Failed(whole.kind, whole)
+        return await self._whole(whole, response, calling, bill, choice)
 
     async def _streamed(
         self,
@@ -134,18 +143,18 @@ class Attempts:
         return Answered(200, _headers(bill, choice, response, calling), portions=stream)
 
     async def _whole(
-        self, response: Response, calling: Calling, bill: Bill, choice: Choice
-    ) -> Result:
-        whole = calling.whole(choice, await response.read())
-        if isinstance(whole, SupplierError):
-            return Failed(whole.kind, whole)
+        self, whole: Whole, response: Response, calling: Calling, bill: Bill, choice: Choice
+    ) -> Answered:
         self._house.router.worked(choice.channel)
         bill.counted(whole.usage, told=True)
         body = whole.body
         if calling.asked.key.keep_bodies:
             now = self._house.clock.now()
             self._house.bodies.keep(calling.asked.id, now, calling.body, body)
-        if calling.secrets:
+        if calling.secrets and calling.glance.stream:
+            stream = restorer(calling.dialect, calling.secrets)
+            body = stream.feed(body) + stream.close()
+        elif calling.secrets:
             body = restored(calling.dialect, calling.secrets, body)
         bill.sent = len(body)
         bill.mark("first")
@@ -154,14 +163,20 @@ class Attempts:
         return Answered(200, headers, body)
 
 
-async def _refusal(response: Response, calling: Calling, choice: Choice, secret: str) -> Failed:
+async def _refusal(
+    response: Response, calling: Calling, bill: Bill, choice: Choice, secret: str
+) -> Failed:
     """An answer of another status than 200; our own key is never told on."""
-    body = await response.read(ERROR_LIMIT)
+    try:
+        body = await response.read(ERROR_LIMIT)
+    except TooLarge:
+        body = b""
     error = failure(response.status, response.headers, body).hiding(secret)
-    if not choice.passes or error.kind in ("authentication", "permission", "quota"):
+    ours = error.kind in ("authentication", "permission", "quota")
+    if ours or not (choice.passes and body and response.status >= 400):
         return Failed(error.kind, error)
     told = body.replace(secret.encode(), b"***") if secret else body
-    headers = _told_on(response.headers) | {"content-type": _type(response)}
+    headers = _headers(bill, choice, response, calling) | {"Content-Type": _type(response)}
     return Failed(error.kind, error, Answered(response.status, headers, told))
 
 
@@ -172,7 +187,7 @@ def _headers(bill: Bill, choice: Choice, response: Response, calling: Calling) -
         "Server-Timing": bill.timing(),
     }
     if choice.passes:
-        return {**_told_on(response.headers), "Content-Type": _type(response), **ours}
+        ours |= _told_on(response.headers)
     return {"Content-Type": _EVENTS if calling.glance.stream else "application/json", **ours}
 
 

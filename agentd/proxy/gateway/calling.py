@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Struct, structs
 
 from agentd.proxy.channel import ChannelDialect, ProxyModel
@@ -10,6 +11,7 @@ from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import CALLERS, embeddings
 from agentd.proxy.dialects.conversation import Conversation, Event, SupplierError, UsageSeen
 from agentd.proxy.dialects.dialect import DIALECTS, address
+from agentd.proxy.dialects.failure import explained
 from agentd.proxy.gateway.asking import Asked
 from agentd.proxy.gateway.lines import Line, Passing, Translating
 from agentd.proxy.price import Usage
@@ -19,9 +21,6 @@ from agentd.proxy.upstream import Request, Timeouts
 
 _EMBEDDINGS = "/v1/embeddings"
 _COUNT = "/v1/messages/count_tokens"
-
-IDLE_SECONDS = 300.0
-"""Between two pieces of an answer: models think long, and some say nothing meanwhile."""
 
 
 class Whole(Struct, frozen=True):
@@ -62,8 +61,11 @@ class Calling:
         """The request without its secrets."""
         return self._body
 
-    def request(self, choice: Choice, secret: str) -> Request:
-        """To be sent. Raises ``BadRequest`` for what the supplier's dialect cannot say."""
+    def request(self, choice: Choice, secret: str, idle: float) -> Request:
+        """To be sent; its answer may be silent for ``idle`` seconds.
+
+        Raises ``BadRequest`` for what the supplier's dialect cannot say.
+        """
         channel, dialect = choice.channel, DIALECTS[choice.dialect]
         carried = self.asked.headers if choice.passes else {}
         return Request(
@@ -71,7 +73,7 @@ class Calling:
             address(channel.url, self._path(choice)),
             {**dialect.headers(secret), **carried, **channel.headers},
             self._said(choice),
-            Timeouts(head=channel.timeout, idle=IDLE_SECONDS),
+            Timeouts(head=channel.timeout, idle=idle),
         )
 
     def line(self, choice: Choice) -> Line:
@@ -87,8 +89,10 @@ class Calling:
 
         Some suppliers answer at once whatever they are asked.
         """
-        if choice.passes:
-            return Whole(body, self.caller.usage(body))
+        if choice.passes and not self.glance.stream:
+            usage = self.caller.usage(body)
+            wrong = _failure(body) if usage is None else None
+            return wrong or Whole(body, usage)
         events = DIALECTS[choice.dialect].answer(body)
         if events and isinstance(events[-1], SupplierError):
             return events[-1]
@@ -119,6 +123,17 @@ class Calling:
             self._conversation = structs.replace(known, max_output=most)
         dialect = DIALECTS[choice.dialect]
         return dialect.request(self._conversation, choice.supplier_model, stream=self.glance.stream)
+
+
+def _failure(body: bytes) -> SupplierError | None:
+    """Why an answer that counts nothing is none; some suppliers tell errors with status 200."""
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = None
+    if not isinstance(said, dict):
+        return SupplierError("garbled", "The supplier's answer is no JSON object")
+    return explained(said) if said.get("error") else None
 
 
 def _usage(events: list[Event]) -> Usage | None:

@@ -82,7 +82,7 @@ class Stream:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """The portions, in their order; the last one once the call is booked."""
         portion, self._first = self._first, b""
-        while portion or not self._over:
+        while True:
             self._bill.sent += len(portion)
             if self._line.end and not self._bill.closed:
                 try:
@@ -92,7 +92,9 @@ class Stream:
                     return
             if portion:
                 yield portion
-            portion = b"" if self._over else await self._heard()
+            if self._over:
+                return
+            portion = await self._heard()
 
     async def aclose(self) -> None:
         """The end, or the caller left: then the call is cut, or heard out for its count."""

@@ -60,3 +60,17 @@ def test_without_a_licence_nothing_flows_and_the_refusal_says_what_to_do(
     assert not house.supplier.requests
     (entry,) = house.entries(1)
     assert (entry.outcome, entry.error) == ("refused", "no_licence")
+
+
+def test_a_stream_that_ends_without_the_last_word_is_booked_as_whole(
+    house: House, openai_client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some suppliers send no ``[DONE]``; that the reply is whole tells its finish reason."""
+    monkeypatch.setattr("tests.supplier.chat.DONE", b"")
+    house.supplier.script(Answer((Say("one two"),), Tokens(input=1000, output=100)))
+    with openai_client.chat.completions.create(
+        model="by-chat", messages=HELLO, stream=True
+    ) as stream:
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "one two"
+    (entry,) = house.entries(1)
+    assert (entry.outcome, str(entry.cost)) == ("ok", "0.0045")
