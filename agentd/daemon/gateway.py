@@ -4,6 +4,7 @@ A part of the composition root (``daemon``), apart because it is a product of it
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.meters import Meters
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
+from agentd.proxy.secrets.rules import SHORTEST, Value
 from agentd.proxy.settings import GatewaySettings
 from agentd.proxy.upstream import Upstream
 from agentd.web.gateway import Gateway
@@ -105,7 +107,9 @@ class ModelGateway:
         self._tasks: set[asyncio.Task[None]] = set()
         self.licence = LicenceBook(LicenceFile(layout), clock)
         self._egress = Egress(Vpns(generation, Subscriptions(clash.read)))
-        self._relay = Relay(self._house(SecretBook(environ)))
+        self._secrets = SecretBook(environ)
+        self._own: tuple[Value, ...] = ()
+        self._relay = Relay(self._house())
         self._gateway = Gateway(self._relay, keys, self.models)
 
     @property
@@ -134,6 +138,7 @@ class ModelGateway:
         self._hiding = Hiding(self.rules.current, await asyncio.to_thread(seed, self._layout))
         zone = self.settings.current.zone
         self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
+        await self._know_own()
         self._opened = True
         self._later(self._keep_house())
         return self
@@ -152,7 +157,7 @@ class ModelGateway:
         await asyncio.to_thread(self.bodies.close)
         await asyncio.to_thread(self.log.close)
 
-    def _house(self, secrets: SecretBook) -> House:
+    def _house(self) -> House:
         return House(
             models=self.models,
             channels=lambda: self.channels.current,
@@ -161,7 +166,7 @@ class ModelGateway:
             licence=self._unlicensed,
             meter=self.meters.of,
             router=self.router,
-            suppliers=Suppliers(secrets, self._egress),
+            suppliers=Suppliers(self._secrets, self._egress),
             book=self.ledger,
             bodies=self.bodies,
             clock=self._clock,
@@ -185,10 +190,23 @@ class ModelGateway:
 
     def _rerouted(self) -> None:
         self._egress.keep(self.channels.current)
+        if self._opened:
+            self._later(self._know_own())
+
+    async def _know_own(self) -> None:
+        """The suppliers' keys are secrets, too, wherever somebody writes them down."""
+        own = []
+        for channel in self.channels.current.values():
+            with contextlib.suppress(Misconfigured, Unavailable):  # told when it is called
+                key = await self._secrets.fetch(channel)
+                if len(key.encode()) >= SHORTEST:
+                    own.append(Value(id=f"channel-{channel.name}", text=key, mode="hide"))
+        self._own = tuple(own)
+        self._ruled()
 
     def _ruled(self) -> None:
         if self._hiding:
-            self._hiding.use(self.rules.current)
+            self._hiding.rules = self.rules.current.including(self._own)
 
     async def _keep_house(self) -> None:
         """Let go of what is older than it is to be kept."""
