@@ -20,6 +20,7 @@ from agentd.disk.secret_rules import seed
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.table import Route
 from agentd.web.tables import manage
@@ -52,9 +53,13 @@ class Management:
             self.journal,
             self._needs_model,
         )
-        undoing = (channels.managed, proxy_models.managed)
+        access_keys = AccessKeyDesk(keys, _Keys(keys), gateway.meters, clock, self.journal)
+        undoing = (channels.managed, proxy_models.managed, access_keys.managed)
         self._desks = manage.Desks(
-            channels=channels, models=proxy_models, changes=ChangeDesk(self.journal, undoing)
+            channels=channels,
+            models=proxy_models,
+            keys=access_keys,
+            changes=ChangeDesk(self.journal, undoing),
         )
 
     async def __aenter__(self) -> Self:
@@ -78,6 +83,13 @@ class Management:
     def _needs_model(self, model: ProxyModel) -> str:
         keys = [key.name for key in self._keys.keys if model.name in (key.models or ())]
         return _told("access key", keys)
+
+
+class _Keys:
+    """The access keys as entries that are added and changed as a whole, their letters too."""
+
+    def __init__(self, book: AccessKeyBook) -> None:
+        self.add, self.change, self.remove = book.put, book.rewrite, book.remove
 
 
 def _told(what: str, names: Sequence[str]) -> str:

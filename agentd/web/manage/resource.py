@@ -65,7 +65,7 @@ class Resource(Generic[E]):
 
     def one(self, call: Call) -> Answer:
         """The one that the address names."""
-        return self.told(self._find(call.name(self._called)))
+        return self.told(self._named(call))
 
     async def add(self, call: Call, entry: E) -> Answer:
         """One more."""
@@ -73,12 +73,12 @@ class Resource(Generic[E]):
 
     async def copy(self, call: Call, copy: Callable[..., Awaitable[E]]) -> Answer:
         """One more like the one that the address names; ``copy`` is the book's own."""
-        make = partial(copy, call.name(self._called), call.json(CopyTo).name)
+        make = partial(copy, self._name(call), call.json(CopyTo).name)
         return self.told(await self.managed.grow(make, doing(call), "copy"), 201)
 
     async def change(self, call: Call, revise: Callable[[E], E], action: str = "change") -> Answer:
         """What ``revise`` makes of it."""
-        name = call.name(self._called)
+        name = self._name(call)
         return self.told(await self.managed.change(name, revise, doing(call), action))
 
     async def enable(self, call: Call, enabled: bool) -> Answer:
@@ -91,7 +91,7 @@ class Resource(Generic[E]):
 
     async def remove(self, call: Call) -> Answer:
         """One less."""
-        await self.managed.remove(call.name(self._called), doing(call))
+        await self.managed.remove(self._name(call), doing(call))
         return Answer(status=204)
 
     def told(self, entry: E, status: int = 200) -> Answer:
@@ -101,6 +101,12 @@ class Resource(Generic[E]):
             name = quote(self.managed.name(entry), safe="")
             headers["Location"] = f"/api/agent/{self.managed.resource}/{name}"
         return Answer(self._view(entry), status, headers)
+
+    def _named(self, call: Call) -> E:
+        return self._find(call.name(self._called))
+
+    def _name(self, call: Call) -> str:
+        return self.managed.name(self._named(call))
 
 
 def doing(call: Call) -> Doing:

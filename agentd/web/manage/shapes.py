@@ -22,10 +22,10 @@ S = TypeVar("S", bound=Struct)
 
 
 @cache
-def shown(kind: type[Struct], *without: str, **more: Any) -> Any:
+def shown(kind: type[Struct], *without: str, called: str = "", **more: Any) -> Any:
     """The struct that tells of a ``kind``; ``more`` are further fields, by their types."""
     fields = [(one.name, _mapped(one.type, shown)) for one in _fields(kind, without)]
-    return _made(f"{kind.__name__}View", [*fields, *more.items()])
+    return _made(called or f"{kind.__name__}View", [*fields, *more.items()])
 
 
 @cache

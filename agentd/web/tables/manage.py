@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.table import Route
-from agentd.web.tables import manage_changes, manage_channels, manage_models
+from agentd.web.tables import manage_changes, manage_channels, manage_keys, manage_models
 
 
 class Desks(NamedTuple):
@@ -14,6 +15,7 @@ class Desks(NamedTuple):
 
     channels: ChannelDesk
     models: ProxyModelDesk
+    keys: AccessKeyDesk
     changes: ChangeDesk
 
 
@@ -22,5 +24,6 @@ def rows(desks: Desks) -> tuple[Route, ...]:
     return (
         *manage_channels.rows(desks.channels),
         *manage_models.rows(desks.models),
+        *manage_keys.rows(desks.keys),
         *manage_changes.rows(desks.changes),
     )

@@ -6,13 +6,17 @@ from agentd.access.gate import Surface
 from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.web.manage.listing import PAGING
 from agentd.web.manage.resource import DRY_RUN, IF_MATCH
-from agentd.web.table import Endpoint, Route
+from agentd.web.table import Endpoint, Parameter, Route
 
 row = partial(Route, surface=Surface.MANAGE, section="2")
 """A row of the management, by its keywords."""
 
 _WRITING = (BadRequest, Conflict, Unavailable)
 _CHANGING = (*_WRITING, NotFound, PreconditionFailed)
+
+
+ID = Parameter("id", "path", "Its id.", {"type": "string", "minLength": 1})
+"""What names a resource without a name."""
 
 
 def many(path: str, endpoint: Endpoint, summary: str, page: type) -> Route:
@@ -30,7 +34,15 @@ def many(path: str, endpoint: Endpoint, summary: str, page: type) -> Route:
 
 def one(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
     """One of a list."""
-    return row("GET", path, endpoint=endpoint, summary=summary, gives=view, errors=(NotFound,))
+    return row(
+        "GET",
+        path,
+        endpoint=endpoint,
+        summary=summary,
+        gives=view,
+        errors=(NotFound,),
+        parameters=_id(path),
+    )
 
 
 def create(path: str, endpoint: Endpoint, summary: str, wish: type, view: type) -> Route:
@@ -44,7 +56,7 @@ def create(path: str, endpoint: Endpoint, summary: str, wish: type, view: type) 
         gives=view,
         status=201,
         errors=(*_WRITING, NotFound) if "{" in path else _WRITING,
-        parameters=(DRY_RUN,),
+        parameters=(*_id(path), DRY_RUN),
     )
 
 
@@ -58,7 +70,7 @@ def change(path: str, endpoint: Endpoint, summary: str, patch: type, view: type)
         takes=patch,
         gives=view,
         errors=_CHANGING,
-        parameters=(DRY_RUN, IF_MATCH),
+        parameters=(*_id(path), DRY_RUN, IF_MATCH),
     )
 
 
@@ -71,7 +83,7 @@ def switch(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
         summary=summary,
         gives=view,
         errors=_CHANGING,
-        parameters=(DRY_RUN, IF_MATCH),
+        parameters=(*_id(path), DRY_RUN, IF_MATCH),
     )
 
 
@@ -84,5 +96,9 @@ def delete(path: str, endpoint: Endpoint, summary: str) -> Route:
         summary=summary,
         status=204,
         errors=_CHANGING,
-        parameters=(DRY_RUN, IF_MATCH),
+        parameters=(*_id(path), DRY_RUN, IF_MATCH),
     )
+
+
+def _id(path: str) -> tuple[Parameter, ...]:
+    return (ID,) if "{id}" in path else ()

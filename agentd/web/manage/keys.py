@@ -1,0 +1,233 @@
+"""The access keys of the gateway, as they are managed: limits, lists, and what is spent.
+
+The letters of a key are told once, when it is made or issued anew.
+"""
+
+from collections.abc import Awaitable, Iterable
+from decimal import Decimal
+from typing import Annotated, Any, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agentd.clock import Clock, Timestamp
+from agentd.errors import BadRequest, NotFound, nearest
+from agentd.proxy.access_key import AccessKey, folded, issue, reissue
+from agentd.proxy.keyring import AccessKeys
+from agentd.proxy.management.changes import Shown
+from agentd.proxy.management.service import Book, Journal, Managed
+from agentd.proxy.spend import LimitStanding, Used
+from agentd.web.call import Answer, Call
+from agentd.web.manage import shapes
+from agentd.web.manage.listing import Listing
+from agentd.web.manage.resource import Resource, doing
+
+_OURS = ("id", "secret", "created", "before", "before_until")
+_HIDDEN = ("secret", "before", "before_until")
+
+LONGEST_GRACE = 30 * 86400
+"""Seconds for which letters may be good after others were issued."""
+
+
+class SpentView(Struct, frozen=True):
+    """USD that a key has spent, in all and in the windows of now."""
+
+    total: Decimal
+    day: Decimal
+    week: Decimal
+    month: Decimal
+
+
+class StandingView(Struct, frozen=True):
+    """One limit, and how much of it is gone: the numbers that enforce it."""
+
+    name: str
+    """As in ``limits``."""
+    limit: Decimal
+    used: Decimal
+    reserved: Decimal
+    """By the calls under way."""
+    resets: Timestamp | None
+    """When ``used`` is 0 again; null: never."""
+
+
+_MORE: dict[str, Any] = {
+    "last4": str,
+    "previous_until": Timestamp | None,
+    "spent": SpentView,
+    "standing": tuple[StandingView, ...],
+}
+AccessKeyView = shapes.shown(AccessKey, *_HIDDEN, **_MORE)
+"""A key without its letters: the ``last4`` of them, and until when those before them are good."""
+AccessKeyPage = shapes.listed(AccessKeyView)
+IssuedKeyView = shapes.shown(AccessKey, *_HIDDEN, called="IssuedKeyView", key=str, **_MORE)
+"""A key with its letters (``key``; empty where it was only tried)."""
+NewAccessKey = shapes.new(AccessKey, *_OURS)
+AccessKeyPatch = shapes.patch(AccessKey, *_OURS)
+_Noted = shapes.shown(AccessKey, *_HIDDEN, called="NotedKey", last4=str)
+
+
+class Reissue(Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many seconds the letters of now are good beside the new ones."""
+
+    grace: Annotated[int, Meta(ge=0, le=LONGEST_GRACE)] = 0
+
+
+class Keys(Protocol):
+    """The keys as they are now (``disk.access_key_book.AccessKeyBook``)."""
+
+    @property
+    def keys(self) -> AccessKeys:
+        """Those that are valid."""
+        ...
+
+    def fresh(self) -> Awaitable[None]:
+        """Return once they are as their file is."""
+        ...
+
+
+class Meter(Protocol):
+    """What one key spends (``proxy.spend.Meter``)."""
+
+    @property
+    def used(self) -> Used:
+        """By now."""
+        ...
+
+
+class Meters(Protocol):
+    """What every key spends (``proxy.meters.Meters``)."""
+
+    def of(self, key: AccessKey) -> Meter:
+        """The meter of a key."""
+        ...
+
+    def standing(self, key: AccessKey) -> tuple[LimitStanding, ...]:
+        """Each limit of a key and how much of it is gone."""
+        ...
+
+
+class AccessKeyDesk:
+    """The endpoints below ``/api/agent/keys``; ``book`` changes what ``keys`` tells."""
+
+    def __init__(
+        self, keys: Keys, book: Book[AccessKey], meters: Meters, clock: Clock, journal: Journal
+    ) -> None:
+        self._keys = keys
+        self._meters = meters
+        self._clock = clock
+        self.managed = Managed[AccessKey](
+            "keys", AccessKey, book, journal, name=lambda one: one.id, show=_noted
+        )
+        listing = Listing[AccessKey](
+            lambda: keys.keys, self._all, lambda one: one.name, lambda one: one.enabled
+        )
+        self._one = Resource[AccessKey](
+            self.managed, listing, self._find, self._view, AccessKeyPage, "id"
+        )
+
+    async def list_access_keys(self, call: Call) -> Answer:
+        """Page by page."""
+        await self._keys.fresh()
+        return self._one.listed(call)
+
+    async def one_access_key(self, call: Call) -> Answer:
+        """One of them, by its id or name."""
+        await self._keys.fresh()
+        return self._one.one(call)
+
+    async def issue_access_key(self, call: Call) -> Answer:
+        """One more; its letters are told this once."""
+        wish = call.json(NewAccessKey)
+        letters, kept = _issued(wish.name, self._clock.now())
+        made = shapes.made(wish, AccessKey, id=kept.id, secret=kept.secret, created=kept.created)
+        return self._telling(await self._one.add(call, made), made, call, letters)
+
+    async def change_access_key(self, call: Call) -> Answer:
+        """Other limits, lists, …; its letters stay."""
+        await self._keys.fresh()
+        wish = call.json(AccessKeyPatch)
+        return await self._one.change(call, lambda old: shapes.patched(old, wish))
+
+    async def reissue_access_key(self, call: Call) -> Answer:
+        """Other letters, told this once; those before are good for a while, if that is wished."""
+        await self._keys.fresh()
+        grace = call.json(Reissue).grace
+        letters: list[str] = []
+
+        def revised(old: AccessKey) -> AccessKey:
+            told, kept = reissue(old, self._clock.now(), grace)
+            letters.append(told)
+            return kept
+
+        known = self._find(call.name("id"))
+        made = await self.managed.change(known.id, revised, doing(call), "reissue")
+        return self._telling(self._one.told(made), made, call, letters[0])
+
+    async def enable_access_key(self, call: Call) -> Answer:
+        """It opens something again."""
+        await self._keys.fresh()
+        return await self._one.enable(call, True)
+
+    async def disable_access_key(self, call: Call) -> Answer:
+        """It opens nothing from the next request on."""
+        await self._keys.fresh()
+        return await self._one.enable(call, False)
+
+    async def remove_access_key(self, call: Call) -> Answer:
+        """One less; it opens nothing from the next request on."""
+        await self._keys.fresh()
+        return await self._one.remove(call)
+
+    def _telling(self, answer: Answer, key: AccessKey, call: Call, letters: str) -> Answer:
+        """The answer with the letters in it, unless nothing was made."""
+        told = "" if doing(call).dry_run else letters
+        answer.body = self._told(key, IssuedKeyView, told)
+        return answer
+
+    def _all(self) -> Iterable[AccessKey]:
+        return self._keys.keys
+
+    def _find(self, name: str) -> AccessKey:
+        """By id, else by name."""
+        known = self._keys.keys
+        found = known.find(name)
+        if found is None:
+            found = next((key for key in known if folded(key.name) == folded(name)), None)
+        if found is None:
+            near = nearest(name, [key.name for key in known]) if len(known) else ""
+            raise NotFound(f'There is no access key "{name[:100]}"{near}')
+        return found
+
+    def _view(self, key: AccessKey) -> Any:
+        return self._told(key, AccessKeyView)
+
+    def _told(self, key: AccessKey, view: Any, letters: str = "") -> Any:
+        return shapes.told(
+            key,
+            view,
+            last4=key.secret.last4,
+            previous_until=key.before_until,
+            spent=self._meters.of(key).used,
+            standing=tuple(map(_standing, self._meters.standing(key))),
+            key=letters,
+        )
+
+
+def _issued(name: str, now: Timestamp) -> tuple[str, AccessKey]:
+    try:
+        return issue(name, now)
+    except ValueError as error:
+        raise BadRequest("It cannot be so", str(error)) from error
+
+
+def _standing(one: LimitStanding) -> StandingView:
+    first, *rest = one.name.split("_")
+    name = first + "".join(map(str.title, rest))
+    limit, used, reserved = map(Decimal, (one.limit, one.used, one.reserved))
+    return StandingView(name, limit, used, reserved, one.resets)
+
+
+def _noted(key: AccessKey) -> Shown:
+    noted: Shown = msgspec.to_builtins(shapes.told(key, _Noted, last4=key.secret.last4))
+    return noted
