@@ -120,9 +120,8 @@ def _kind(words: list[str], message: str, status: int) -> ErrorKind:
 def _by_status(words: list[str], status: int) -> ErrorKind:
     if status < 300:  # a stream began well
         status = next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 500)
-    return _STATUSES.get(status) or (
-        "server" if status in (408, 409) or status >= 500 else "invalid_request"
-    )
+    callers = 400 <= status < 500 and status not in (408, 409)
+    return _STATUSES.get(status) or ("invalid_request" if callers else "server")
 
 
 def _words(said: object) -> Iterator[str]:

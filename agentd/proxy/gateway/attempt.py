@@ -102,8 +102,6 @@ class Attempts:
                 return Failed("unreachable", SupplierError("broken", error.message))
             except TooLarge as error:
                 return Failed("garbled", SupplierError("garbled", error.message))
-        if isinstance(whole, SupplierError):
-            return Failed(whole.kind, whole)
         return await self._whole(whole, response, calling, bill, choice)
 
     async def _streamed(
@@ -143,8 +141,15 @@ class Attempts:
         return Answered(200, _headers(bill, choice, response, calling), portions=stream)
 
     async def _whole(
-        self, whole: Whole, response: Response, calling: Calling, bill: Bill, choice: Choice
-    ) -> Answered:
+        self,
+        whole: Whole | SupplierError,
+        response: Response,
+        calling: Calling,
+        bill: Bill,
+        choice: Choice,
+    ) -> Result:
+        if isinstance(whole, SupplierError):
+            return Failed(whole.kind, whole)
         self._house.router.worked(choice.channel)
         bill.counted(whole.usage, told=True)
         body = whole.body

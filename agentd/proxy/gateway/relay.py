@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from agentd.clock import parse_iso
-from agentd.errors import AgentdError, Unavailable
+from agentd.errors import AgentdError, BadRequest, Unavailable
 from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import errors
 from agentd.proxy.entry import Outcome
@@ -131,10 +131,15 @@ class Relay:
     async def _tried(self, calling: Calling, bill: Bill, choices: list[Choice]) -> Answered:
         """The first answer that a channel gives; else the last one's refusal."""
         last: Failed | None = None
+        unsayable: BadRequest | None = None
         for choice in choices:
             drains = choice.channel.on_leave == "drain"
             ask = self._attempts.to_the_end if drains else self._attempts.ask
-            outcome = await ask(calling, bill, choice)
+            try:
+                outcome = await ask(calling, bill, choice)
+            except BadRequest as error:  # another one may speak the caller's own dialect
+                unsayable = error
+                continue
             if isinstance(outcome, Answered):
                 return outcome
             last = outcome
@@ -143,7 +148,9 @@ class Relay:
             router.failed(choice.channel, last.kind, wait, choice.supplier_model)
             if last.kind not in WORTH_ANOTHER:
                 break
-        assert last
+        if last is None:
+            assert unsayable
+            raise unsayable
         if last.raw is None:
             raise failed(last.error)
         bill.sent = len(last.raw.body)

@@ -51,7 +51,7 @@ def claude(kind, message="It failed"):
         (422, {"detail": [{"msg": "extra"}]}, "invalid_request"),
         (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}, "quota"),
         (401, {"message": "Unauthorized"}, "authentication"),
-        (302, {}, "invalid_request"),
+        (302, {}, "server"),
         (408, {}, "server"),
         (599, {}, "server"),
     ],

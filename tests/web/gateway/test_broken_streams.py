@@ -1,0 +1,60 @@
+"""Suppliers that fail in the middle of a stream, and how each caller is told."""
+
+from collections.abc import Iterator
+from socket import MSG_PEEK
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Say, Stall
+from tests.web.gateway.callers import CHANNELS, DIALECTS, Standing, every_dialect, read, standing
+from tests.web.gateway.conftest import House
+
+WORDS = "one two three four five six seven eight"
+BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
+"""Events of each supplier after which something was said, and the reply is not over."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    def prepare(house: House) -> None:
+        house.settings = {"idle_timeout": 1}
+        for channel in house.channels:
+            channel["cool_down"] = 0
+
+    with standing(tmp_path_factory.mktemp("house"), prepare) as made:
+        yield made
+
+
+every_supplier = pytest.mark.parametrize("supplier", DIALECTS)
+
+
+def faults(dialect: ChannelDialect, supplier: ChannelDialect) -> list[Fault]:
+    """What may happen to a stream; what passes is passed on though it be garbled.
+
+    To stall takes a second, so not everybody does.
+    """
+    after = BEGUN[supplier]
+    return [Break(after), Fail(after), Stall(after) if dialect == supplier else Garble(after)]
+
+
+@every_supplier
+@every_dialect
+def test_a_stream_that_broke_ends_with_an_error_event_and_is_booked_as_broken(
+    place: Standing, dialect: ChannelDialect, supplier: ChannelDialect
+) -> None:
+    caller = place.caller()
+    for fault in faults(dialect, supplier):
+        begun = Stall(BEGUN[supplier])
+        place.supplier.script(Answer((Say(WORDS),), faults=(begun, fault)))
+        with caller.begin(dialect, f"by-{CHANNELS[supplier]}") as line:
+            line.recv(1, MSG_PEEK)
+            begun.release()
+            told = read(line, dialect)
+        assert (told.status, told.whole) == (200, True)
+        assert told.error(), fault
+        assert not told.ended, fault
+        assert WORDS.startswith(told.text().strip()) and told.text(), fault
+        entry = place.entry(told)
+        assert (entry.outcome, entry.channel) == ("broken", CHANNELS[supplier]), fault
+        assert entry.estimated and entry.cost > 0 and entry.usage.output > 0, fault

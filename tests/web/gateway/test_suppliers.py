@@ -1,0 +1,218 @@
+"""Suppliers that refuse, fail, or answer otherwise than they were asked to."""
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from tests.supplier import chat, gemini, messages, responses
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Break, Fail, Refuse, Say, Stall, Step, Tokens
+from tests.web.gateway.bare import Bare, bare
+from tests.web.gateway.callers import CHANNELS, DIALECTS, Standing, asked, every_dialect, standing
+from tests.web.gateway.conftest import PRICES, SECRET, House
+
+TWO = "first-then-second"
+"""A model with a channel that is tried first and another."""
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[Bare]:
+    with bare() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        closed = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+
+    def prepare(house: House) -> None:
+        different: dict[str, dict[str, Any]] = {
+            "first": {"timeout": 1},
+            "tired": {"cool_down": 300},
+            "odd": {"url": odd.url},
+            "closed": {"url": closed},
+            "nameless": {"url": "http://nobody.invalid"},
+            "keyless": {"key": "env:NOT_THERE"},
+            "astray": {"transport": {"kind": "http", "url": "env:ASTRAY"}},
+        }
+        for name, more in different.items():
+            house.channels.append(house.channel(name, *DIALECTS, cool_down=0) | more)
+            house.models += [
+                model(f"{name}-then-second", name, "second"),
+                model(f"only-{name}", name),
+            ]
+        house.channels.append(house.channel("second", *DIALECTS))
+        for dialect, name in CHANNELS.items():
+            house.channels.append(house.channel(f"odd-{name}", dialect) | {"url": odd.url})
+            house.models.append(model(f"odd-{name}", f"odd-{name}"))
+
+    with standing(
+        tmp_path_factory.mktemp("house"), prepare, environ={"ASTRAY": "socks5://127.0.0.1:1"}
+    ) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _anew(place: Standing) -> None:
+    place.supplier.forget()
+
+
+def model(name: str, *channels: str) -> dict[str, Any]:
+    """A model through these channels, one after another."""
+    ways = [
+        {"channel": channel, "model": "scripted-large", "priority": priority}
+        for priority, channel in enumerate(channels)
+    ]
+    return {"name": name, "ways": ways, "prices": PRICES, "max_output": 1000}
+
+
+BEFORE: dict[str, Step] = {
+    "dies before its answer begins": Answer((Say("no"),), faults=(Break(0),)),
+    "has a failure of its own": Refuse(500, "Oh"),
+    "is overloaded": Refuse(529, "Busy"),
+    "does not know the channel's key": Refuse(401, "Wrong key"),
+    "is not paid": Refuse(402, "No money"),
+    "wants to be left alone": Refuse(429, "Slow down"),
+    "redirects": Refuse(307, body="", headers={"Location": "/"}),
+    "says something unheard of": Refuse(204, body=""),
+    "does not know the model": Refuse(404, "No such model"),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("what", BEFORE)
+def test_another_channel_is_tried_when_the_first(place: Standing, what: str, stream: bool) -> None:
+    for dialect in DIALECTS:
+        place.supplier.script(BEFORE[what], Say("well"))
+        told = place.caller().ask(dialect, TWO, stream=stream)
+        assert (told.status, told.text(), told.channel) == (200, "well", "second")
+        entry = place.entry(told)
+        assert (entry.outcome, entry.channel, entry.tries) == ("ok", "second", 2)
+        assert not entry.estimated
+
+
+@every_dialect
+def test_another_channel_is_tried_when_a_stream_begins_with_a_failure(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    place.supplier.script(Answer((Say("no"),), faults=(Fail(0),)), Say("well"))
+    told = place.caller().ask(dialect, TWO, stream=True)
+    assert (told.status, told.text(), told.channel) == (200, "well", "second")
+
+
+@pytest.mark.parametrize("model", ["closed", "nameless", "keyless", "astray"])
+def test_a_channel_that_cannot_be_reached_is_passed_over(place: Standing, model: str) -> None:
+    for dialect in DIALECTS:
+        place.supplier.script(Say("well"))
+        told = place.caller().ask(dialect, f"{model}-then-second")
+        assert (told.status, told.text(), told.channel) == (200, "well", "second")
+        told = place.caller().ask(dialect, f"only-{model}")
+        assert told.status >= 500
+        said = told.error()["message"]
+        assert SECRET not in said and "NOT_THERE" not in said
+        entry = place.entry(told)
+        assert (entry.outcome, entry.cost, entry.tries) == ("failed", 0, 1)
+
+
+def test_a_supplier_that_does_not_answer_in_time_is_passed_over(place: Standing) -> None:
+    place.supplier.script(Answer((Say("no"),), faults=(Stall(0),)), Say("well"))
+    told = place.caller().ask("anthropic", TWO)
+    assert (told.text(), told.channel) == ("well", "second")
+
+
+ODD: dict[str, bytes] = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "a head without an end": b"HTTP/1.1 200 OK\r\n" + b"X-Long: " + b"x" * 200_000,
+    "a body cut short": OK + b"Content-Length: 1000\r\n\r\n{",
+    "a chunk without a size": OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "an endless chunk": OK + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}",
+    "what is no JSON": OK + b"Content-Length: 6\r\n\r\n<html>",
+    "JSON that is no object": OK + b"Content-Length: 2\r\n\r\n[]",
+    "nothing": OK + b"Content-Length: 0\r\n\r\n",
+    "an error as success": OK + b'Content-Length: 36\r\n\r\n{"error": {"message": "Overloaded"}}',
+    "a stream of nothing": EVENTS + b"Content-Length: 0\r\n\r\n",
+    "what is compressed and is not": OK
+    + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
+    "an unknown compression": OK + b"Content-Encoding: br\r\nContent-Length: 4\r\n\r\nnope",
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("what", ODD)
+def test_another_channel_is_tried_when_the_first_answers_with(
+    place: Standing, odd: Bare, what: str, stream: bool
+) -> None:
+    odd.behave = lambda line: line.sendall(ODD[what])
+    for dialect in DIALECTS:
+        place.supplier.script(Say("well"))
+        told = place.caller().ask(dialect, "odd-then-second", stream=stream)
+        assert (told.status, told.text(), told.channel) == (200, "well", "second"), dialect
+        told = place.caller().ask(dialect, "only-odd", stream=stream)
+        assert told.status in (500, 502, 503), dialect
+        assert told.error()
+        entry = place.entry(told)
+        assert (entry.outcome, entry.cost) == ("failed", 0)
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_request_that_is_wrong_is_tried_once_and_no_channel_rests(
+    place: Standing, status: int
+) -> None:
+    for dialect in DIALECTS:
+        place.supplier.script(Refuse(status, "Not like that", "invalid_request_error"))
+        told = place.caller().ask(dialect, "tired-then-second")
+        assert 400 <= told.status < 500
+        assert "Not like that" in told.error()["message"]
+        entry = place.entry(told)
+        assert (entry.outcome, entry.tries, entry.cost) == ("failed", 1, 0)
+
+
+def test_a_channel_rests_after_a_failure_of_its_own_and_is_not_asked_meanwhile(
+    place: Standing,
+) -> None:
+    place.supplier.script(Refuse(500), Say("one"), Say("two"))
+    caller = place.caller()
+    tries = [place.entry(caller.ask("gemini", "tired-then-second")).tries for _ in range(2)]
+    assert tries == [2, 1]
+
+
+def test_the_wait_of_the_last_supplier_is_told(place: Standing) -> None:
+    for dialect in DIALECTS:
+        refuse = Refuse(429, "Slow down", headers={"Retry-After": "7"})
+        place.supplier.script(refuse)
+        told = place.caller().ask(dialect, f"by-{CHANNELS[dialect]}")
+        assert (told.status, told.headers["Retry-After"]) == (429, "7")
+        assert "Slow down" in told.error()["message"]
+
+
+@every_dialect
+@pytest.mark.parametrize("supplier", DIALECTS)
+def test_a_whole_answer_to_who_asked_for_a_stream_is_told_as_a_stream(
+    place: Standing, odd: Bare, dialect: ChannelDialect, supplier: ChannelDialect
+) -> None:
+    speaker = {
+        "openai-chat": chat,
+        "openai-responses": responses,
+        "anthropic": messages,
+        "gemini": gemini,
+    }[supplier]
+    path, body = asked(supplier, "scripted-large")
+    answer = Answer((Say("all at once"),), Tokens(input=1000, output=100))
+    told_by = json.dumps(speaker.reply(answer, Request("POST", path, {}, body), 1)).encode()
+    odd.behave = lambda line: line.sendall(
+        OK + b"Content-Length: %d\r\n\r\n" % len(told_by) + told_by
+    )
+    caller = place.caller()
+    told = caller.ask(dialect, f"odd-{CHANNELS[supplier]}", stream=True)
+    assert told.headers["Content-Type"].startswith("text/event-stream")
+    assert (told.text(), told.ended) == ("all at once", True)
+    entry = place.entry(told)
+    assert (entry.outcome, entry.estimated, str(entry.cost)) == ("ok", False, "0.0045")
