@@ -5,6 +5,7 @@ Source: the remote-control specification, section 7.
 
 import logging
 from http import HTTPStatus
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -23,39 +24,64 @@ class Envelope(Struct, frozen=True):
     details: str
 
 
-KINDS: dict[type[errors.AgentdError], tuple[int, str]] = {
-    errors.BadRequest: (400, "BadRequest"),
-    errors.Unauthorized: (401, "Unauthorized"),
-    errors.Forbidden: (403, "Forbidden"),
-    errors.NotFound: (404, "NotFound"),
-    errors.MethodNotAllowed: (405, "MethodNotAllowed"),
-    errors.Conflict: (409, "Conflict"),
-    errors.PreconditionFailed: (412, "PreconditionFailed"),
-    errors.TooLarge: (413, "TooLarge"),
-    errors.UnsupportedMedia: (415, "UnsupportedMediaType"),
-    errors.Misdirected: (421, "Misdirected"),
-    errors.LimitReached: (429, "LimitReached"),
-    errors.ManagementDisabled: (503, "Disabled"),
-    errors.Disabled: (503, "Remote API is disabled"),
-    errors.Unavailable: (503, "Unavailable"),
-}
-"""Each kind's status, and the ``error`` value that names it."""
+class Failure(NamedTuple):
+    """One way in which a request goes wrong."""
 
-INTERNAL = (500, "InternalServerError")
+    status: int
+    kind: str
+    """The word in the body that names it."""
+    meaning: str
+
+
+KINDS: dict[type[errors.AgentdError], Failure] = {
+    errors.BadRequest: Failure(
+        400, "BadRequest", "The body or a parameter is wrong; details names the place."
+    ),
+    errors.Unauthorized: Failure(401, "Unauthorized", "The key is missing or wrong."),
+    errors.Forbidden: Failure(403, "Forbidden", "The caller is known, but may not do this."),
+    errors.NotFound: Failure(404, "NotFound", "What the address names is not there."),
+    errors.MethodNotAllowed: Failure(
+        405, "MethodNotAllowed", "The address has not this method; Allow tells which it has."
+    ),
+    errors.Conflict: Failure(
+        409, "Conflict", "A name is taken, or what is to go is in use; the message says by what."
+    ),
+    errors.PreconditionFailed: Failure(
+        412, "PreconditionFailed", "It has changed since it had the ETag of If-Match."
+    ),
+    errors.TooLarge: Failure(413, "TooLarge", "The body has too many bytes."),
+    errors.UnsupportedMedia: Failure(
+        415, "UnsupportedMediaType", "The body is of a type that is not taken here."
+    ),
+    errors.Misdirected: Failure(
+        421, "Misdirected", "The Host header names a host that this daemon is not."
+    ),
+    errors.LimitReached: Failure(
+        429, "LimitReached", "Too often or too many; Retry-After tells when to come back."
+    ),
+    errors.ManagementDisabled: Failure(
+        503, "Disabled", "The management is not configured: PROXY_APP_HASH is not set."
+    ),
+    errors.Disabled: Failure(503, "Remote API is disabled", "No access key is configured."),
+    errors.Unavailable: Failure(
+        503, "Unavailable", "It cannot be done right now; the message tells why."
+    ),
+}
+"""What each kind becomes: its status, the ``error`` value that names it, and what it means."""
+
+INTERNAL = Failure(500, "InternalServerError", "A fault of agentd's own; its log tells more.")
 
 
 def enveloped(error: Exception) -> tuple[int, dict[str, str], Envelope]:
     """The status, the extra headers and the body of an error; an unexpected one is logged."""
     known = next((KINDS[kind] for kind in type(error).__mro__ if kind in KINDS), None)
     if known and isinstance(error, errors.AgentdError):
-        status, kind = known
         # A message may repeat what was sent, and what was sent may be a key in a wrong place.
-        envelope = Envelope(kind, scrub(error.message), scrub(error.details))
-        return status, _headers(error), envelope
+        envelope = Envelope(known.kind, scrub(error.message), scrub(error.details))
+        return known.status, _headers(error), envelope
     log.error("an unexpected error", exc_info=error)
-    status, kind = INTERNAL
     details = scrub(f"{type(error).__name__}: {error}")
-    return status, {}, Envelope(kind, "Unexpected server error", details)
+    return INTERNAL.status, {}, Envelope(INTERNAL.kind, "Unexpected server error", details)
 
 
 def _headers(error: errors.AgentdError) -> dict[str, str]:

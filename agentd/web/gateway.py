@@ -3,37 +3,30 @@
 Every error is told in the dialect of the address that was called.
 """
 
-import logging
 from collections.abc import Callable, Mapping
-from math import ceil
 from typing import Protocol
 
-from agentd.errors import AgentdError, NotFound, Unauthorized
+from agentd.errors import BadRequest, NotFound, Unauthorized
 from agentd.proxy.access_key import AccessKey
-from agentd.proxy.channel import ChannelDialect, ProxyModel
-from agentd.proxy.dialects.callers import errors
+from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import model_lists as lists
 from agentd.proxy.gateway.asking import Asked, Endpoint
-from agentd.proxy.gateway.refusing import refused
 from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.routing import callable_by
-from agentd.redaction import scrub
 from agentd.web.call import Answer, Call
-
-log = logging.getLogger(__name__)
 
 CHAT = Endpoint("/v1/chat/completions", "openai-chat")
 RESPONSES = Endpoint("/v1/responses", "openai-responses")
 MESSAGES = Endpoint("/v1/messages", "anthropic")
 EMBEDDINGS = Endpoint("/v1/embeddings", "openai-chat", "embeddings")
 COUNT = Endpoint("/v1/messages/count_tokens", "anthropic", "count")
-GEMINI = Endpoint("/v1beta/models/{call}", "gemini")
-GEMINI_COUNT = Endpoint("/v1beta/models/{call}", "gemini", "count")
+GEMINI = "/v1beta/models/{name}"
+GEMINI_NEWER = "/v1/models/{name}"
 
 _CARRIED = ("Anthropic-Version", "Anthropic-Beta", "Openai-Beta")
 """Headers that a supplier of the same dialect is to have, too."""
 
-_GEMINI = {"generateContent": GEMINI, "streamGenerateContent": GEMINI, "countTokens": GEMINI_COUNT}
+_GEMINI = ("generateContent", "streamGenerateContent", "countTokens")
 """The methods that Gemini's addresses may name."""
 
 
@@ -76,12 +69,12 @@ class Gateway:
         return await self._answer(EMBEDDINGS, call)
 
     async def gemini(self, call: Call) -> Answer:
-        """``POST /v1beta/models/{model}:generateContent``, or ``:streamGenerateContent``."""
-        model, _, method = call.name("call").rpartition(":")
-        if method not in _GEMINI:
-            raise NotFound(f"There is no method {method[:40]!r}; {', '.join(_GEMINI)} are known")
-        stream = method == "streamGenerateContent"
-        return await self._answer(_GEMINI[method], call, model, stream=stream)
+        """``POST /v1beta/models/{model}:generateContent``, or another of its methods."""
+        return await self._gemini(GEMINI, call)
+
+    async def newer_gemini(self, call: Call) -> Answer:
+        """``POST /v1/models/{model}:generateContent``, as newer clients of Gemini call it."""
+        return await self._gemini(GEMINI_NEWER, call)
 
     def list_models(self, call: Call) -> Answer:
         """``GET /v1/models``: those that the key may call, in the form of the caller's dialect."""
@@ -92,16 +85,29 @@ class Gateway:
 
     def one_model(self, call: Call) -> Answer:
         """``GET /v1/models/{name}``."""
-        name = call.name()
-        for one in self._listed(call):
-            if one.name == name:
-                anthropic = "Anthropic-Version" in call.headers
-                return Answer(lists.anthropic_model(one) if anthropic else lists.openai_model(one))
-        raise NotFound(f'There is no model "{name[:100]}", or this key may not call it')
+        one = self._one(call)
+        anthropic = "Anthropic-Version" in call.headers
+        return Answer(lists.anthropic_model(one) if anthropic else lists.openai_model(one))
 
     def gemini_models(self, call: Call) -> Answer:
         """``GET /v1beta/models``."""
         return Answer(lists.gemini(self._listed(call)))
+
+    def gemini_model(self, call: Call) -> Answer:
+        """``GET /v1beta/models/{name}``."""
+        return Answer(lists.gemini_model(self._one(call)))
+
+    async def _gemini(self, path: str, call: Call) -> Answer:
+        model, _, method = call.name().rpartition(":")
+        if method not in _GEMINI:
+            raise NotFound(f"There is no method {method[:40]!r}; {', '.join(_GEMINI)} are known")
+        stream = method == "streamGenerateContent"
+        if stream and call.query("alt") != "sse":
+            raise BadRequest(
+                "Streams are told as server-sent events only: add ?alt=sse to the address"
+            )
+        endpoint = Endpoint(path, "gemini", "count" if method == "countTokens" else "reply")
+        return await self._answer(endpoint, call, model, stream=stream)
 
     async def _answer(
         self, endpoint: Endpoint, call: Call, model: str = "", *, stream: bool = False
@@ -119,6 +125,13 @@ class Gateway:
         answered = await self._relay.answer(asked)
         return Answer(answered.body, answered.status, answered.headers, portions=answered.portions)
 
+    def _one(self, call: Call) -> lists.Listed:
+        name = call.name()
+        for one in self._listed(call):
+            if one.name == name:
+                return one
+        raise NotFound(f'There is no model "{name[:100]}", or this key may not call it')
+
     def _listed(self, call: Call) -> list[lists.Listed]:
         models = self._models()
         return [
@@ -131,20 +144,3 @@ class Gateway:
         if key is None:  # it was good when the head came
             raise Unauthorized("The access key is good no more")
         return key
-
-
-def telling(dialect: ChannelDialect) -> Callable[[Exception, str], Answer]:
-    """How errors are told to callers of a dialect."""
-
-    def told(error: Exception, request_id: str) -> Answer:
-        if not isinstance(error, AgentdError):
-            log.error("an unexpected error", exc_info=error)
-            error = AgentdError("Unexpected server error")
-        no = refused(error)
-        status, body = errors.error(dialect, no.kind, scrub(no.message), request_id)
-        headers = {"x-agentd-request-id": request_id}
-        if no.retry_after is not None:
-            headers["Retry-After"] = str(ceil(no.retry_after))
-        return Answer(body, status, headers)
-
-    return told

@@ -24,7 +24,8 @@ class _Head(dict[str, str]):
     get_all = dict.items
 
 
-_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
+"""529 is Anthropic's."""
 
 
 class Reply:

@@ -45,7 +45,7 @@ class System:
     def openapi(self, call: Call) -> Answer:
         """Every address, as OpenAPI 3.1."""
         if not self._openapi:  # made when first asked for: most daemons never are
-            self._openapi = openapi(self._table)
+            self._openapi = openapi(self._table.routes)
         return Answer(self._openapi)
 
     def metrics(self, call: Call) -> Answer:

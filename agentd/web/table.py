@@ -6,17 +6,18 @@ the cost does not grow with the number of rows.
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from agentd.access.gate import Role, Surface
 from agentd.access.login import needed
 from agentd.errors import AgentdError
 from agentd.web.call import Answer, Call
+from agentd.web.envelope import Failure
 
 Endpoint: TypeAlias = Callable[[Call], Answer | Awaitable[Answer]]
 
-Telling: TypeAlias = Callable[[Exception, str], Answer]
-"""How an error is told, with the id of the request."""
+Schema: TypeAlias = dict[str, object]
+"""A JSON Schema."""
 
 HUB = "/liveChatHub"
 """The live connection's address (specification, section 6)."""
@@ -30,12 +31,28 @@ JSON_LIMIT = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter or a request header; ``schema`` is its JSON Schema."""
+    """A query parameter, a request header, or a part of the path that is no usual name or id.
+
+    ``where`` is ``query``, ``header`` or ``path``.
+    """
 
     name: str
     where: str
     description: str
-    schema: dict[str, object]
+    schema: Schema
+
+
+class Telling(Protocol):
+    """How a route's errors are told."""
+
+    failures: tuple[Failure, ...]
+    """All that can come."""
+    schema: Schema
+    """Of their bodies."""
+
+    def __call__(self, error: Exception, request_id: str) -> Answer:
+        """The answer to the request of that id."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +84,16 @@ class Route:
     summary: str
     takes: type | None = None
     """The type of the JSON body."""
+    reads: Schema | None = None
+    """Of a JSON body that the endpoint takes as bytes: it is passed on as it came."""
     streams: Streamed | None = None
     """Instead of JSON."""
+    example: object = None
+    """A body that is taken."""
     gives: type | None = None
     """The type of the answer's JSON body."""
+    tells: Schema | None = None
+    """Of an answer's JSON body that is no type of ours."""
     also: tuple[str, ...] = ()
     """Other media types that the answer can be asked for."""
     status: int = 200
@@ -153,6 +176,8 @@ class Table:
             if segment.startswith("{"):
                 node.any = node.any or _Node(parameter=segment[1:-1])
                 node = node.any
+                if node.parameter != segment[1:-1]:
+                    raise ValueError(f"{route.path}: {segment} is {{{node.parameter}}} elsewhere")
             else:
                 node = node.named.setdefault(segment, _Node())
         if route.method in node.methods:

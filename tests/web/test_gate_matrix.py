@@ -10,7 +10,7 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import bots, catalog, chats, files, git, jobs
+from agentd.web.tables import bots, catalog, chats, files, gateway, git, jobs, manage
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
@@ -32,11 +32,19 @@ EVERY = table(
     bots.rows(ANY),
     CHATS,
     catalog.rows(ANY, ANY, ANY),
+    gateway.rows(ANY, 1024 * 1024),
+    manage.rows(manage.Desks(*(ANY for _ in manage.Desks._fields))),
 ).routes
-ROUTES = [route for route in EVERY if route.section != "6" and route.method != "OPTIONS"]
+BY_OTHER_KEYS = (Surface.MODELS, Surface.MANAGE)
+"""The model gateway's doors, which ``test_kinds_of_keys`` tries."""
+ROUTES = [
+    route
+    for route in EVERY
+    if route.section != "6" and route.method != "OPTIONS" and route.surface not in BY_OTHER_KEYS
+]
 """Those that answer at once; the live ones are tried in ``live`` and ``test_event_stream``."""
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
-GUARDED = [route for route in EVERY if route.surface is not Surface.PUBLIC]
+GUARDED = [route for route in EVERY if route.surface not in (Surface.PUBLIC, *BY_OTHER_KEYS)]
 NOWHERE = ["/api", "/api/", "/api/x", "/api/remote", "/api/remote/x", "/api/chats/", "/api/git/x"]
 """Paths that lead nowhere, behind a door all the same."""
 

@@ -15,10 +15,12 @@ from agentd.proxy.dialects.conversation import SupplierError as Failed
 from agentd.proxy.price import Usage
 
 GatewayError: TypeAlias = (
-    ErrorKind | Literal["limit", "no_licence", "blocked", "too_large", "timeout"]
+    ErrorKind
+    | Literal["limit", "no_licence", "blocked", "too_large", "timeout", "method", "misdirected"]
 )
 """A supplier's errors, and our own. ``limit``: the key has spent what it may; ``blocked``: a secret
-stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer."""
+stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer;
+``method``: the address has not that one; ``misdirected``: it was meant for another host."""
 
 
 class Glance(Struct, frozen=True):

@@ -7,6 +7,8 @@ from agentd.errors import (
     BadRequest,
     Forbidden,
     LimitReached,
+    MethodNotAllowed,
+    Misdirected,
     NotFound,
     Resting,
     TooLarge,
@@ -23,11 +25,15 @@ _KINDS: dict[type[AgentdError], GatewayError] = {
     Unauthorized: "authentication",
     Forbidden: "permission",
     NotFound: "not_found",
+    MethodNotAllowed: "method",
+    Misdirected: "misdirected",
     TooLarge: "too_large",
     LimitReached: "limit",
     Resting: "overloaded",
     Unavailable: "overloaded",
 }
+
+_OF_MONEY = ("total", "day", "week", "month")
 
 _NOT_THE_CALLERS = ("authentication", "permission", "quota")
 """What a supplier says of the channel's key, which would be read as said of the caller's."""
@@ -41,7 +47,10 @@ def refused(error: AgentdError) -> Refused:
     kind: GatewayError = next(known, "server")
     text = f"{error.message} {error.details}".strip()
     wait = error.retry_after if isinstance(error, LimitReached | Resting) else None
-    name = f"limit_{error.limit_name}" if isinstance(error, OverLimit) else ""
+    name = ""
+    if isinstance(error, OverLimit):
+        name = f"limit_{error.limit_name}"
+        kind = "limit" if error.limit_name in _OF_MONEY else "rate_limit"  # clients wait and retry
     return Refused(kind, text, retry_after=wait, name=name)
 
 

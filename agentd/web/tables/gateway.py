@@ -3,77 +3,139 @@
 from functools import partial
 
 from agentd.access.gate import Surface
-from agentd.web.gateway import Gateway, telling
+from agentd.web import dialect_shapes as shapes
+from agentd.web.gateway import Gateway
 from agentd.web.table import Parameter, Route
+from agentd.web.telling import Telling
+
+STREAM = ("text/event-stream",)
+HELLO = [{"role": "user", "content": "Say hello."}]
 
 VERSION = Parameter(
     "anthropic-version", "header", "Of Anthropic's API; clients of it send it.", {"type": "string"}
+)
+MODEL = Parameter("name", "path", "As GET /v1/models lists it.", {"type": "string", "minLength": 1})
+CALL = Parameter(
+    "name",
+    "path",
+    "A model and what is wanted of it: MODEL:generateContent, MODEL:streamGenerateContent or"
+    " MODEL:countTokens.",
+    {"type": "string", "pattern": "^.+:(generateContent|streamGenerateContent|countTokens)$"},
+)
+ALT = Parameter(
+    "alt", "query", "Must be sse where a stream is wanted: it is told as events.", {"const": "sse"}
 )
 
 
 def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
     """``max_body`` is the most bytes of a request."""
-    openai, responses = telling("openai-chat"), telling("openai-responses")
-    anthropic, gemini = telling("anthropic"), telling("gemini")
     ask = partial(Route, "POST", surface=Surface.MODELS, most=max_body, ends_with_caller=True)
-    tell = partial(Route, "GET", surface=Surface.MODELS)
+    gemini = partial(
+        ask,
+        telling=Telling("gemini"),
+        reads=shapes.GENERATE,
+        tells=shapes.GENERATED,
+        also=STREAM,
+        parameters=(CALL, ALT),
+        example={"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]},
+    )
     return (
         ask(
             "/v1/chat/completions",
             endpoint=gateway.chat_completions,
             summary="A reply by OpenAI's chat completions, streamed or whole.",
-            telling=openai,
+            telling=Telling("openai-chat"),
+            reads=shapes.CHAT,
+            tells=shapes.CHAT_REPLY,
+            also=STREAM,
+            example={"model": "small", "messages": HELLO},
         ),
         ask(
             "/v1/responses",
             endpoint=gateway.responses,
             summary="A reply by OpenAI's Responses API, streamed or whole.",
-            telling=responses,
+            telling=Telling("openai-responses"),
+            reads=shapes.RESPONSES,
+            tells=shapes.RESPONSE,
+            also=STREAM,
+            example={"model": "small", "input": "Say hello."},
         ),
         ask(
             "/v1/messages",
             endpoint=gateway.anthropic_messages,
             summary="A reply by Anthropic's messages, streamed or whole.",
-            telling=anthropic,
+            telling=Telling("anthropic"),
+            reads=shapes.MESSAGES,
+            tells=shapes.MESSAGE,
+            also=STREAM,
             parameters=(VERSION,),
+            example={"model": "small", "max_tokens": 100, "messages": HELLO},
         ),
         ask(
             "/v1/messages/count_tokens",
             endpoint=gateway.count_tokens,
             summary="How many tokens a request has: the supplier's count, or an estimate.",
-            telling=anthropic,
+            telling=Telling("anthropic"),
+            reads=shapes.COUNTING,
+            tells=shapes.COUNTED,
             parameters=(VERSION,),
+            example={"model": "small", "messages": HELLO},
         ),
         ask(
             "/v1/embeddings",
             endpoint=gateway.embeddings,
             summary="Embeddings, by OpenAI's API.",
-            telling=openai,
+            telling=Telling("openai-chat"),
+            reads=shapes.EMBEDDING,
+            tells=shapes.EMBEDDED,
+            example={"model": "small", "input": "hello"},
         ),
-        ask(
-            "/v1beta/models/{call}",
+        gemini(
+            "/v1beta/models/{name}",
             endpoint=gateway.gemini,
-            summary="A reply by Gemini: {model}:generateContent or :streamGenerateContent.",
-            telling=gemini,
+            summary="A reply by Gemini, streamed or whole, or a count of tokens.",
         ),
+        gemini(
+            "/v1/models/{name}",
+            endpoint=gateway.newer_gemini,
+            summary="The same, where newer clients of Gemini look for it.",
+        ),
+        *_lists(gateway),
+    )
+
+
+def _lists(gateway: Gateway) -> tuple[Route, ...]:
+    tell = partial(Route, "GET", surface=Surface.MODELS)
+    return (
         tell(
             "/v1/models",
             endpoint=gateway.list_models,
             summary="The models that the key may call, in the dialect of the caller.",
-            telling=openai,
+            telling=Telling("openai-chat", ()),
+            tells=shapes.MODELS,
             parameters=(VERSION,),
         ),
         tell(
             "/v1/models/{name}",
             endpoint=gateway.one_model,
             summary="One model that the key may call.",
-            telling=openai,
-            parameters=(VERSION,),
+            telling=Telling("openai-chat", ("not_found",)),
+            tells=shapes.MODEL,
+            parameters=(MODEL, VERSION),
         ),
         tell(
             "/v1beta/models",
             endpoint=gateway.gemini_models,
             summary="The models that the key may call, as Gemini lists them.",
-            telling=gemini,
+            telling=Telling("gemini", ()),
+            tells=shapes.GEMINI_MODELS,
+        ),
+        tell(
+            "/v1beta/models/{name}",
+            endpoint=gateway.gemini_model,
+            summary="One model that the key may call, as Gemini has it.",
+            telling=Telling("gemini", ("not_found",)),
+            tells=shapes.GEMINI_MODEL,
+            parameters=(MODEL,),
         ),
     )

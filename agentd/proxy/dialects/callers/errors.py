@@ -12,7 +12,7 @@ from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.caller import GatewayError
 from agentd.wire.sse import event, json_event
 
-__all__ = ["GatewayError", "error", "error_event"]
+__all__ = ["GatewayError", "error", "error_event", "schema", "status"]
 
 TOO_LONG = "prompt is too long"
 """What Claude Code looks for in the message to know that it has to shorten the conversation."""
@@ -45,6 +45,8 @@ _OPENAI: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "invalid_request_error", "secret_found"),
     "too_large": _Told(413, "invalid_request_error", "request_too_large"),
     "timeout": _Told(504, "server_error", "timeout"),
+    "method": _Told(405, "invalid_request_error", "method_not_allowed"),
+    "misdirected": _Told(421, "invalid_request_error", "misdirected"),
 }
 
 _ANTHROPIC: Mapping[GatewayError, _Told] = {
@@ -64,6 +66,8 @@ _ANTHROPIC: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "invalid_request_error"),
     "too_large": _Told(413, "request_too_large"),
     "timeout": _Told(504, "timeout_error"),
+    "method": _Told(405, "invalid_request_error"),
+    "misdirected": _Told(421, "invalid_request_error"),
 }
 
 _GEMINI: Mapping[GatewayError, _Told] = {
@@ -83,6 +87,8 @@ _GEMINI: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "INVALID_ARGUMENT"),
     "too_large": _Told(413, "INVALID_ARGUMENT"),
     "timeout": _Told(504, "DEADLINE_EXCEEDED"),
+    "method": _Told(405, "INVALID_ARGUMENT"),
+    "misdirected": _Told(421, "INVALID_ARGUMENT"),
 }
 
 _TABLES: Mapping[ChannelDialect, Mapping[GatewayError, _Told]] = {
@@ -91,6 +97,53 @@ _TABLES: Mapping[ChannelDialect, Mapping[GatewayError, _Told]] = {
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
 }
+
+
+MEANINGS: Mapping[GatewayError, str] = {
+    "authentication": "The access key is missing, wrong, expired or disabled.",
+    "permission": "The key may not call this model, or not through any of its channels.",
+    "not_found": "There is no such model, or the supplier knows it no more.",
+    "invalid_request": "The request is wrong, or cannot be said to any channel of the model.",
+    "context_too_long": "The model's supplier finds the conversation too long.",
+    "rate_limit": "The supplier wants fewer requests; Retry-After tells when to come back.",
+    "quota": "The supplier's own account is used up.",
+    "overloaded": "No channel of the model can answer now; try again later.",
+    "server": "The supplier failed, or agentd did.",
+    "garbled": "What the supplier said cannot be understood.",
+    "broken": "The supplier broke off.",
+    "limit": "The key has spent what it may, or calls too often; the message tells until when.",
+    "no_licence": "Model requests flow only with a valid licence.",
+    "blocked": "The request holds a secret that a rule lets nobody send.",
+    "too_large": "The request has too many bytes.",
+    "timeout": "The supplier did not answer in time.",
+    "method": "The address has not this method; Allow tells which it has.",
+    "misdirected": "The Host header names a host that this daemon is not.",
+}
+"""What each kind means, whatever the dialect calls it."""
+
+
+def status(dialect: ChannelDialect, kind: GatewayError) -> tuple[int, str]:
+    """The status of a kind, and the word in the body that names it best."""
+    told = _TABLES[dialect][kind]
+    return told.status, told.code or told.type
+
+
+def schema(dialect: ChannelDialect) -> dict[str, object]:
+    """The JSON Schema of the bodies."""
+    text: dict[str, object] = {"type": "string"}
+    match dialect:
+        case "anthropic":
+            said = _object(type=text, message=text)
+            return _object(type={"const": "error"}, error=said, request_id=text)
+        case "gemini":
+            return _object(error=_object(code={"type": "integer"}, message=text, status=text))
+        case _:
+            named = {"param": {"type": "null"}, "code": {"type": ["string", "null"]}}
+            return _object(error=_object(message=text, type=text, **named))
+
+
+def _object(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def error(

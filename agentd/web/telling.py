@@ -1,0 +1,52 @@
+"""Errors of the model gateway's addresses, told as the clients of each dialect expect them."""
+
+import logging
+from collections.abc import Iterable
+from math import ceil
+from typing import get_args
+
+from agentd.errors import AgentdError, MethodNotAllowed
+from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.dialects.caller import GatewayError
+from agentd.proxy.dialects.callers import errors
+from agentd.proxy.gateway.refusing import refused
+from agentd.redaction import scrub
+from agentd.web.call import Answer
+from agentd.web.envelope import Failure
+from agentd.web.table import Schema
+
+log = logging.getLogger(__name__)
+
+EVERYWHERE: tuple[GatewayError, ...] = ("authentication", "method", "misdirected", "server")
+"""What every address of the gateway may answer."""
+
+ASKING: tuple[GatewayError, ...] = tuple(
+    kind for part in get_args(GatewayError) for kind in get_args(part) or (part,)
+)
+"""What a request to a model may be answered: anything."""
+
+
+class Telling:
+    """How the errors of an address are told to the callers of a dialect; ``kinds`` can come."""
+
+    def __init__(self, dialect: ChannelDialect, kinds: Iterable[GatewayError] = ASKING) -> None:
+        self._dialect = dialect
+        self.failures = tuple(
+            Failure(*errors.status(dialect, kind), errors.MEANINGS[kind])
+            for kind in dict.fromkeys((*EVERYWHERE, *kinds))
+        )
+        self.schema: Schema = errors.schema(dialect)
+
+    def __call__(self, error: Exception, request_id: str) -> Answer:
+        """The answer to the request of that id; what nobody expected is logged."""
+        if not isinstance(error, AgentdError):
+            log.error("an unexpected error", exc_info=error)
+            error = AgentdError("Unexpected server error")
+        no = refused(error)
+        status, body = errors.error(self._dialect, no.kind, scrub(no.message), request_id)
+        headers = {"x-agentd-request-id": request_id}
+        if no.retry_after is not None:
+            headers["Retry-After"] = str(ceil(no.retry_after))
+        if isinstance(error, MethodNotAllowed):
+            headers["Allow"] = ", ".join(error.allowed)
+        return Answer(body, status, headers)
