@@ -12,6 +12,7 @@ import msgspec
 from agentd.cli.options import Subcommands, layout
 from agentd.cli.tail import printable
 from agentd.clock import SystemClock
+from agentd.disk.ledger_answers import Answers
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_page import page
 from agentd.proxy.entry import Entry, Outcome
@@ -67,7 +68,8 @@ def run_spend(args: argparse.Namespace) -> int:
     today = SystemClock().now()[:10]
     first = (date.fromisoformat(today) - timedelta(args.days - 1)).isoformat()
     days = Days(layout(args), lambda: today, keeps=False)
-    found = days.asked(lambda: lines(args.by, days.between(first, today)))
+    answers = Answers(days, lambda: today)
+    found = lines(days.asked(lambda: answers.totals(args.by, first, today)))
     if args.json:
         print(json.dumps(msgspec.to_builtins(found)))
         return 0

@@ -277,6 +277,10 @@ class Layout:
         """What one day of the ledger adds up to."""
         return join(self.ledger_reports, f"{day}.json")
 
+    def ledger_stretch(self, first: str, days: int) -> str:
+        """What several days of the ledger add up to: a cache over their reports."""
+        return join(self.ledger_reports, f"{first}+{days}.json")
+
     @property
     def ledger_balance(self) -> str:
         """What each access key had spent up to some day: a cache over the reports."""

@@ -13,22 +13,27 @@ from typing import TypeVar
 
 from agentd.clock import Clock
 from agentd.disk.layout import Layout
-from agentd.disk.ledger_days import Days
+from agentd.disk.ledger_answers import Answers
+from agentd.disk.ledger_days import Days, prepare
 from agentd.disk.ledger_page import page
 from agentd.disk.ledger_reprice import Repricing
 from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
-from agentd.proxy import reports
 from agentd.proxy.entry import Entry
+from agentd.proxy.overview import Overview
 from agentd.proxy.page import Filter, Page
-from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Line, Only
+from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Only, Report, TimedBy
 from agentd.proxy.repricing import Difference, PricesOf
 from agentd.proxy.sums import Sums
+from agentd.proxy.tally import Times, Totals
 
 T = TypeVar("T")
 
 READ_EVERY = 1000
 """Lines that are added up at once while nobody asks."""
+
+LOOK_AGAIN = 10.0
+"""Seconds after which an overview is made anew though nothing was booked."""
 
 
 class Ledger:
@@ -36,10 +41,14 @@ class Ledger:
 
     def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
         self._layout = layout
+        self._clock = clock
         self.sync = sync
         """Whether a request is booked only when its line is safe on the disk; it may change."""
         self._today: Callable[[], str] = lambda: clock.now()[:10]
         self._days = Days(layout, self._today, self._size)
+        self._answers = Answers(self._days, self._today)
+        self._changes = 0
+        self._overview: tuple[object, Overview] | None = None
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
         self._unread = 0
@@ -52,7 +61,7 @@ class Ledger:
         such as the beginnings of the limits' windows; the sum of all is always known. Raises
         ``Unavailable`` or ``Misconfigured`` when a file cannot be read.
         """
-        await self._on_thread(self._days.prepare)
+        await self._on_thread(lambda: prepare(self._layout))
         self._writer = Writer(self._layout, lambda: self.sync)
         return await self.sums(cuts)
 
@@ -65,6 +74,7 @@ class Ledger:
         """
         assert self._writer, "the ledger is not open"
         await self._writer.append(entry.at[:10], seal(entry))
+        self._changes += 1
         self._unread += 1
         if self._unread == READ_EVERY:
             self._unread = 0
@@ -89,17 +99,35 @@ class Ledger:
         """
         return await asyncio.to_thread(page, self._layout, wanted, limit, cursor)
 
-    async def lines(self, by: By, first: str, last: str, only: Only = EVERYTHING) -> list[Line]:
-        """A report of the days ``first`` to ``last``, such as ``2026-01-31``, both included."""
-        return await self._asked(lambda: reports.lines(by, self._days.between(first, last), only))
+    async def totals(
+        self, by: By, first: str, last: str, only: Only = EVERYTHING
+    ) -> Report[Totals]:
+        """What the days ``first`` to ``last``, such as ``2026-01-31``, both included, add up to.
+
+        Nobody changes it: it is remembered.
+        """
+        return await self._asked(lambda: self._answers.totals(by, first, last, only))
+
+    async def times(
+        self, by: TimedBy, first: str, last: str, only: Only = EVERYTHING
+    ) -> Report[Times]:
+        """How long the answers of these days took."""
+        return await self._asked(lambda: self._answers.times(by, first, last, only))
 
     async def errors(self, first: str, last: str, only: Only = EVERYTHING) -> list[ErrorLine]:
         """Errors of these days by kind."""
-        return await self._asked(lambda: reports.errors(self._days.between(first, last), only))
+        return await self._asked(lambda: self._answers.errors(first, last, only))
 
-    async def leaks(self, first: str, last: str, only: Only = EVERYTHING) -> list[LeakLine]:
+    async def leaks(self, first: str, last: str) -> list[LeakLine]:
         """Secrets that were found on these days, by day, key and rule."""
-        return await self._asked(lambda: reports.leaks(self._days.between(first, last), only))
+        return await self._asked(lambda: self._answers.leaks(first, last))
+
+    async def overview(self) -> Overview:
+        """The present day and month in short; it is made anew only where something was booked."""
+        now = self._changes, self._today(), int(self._clock.monotonic() / LOOK_AGAIN)
+        if self._overview is None or self._overview[0] != now:
+            self._overview = now, await self._asked(self._answers.overview)
+        return self._overview[1]
 
     async def damaged(self) -> list[str]:
         """Each line that is not sound, ``path:line: why``: it counts nowhere, and stays there."""
@@ -138,6 +166,7 @@ class Ledger:
         forget = partial(self._writer.forget, one.day)
         await self._writer.between(lambda: one.replace(forget))
         await self._on_thread(lambda: self._days.forget(one.day))
+        self._changes += 1
 
     def _size(self, day: str) -> int | None:
         return self._writer.size(day) if self._writer else None

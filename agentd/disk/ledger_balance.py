@@ -7,7 +7,7 @@ the days since.
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from agentd.disk.document import read, replace
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Broken, seal, unseal
 from agentd.errors import AgentdError
-from agentd.proxy.sums import QUARTERS, Spent, beginning
+from agentd.proxy.sums import QUARTERS, Row, Spent, beginning
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,13 @@ class Balance:
         self._day = day
         self._before = _stored(layout)
         self._asked: list[Span] = []
+
+    def rows(self, starts: Iterable[datetime], end: datetime) -> Iterator[Row]:
+        """What each key spent since each of some moments, until the next one or the end."""
+        begins = sorted(set(starts))
+        for start, until in zip(begins, [*begins[1:], end], strict=True):
+            for key, spent in self.between(start, until).items():
+                yield Row(key, start, spent)
 
     def between(self, start: datetime, end: datetime) -> dict[str, Spent]:
         """What each key spent between two moments, the end excluded; ``end`` is of a closed day."""

@@ -18,9 +18,11 @@ from agentd.disk.layout import Layout
 from agentd.disk.ledger_balance import Balance, look, stamp_of
 from agentd.disk.ledger_file import days_in, mend, read_on, sum_of
 from agentd.disk.ledger_report import BrokenReport, Fold, Report, write_report
+from agentd.disk.ledger_stretches import Stretches
 from agentd.disk.lines import Broken
 from agentd.errors import AgentdError, Unavailable
-from agentd.proxy.sums import Row, Sums, beginning
+from agentd.proxy.reports import Part
+from agentd.proxy.sums import Sums, beginning
 
 log = logging.getLogger(__name__)
 
@@ -58,26 +60,11 @@ class Days:
         self._size = size
         self._keeps = keeps
         self._folds: dict[str, Fold] = {}
+        self._reports: dict[str, tuple[tuple[int, int], Report]] = {}
+        """Those that were opened, with their size and time of change."""
         self._distrusted: set[str] = set()
         """Days whose report proved to be damaged."""
-
-    def prepare(self) -> None:
-        """Make the folders, and mend the days that a crash may have left torn.
-
-        Where that cannot be done (a read-only or full disk), what is there can still be read, and
-        booking tells why it fails.
-        """
-        try:
-            make_folder(self._layout.ledger)
-            make_folder(self._layout.ledger_reports)
-            sweep(self._layout.ledger)
-            sweep(self._layout.ledger_reports)
-            for day in days_in(self._layout.ledger)[-TORN_DAYS:]:
-                path = self._layout.ledger_day(day)
-                with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
-                    mend(file.fileno(), path)
-        except Unavailable as error:
-            log.error("the ledger cannot be written: %s", error.message)
+        self._stretches = Stretches(layout, self.known, self.day, keeps=keeps)
 
     def asked(self, do: Callable[[], T]) -> T:
         """Ask; where a day's report proves to be damaged, that is made anew, and all asked again.
@@ -88,7 +75,12 @@ class Days:
             try:
                 return do()
             except BrokenReport as error:
-                path = self._layout.ledger_report(error.day)
+                path = error.path
+                if not error.day:
+                    log.warning("%s is damaged and made anew: %s", path, error)
+                    with told(path, "remove"):
+                        os.unlink(path)
+                    continue
                 if look(self._layout.ledger_day(error.day)) is None:
                     raise Unavailable(
                         f"{path} is damaged, and the requests that it sums up are deleted: {error}",
@@ -115,6 +107,16 @@ class Days:
             if first <= day <= last:
                 yield day, self.day(day)
 
+    def cover(self, first: str, last: str) -> Iterator[tuple[str, Part]]:
+        """The same where all are closed and it does not matter which is which: fewer parts."""
+        return self._stretches.cover(first, last)
+
+    def version(self, first: str, last: str) -> tuple[tuple[str, int, int], ...]:
+        """What tells one content of these days from another."""
+        return tuple(
+            (day, one.standing.size, one.standing.sum) for day, one in self.between(first, last)
+        )
+
     def damaged(self) -> Iterator[str]:
         """Each line that is not sound, as far as that was seen: ``path:line: why``."""
         for day in self.known():
@@ -124,21 +126,14 @@ class Days:
     def sums(self, cuts: Iterable[datetime]) -> Sums:
         """What each key spent: to be asked for since any of the ``cuts``, or since ever."""
         today = beginning(self._today())
-        starts = sorted({EVER, *(cut for cut in cuts if cut < today)})
         known = self.known()
         balance = Balance(self._layout, known, self.day)
-        sums = Sums()
-        for start, end in zip(starts, [*starts[1:], today], strict=True):
-            for key, spent in balance.between(start, end).items():
-                sums.take(Row(key, start, spent))
+        sums = Sums(balance.rows([EVER, *(cut for cut in cuts if cut < today)], today))
         if self._keeps:
             balance.keep()
         for day in known:
             if beginning(day) >= today:
-                for number, keys in self.day(day).quarters().items():
-                    start = beginning(day, number)
-                    for key, spent in keys.items():
-                        sums.take(Row(key, start, spent))
+                sums.take_quarters(day, self.day(day).quarters())
         return sums
 
     def keep(self) -> None:
@@ -171,6 +166,7 @@ class Days:
     def forget(self, day: str) -> None:
         """The day's file was replaced: its report is to be made anew."""
         self._folds.pop(day, None)
+        self._reports.pop(day, None)
         with suppress(FileNotFoundError):
             os.unlink(self._layout.ledger_report(day))
 
@@ -201,7 +197,11 @@ class Days:
         if day in self._distrusted:
             return None
         try:
-            return Report(self._layout, day)
+            now = stamp_of(look(self._layout.ledger_report(day)))
+            known = self._reports.get(day)
+            if known is None or known[0] != now:
+                known = self._reports[day] = now, Report(self._layout, day)
+            return known[1]
         except FileNotFoundError:
             return None
         except (Broken, OSError) as error:
@@ -239,6 +239,25 @@ class Days:
             self._distrusted.discard(fold.day)
         except AgentdError as error:
             log.warning("the report of %s was not kept: %s", fold.day, error)
+
+
+def prepare(layout: Layout) -> None:
+    """Make the folders, and mend the days that a crash may have left torn. Blocking.
+
+    Where that cannot be done (a read-only or full disk), what is there can still be read, and
+    booking tells why it fails.
+    """
+    try:
+        make_folder(layout.ledger)
+        make_folder(layout.ledger_reports)
+        sweep(layout.ledger)
+        sweep(layout.ledger_reports)
+        for day in days_in(layout.ledger)[-TORN_DAYS:]:
+            path = layout.ledger_day(day)
+            with told(path, "mend"), open(os.open(path, _APPEND), "rb", buffering=0) as file:
+                mend(file.fileno(), path)
+    except Unavailable as error:
+        log.error("the ledger cannot be written: %s", error.message)
 
 
 def _known_stamp(report: Report) -> tuple[int, int]:

@@ -1,12 +1,11 @@
 """What a day of the ledger adds up to, as it is kept in ``reports/YYYY-MM-DD.json``.
 
-The first line is the head; each line after it is a part, of which the head tells where it is, so
-that a question reads only what it is about. Every line is sealed. Everything here blocks.
+The first line is the head; then come its parts (``ledger_parts``), so that a question reads only
+what it is about. Everything here blocks.
 """
 
-import os
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,21 +13,22 @@ from msgspec import Struct
 from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import Standing
-from agentd.disk.lines import Broken, seal, unseal
+from agentd.disk.ledger_parts import Decoder, Parts, Place, Rows, decoder, head_of, laid_out
+from agentd.disk.lines import Broken, seal
 from agentd.proxy.sums import Spent
-from agentd.proxy.tally import SIDES, Cell, Side, Table, Tally, Totals, sum_of
+from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Tally, Times, Totals, spent
 
 T = TypeVar("T")
 
-FORMAT = 1
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FORMAT = 2
 
 
 class BrokenReport(Broken):
-    """A part of a day's report is not what was written."""
+    """A part of a report is not what was written; ``day`` is empty where it is of several."""
 
-    def __init__(self, day: str, why: str) -> None:
+    def __init__(self, path: str, day: str, why: str) -> None:
         super().__init__(why)
+        self.path = path
         self.day = day
 
 
@@ -41,24 +41,8 @@ class Head(Struct, frozen=True):
     """What of the day's file it was made from."""
     mtime_ns: int
     """The file's time of change when it had just that size; 0: it was being written to."""
-    total: Totals
-    names: dict[str, str]
-    """The last name of each key."""
-    parts: dict[str, tuple[int, int]]
-    """Where each part begins, counted from the head's end, and its bytes."""
-
-
-class Rows(Struct, Generic[T], frozen=True):
-    """A part."""
-
-    rows: T
-
-
-_heads = msgspec.json.Decoder(Head)
-_spent = msgspec.json.Decoder(Rows[dict[str, Spent]])
-_quarters = msgspec.json.Decoder(Rows[dict[int, dict[str, Spent]]])
-_tables = msgspec.json.Decoder(Rows[dict[str, Totals]])
-_cells = msgspec.json.Decoder(Rows[list[tuple[str, str, str, Totals]]])
+    total: Figures
+    parts: dict[str, Place]
 
 
 class Fold:
@@ -74,122 +58,170 @@ class Fold:
         """Lines and time of change that its report covers."""
 
     @property
-    def total(self) -> Totals:
+    def total(self) -> Figures:
         """All requests of the day in one."""
-        return sum_of(self.tally.cells.values())
+        return self.tally.total
 
-    @property
-    def names(self) -> dict[str, str]:
+    def names(self) -> Mapping[str, str]:
         """The last name of each key."""
         return self.tally.names
 
+    def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
+        """The day from one side."""
+        yield from self.tally.tables[side].items()
+
+    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``."""
+        yield from self.tally.times[side].items()
+
+    def row(self, side: Side, name: str) -> Totals | None:
+        """One row of a side."""
+        return self.tally.tables[side].get(name)
+
+    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
+        """All that is kept apart, or what is of one key."""
+        for cell, figures in self.tally.cells.items():
+            if not key or cell.key == key:
+                yield cell, figures
+
+    def leaks(self) -> Iterator[tuple[str, str, int]]:
+        """Secrets that were found: the key, the rule and how many."""
+        for key, totals in self.tally.tables["key"].items():
+            for rule, count in totals.hidden.items():
+                yield key, rule, count
+
     def spent(self) -> dict[str, Spent]:
         """What each key spent."""
-        return self.tally.spent()
+        return {key: spent(totals) for key, totals in self.tally.tables["key"].items()}
 
     def quarters(self) -> dict[int, dict[str, Spent]]:
         """What each key spent, by the quarter of an hour."""
         return self.tally.quarters
 
-    def table(self, side: Side) -> Table:
-        """The day from one side."""
-        return self.tally.table(side)
 
-    def cells(self) -> Iterator[tuple[Cell, Totals]]:
-        """All that is kept apart."""
-        yield from self.tally.cells.items()
+_heads = msgspec.json.Decoder(Head)
+_names = decoder(str)
+_totals = decoder(Totals)
+_times = decoder(Times)
+_cells = decoder(tuple[str, str, str, Totals, Times])
+_leaks = decoder(tuple[str, int])
+_quarters = decoder(dict[str, Spent])
 
 
-class Report:
+class Stored:
+    """The sides of one or more days in a file; ``day`` is the day of a single one."""
+
+    def __init__(self, path: str, day: str, parts: Parts) -> None:
+        self._path = path
+        self._day = day
+        self._parts = parts
+
+    def names(self) -> Mapping[str, str]:
+        """The last name of each key."""
+        return dict(self._read("names", _names))
+
+    def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
+        """All of it from one side."""
+        return self._read(side, _totals)
+
+    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``."""
+        return self._read(f"{side}/times", _times)
+
+    def row(self, side: Side, name: str) -> Totals | None:
+        """One row of a side."""
+        return next(self._told(self._parts.find(side, _totals, name)), None)
+
+    def _read(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
+        return self._told(self._parts.rows(part, kind))
+
+    def _told(self, rows: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from rows
+        except Broken as error:
+            raise BrokenReport(self._path, self._day, str(error)) from error
+
+
+class Report(Stored):
     """A day's report in its file; a part is read when it is asked for.
 
-    What is read raises ``Broken`` where it was altered, and ``OSError``.
+    What is read raises ``BrokenReport`` where it was altered, and ``OSError``.
     """
 
     def __init__(self, layout: Layout, day: str) -> None:
-        self._path = layout.ledger_report(day)
-        with open(os.open(self._path, _READ), "rb") as file:
-            line = file.readline()
-        self.head = _decoded(_heads, line)
-        self._end = len(line)
+        path = layout.ledger_report(day)
+        self.head, size = head_of(path, _heads)
         if self.head.format != FORMAT or self.head.day != day:
             raise Broken("it is of another format or day")
+        super().__init__(path, day, Parts(path, size, self.head.parts))
 
     @property
-    def total(self) -> Totals:
+    def total(self) -> Figures:
         """All requests of the day in one."""
         return self.head.total
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The last name of each key."""
-        return self.head.names
 
     @property
     def standing(self) -> Standing:
         """What of the day's file it was made from."""
         return self.head.standing
 
+    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
+        """All that is kept apart, or what is of one key."""
+        one = self._parts.find("cells", _cells, key)
+        rows = self._told((key, row) for row in one) if key else self._read("cells", _cells)
+        for name, (hour, model, channel, totals, times) in rows:
+            yield Cell(hour, model, channel, name), Figures(totals, times)
+
+    def leaks(self) -> Iterator[tuple[str, str, int]]:
+        """Secrets that were found: the key, the rule and how many."""
+        for key, (rule, count) in self._read("leaks", _leaks):
+            yield key, rule, count
+
     def spent(self) -> dict[str, Spent]:
         """What each key spent."""
-        return self._part("spent", _spent)
+        return {key: spent(totals) for key, totals in self.rows("key")}
 
     def quarters(self) -> dict[int, dict[str, Spent]]:
         """What each key spent, by the quarter of an hour."""
-        return self._part("quarters", _quarters)
-
-    def table(self, side: Side) -> Table:
-        """The day from one side."""
-        return self._part(side, _tables)
-
-    def cells(self) -> Iterator[tuple[Cell, Totals]]:
-        """All that is kept apart."""
-        for name in self.head.parts:
-            begin, _, hour = name.partition("/")
-            if begin == "cells":
-                for model, channel, key, totals in self._part(name, _cells):
-                    yield Cell(hour, model, channel, key), totals
+        return {int(number): keys for number, keys in self._read("quarters", _quarters)}
 
     def fold(self) -> Fold:
         """The same in memory, to be read on."""
         fold = Fold(self.head.day)
         fold.standing, fold.mtime_ns = self.head.standing, self.head.mtime_ns
         fold.saved = fold.standing.lines, fold.mtime_ns
-        fold.tally.names = self.head.names
-        fold.tally.quarters = self.quarters()
-        fold.tally.cells = dict(self.cells())
+        tally = fold.tally
+        tally.total, tally.names = self.head.total.copied(), dict(self.names())
+        tally.quarters, tally.cells = self.quarters(), dict(self.cells())
+        tally.tables = {side: dict(self.rows(side)) for side in SIDES}
+        tally.times = {side: dict(self.times(side)) for side in TIMED}
         return fold
-
-    def _part(self, name: str, decoder: "msgspec.json.Decoder[Rows[T]]") -> T:
-        at, size = self.head.parts[name]
-        fd = os.open(self._path, _READ)
-        try:
-            return _decoded(decoder, os.pread(fd, size, self._end + at)).rows
-        except Broken as error:
-            raise BrokenReport(self.head.day, f"its part {name}: {error}") from error
-        finally:
-            os.close(fd)
-
-
-def _decoded(decoder: "msgspec.json.Decoder[T]", line: bytes) -> T:
-    try:
-        return decoder.decode(unseal(line))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Broken(f"it is of an unknown form: {error}") from error
 
 
 def write_report(layout: Layout, fold: Fold) -> None:
     """Replace a day's report by what it adds up to now. Raises ``Unavailable``."""
-    rows: dict[str, Any] = {"spent": fold.spent(), "quarters": fold.quarters()}
-    rows |= {side: fold.table(side) for side in SIDES}
-    for (hour, model, channel, key), totals in fold.cells():
-        rows.setdefault(f"cells/{hour}", []).append((model, channel, key, totals))
-    lines, parts, at = [], {}, 0
-    for name, value in rows.items():
-        lines.append(seal(Rows(value)))
-        parts[name] = at, len(lines[-1])
-        at += len(lines[-1])
-    total = sum_of(rows["hour"].values())
-    head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, total, fold.names, parts)
+    tally = fold.tally
+    parts: dict[str, Rows] = {"names": sorted(tally.names.items())}
+    parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
+    parts |= {side: sorted(tally.tables[side].items(), key=_name) for side in SIDES}
+    parts |= {f"{side}/times": sorted(tally.times[side].items(), key=_name) for side in TIMED}
+    parts["cells"] = _by_key(tally)
+    parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.leaks())
+    places, lines = laid_out(parts)
+    head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
+
+
+def _name(row: tuple[str, object]) -> str:
+    return row[0]
+
+
+def _by_key(tally: Tally) -> Iterator[tuple[str, object]]:
+    """The cells, those of each key together: to sort them all would take long in one piece."""
+    keys: dict[str, list[tuple[Cell, Figures]]] = {}
+    for cell, figures in tally.cells.items():
+        keys.setdefault(cell.key, []).append((cell, figures))
+    for key, cells in sorted(keys.items(), key=_name):
+        for (hour, model, channel, _), figures in cells:
+            yield key, (hour, model, channel, *figures)

@@ -1,49 +1,67 @@
 """Reports of what went through the gateway: sums, shares and quantiles, for programs and people.
 
-Days and hours are those of UTC. Where a report is narrowed down (``Only``), it is made from what is
-kept apart of each day; else from what the day adds up to from one side, whatever its requests.
+Days and hours are those of UTC. A report is folded as a whole and told line by line, so that a page
+of a long one costs no more than a page of a short one. Where it is narrowed down (``Only``) to more
+than one name of a side, it is made from what is kept apart of each day.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Literal, Protocol, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from agentd.chats.quantile import Histogram, quantile
-from agentd.proxy.tally import SIDES, Cell, Side, Table, Totals, merge, sum_of, table
+from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Times, Totals
 from agentd.wire.spreadsheet import Cell as Field
 from agentd.wire.spreadsheet import comma_separated
 
 By: TypeAlias = Literal["total", "day", "hour", "model", "channel", "key"]
+TimedBy: TypeAlias = Literal["total", "day", "hour", "model", "channel"]
 
 _SIDES: Mapping[By, Side] = {side: side for side in SIDES}
 
+R = TypeVar("R", Totals, Times)
 
-class Day(Protocol):
-    """What is asked of one day; ``disk.ledger_report`` answers it."""
+
+class Part(Protocol):
+    """What is asked of a day, or of several where it does not matter which.
+
+    Nobody changes what is told: it may be what is still being counted.
+    """
 
     @property
-    def total(self) -> Totals:
-        """All requests of the day in one."""
+    def total(self) -> Figures:
+        """All requests in one."""
         ...
 
-    @property
-    def names(self) -> dict[str, str]:
+    def names(self) -> Mapping[str, str]:
         """The last name of each key."""
         ...
 
-    def table(self, side: Side) -> Table:
-        """The day from one side."""
+    def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
+        """All of it from one side, each name once."""
         ...
 
-    def cells(self) -> Iterator[tuple[Cell, Totals]]:
-        """All that is kept apart."""
+    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``."""
+        ...
+
+    def row(self, side: Side, name: str) -> Totals | None:
+        """One row of a side."""
+        ...
+
+    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
+        """All that is kept apart, or what is of one key; of several days there is none."""
+        ...
+
+    def leaks(self) -> Iterator[tuple[str, str, int]]:
+        """Secrets that were found: the key, the rule and how many; only of a day."""
         ...
 
 
-Days: TypeAlias = Iterable[tuple[str, Day]]
-"""Each with its date, such as ``2026-01-31``, in order."""
+Parts: TypeAlias = Iterable[tuple[str, Part]]
+"""Each with its (first) date, such as ``2026-01-31``, in order."""
 
 
 class Only(Struct, frozen=True):
@@ -64,20 +82,29 @@ class Only(Struct, frozen=True):
             )
         )
 
+    def row(self, by: By) -> tuple[Side, str] | None:
+        """The row that tells all that is asked for, if one does."""
+        sides: tuple[Side, ...] = ("model", "channel", "key")
+        asked = [(side, getattr(self, side)) for side in sides if getattr(self, side)]
+        if len(asked) == 1 and by in ("total", "day", asked[0][0]):
+            return asked[0]
+        return None
+
 
 EVERYTHING = Only()
 
 
-class Quantiles(Struct, frozen=True):
-    """Milliseconds, to within 1 %; ``None`` of nothing."""
+class Report(Struct, Generic[R], frozen=True):
+    """Rows in the order in which they are told, and what they add up to."""
 
-    p50: float | None
-    p95: float | None
-    p99: float | None
+    rows: Sequence[tuple[str, R]]
+    total: R
+    names: Mapping[str, str]
+    """The last name of each key, where rows are keys."""
 
 
 class Line(Struct, frozen=True):
-    """One line of a report: what some requests were, took and cost."""
+    """One line of a report: what some requests were and cost."""
 
     name: str
     """The day, the hour (``2026-01-31T07``), the model, the channel, the key's id; or empty."""
@@ -100,9 +127,26 @@ class Line(Struct, frozen=True):
     sent: int
     hidden: int
     """Secrets that were found."""
+
+
+class Quantiles(Struct, frozen=True):
+    """Milliseconds, to within 1 %; ``None`` of nothing."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class TimeLine(Struct, frozen=True):
+    """How long answers took, of a day, an hour, a model, a channel, or in all."""
+
+    name: str
+    answers: int
+    """Those that went well."""
     latency: Quantiles
-    """Until the end of answers that went well."""
+    """Until their end."""
     first_token: Quantiles
+    """Until the first piece of an answer, however it ended."""
 
 
 class ErrorLine(Struct, frozen=True):
@@ -118,46 +162,125 @@ class LeakLine(Struct, frozen=True):
     day: str
     key: str
     title: str
+    """The key's name."""
     rule: str
     count: int
 
 
-def lines(by: By, days: Days, only: Only = EVERYTHING) -> list[Line]:
-    """Times in their order, everything else by what it cost, the dearest first."""
-    found: Table = {}
-    names: dict[str, str] = {}
-    for date, day in days:
-        names |= day.names if by == "key" else {}
-        for name, totals in _of_day(by, date, day, only):
-            known = found.get(name)
-            if known is None:
-                found[name] = totals  # it is nobody else's
-            else:
-                known.add(totals)
-    made = [_line(name, names.get(name, ""), totals) for name, totals in found.items()]
+def apart(by: By, only: Only = EVERYTHING) -> bool:
+    """Whether a report needs each day for itself."""
+    row = only.row(by)
+    return by in ("day", "hour") or (only != EVERYTHING and row is None)
+
+
+def totals(
+    by: By,
+    parts: Parts,
+    only: Only = EVERYTHING,
+    before: Report[Totals] | None = None,
+) -> Report[Totals]:
+    """Times in their order, everything else by what it cost, the dearest first.
+
+    ``before`` is the same report of earlier days, which is left as it is.
+    """
+    found = dict(before.rows) if before else {}
+    names = dict(before.names) if before else {}
+    total, own = (before.total if before else _NO_TOTALS).copied(), set[str]()
+    for date, part in parts:
+        if by == "key":
+            names |= part.names()
+        for name, row in _of_part(by, date, part, only):
+            if name not in own:
+                found[name] = found.get(name, _NO_TOTALS).copied()
+                own.add(name)
+            found[name].add(row)
+            if only != EVERYTHING:
+                total.add(row)
+        if only == EVERYTHING:
+            total.add(part.total.totals)
     if by in ("day", "hour"):
-        return sorted(made, key=lambda line: line.name)
-    return sorted(made, key=lambda line: (-line.cost, -line.requests, line.name))
+        return Report(sorted(found.items()), total, names)
+    ordered = sorted(found.items(), key=lambda row: (-row[1].cost, -row[1].requests, row[0]))
+    return Report(ordered, total, names)
 
 
-def errors(days: Days, only: Only = EVERYTHING) -> list[ErrorLine]:
+def times(
+    by: TimedBy, parts: Parts, only: Only = EVERYTHING, before: Report[Times] | None = None
+) -> Report[Times]:
+    """How long it took: times in their order, everything else by how many, the most first."""
+    found = dict(before.rows) if before else {}
+    total, own = (before.total if before else _NO_TIMES).copied(), set[str]()
+    for date, part in parts:
+        for name, row in _times_of(by, date, part, only):
+            if name not in own:
+                found[name] = found.get(name, _NO_TIMES).copied()
+                own.add(name)
+            found[name].add(row)
+            if only != EVERYTHING:
+                total.add(row)
+        if only == EVERYTHING:
+            total.add(part.total.times)
+    if by in ("day", "hour"):
+        return Report(sorted(found.items()), total, {})
+    ordered = sorted(found.items(), key=lambda row: (-sum(row[1].took.values()), row[0]))
+    return Report(ordered, total, {})
+
+
+def errors(total: Totals) -> list[ErrorLine]:
     """Errors by kind, the most frequent first."""
-    found: dict[str, int] = {}
-    for date, day in days:
-        for _, totals in _of_day("total", date, day, only):
-            merge(found, totals.errors)
-    made = [ErrorLine(kind, count) for kind, count in found.items()]
+    made = [ErrorLine(kind, count) for kind, count in total.errors.items()]
     return sorted(made, key=lambda line: (-line.requests, line.error))
 
 
-def leaks(days: Days, only: Only = EVERYTHING) -> list[LeakLine]:
+def leaks(parts: Parts) -> list[LeakLine]:
     """Secrets found, by day, key and rule, in this order."""
     found = []
-    for date, day in days:
-        for key, totals in _of_day("key", date, day, only):
-            for rule, count in totals.hidden.items():
-                found.append(LeakLine(date, key, day.names.get(key, ""), rule, count))
-    return sorted(found, key=lambda line: (line.day, line.key, line.rule))
+    for date, part in parts:
+        rows = sorted(part.leaks())
+        names = part.names() if rows else {}
+        found += [LeakLine(date, key, names.get(key, ""), rule, many) for key, rule, many in rows]
+    return found
+
+
+def lines(report: Report[Totals], first: int = 0, count: int | None = None) -> list[Line]:
+    """The lines of a report, or some of them from the one of a number on."""
+    last = None if count is None else first + count
+    return [line(name, row, report.names.get(name, "")) for name, row in report.rows[first:last]]
+
+
+def time_lines(report: Report[Times], first: int = 0, count: int | None = None) -> list[TimeLine]:
+    """The lines of a report of times, or some of them."""
+    last = None if count is None else first + count
+    return [time_line(name, row) for name, row in report.rows[first:last]]
+
+
+def line(name: str, of: Totals, title: str = "") -> Line:
+    """One line."""
+    written = of.cache_write + of.cache_write_1h
+    read = of.input + of.cache_read + written
+    return Line(
+        name=name,
+        title=title,
+        requests=of.requests,
+        ok=of.ok,
+        streams=of.streams,
+        estimated=of.estimated,
+        input=of.input,
+        cache_read=of.cache_read,
+        cache_write=written,
+        output=of.output,
+        reasoning=of.reasoning,
+        cost=of.cost,
+        cache_share=of.cache_read / read if read else None,
+        received=of.received,
+        sent=of.sent,
+        hidden=sum(of.hidden.values()),
+    )
+
+
+def time_line(name: str, of: Times) -> TimeLine:
+    """One line of a report of times."""
+    return TimeLine(name, sum(of.took.values()), _quantiles(of.took), _quantiles(of.first))
 
 
 def as_csv(rows: Sequence[Struct]) -> bytes:
@@ -168,42 +291,39 @@ def as_csv(rows: Sequence[Struct]) -> bytes:
     return comma_separated([head, *([value for _, value in _fields(row)] for row in rows)])
 
 
-def _of_day(by: By, date: str, day: Day, only: Only) -> Iterator[tuple[str, Totals]]:
-    side = _SIDES.get(by)
+_NO_TOTALS, _NO_TIMES = Totals(), Times()
+
+
+def _of_part(by: By, date: str, part: Part, only: Only) -> Iterator[tuple[str, Totals]]:
+    side, one = _SIDES.get(by), only.row(by)
     if only == EVERYTHING:
-        rows = day.table(side) if side else {"": day.total}
+        rows = part.rows(side) if side else iter([("", part.total.totals)])
+        yield from ((_named(by, date, name), row) for name, row in rows)
+    elif one:
+        row = part.row(*one)
+        if row:
+            yield _named(by, date, one[1] if by == one[0] else ""), row
     else:
-        cells = [(cell, totals) for cell, totals in day.cells() if only.fits(cell)]
-        if not cells:
-            return
-        rows = table(cells, side) if side else {"": sum_of(totals for _, totals in cells)}
-    for name, totals in rows.items():
-        yield {"day": date, "hour": f"{date}T{name}"}.get(by, name), totals
+        for cell, figures in part.cells(only.key):
+            if only.fits(cell):
+                yield _named(by, date, getattr(cell, side) if side else ""), figures.totals
 
 
-def _line(name: str, title: str, totals: Totals) -> Line:
-    written = totals.cache_write + totals.cache_write_1h
-    read = totals.input + totals.cache_read + written
-    return Line(
-        name=name,
-        title=title,
-        requests=totals.requests,
-        ok=totals.ok,
-        streams=totals.streams,
-        estimated=totals.estimated,
-        input=totals.input,
-        cache_read=totals.cache_read,
-        cache_write=written,
-        output=totals.output,
-        reasoning=totals.reasoning,
-        cost=totals.cost,
-        cache_share=totals.cache_read / read if read else None,
-        received=totals.received,
-        sent=totals.sent,
-        hidden=sum(totals.hidden.values()),
-        latency=_quantiles(totals.took),
-        first_token=_quantiles(totals.first),
-    )
+def _times_of(by: TimedBy, date: str, part: Part, only: Only) -> Iterator[tuple[str, Times]]:
+    side = _SIDES.get(by)
+    assert side is None or side in TIMED
+    if only == EVERYTHING:
+        rows = part.times(side) if side else iter([("", part.total.times)])
+        yield from ((_named(by, date, name), row) for name, row in rows)
+    else:
+        for cell, figures in part.cells(only.key):
+            if only.fits(cell):
+                yield _named(by, date, getattr(cell, side) if side else ""), figures.times
+
+
+def _named(by: By, date: str, name: str) -> str:
+    """What a row is called in a report of many days."""
+    return {"day": date, "hour": f"{date}T{name}"}.get(by, name)
 
 
 def _quantiles(histogram: Histogram) -> Quantiles:

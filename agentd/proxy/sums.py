@@ -4,7 +4,7 @@ Quarters of an hour, because the days of every time zone begin at one of them. A
 more than a quarter, when nobody will ask for less: it is then told by its first one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -19,7 +19,7 @@ QUARTERS = 96
 """Of an hour, in a day (UTC)."""
 
 
-class Spent(Struct, array_like=True):
+class Spent(Struct, array_like=True, gc=False):
     """Money in USD, exactly; tokens in and out; requests, however they ended."""
 
     cost: Decimal = Decimal(0)
@@ -73,6 +73,13 @@ class Sums:
     def take(self, row: Row) -> None:
         """Count a row in."""
         self._of(row.key, row.start).add(row.spent)
+
+    def take_quarters(self, day: str, quarters: Mapping[int, Mapping[str, Spent]]) -> None:
+        """Count in what each key spent on a day, by the quarter of an hour."""
+        for number, keys in quarters.items():
+            start = beginning(day, number)
+            for key, spent in keys.items():
+                self._of(key, start).add(spent)
 
     def book(self, entry: Entry) -> None:
         """Count a request in."""

@@ -3,7 +3,7 @@
 Days and hours are those of UTC. What is folded only ever adds up, so it may be merged in any order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -19,8 +19,14 @@ Side: TypeAlias = Literal["hour", "model", "channel", "key"]
 
 SIDES: tuple[Side, ...] = ("hour", "model", "channel", "key")
 
+TIMED: tuple[Side, ...] = ("hour", "model", "channel")
+"""Sides from which it is told how long answers took. Keys are many, and their histograms large."""
+
 Table: TypeAlias = dict[str, "Totals"]
 """Totals by the name of an hour (``00`` to ``23``), a model, a channel or a key (its id)."""
+
+TimeTable: TypeAlias = dict[str, "Times"]
+"""Times by such a name."""
 
 
 Name = TypeVar("Name", int, str)
@@ -36,8 +42,8 @@ class Cell(NamedTuple):
     key: str
 
 
-class Totals(Struct, array_like=True):
-    """What some requests were, took and cost."""
+class Totals(Struct, array_like=True, gc=False):
+    """What some requests were and cost. It can be in no cycle, so nobody looks for one (``gc``)."""
 
     requests: int = 0
     ok: int = 0
@@ -60,10 +66,6 @@ class Totals(Struct, array_like=True):
     sent: int = 0
     hidden: dict[str, int] = field(default_factory=dict)
     """Secrets that were found, by the rule."""
-    took: Histogram = field(default_factory=dict)
-    """Milliseconds until the end of an answer that went well (``chats.quantile``)."""
-    first: Histogram = field(default_factory=dict)
-    """Milliseconds until the first piece of an answer."""
 
     def book(self, entry: Entry) -> None:
         """Count a request in."""
@@ -82,14 +84,17 @@ class Totals(Struct, array_like=True):
         self.sent += entry.sent
         if entry.outcome == "ok":
             self.ok += 1
-            note(self.took, round(entry.timings.total))
         else:
             kind = entry.error or entry.outcome
             self.errors[kind] = self.errors.get(kind, 0) + 1
-        if entry.timings.first > 0:
-            note(self.first, round(entry.timings.first))
         if entry.hidden:
             merge(self.hidden, entry.hidden)
+
+    def copied(self) -> "Totals":
+        """The same, to be added to."""
+        made = Totals()
+        made.add(self)
+        return made
 
     def add(self, other: "Totals") -> None:
         """Count the other in; a long report does so a million times, so what is rare is asked."""
@@ -115,17 +120,62 @@ class Totals(Struct, array_like=True):
             merge(self.errors, other.errors)
         if other.hidden:
             merge(self.hidden, other.hidden)
-        if other.took:
-            merge(self.took, other.took)
-        if other.first:
-            merge(self.first, other.first)
+
+
+class Times(Struct, array_like=True, gc=False):
+    """How long some requests took: histograms of milliseconds (``chats.quantile``)."""
+
+    took: Histogram = field(default_factory=dict)
+    """Until the end of an answer that went well."""
+    first: Histogram = field(default_factory=dict)
+    """Until the first piece of an answer."""
+
+    def book(self, entry: Entry) -> None:
+        """Count a request in."""
+        if entry.outcome == "ok":
+            note(self.took, round(entry.timings.total))
+        if entry.timings.first > 0:
+            note(self.first, round(entry.timings.first))
+
+    def copied(self) -> "Times":
+        """The same, to be added to."""
+        return Times(dict(self.took), dict(self.first))
+
+    def add(self, other: "Times") -> None:
+        """Count the other in."""
+        merge(self.took, other.took)
+        merge(self.first, other.first)
+
+
+class Figures(NamedTuple):
+    """What some requests add up to."""
+
+    totals: Totals
+    times: Times
+
+    def copied(self) -> "Figures":
+        """The same, to be added to."""
+        return Figures(self.totals.copied(), self.times.copied())
+
+    def book(self, entry: Entry) -> None:
+        """Count a request in."""
+        self.totals.book(entry)
+        self.times.book(entry)
+
+
+def nothing() -> Figures:
+    """Of no request, to be added to."""
+    return Figures(Totals(), Times())
 
 
 class Tally:
-    """The fold of a day's entries."""
+    """The fold of a day's entries, from every side at once."""
 
     def __init__(self) -> None:
-        self.cells: dict[Cell, Totals] = {}
+        self.total = nothing()
+        self.cells: dict[Cell, Figures] = {}
+        self.tables: dict[Side, Table] = {side: {} for side in SIDES}
+        self.times: dict[Side, TimeTable] = {side: {} for side in TIMED}
         self.quarters: dict[int, dict[str, Spent]] = {}
         """What each key spent, by the quarter of an hour (``sums.quarter``)."""
         self.names: dict[str, str] = {}
@@ -135,10 +185,20 @@ class Tally:
         """Count a request in."""
         model = entry.model if entry.channel else ""
         cell = Cell(entry.at[11:13], model, entry.channel, entry.key)
-        totals = self.cells.get(cell)
-        if totals is None:
-            totals = self.cells[cell] = Totals()
-        totals.book(entry)
+        self.total.book(entry)
+        if cell not in self.cells:
+            self.cells[cell] = nothing()
+        self.cells[cell].book(entry)
+        for side, name in zip(SIDES, cell, strict=True):
+            found = self.tables[side].get(name)
+            if found is None:
+                found = self.tables[side][name] = Totals()
+            found.book(entry)
+        for side, name in zip(TIMED, cell, strict=False):
+            times = self.times[side].get(name)
+            if times is None:
+                times = self.times[side][name] = Times()
+            times.book(entry)
         spent = self.quarters.setdefault(quarter(entry.at), {})
         if entry.key not in spent:
             spent[entry.key] = Spent()
@@ -146,34 +206,11 @@ class Tally:
         if entry.key_name:
             self.names[entry.key] = entry.key_name
 
-    def spent(self) -> dict[str, Spent]:
-        """What each key spent on the day."""
-        found: dict[str, Spent] = {}
-        for keys in self.quarters.values():
-            for key, spent in keys.items():
-                found.setdefault(key, Spent()).add(spent)
-        return found
 
-    def table(self, side: Side) -> Table:
-        """The day from one side."""
-        return table(self.cells.items(), side)
-
-
-def table(cells: Iterable[tuple[Cell, Totals]], side: Side) -> Table:
-    """What some cells add up to from one side."""
-    place = Cell._fields.index(side)
-    found: Table = {}
-    for cell, totals in cells:
-        found.setdefault(cell[place], Totals()).add(totals)
-    return found
-
-
-def sum_of(many: Iterable[Totals]) -> Totals:
-    """All in one."""
-    found = Totals()
-    for totals in many:
-        found.add(totals)
-    return found
+def spent(totals: Totals) -> Spent:
+    """What some requests spent, as limits count it."""
+    into = totals.input + totals.cache_read + totals.cache_write + totals.cache_write_1h
+    return Spent(totals.cost, into + totals.output + totals.reasoning, totals.requests)
 
 
 def merge(into: dict[Name, int], counts: Mapping[Name, int]) -> None:

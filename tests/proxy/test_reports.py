@@ -9,32 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentd.disk.ledger_report import Fold
+from agentd.proxy import reports
 from agentd.proxy.entry import Timings
 from agentd.proxy.page import Filter
 from agentd.proxy.price import Usage
-from agentd.proxy.reports import Only, as_csv, errors, leaks, lines
-from agentd.proxy.tally import SIDES, Tally, Totals, sum_of
+from agentd.proxy.reports import EVERYTHING, Only, apart, as_csv, errors, leaks, time_lines, totals
+from agentd.proxy.reports import times as times_of
+from agentd.proxy.tally import SIDES, TIMED
 from tests.proxy.entries import ENTRIES, entry
 
 BY = ("total", "day", "hour", "model", "channel", "key")
 NARROW = [Only(model="large"), Only(key="a" * 12), Only(channel="two", model="small")]
 
 
-class Day:
-    """What a report asks of a day."""
-
-    def __init__(self, tally: Tally) -> None:
-        self.total = sum_of(tally.cells.values())
-        self.names = tally.names
-        self.table = tally.table
-        self.cells = lambda: iter(tally.cells.items())
-
-
 def days_of(entries):
-    tallies: dict[str, Tally] = {}
+    folds: dict[str, Fold] = {}
     for one in entries:
-        tallies.setdefault(one.at[:10], Tally()).book(one)
-    return [(date, Day(tally)) for date, tally in sorted(tallies.items())]
+        folds.setdefault(one.at[:10], Fold(one.at[:10])).tally.book(one)
+    return sorted(folds.items())
+
+
+def lines(by, parts, only=EVERYTHING):
+    return reports.lines(totals(by, parts, only))
 
 
 @given(ENTRIES, st.sampled_from(BY))
@@ -69,7 +66,8 @@ def test_a_narrowed_report_is_that_of_the_rows_which_fit(entries, by, only):
 @given(ENTRIES)
 def test_errors_and_leaks_are_those_of_the_rows(entries):
     days = days_of(entries)
-    assert sum(row.requests for row in errors(days)) == sum(one.outcome != "ok" for one in entries)
+    found = errors(totals("total", days).total)
+    assert sum(row.requests for row in found) == sum(one.outcome != "ok" for one in entries)
     assert sum(row.count for row in leaks(days)) == sum(sum(one.hidden.values()) for one in entries)
     for row in leaks(days):
         assert row.count == sum(
@@ -79,17 +77,52 @@ def test_errors_and_leaks_are_those_of_the_rows(entries):
         )
 
 
-@given(ENTRIES)
-def test_tallies_merge_in_any_order(entries):
-    whole, first, second = Tally(), Tally(), Tally()
-    for place, one in enumerate(entries):
-        whole.book(one)
-        (second if place % 2 else first).book(one)
-    for side in SIDES:
-        merged: dict[str, Totals] = second.table(side)
-        for name, totals in first.table(side).items():
-            merged.setdefault(name, Totals()).add(totals)
-        assert merged == whole.table(side)
+@given(ENTRIES, st.sampled_from(BY), st.integers(0, 40))
+def test_a_report_goes_on_from_one_of_earlier_days_and_leaves_that_as_it_is(entries, by, cut):
+    days = days_of(entries)
+    earlier = totals(by, days[:cut])
+    before = reports.lines(earlier)
+    assert totals(by, days[cut:], EVERYTHING, earlier) == totals(by, days)
+    assert reports.lines(earlier) == before
+    if by != "key":
+        half = times_of(by, days[:cut])
+        assert times_of(by, days[cut:], EVERYTHING, half) == times_of(by, days)
+
+
+@given(ENTRIES, st.sampled_from([EVERYTHING, *NARROW]), st.sampled_from(BY))
+def test_all_in_all_it_is_the_same_by_whatever_it_is_told(entries, only, by):
+    days = days_of(entries)
+    assert totals(by, days, only).total == totals("total", days, only).total
+    if by != "key":
+        assert times_of(by, days, only).total == times_of("total", days, only).total
+
+
+@given(ENTRIES, st.sampled_from([*TIMED, "day", "total"]))
+def test_times_are_those_of_the_answers_that_went_well(entries, by):
+    found = time_lines(times_of(by, days_of(entries)))
+    assert sum(line.answers for line in found) == sum(one.outcome == "ok" for one in entries)
+
+
+@given(ENTRIES, st.integers(0, 9), st.integers(1, 9))
+def test_a_page_is_a_part_of_the_whole(entries, first, count):
+    whole = totals("hour", days_of(entries))
+    assert reports.lines(whole, first, count) == reports.lines(whole)[first : first + count]
+
+
+@given(ENTRIES, st.sampled_from(SIDES))
+def test_a_day_that_is_counted_is_not_changed_by_being_asked(entries, side):
+    for _, day in days_of(entries):
+        before = {name: row.copied() for name, row in day.rows(side)}
+        totals(side, [("2026-01-01", day)] * 2)
+        assert dict(day.rows(side)) == before
+
+
+def test_only_days_and_hours_and_what_is_narrowed_to_two_names_need_each_day():
+    assert [by for by in BY if apart(by)] == ["day", "hour"]
+    assert not apart("key", Only(key="a"))
+    assert not apart("total", Only(model="a"))
+    assert apart("model", Only(key="a"))
+    assert apart("total", Only(key="a", model="b"))
 
 
 def test_quantiles_and_the_cache_share_are_told():
@@ -97,10 +130,11 @@ def test_quantiles_and_the_cache_share_are_told():
         entry(n, timings=Timings(1, 2, n, n * 10), usage=Usage(input=1, cache_read=3))
         for n in range(1, 101)
     ]
-    (line,) = lines("total", days_of(entries))
-    assert line.latency.p50 == pytest.approx(500, rel=0.011)
-    assert line.latency.p99 == pytest.approx(990, rel=0.011)
-    assert line.first_token.p95 == pytest.approx(95, rel=0.011)
+    days = days_of(entries)
+    (line,), (took,) = lines("total", days), time_lines(times_of("total", days))
+    assert took.latency.p50 == pytest.approx(500, rel=0.011)
+    assert took.latency.p99 == pytest.approx(990, rel=0.011)
+    assert took.first_token.p95 == pytest.approx(95, rel=0.011)
     assert line.cache_share == 0.75
 
 
@@ -125,6 +159,8 @@ def test_a_report_is_csv_that_no_spreadsheet_carries_out():
     told = dict(zip(*rows, strict=True))
     assert told["title"] == "'=cmd()"
     assert told["cost"] == "0.10"
+    took = time_lines(times_of("model", days_of(entries)))
+    told = dict(zip(*csv.reader(io.StringIO(as_csv(took).decode())), strict=True))
     assert float(told["latency_p50"]) == pytest.approx(40, rel=0.011)
     assert as_csv([]) == b""
 

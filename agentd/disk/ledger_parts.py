@@ -1,0 +1,131 @@
+"""Files of rows by name: a head that tells where everything is, then the rows in small slices.
+
+Each line is sealed. What is asked reads only the slices that it is about, and reading one keeps no
+other thread waiting for longer than a few milliseconds. Everything here blocks.
+"""
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from agentd.disk.lines import Broken, seal, unseal
+
+T = TypeVar("T")
+
+SLICE = 128 * 1024
+"""Bytes above which a slice ends."""
+PAUSE = 0.0002
+"""Seconds between two slices in which other threads have their turn."""
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Place(Struct, array_like=True, frozen=True, gc=False):
+    """Where a part is: its first byte after the head, and of each slice its first row and bytes."""
+
+    at: int
+    names: list[str]
+    sizes: list[int]
+
+
+class _Slice(Struct, Generic[T], frozen=True):
+    rows: T
+
+
+Rows: TypeAlias = Iterable[tuple[str, object]]
+"""Each with its name, in the order of the names; several may share one."""
+
+Decoder: TypeAlias = "msgspec.json.Decoder[_Slice[list[tuple[str, T]]]]"
+
+
+def decoder(kind: Any) -> "Decoder[Any]":
+    """What reads rows of a kind."""
+    return msgspec.json.Decoder(_Slice[list[tuple[str, kind]]])
+
+
+def laid_out(parts: Mapping[str, Rows]) -> tuple[dict[str, Place], list[bytes]]:
+    """Where each part will be, and the lines of them all."""
+    places, lines, at = {}, [], 0
+    for part, rows in parts.items():
+        place = places[part] = Place(at, [], [])
+        for name, slice_ in _slices(rows):
+            place.names.append(name)
+            place.sizes.append(len(slice_))
+            lines.append(slice_)
+            at += len(slice_)
+    return places, lines
+
+
+def head_of(path: str, kind: "msgspec.json.Decoder[T]") -> tuple[T, int]:
+    """A file's head, and its bytes. Raises ``Broken`` or ``OSError``."""
+    with open(os.open(path, _READ), "rb") as file:
+        line = file.readline()
+    return _decoded(kind, line), len(line)
+
+
+class Parts:
+    """The parts of a file, whose head has so many bytes.
+
+    What is read raises ``Broken`` where it was altered, and ``OSError``.
+    """
+
+    def __init__(self, path: str, head: int, places: Mapping[str, Place]) -> None:
+        self._path = path
+        self._head = head
+        self._places = places
+
+    def rows(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
+        """Every row, in the order of the names."""
+        return self._between(part, kind, 0, len(self._places[part].sizes))
+
+    def find(self, part: str, kind: "Decoder[T]", name: str) -> Iterator[T]:
+        """The rows of one name."""
+        names = self._places[part].names
+        begin = end = max(bisect_left(names, name) - 1, 0)
+        while end < len(names) and names[end] <= name:
+            end += 1
+        for found, row in self._between(part, kind, begin, end):
+            if found == name:
+                yield row
+
+    def _between(
+        self, part: str, kind: "Decoder[T]", begin: int, end: int
+    ) -> Iterator[tuple[str, T]]:
+        place = self._places[part]
+        at = self._head + place.at + sum(place.sizes[:begin])
+        fd = os.open(self._path, _READ)
+        try:
+            for size in place.sizes[begin:end]:
+                try:
+                    yield from _decoded(kind, os.pread(fd, size, at)).rows
+                except Broken as error:
+                    raise Broken(f"its part {part}: {error}") from error
+                at += size
+                time.sleep(PAUSE)
+        finally:
+            os.close(fd)
+
+
+def _slices(rows: Rows) -> Iterator[tuple[str, bytes]]:
+    """The name of the first row of each slice, and its line."""
+    first, held, size = "", list[Raw](), 0
+    for name, row in rows:
+        if size >= SLICE:
+            yield first, seal(_Slice(held))
+            held, size = [], 0
+        first = first if held else name
+        held.append(Raw(msgspec.json.encode((name, row))))
+        size += len(held[-1])
+    if held:
+        yield first, seal(_Slice(held))
+
+
+def _decoded(kind: "msgspec.json.Decoder[T]", line: bytes) -> T:
+    try:
+        return kind.decode(unseal(line))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Broken(f"it is of an unknown form: {error}") from error

@@ -1,0 +1,48 @@
+"""Stretches of days: a long report is made from few of them instead of from every day.
+
+A stretch has 4, 16 or 64 days, and begins at a day whose number (``date.toordinal``) is a multiple
+of that. So once its days are over it never changes; it is made of four smaller ones; and a year is
+covered by two dozen.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple
+
+WIDTHS = (64, 16, 4)
+"""Days, the widest first."""
+
+
+class Stretch(NamedTuple):
+    """So many days from the first one on; ``days`` is 1 for a day by itself."""
+
+    first: str
+    days: int
+
+    @property
+    def last(self) -> str:
+        """Its last day."""
+        return _day(_number(self.first) + self.days - 1)
+
+    def parts(self) -> Iterator["Stretch"]:
+        """The stretches and days that it is made of, the next smaller."""
+        return cover(self.first, self.last, narrower_than=self.days)
+
+
+def cover(first: str, last: str, narrower_than: int = 1000) -> Iterator[Stretch]:
+    """The fewest stretches that are the days from ``first`` to ``last``, in order; none the wrong way."""
+    day, end = _number(first), _number(last)
+    widths = [width for width in WIDTHS if width < narrower_than]
+    while day <= end:
+        fitting = (width for width in widths if day % width == 0 and day + width - 1 <= end)
+        width = next(fitting, 1)
+        yield Stretch(_day(day), width)
+        day += width
+
+
+def _number(day: str) -> int:
+    return date.fromisoformat(day).toordinal()
+
+
+def _day(number: int) -> str:
+    return date.fromordinal(number).isoformat()

@@ -1,0 +1,215 @@
+"""What many days add up to: from few files, remembered, and never of another ledger than this."""
+
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.clock import FrozenClock, iso
+from agentd.disk import ledger_answers
+from agentd.disk.ledger import Ledger
+from agentd.disk.ledger_days import Days
+from agentd.disk.ledger_report import Fold, write_report
+from agentd.errors import Unavailable
+from agentd.proxy import reports
+from agentd.proxy.price import Prices
+from agentd.proxy.reports import Only
+from tests.conftest import overwrite
+from tests.proxy.entries import BEGIN, entry
+
+pytestmark = pytest.mark.gen_test(timeout=60)
+
+PRICES = Prices(input=Decimal(10**5), output=Decimal(0))
+DEARER = Prices(input=Decimal(10**6), output=Decimal(0))
+A = "a" * 12
+FIRST, LAST = "2026-01-01", "2026-04-10"
+
+
+def day(number: int) -> str:
+    return iso(BEGIN + timedelta(days=number))[:10]
+
+
+def booked(number: int, **more):
+    more = {"model": f"m{number % 3}", "key": "abc"[number % 3] * 12, "cost": Decimal(1)} | more
+    return entry(number, f"{day(number)}T00:00:00.000Z", **more)
+
+
+@pytest.fixture
+def clock():
+    return FrozenClock(f"{LAST}T12:00:00.000Z")
+
+
+@pytest.fixture
+def ledger(io_loop, layout, clock):
+    """A hundred days, each with one request, of which the last one is today's."""
+    ledger = Ledger(layout, clock)
+    io_loop.run_sync(ledger.open)
+
+    async def fill():
+        for number in range(100):
+            await ledger.book(booked(number, hidden={"jwt": 1} if number % 10 == 0 else {}))
+
+    io_loop.run_sync(fill)
+    yield ledger
+    io_loop.run_sync(ledger.close)
+
+
+def stretches(layout) -> list[Path]:
+    return sorted(Path(layout.ledger_reports).glob("*+*.json"))
+
+
+@pytest.mark.parametrize("by", ["total", "model", "channel", "key"])
+async def test_long_reports_are_the_sum_of_their_days(layout, ledger, by):
+    apart = [await ledger.totals(by, day(n), day(n)) for n in range(3, 100)]
+    whole = await ledger.totals(by, day(3), LAST)
+    assert whole.total.requests == sum(one.total.requests for one in apart) == 97
+    assert dict(whole.rows)[whole.rows[0][0]].cost == sum(
+        dict(one.rows).get(whole.rows[0][0], reports.Totals()).cost for one in apart
+    )
+    if by != "total":
+        assert stretches(layout)
+
+
+async def test_times_of_many_days_are_the_sum_of_their_days(ledger):
+    for by in ("total", "model", "channel", "hour", "day"):
+        whole = await ledger.times(by, FIRST, LAST)
+        assert sum(line.answers for line in reports.time_lines(whole)) == 100
+
+
+async def test_a_report_is_made_once_and_then_told_from_memory(ledger):
+    closed = await ledger.totals("model", FIRST, day(98))
+    assert await ledger.totals("model", FIRST, day(98)) is closed
+    with_today = await ledger.totals("model", FIRST, LAST)
+    assert with_today.total.requests == closed.total.requests + 1
+    await ledger.book(booked(99))
+    more = await ledger.totals("model", FIRST, LAST)
+    assert more.total.requests == closed.total.requests + 2
+    assert await ledger.totals("model", FIRST, day(98)) is closed
+
+
+async def test_little_is_remembered(ledger, monkeypatch):
+    monkeypatch.setattr(ledger_answers, "REMEMBERED", 10)
+    first = await ledger.totals("model", FIRST, day(50))
+    for number in range(51, 60):
+        await ledger.totals("model", FIRST, day(number))
+    assert len(ledger._answers._known) <= 4
+    assert await ledger.totals("model", FIRST, day(50)) is not first
+
+
+async def test_a_day_that_is_priced_anew_is_another_in_every_report(layout, ledger):
+    for by in ("model", "total", "day"):
+        assert (await ledger.totals(by, FIRST, day(98))).total.cost == 99
+    files = {path: path.read_bytes() for path in stretches(layout)}
+    await ledger.reprice(day(20), day(20), lambda _: (PRICES, "v2"))
+    for by in ("model", "total", "day"):
+        assert (await ledger.totals(by, FIRST, day(98))).total.cost == 99
+    changed = [path for path, data in files.items() if path.read_bytes() != data]
+    assert {path.name.partition("+")[0] <= day(20) for path in changed} == {True}
+    assert 2 <= len(changed) < len(files)
+    await ledger.reprice(day(20), day(20), lambda _: (DEARER, "v3"))
+    for by in ("model", "total", "day"):
+        assert (await ledger.totals(by, FIRST, day(98))).total.cost == 108
+
+
+async def test_a_day_that_was_priced_anew_while_no_daemon_ran_is_another(layout, ledger, clock):
+    before = await ledger.totals("key", FIRST, day(98))
+    fold = Fold(day(20))
+    other = Ledger(layout, clock)
+    await other.open()
+    await other.reprice(
+        day(20), day(20), lambda _: (Prices(input=Decimal(10**6), output=Decimal(0)), "v3")
+    )
+    await other.close()
+    assert fold.standing.size == 0
+    after = await ledger.totals("key", FIRST, day(98))
+    assert after.total.cost == before.total.cost + 9
+
+
+async def test_a_damaged_stretch_is_made_anew(layout, ledger, clock):
+    first = await ledger.totals("key", FIRST, day(98))
+    for path in stretches(layout):
+        size = path.stat().st_size
+        overwrite(str(path), size // 2, b"#######")
+    again = Ledger(layout, clock)
+    await again.open()
+    assert await again.totals("key", FIRST, day(98)) == first
+    for path in stretches(layout):
+        path.write_bytes(b"{}")
+    await again.close()
+    third = Ledger(layout, clock)
+    await third.open()
+    assert await third.totals("key", FIRST, day(98)) == first
+    await third.close()
+
+
+async def test_where_nothing_can_be_written_it_is_told_all_the_same(layout, ledger, monkeypatch):
+    def full(*_, **__):
+        raise Unavailable("disk full")
+
+    monkeypatch.setattr("agentd.disk.ledger_stretches.replace", full)
+    report = await ledger.totals("key", FIRST, day(98))
+    assert report.total.requests == 99
+    assert not stretches(layout)
+
+
+async def test_a_reader_beside_a_daemon_writes_nothing(layout, ledger):
+    days = Days(layout, lambda: LAST, keeps=False)
+    answers = ledger_answers.Answers(days, lambda: LAST)
+    assert days.asked(lambda: answers.totals("key", FIRST, LAST)).total.requests == 100
+    assert not stretches(layout)
+
+
+@pytest.mark.parametrize(
+    "only", [Only(key="a" * 12), Only(model="m0"), Only(model="m0", key="a" * 12)]
+)
+@pytest.mark.parametrize("by", ["total", "day", "hour", "model", "channel", "key"])
+async def test_narrowed_reports_are_those_of_what_is_asked_for(ledger, by, only):
+    report = await ledger.totals(by, FIRST, LAST, only)
+    assert report.total.requests == 34
+    assert sum(row.requests for _, row in report.rows) == 34
+    if by != "key":
+        times = await ledger.times(by, FIRST, LAST, only)
+        assert sum(line.answers for line in reports.time_lines(times)) == 34
+
+
+async def test_leaks_are_told_by_day_key_and_rule(ledger):
+    found = await ledger.leaks(FIRST, LAST)
+    assert [one.day for one in found] == [day(n) for n in range(0, 100, 10)]
+    assert {(one.rule, one.count) for one in found} == {("jwt", 1)}
+
+
+async def test_an_overview_tells_what_was_just_booked(ledger):
+    first = await ledger.overview()
+    assert (first.day, first.today.requests, first.month.requests) == (LAST, 1, 10)
+    assert await ledger.overview() is first
+    await ledger.book(booked(99, model="dear", cost=Decimal(9)))
+    second = await ledger.overview()
+    assert (second.today.requests, second.today.cost, second.month.cost) == (2, 10, 19)
+    assert [name for name, _ in second.models] == ["dear", "m0"]
+    assert first.today.requests == 1
+
+
+async def test_an_overview_tells_which_days_are_damaged(layout, ledger, clock):
+    await ledger.book(booked(20))
+    await ledger.book(booked(20))
+    path = Path(layout.ledger_day(day(20)))
+    path.write_bytes(path.read_bytes().replace(b'"cost":"1"', b'"cost":"2"', 1))
+    clock.move(11)
+    assert [(one.day, one.lines) for one in (await ledger.overview()).damaged] == [(day(20), 1)]
+
+
+def test_a_report_of_a_large_day_is_read_in_small_pieces(layout):
+    fold = Fold(FIRST)
+    for number in range(3000):
+        fold.tally.book(entry(number, key=f"{number:012d}", model=f"m{number}"))
+    Path(layout.ledger_reports).mkdir(parents=True)
+    write_report(layout, fold)
+    report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
+    assert max(max(place.sizes, default=0) for place in report.head.parts.values()) < 300_000
+    assert len(report.head.parts["cells"].sizes) > 2
+    assert dict(report.rows("key")) == fold.tally.tables["key"]
+    assert dict(report.cells()) == fold.tally.cells
+    assert [cell.model for cell, _ in report.cells("000000001234")] == ["m1234"]
+    assert report.row("model", "m77").requests == 1
+    assert report.row("model", "none") is None

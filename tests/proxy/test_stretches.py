@@ -1,0 +1,42 @@
+"""Any days are covered by few stretches, each of which is made of four smaller ones."""
+
+from datetime import date, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.proxy.stretches import WIDTHS, cover
+
+DAYS = st.dates(date(2020, 1, 1), date(2030, 1, 1))
+COUNTS = st.integers(0, 500)
+
+
+def days_of(stretches):
+    found = []
+    for stretch in stretches:
+        first = date.fromisoformat(stretch.first)
+        found += [(first + timedelta(n)).isoformat() for n in range(stretch.days)]
+    return found
+
+
+@given(DAYS, COUNTS)
+def test_each_day_is_covered_once_in_order(first, count):
+    wanted = [(first + timedelta(n)).isoformat() for n in range(count + 1)]
+    found = list(cover(wanted[0], wanted[-1]))
+    assert days_of(found) == wanted
+    assert len(found) <= 3 * 2 * len(WIDTHS) + count // WIDTHS[0]
+
+
+@given(DAYS)
+def test_a_stretch_is_made_of_four_of_the_next_width(day):
+    for stretch in cover(day.isoformat(), (day + timedelta(300)).isoformat()):
+        if stretch.days > 1:
+            parts = list(stretch.parts())
+            assert days_of(parts) == days_of([stretch])
+            assert [part.days for part in parts] == [stretch.days // 4] * 4
+
+
+@given(DAYS, COUNTS)
+def test_the_wrong_way_round_there_is_none(first, count):
+    last = (first - timedelta(count + 1)).isoformat()
+    assert list(cover(first.isoformat(), last)) == []
