@@ -20,6 +20,9 @@ Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
 Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic"]
 """Which of the three wire formats a supplier speaks."""
 
+GATEWAY = "agentd"
+"""The supplier that is this daemon's own model gateway."""
+
 EngineName: TypeAlias = Literal["offline", "native", "codex", "claude-code", "acp"]
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {"native": ("model", "supplier"), "acp": ("command",)}
@@ -60,7 +63,7 @@ class Model(Struct, frozen=True, kw_only=True):
     model: Annotated[str, Meta(max_length=200)] = ""
     """The supplier's name of it; empty: the engine's own default."""
     supplier: str = ""
-    """The name of a supplier; empty: the program's own sign-in."""
+    """The name of a supplier, ``agentd`` for the gateway; empty: the program's own sign-in."""
     command: tuple[Line, ...] = ()
     """The program of a foreign engine with its arguments; empty: the engine's usual one."""
     effort: Annotated[str, Meta(pattern="[a-z]{0,20}")] = ""
@@ -107,10 +110,12 @@ def contradictions(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]
         place = ("models", number)
         if names.index(model.name) != number:
             yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
-        if model.supplier and model.supplier not in models.suppliers:
+        if model.supplier not in ("", GATEWAY, *models.suppliers):
             near = nearest(model.supplier, models.suppliers) or "; there are none yet"
             yield (*place, "supplier"), f'"{model.supplier}" is none of the suppliers{near}'
         yield from ((place, what) for what in _unfit(model))
+    if GATEWAY in models.suppliers:
+        yield ("suppliers", GATEWAY), f'"{GATEWAY}" is the name of the gateway; choose another'
     if models.default and models.default not in names:
         near = nearest(models.default, names) or "; there are none yet"
         yield ("default",), f'"{models.default}" is none of the models{near}'

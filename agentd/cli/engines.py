@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agentd.catalog.models import Model, Models, Supplier
+from agentd.catalog.models import GATEWAY, Model, Models, Supplier
 from agentd.catalog.settings import Settings
 from agentd.disk.models import supplier_key
 from agentd.errors import AgentdError, Misconfigured
@@ -120,6 +120,8 @@ async def _supplier(
 ) -> EngineFound:
     if not name:
         return EngineFound(engine, names)
+    if name == GATEWAY:
+        return EngineFound(engine, names, "the gateway of this daemon")
     supplier = suppliers[name]
     try:
         key = await asyncio.to_thread(supplier_key, name, supplier, environ)

@@ -22,7 +22,7 @@ from agentd.agent.codex.launch import launch as codex_launch
 from agentd.agent.conversation import Conversation, Launch
 from agentd.agent.engine import Assignment, Engine
 from agentd.agent.engines import Engines
-from agentd.agent.foreign import Bounds
+from agentd.agent.foreign import Bounds, Endpoint
 from agentd.agent.native.engine import NativeEngine
 from agentd.agent.native.turn import Limits
 from agentd.agent.offline.engine import OfflineEngine
@@ -90,6 +90,10 @@ class Crew:
         """End what a killed daemon of this state folder left behind."""
         self._generation = generation
         await end_strays(generation)
+
+    def reach_gateway(self, url: str, key: str) -> None:
+        """The daemon's own gateway is up: the engines find their models there, too."""
+        self._book.gateway = Endpoint(url, key)
 
     async def stop(self) -> None:
         """Cut every connection to a supplier."""

@@ -178,6 +178,7 @@ async def started(
             AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),
         )
         url = open_door(stack, settings, chats, *surfaces, doorkeepers, more, line)
+        crew.reach_gateway(url, doorkeepers.access.own())
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
@@ -198,12 +199,16 @@ async def started(
             stack.push_async_callback(end, asyncio.create_task(chore))
         agent.dispatcher.start(chats.summaries())
         stack.push_async_callback(_drain, agent.dispatcher, written.settings)
-        gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
-        notifier.ready(f"Serving {layout.state} on {url}")
-        log.info("serving %s on %s", layout.state, url)
+        _ready(notifier, layout, url)
         yield running
         notifier.stopping("Draining")
         log.info("stopping")
+
+
+def _ready(notifier: Notifier, layout: Layout, url: str) -> None:
+    gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
+    notifier.ready(f"Serving {layout.state} on {url}")
+    log.info("serving %s on %s", layout.state, url)
 
 
 async def _announce(state: State, url: str, clock: SystemClock) -> None:

@@ -13,6 +13,7 @@ from agentd.daemon.gateway import ModelGateway
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.changes import ChangeJournal
 from agentd.disk.channels import ChannelBook
+from agentd.disk.gateway_settings import GatewaySettingsBook
 from agentd.disk.layout import Layout
 from agentd.disk.proxy_models import ProxyModelBook
 from agentd.disk.reload import Reloaded
@@ -22,6 +23,7 @@ from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
 from agentd.web.tables import manage
 
@@ -54,11 +56,15 @@ class Management:
             self._needs_model,
         )
         access_keys = AccessKeyDesk(keys, _Keys(keys), gateway.meters, clock, self.journal)
-        undoing = (channels.managed, proxy_models.managed, access_keys.managed)
+        settings = GatewaySettingsDesk(
+            GatewaySettingsBook(layout, file=gateway.settings), self.journal
+        )
+        undoing = (one.managed for one in (channels, proxy_models, access_keys, settings))
         self._desks = manage.Desks(
             channels=channels,
             models=proxy_models,
             keys=access_keys,
+            settings=settings,
             changes=ChangeDesk(self.journal, undoing),
         )
 

@@ -22,6 +22,10 @@ from agentd.errors import BadRequest, Mistake
 from agentd.proxy.access_key import AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys
 
+OWN_ID = "agentdengine"
+OWN_NAME = "the agent's engines"
+"""The key by which the agent's own engines call the gateway."""
+
 SETTLE = 0.25
 """Seconds that an editor has to finish saving."""
 
@@ -63,6 +67,7 @@ class AccessKeyBook:
         self._stamp: object = _UNREAD
         self._admitted: tuple[str, AccessKeys, Caller] = ("", self.keys, NOBODY)
         """The key that was presented last, when it was good, and as whom it let in."""
+        self._own: AccessKey | None = None
         self._noticed = 0.0
         self._look_again = 0.0
         self._reads = 0
@@ -93,6 +98,8 @@ class AccessKeyBook:
         before, keys, caller = self._admitted
         if presented is before and keys is self.keys:  # the same request, once its body is whole
             return caller
+        if self._own and self._own.secret.fits(presented):
+            return Caller("access", self._own.name, "nobody", access=self._own.id)
         key = self.keys.admit(presented, self._clock.now())
         caller = Caller("access", key.name, "nobody", access=key.id)
         self._admitted = (presented, self.keys, caller)
@@ -100,8 +107,19 @@ class AccessKeyBook:
 
     def find(self, key_id: str) -> AccessKey | None:
         """The key of that id, if it is enabled and not expired."""
+        if self._own and key_id == self._own.id:
+            return self._own
         key = self.keys.find(key_id)
         return key if key and key.enabled and not key.expired(self._clock.now()) else None
+
+    def own(self) -> str:
+        """A key for what this daemon starts itself: in no file, and gone when the daemon is.
+
+        Its id stays the same, so that the ledger's sums are of one key.
+        """
+        letters, kept = issue(OWN_NAME, self._clock.now())
+        letters, self._own = reissue(structs.replace(kept, id=OWN_ID), kept.created, 0)
+        return letters
 
     async def add(self, name: str, revise: Revise = lambda key: key) -> tuple[str, AccessKey]:
         """Make a key, with what ``revise`` adds; the key itself is shown once and kept nowhere.

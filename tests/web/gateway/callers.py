@@ -219,24 +219,20 @@ class Standing:
 
     def booked(self, request_id: str) -> Entry:
         """The entry of a request, of which there is one."""
-
-        def found() -> list[Entry]:
-            return [one for one in self.house.booked() if one.id == request_id]
-
-        (entry,) = until(found)
+        (entry,) = until(lambda: self.house.booked(f'"id":"{request_id}"'))
+        assert isinstance(entry, Entry)
         return entry
 
-    def of(self, key: str, count: int) -> list[Entry]:
-        """The entries of a key, once there are so many."""
-        key_id = key.split("-")[2]
+    def of(self, caller: Caller, count: int) -> list[Entry]:
+        """The entries of a caller, once there are so many."""
 
         def found() -> list[Entry]:
-            mine = [one for one in self.house.booked() if one.key == key_id]
+            mine = self.house.booked(f'"key":"{caller.key.split("-")[2]}"')
             return mine if len(mine) >= count else []
 
-        entries = until(found)
+        entries = list(until(found))
         assert len(entries) == count
-        return list(entries)
+        return entries
 
 
 @contextmanager
@@ -246,6 +242,7 @@ def standing(
     """A house that ``prepare`` changed before it is written, its daemon and its supplier."""
     with Supplier() as supplier:
         house = House(folder, supplier)
+        house.settings["sync_ledger"] = False  # which only makes the tests slower
         prepare(house)
         house.write()
         with Serving(folder, **settings) as daemon:

@@ -84,18 +84,25 @@ class House:
         """The lines of the ledger, once there are so many."""
         return until(lambda: found if len(found := self.booked()) >= count else None)
 
-    def booked(self) -> list[Entry]:
-        """The lines of the ledger."""
+    def booked(self, words: str = "") -> list[Entry]:
+        """The lines of the ledger, those with these words in them."""
         found = []
         for path in sorted(Path(self.layout.state, "proxy", "requests").glob("*.jsonl")):
             for line in path.read_bytes().splitlines():
+                if words.encode() not in line:
+                    continue
                 fields = json.loads(line)
                 fields.pop("crc")
                 found.append(msgspec.convert(fields, Entry, strict=False))
         return found
 
+    @staticmethod
+    def json(content: dict[str, Any]) -> str:
+        """A file's content, as YAML understands it."""
+        return json.dumps(content)
+
     def _write(self, path: Path, content: dict[str, Any]) -> None:
-        path.write_text(json.dumps(content))  # which is YAML
+        path.write_text(self.json(content))
         path.chmod(0o600)
 
 

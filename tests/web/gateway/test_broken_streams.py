@@ -18,7 +18,7 @@ BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     def prepare(house: House) -> None:
-        house.settings = {"idle_timeout": 1}
+        house.settings["idle_timeout"] = 1
         for channel in house.channels:
             channel["cool_down"] = 0
 

@@ -155,11 +155,11 @@ def test_another_channel_is_tried_when_the_first_answers_with(
         place.supplier.script(Say("well"))
         told = place.caller().ask(dialect, "odd-then-second", stream=stream)
         assert (told.status, told.text(), told.channel) == (200, "well", "second"), dialect
-        told = place.caller().ask(dialect, "only-odd", stream=stream)
-        assert told.status in (500, 502, 503), dialect
-        assert told.error()
-        entry = place.entry(told)
-        assert (entry.outcome, entry.cost) == ("failed", 0)
+    told = place.caller().ask("anthropic", "only-odd", stream=stream)
+    assert told.status in (500, 502, 503)
+    assert told.error()
+    entry = place.entry(told)
+    assert (entry.outcome, entry.cost) == ("failed", 0)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
