@@ -16,7 +16,8 @@ AgentdError
 │   └── ManagementDisabled    the management of the model gateway is not
 ├── Unavailable           right now it cannot be done: disk full, a damaged or read-only file
 │   ├── SupplierUnreachable   a supplier's host cannot be reached, stalls, or breaks off
-│   └── Resting               every supplier of a model asked to be left alone for a while
+│   ├── Resting               every supplier of a model asked to be left alone for a while
+│   └── DatabaseRefused       the analytics database does not do what it was told
 └── Misconfigured         a file or an option written by a person is wrong: each ``Mistake`` told
 
 Which status and body each becomes is told in ``web.envelope`` alone.
@@ -124,6 +125,17 @@ class Resting(Unavailable):
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class DatabaseRefused(Unavailable):
+    """The analytics database answers with an error, or its table is not one of ours.
+
+    ``code`` is its own number of the error; 0 when there is none.
+    """
+
+    def __init__(self, message: str, code: int, details: str = "") -> None:
+        super().__init__(message, details)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,23 @@ import msgspec
 from agentd.disk import document, handwritten, splice
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
-from agentd.errors import BadRequest, Misconfigured, nearest
+from agentd.errors import BadRequest, Misconfigured, Mistake, nearest
+from agentd.proxy.channel import is_reference
 from agentd.proxy.settings import GatewaySettings, contradictions
 
 
 def load(layout: Layout) -> GatewaySettings:
     """The settings; the defaults without a file. Blocking.
 
-    Raises ``Misconfigured`` with every mistake, or ``Unavailable``.
+    Raises ``Misconfigured`` with every mistake, also when others can read a password in the file,
+    or ``Unavailable``.
     """
-    found = document.read(layout.gateway_settings, handwritten.LIMIT)
-    return _parsed(layout.gateway_settings, found.data if found else b"")
+    path = layout.gateway_settings
+    found = document.read(path, handwritten.LIMIT)
+    settings = _parsed(path, found.data if found else b"")
+    if _holds_secret(settings):
+        document.read(path, handwritten.LIMIT, private=True)
+    return settings
 
 
 class GatewaySettingsBook:
@@ -47,6 +53,16 @@ class GatewaySettingsBook:
     def current(self) -> GatewaySettings:
         """What holds now."""
         return self.file.current
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """What is wrong with the file; what it said before holds."""
+        return self.file.mistakes
+
+    async def read(self) -> GatewaySettings:
+        """What the file says now, or said last without a mistake."""
+        await self.file.refresh()
+        return self.current
 
     async def change(
         self,
@@ -93,7 +109,12 @@ class GatewaySettingsBook:
 
         try:
             return splice.rewrite(
-                self._path, partial(_parsed, self._path), put, fits, dry_run=dry_run
+                self._path,
+                partial(_parsed, self._path),
+                put,
+                fits,
+                private="export" in wanted,  # it may hold a password
+                dry_run=dry_run,
             )
         except Misconfigured as error:
             told = [mistake.what for mistake in error.mistakes]
@@ -112,3 +133,9 @@ def _refuse_wrong_types(changes: Mapping[str, object]) -> None:
 
 def _parsed(path: str, data: bytes) -> GatewaySettings:
     return handwritten.load(path, data, GatewaySettings, contradictions)
+
+
+def _holds_secret(settings: GatewaySettings) -> bool:
+    """Whether others must not read the file."""
+    password = settings.export.password
+    return bool(password) and not is_reference(password)

@@ -287,6 +287,16 @@ class Layout:
         return join(self.ledger_reports, "balance.json")
 
     @property
+    def export(self) -> str:
+        """How far each day of the ledger was sent to the analytics database."""
+        return join(self.state, "proxy", "export.json")
+
+    @property
+    def export_wanted(self) -> str:
+        """Days that a person asked at a terminal to be sent; the daemon takes it up."""
+        return join(self.state, "proxy", "export-wanted.json")
+
+    @property
     def bodies(self) -> str:
         """The bodies of requests that are kept: one folder for each day (UTC)."""
         return join(self.state, "proxy", "bodies")

@@ -31,6 +31,8 @@ MISTAKES = 50
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][-+]?[0-9]{1,2})?")
+_SIGN_IN = re.compile(r"://[^/\s]*@")
+"""In an address."""
 _ACCESS_KEY = re.compile(r"(agent_|sk-agentd-[A-Za-z0-9]{4})[A-Za-z0-9-]{8,}")
 
 
@@ -294,14 +296,14 @@ def _between(low: Any, high: Any, before: str = " ", after: str = "") -> str:
 
 
 def _shown(node: Node) -> str:
-    """What was found, short, in one line, and without an access key in it."""
+    """What was found, short, in one line, and without an access key or a sign-in in it."""
     if isinstance(node, MappingNode):
         return "a map"
     if not isinstance(node, ScalarNode):
         return "a list"
     if not (node.value or node.style):
         return "nothing"
-    text = _ACCESS_KEY.sub(r"\1…", node.value)
+    text = _SIGN_IN.sub("://…@", _ACCESS_KEY.sub(r"\1…", node.value))
     short = text if len(text) <= 40 else text[:40] + "…"
     return msgspec.json.encode(short).decode()
 

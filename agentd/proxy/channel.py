@@ -16,7 +16,10 @@ ChannelDialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropi
 Name: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}")]
 SecretText: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": True})]
 """The secret itself, ``env:NAME`` or ``file:PATH``. It is written, and never read back."""
-Address: TypeAlias = Annotated[str, Meta(max_length=1000, pattern="https?://[^\\s/?#@]+[^\\s?#]*")]
+Address: TypeAlias = Annotated[
+    str, Meta(max_length=1000, pattern="https?://[^\\s/?#@]+(?:/[^\\s?#]*)?")
+]
+"""Without a user's name: it would be shown, and a password with it."""
 
 
 MASK = "****"

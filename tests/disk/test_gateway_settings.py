@@ -132,3 +132,58 @@ async def test_a_file_with_mistakes_is_mended_by_hand_first(layout):
         read(layout, FILE.replace("tries", "trys"))
     with pytest.raises(Conflict, match="mend it by hand"):
         await GatewaySettingsBook(layout).change({"tries": 1})
+
+
+EXPORT = """\
+export:
+  url: "http://127.0.0.1:8123"
+  user: agentd
+  password: %s
+  since: 2026-01-31
+  today: true
+"""
+
+
+def test_the_export_is_read_and_its_password_never_printed(layout):
+    Path(layout.config).mkdir()
+    Path(layout.gateway_settings).touch(0o600)
+    found = read(layout, EXPORT % "s3cret-password").export
+    assert (found.active, found.since, found.today) == (True, "2026-01-31", True)
+    assert (found.password, found.table) == ("s3cret-password", "agentd_requests")
+    assert "s3cret" not in repr(found)
+
+
+def test_a_password_in_a_file_that_others_can_read_is_refused_unless_it_is_elsewhere(layout):
+    Path(layout.config).mkdir()
+    Path(layout.gateway_settings).touch(0o644)
+    (told,) = mistakes(layout, EXPORT % "s3cret-password")
+    assert "chmod 600" in told
+    assert "s3cret" not in told
+    assert read(layout, EXPORT % "env:CLICKHOUSE_PASSWORD").export.active
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("password: env:1", "the name of an environment variable"),
+        ("since: 2026-02-30", "is no day that there is"),
+        ("table: a b", "table"),
+        ("database: 'x`'", "database"),
+        ("url: http://user:secret@h:8123", "url"),
+    ],
+)
+def test_what_the_export_cannot_be_is_told_with_its_line(layout, line, told):
+    (found,) = mistakes(layout, f"export:\n  {line}\n")
+    assert found.startswith("2: ")
+    assert told in found
+    assert "secret" not in found
+
+
+def test_a_change_of_the_export_closes_the_file_to_others(io_loop, layout):
+    read(layout, FILE)
+    Path(layout.gateway_settings).chmod(0o644)
+    book = GatewaySettingsBook(layout)
+    wanted = {"export": {"url": "http://h:8123", "password": "s3cret-password"}}
+    io_loop.run_sync(lambda: book.change(wanted))
+    assert Path(layout.gateway_settings).stat().st_mode & 0o777 == 0o600
+    assert book.current.export.password == "s3cret-password"

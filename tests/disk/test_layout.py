@@ -17,6 +17,7 @@ from agentd.chats.records import Body, Entry, Once, Outcome
 from agentd.chats.service import NewChat
 from agentd.disk.access_keys import AccessKeysYml
 from agentd.disk.event_log import Batch
+from agentd.disk.export_state import ExportJson
 from agentd.disk.index import Index
 from agentd.disk.jobs import AutofixJson, BuildJson, DeploymentJson
 from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
@@ -25,6 +26,7 @@ from agentd.disk.sessions import SessionsJson
 from agentd.disk.state import Daemon, Format
 from agentd.ids import Marks
 from agentd.proxy.access_key import AccessKey, Limits, Secret
+from agentd.proxy.export.days import Chunk, Day
 from agentd.workspace.build import BuildState, BuildStatus
 from agentd.workspace.deployment import DeploymentState, DeploymentStatus, Process
 from agentd.workspace.fixing import AutofixStatus, BuildFix
@@ -71,6 +73,7 @@ def test_every_record_is_named_with_every_field(record):
         NamedKey, KeysYml, RevokedJson, Grave, LastUsedJson, BuildJson, BuildStatus,
         Problem, DeploymentJson, DeploymentStatus, Process, AutofixJson, AutofixStatus,
         BuildFix, Session, SessionsJson, AccessKeysYml, AccessKey, Limits, Secret,
+        ExportJson, Day, Chunk,
     ],
 )  # fmt: skip
 def test_every_field_is_named(kind):
