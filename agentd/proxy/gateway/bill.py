@@ -18,6 +18,11 @@ from agentd.proxy.routing import Choice
 
 R = TypeVar("R")
 
+MOST_IN_EVENT = 100
+"""Tokens that one event of a stream is taken to hold; what is longer only tells of the request."""
+
+_EVENT_END = b"\n\n"
+
 
 class Meter(Protocol[R]):
     """Counts what one key spends; ``spend.Meter`` is one."""
@@ -49,6 +54,8 @@ class Bill:
         """How many secrets were found, by rule."""
         self.input_tokens = 0
         """At most, as far as can be told beforehand."""
+        self.output_tokens = 0
+        """At most, as it was reserved."""
         self.pricings: dict[tuple[str, str], Pricing] = {}
         """By the channel's name and the supplier's of the model."""
         self.called = False
@@ -67,6 +74,8 @@ class Bill:
         self._usage: Usage | None = None
         self._told = False
         self._marks: dict[str, float] = {}
+        self._events = self._least = 0
+        """Events of the stream that the caller was given, and the bytes of the least of them."""
         self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
 
     def reserve(self, meter: Meter[R], limits: Limits, upper: Decimal, tokens: int) -> None:
@@ -84,6 +93,14 @@ class Bill:
         """What the supplier counted; ``told``: to the end, so that it is the last word."""
         self._usage = usage
         self._told = told and usage is not None
+
+    def gave(self, portion: bytes) -> None:
+        """The caller is given this of a stream."""
+        self.sent += len(portion)
+        if events := portion.count(_EVENT_END):
+            first = portion.find(_EVENT_END) + len(_EVENT_END)
+            self._least = min(self._least, first) if self._events else first
+            self._events += events
 
     def mark(self, stage: str) -> None:
         """A stage of ``Timings`` is reached; a second try overwrites the first."""
@@ -139,7 +156,17 @@ class Bill:
             return Booked(Decimal(0), "", False), NOTHING
         usage = self._usage or Usage(input=self.input_tokens)
         if not self._told:
-            written = max(usage.output, tokens_in(self.sent) - usage.reasoning)
+            written = max(usage.output, self._written() - usage.reasoning)
             usage = structs.replace(usage, output=written)
         pricing = self.pricings[self._choice.place]
         return booked(usage, pricing, told=self._told), usage
+
+    def _written(self) -> int:
+        """Tokens of the reply, judged by what the caller was given; rather too many.
+
+        An event is a token or more, and most of its bytes are a frame that is always the same.
+        """
+        tokens = tokens_in(self.sent - self._events * self._least)
+        if self._events:
+            tokens = min(max(tokens, self._events), self._events * MOST_IN_EVENT)
+        return min(tokens, self.output_tokens)

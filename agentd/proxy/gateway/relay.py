@@ -125,6 +125,7 @@ class Relay:
         }
         glance, writes = bill.glance, asked.endpoint.kind == "reply"
         out = output_at_most(glance.max_output, glance.replies, model.max_output) if writes else 0
+        bill.output_tokens = out
         most = max(upper_bound(one, into, out) for one in bill.pricings.values())
         bill.reserve(self._house.meter(asked.key), asked.key.limits, most, into + out)
 

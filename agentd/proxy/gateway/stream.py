@@ -83,7 +83,7 @@ class Stream:
         """The portions, in their order; the last one once the call is booked."""
         portion, self._first = self._first, b""
         while True:
-            self._bill.sent += len(portion)
+            self._bill.gave(portion)
             if self._line.end and not self._bill.closed:
                 try:
                     await self._settled()
