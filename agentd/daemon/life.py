@@ -55,6 +55,9 @@ from agentd.web.scrub import LogFormatter
 
 log = logging.getLogger(__name__)
 
+GARBAGE = (10_000, 20, 20)
+"""How often rings of objects are looked for: as usual, a request in three pays for it."""
+
 
 @dataclass(slots=True)
 class Running:
@@ -207,6 +210,7 @@ async def started(
 
 def _ready(notifier: Notifier, layout: Layout, url: str) -> None:
     gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
+    gc.set_threshold(*GARBAGE)
     notifier.ready(f"Serving {layout.state} on {url}")
     log.info("serving %s on %s", layout.state, url)
 
