@@ -38,7 +38,7 @@ from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.meters import Meters
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
-from agentd.proxy.secrets.rules import SHORTEST, Value
+from agentd.proxy.secrets.rules import SHORTEST, Rules, Value
 from agentd.proxy.settings import GatewaySettings
 from agentd.proxy.upstream import Upstream
 from agentd.web.gateway import Gateway
@@ -109,6 +109,8 @@ class ModelGateway:
         self._egress = Egress(Vpns(generation, Subscriptions(clash.read)))
         self._secrets = SecretBook(environ)
         self._own: tuple[Value, ...] = ()
+        self.suppliers = Suppliers(self._secrets, self._egress)
+        """How each channel is reached."""
         self._relay = Relay(self._house())
         self._gateway = Gateway(self._relay, keys, self.models)
 
@@ -121,6 +123,11 @@ class ModelGateway:
     def files(self) -> tuple[Reloaded[Any], ...]:
         """The hand-written files, to be watched; the licence is, too."""
         return self.settings, self.channels, self.rules
+
+    @property
+    def looked_for(self) -> Rules:
+        """What is hidden: by the rules, and the suppliers' own keys."""
+        return self._hiding.rules if self._hiding else self.rules.current
 
     def models(self) -> Mapping[str, ProxyModel]:
         """The models that can be called, by their names."""
@@ -166,7 +173,7 @@ class ModelGateway:
             licence=self._unlicensed,
             meter=self.meters.of,
             router=self.router,
-            suppliers=Suppliers(self._secrets, self._egress),
+            suppliers=self.suppliers,
             book=self.ledger,
             bodies=self.bodies,
             clock=self._clock,

@@ -17,12 +17,15 @@ from agentd.disk.gateway_settings import GatewaySettingsBook
 from agentd.disk.layout import Layout
 from agentd.disk.proxy_models import ProxyModelBook
 from agentd.disk.reload import Reloaded
+from agentd.disk.secret_rule_book import SecretRuleBook
 from agentd.disk.secret_rules import seed
 from agentd.proxy.channel import Channel, ProxyModel
+from agentd.proxy.management.secret_rules import Samples
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.secret_rules import SecretRuleDesk
 from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
 from agentd.web.tables import manage
@@ -43,43 +46,55 @@ class Management:
         models: Reloaded[Models],
     ) -> None:
         self._layout = layout
+        self._clock = clock
+        self._gateway = gateway
         self._keys = keys
         self._models = models
         self.journal = ChangeJournal(layout, clock)
         """Where every change by any route of the surface is to be noted."""
-        book = ChannelBook(layout, file=gateway.channels)
-        channels = ChannelDesk(book, lambda: models.current, self.journal, self._needs_channel)
-        proxy_models = ProxyModelDesk(
-            ProxyModelBook(layout, models),
-            lambda: gateway.channels.current,
-            self.journal,
-            self._needs_model,
-        )
-        access_keys = AccessKeyDesk(keys, _Keys(keys), gateway.meters, clock, self.journal)
-        settings = GatewaySettingsDesk(
-            GatewaySettingsBook(layout, file=gateway.settings), self.journal
-        )
-        undoing = (one.managed for one in (channels, proxy_models, access_keys, settings))
-        self._desks = manage.Desks(
-            channels=channels,
-            models=proxy_models,
-            keys=access_keys,
-            settings=settings,
-            changes=ChangeDesk(self.journal, undoing),
-        )
+        self.rows: tuple[Route, ...] = ()
+        """What it adds to the routes table."""
 
     async def __aenter__(self) -> Self:
         """Find out how many changes there were."""
-        await self.journal.open(await asyncio.to_thread(seed, self._layout))
+        secret = await asyncio.to_thread(seed, self._layout)
+        await self.journal.open(secret)
+        self.rows = manage.rows(self._desks(secret))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing goes on by itself."""
 
-    @property
-    def rows(self) -> tuple[Route, ...]:
-        """What it adds to the routes table."""
-        return manage.rows(self._desks)
+    def _desks(self, secret: bytes) -> manage.Desks:
+        layout, gateway, journal = self._layout, self._gateway, self.journal
+        channels = ChannelDesk(
+            ChannelBook(layout, file=gateway.channels),
+            lambda: self._models.current,
+            journal,
+            self._needs_channel,
+        )
+        models = ProxyModelDesk(
+            ProxyModelBook(layout, self._models),
+            lambda: gateway.channels.current,
+            journal,
+            self._needs_model,
+        )
+        keys = AccessKeyDesk(self._keys, _Keys(self._keys), gateway.meters, self._clock, journal)
+        rules = SecretRuleDesk(
+            SecretRuleBook(layout, gateway.rules),
+            Samples(lambda: gateway.looked_for, secret),
+            journal,
+        )
+        settings = GatewaySettingsDesk(GatewaySettingsBook(layout, file=gateway.settings), journal)
+        undoing = (channels, models, keys, rules, settings)
+        return manage.Desks(
+            channels=channels,
+            models=models,
+            keys=keys,
+            secret_rules=rules,
+            settings=settings,
+            changes=ChangeDesk(journal, (one.managed for one in undoing)),
+        )
 
     def _needs_channel(self, channel: Channel) -> str:
         keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]

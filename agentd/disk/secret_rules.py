@@ -68,18 +68,11 @@ def load(layout: Layout, environ: Mapping[str, str] | None) -> Rules:
         return Rules(BUILT_IN)
     values: list[Value] = []
 
-    def check(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
-        yield from _contradictions(content)
-        for number, exact in enumerate(content.values):
-            try:
-                values.extend(_value(exact, environ))
-            except Misconfigured as error:
-                yield ("values", number, "value"), error.mistakes[0].what
-
+    check = partial(_checked, environ=environ, values=values)
     content = handwritten.load(path, found.data, SecretRulesYml, check)
     if any(not is_reference(exact.value) for exact in content.values):
         document.read(path, handwritten.LIMIT, private=True)
-    built_in = (_changed(rule, content.built_in.get(rule.id, Changed())) for rule in BUILT_IN)
+    built_in = (changed(rule, content.built_in.get(rule.id, Changed())) for rule in BUILT_IN)
     return Rules((*content.rules, *built_in), tuple(values))
 
 
@@ -118,6 +111,26 @@ def seed(layout: Layout) -> bytes:
     return found.data
 
 
+def contradictions(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
+    """What the schema cannot tell to be wrong: where, and why. Blocking.
+
+    Variables are not looked up.
+    """
+    return _checked(content, None, [])
+
+
+def _checked(
+    content: SecretRulesYml, environ: Mapping[str, str] | None, values: list[Value]
+) -> Iterator[tuple[Place, str]]:
+    """As ``contradictions``; the ``values`` are told, too."""
+    yield from _contradictions(content)
+    for number, exact in enumerate(content.values):
+        try:
+            values.extend(_value(exact, environ))
+        except Misconfigured as error:
+            yield ("values", number, "value"), error.mistakes[0].what
+
+
 def _contradictions(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
     known = [rule.id for rule in BUILT_IN]
     for name in content.built_in:
@@ -137,7 +150,8 @@ def _contradictions(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:
             yield ("rules", number, field), what
 
 
-def _changed(rule: Rule, change: Changed) -> Rule:
+def changed(rule: Rule, change: Changed) -> Rule:
+    """A built-in rule as the file has it."""
     enabled = rule.enabled if change.enabled is None else change.enabled
     return structs.replace(rule, mode=change.mode or rule.mode, enabled=enabled)
 

@@ -3,18 +3,23 @@
 Every change of the gateway by management waits its turn, so the journal has them in their order.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from decimal import Decimal
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from agentd.errors import Conflict, NotFound, PreconditionFailed
 from agentd.proxy.management.changes import Change, Doing, Kept, Shown
+from agentd.proxy.management.settings import revised, shown
+from agentd.proxy.settings import GatewaySettings
 
 E = TypeVar("E", bound=Struct)
+
+_values = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Journal(Protocol):
@@ -207,6 +212,111 @@ class Managed(Generic[E]):
         return entry
 
 
+class SettingsBook(Protocol):
+    """Where the settings are written down (``disk.gateway_settings.GatewaySettingsBook``)."""
+
+    async def read(self) -> GatewaySettings:
+        """What the file says now."""
+        ...
+
+    async def change(
+        self,
+        changes: Mapping[str, object],
+        check: Callable[[GatewaySettings], object] = bool,
+        *,
+        dry_run: bool = False,
+    ) -> GatewaySettings:
+        """Write these, all or none; ``None`` takes one out of the file."""
+        ...
+
+
+class ManagedSettings:
+    """The settings, as they are changed: all that one request names, or none."""
+
+    resource = "settings"
+
+    def __init__(self, book: SettingsBook, journal: Journal) -> None:
+        self._book = book
+        self._journal = journal
+
+    def tag(self, settings: GatewaySettings) -> str:
+        """As ``Managed.tag``."""
+        return self._journal.tag(msgspec.json.encode(_whole(settings)))
+
+    async def change(
+        self, revise: Callable[[GatewaySettings], GatewaySettings], doing: Doing
+    ) -> GatewaySettings:
+        """What ``revise`` makes of them. ``PreconditionFailed``, and as the book."""
+        async with self._journal.turn:
+            before = await self._book.read()
+            if doing.expects is not None and self.tag(before) not in doing.expects:
+                raise PreconditionFailed("They were changed since", "Read them again.")
+            after = revised(revise(before), before)
+            if after != before:
+                await self._write(before, after, doing, "change")
+        return after
+
+    async def undo(self, kept: Kept, doing: Doing, number: int) -> Change:
+        """As ``Managed.undo``."""
+        was, became = map(_values.decode, (kept.before, kept.after))
+        async with self._journal.turn:
+            now = await self._book.read()
+            if _set(now, became) != now:
+                raise Conflict("They were changed since; what came later would be lost")
+            return await self._write(now, _set(now, was), doing, "undo", number)
+
+    async def _write(
+        self,
+        before: GatewaySettings,
+        after: GatewaySettings,
+        doing: Doing,
+        action: str,
+        undoes: int | None = None,
+    ) -> Change:
+        def check(said: GatewaySettings) -> None:
+            if said != before:
+                raise Conflict("Somebody else changed them meanwhile; try again")
+
+        names = [
+            name
+            for name in GatewaySettings.__struct_fields__
+            if getattr(before, name) != getattr(after, name)
+        ]
+        await self._book.change(_written(after, names), check, dry_run=doing.dry_run)
+        was, became = ({name: getattr(one, name) for name in names} for one in (before, after))
+        return await self._journal.note(
+            doing,
+            action,
+            self.resource,
+            ", ".join(names),
+            before=_builtins(shown(before), names),
+            after=_builtins(shown(after), names),
+            kept=Kept(resource=self.resource, before=_raw(was), after=_raw(became)),
+            undoes=undoes,
+        )
+
+
+def _set(settings: GatewaySettings, values: Mapping[str, Raw]) -> GatewaySettings:
+    types = {one.name: one.type for one in structs.fields(GatewaySettings)}
+    told = {name: msgspec.json.decode(raw, type=types[name]) for name, raw in values.items()}
+    return structs.replace(settings, **told)
+
+
+def _written(settings: GatewaySettings, names: Iterable[str]) -> dict[str, object]:
+    """As the book takes them: what is at its default is taken out of the file."""
+    usual = GatewaySettings()
+    return {
+        name: None
+        if getattr(settings, name) == getattr(usual, name)
+        else msgspec.to_builtins(getattr(settings, name), builtin_types=(Decimal,))
+        for name in names
+    }
+
+
+def _builtins(settings: GatewaySettings, names: Iterable[str]) -> Shown:
+    return {name: msgspec.to_builtins(getattr(settings, name)) for name in names}
+
+
 def _whole(value: object) -> object:
     """All fields, those at their default too: equal entries are written alike."""
     match value:
@@ -217,5 +327,5 @@ def _whole(value: object) -> object:
     return value
 
 
-def _raw(entry: Struct | None) -> Raw:
+def _raw(entry: object) -> Raw:
     return Raw(msgspec.json.encode(entry))

@@ -8,10 +8,10 @@ added to a noun is shown, and can be changed, from then on.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import or_
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct, field, structs
@@ -19,6 +19,8 @@ from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct, field, struc
 from agentd.errors import BadRequest
 
 S = TypeVar("S", bound=Struct)
+
+Spelling: TypeAlias = Literal["camel"] | None
 
 
 @cache
@@ -37,20 +39,24 @@ def listed(view: Any) -> Any:
 
 
 @cache
-def new(kind: type[Struct], *without: str) -> Any:
-    """The struct of a whole new one."""
-    fields = [(one.name, _mapped(one.type, new), *_default(one)) for one in _fields(kind, without)]
-    return _made(f"New{kind.__name__}", fields, strict=True)
+def new(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
+    """The struct of a whole new one; without a ``spelling`` it is as in the file."""
+    within = partial(new, spelling=spelling)
+    fields = [
+        (one.name, _mapped(one.type, within), *_default(one, within))
+        for one in _fields(kind, without)
+    ]
+    return _made(f"New{kind.__name__}", fields, strict=True, spelling=spelling)
 
 
 @cache
-def patch(kind: type[Struct], *without: str) -> Any:
+def patch(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
     """The struct of what is to be another: a struct or map within is patched, not replaced."""
     fields = [
-        (one.name, reduce(or_, (_within(one.type), None, UnsetType)), UNSET)
+        (one.name, reduce(or_, (_within(one.type, spelling), None, UnsetType)), UNSET)
         for one in _fields(kind, without)
     ]
-    return _made(f"{kind.__name__}Patch", fields, strict=True)
+    return _made(f"{kind.__name__}Patch", fields, strict=True, spelling=spelling)
 
 
 def told(noun: Struct, view: Any, **more: object) -> Any:
@@ -85,7 +91,7 @@ def _patched(one: structs.FieldInfo, before: object, given: Any) -> object:
         return one.default if one.default_factory is NODEFAULT else one.default_factory()
     if isinstance(before, dict):
         return {name: value for name, value in {**before, **given}.items() if value is not None}
-    if isinstance(before, Struct) and isinstance(given, patch(type(before))):
+    if isinstance(before, Struct) and type(given).__name__ == f"{type(before).__name__}Patch":
         return patched(before, given)
     return msgspec.convert(given, one.type, from_attributes=True)
 
@@ -94,11 +100,13 @@ def _fields(kind: type[Struct], without: tuple[str, ...]) -> list[structs.FieldI
     return [one for one in structs.fields(kind) if one.name not in without]
 
 
-def _made(name: str, fields: list[Any], *, strict: bool = False) -> Any:
+def _made(
+    name: str, fields: list[Any], *, strict: bool = False, spelling: Spelling = "camel"
+) -> Any:
     return defstruct(
         name,
         fields,
-        rename="camel",
+        rename=spelling,
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=strict,
@@ -120,22 +128,24 @@ def _mapped(kind: Any, make: Callable[[Any], Any]) -> Any:
     return kind
 
 
-def _within(kind: Any) -> Any:
+def _within(kind: Any, spelling: Spelling) -> Any:
     """A field's type in a patch."""
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return patch(kind)
+        return patch(kind, spelling=spelling)
+    if get_origin(kind) is Annotated:
+        return Annotated[(_within(get_args(kind)[0], spelling), *get_args(kind)[1:])]
     if get_origin(kind) is dict:
         name, value = get_args(kind)
         return dict[name, value | None]  # type: ignore[valid-type]
-    return _mapped(kind, new)
+    return _mapped(kind, partial(new, spelling=spelling))
 
 
-def _default(one: structs.FieldInfo) -> tuple[Any, ...]:
+def _default(one: structs.FieldInfo, new_: Callable[[Any], Any]) -> tuple[Any, ...]:
     """A field's default as ``defstruct`` takes it; nothing where it is required."""
     if one.required:
         return ()
     if isinstance(one.default, Struct):
-        return (field(default_factory=new(type(one.default))),)
+        return (field(default_factory=new_(type(one.default))),)
     if one.default_factory is not NODEFAULT:
         return (field(default_factory=one.default_factory),)
     return (one.default,)

@@ -6,8 +6,17 @@ from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.secret_rules import SecretRuleDesk
+from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
-from agentd.web.tables import manage_changes, manage_channels, manage_keys, manage_models
+from agentd.web.tables import (
+    manage_changes,
+    manage_channels,
+    manage_keys,
+    manage_models,
+    manage_secret_rules,
+    manage_settings,
+)
 
 
 class Desks(NamedTuple):
@@ -16,6 +25,8 @@ class Desks(NamedTuple):
     channels: ChannelDesk
     models: ProxyModelDesk
     keys: AccessKeyDesk
+    secret_rules: SecretRuleDesk
+    settings: GatewaySettingsDesk
     changes: ChangeDesk
 
 
@@ -25,5 +36,7 @@ def rows(desks: Desks) -> tuple[Route, ...]:
         *manage_channels.rows(desks.channels),
         *manage_models.rows(desks.models),
         *manage_keys.rows(desks.keys),
+        *manage_secret_rules.rows(desks.secret_rules),
+        *manage_settings.rows(desks.settings),
         *manage_changes.rows(desks.changes),
     )
