@@ -47,7 +47,8 @@ class ExportFile:
         if found is None:
             return Kept()
         try:
-            return msgspec.json.decode(found.data, type=ExportJson)
+            told = msgspec.json.decode(found.data, type=ExportJson)
+            return Kept(told.target, told.days)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             log.warning("%s is damaged, all days are sent anew: %s", path, error)
             return Kept()

@@ -50,6 +50,8 @@ class Standing(Struct, frozen=True):
     """Closed days that are to be sent."""
     lag_since: str
     """The first of them; empty: there is none."""
+    looked_at: Timestamp
+    """When all days were last looked at, and nothing failed; empty: not since the start."""
     last_sent_at: Timestamp
     last_error: str
     failed_at: Timestamp
@@ -77,6 +79,7 @@ class Exporter:
         self._clock = clock
         self._work = Work(files, book, clock)
         self._hour = ""
+        self._looked_at: Timestamp = ""
         self._phase: Phase = "idle"
         self._failures = 0
         self._error: tuple[str, Timestamp] = ("", "")
@@ -113,6 +116,7 @@ class Exporter:
             phase=self._phase if active else "off",
             lag_days=len(late),
             lag_since=late[0] if late else "",
+            looked_at=self._looked_at,
             last_sent_at=self._work.sent_at,
             last_error=self._error[0],
             failed_at=self._error[1],
@@ -167,6 +171,7 @@ class Exporter:
                 for name in names:
                     await self._work.send(database, name)
         self._hour = hour
+        self._looked_at = self._clock.now()
         self._error = ("", "")
 
     async def _retarget(self, settings: Export) -> None:
