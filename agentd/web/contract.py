@@ -49,13 +49,27 @@ class Contract:
     """
 
     def __init__(self, routes: Iterable[Route], place: str) -> None:
+        self.schemas: dict[str, Any] = {}
+        self._of: dict[type, Schema] = {}
         types = {kind for route in routes for kind in (route.takes, route.gives) if kind}
-        ordered = [*sorted(types, key=lambda kind: kind.__name__), Envelope]
-        told, self.schemas = msgspec.json.schema_components(
-            ordered, ref_template=f"{place}{{name}}"
-        )
-        self._of: dict[type, Schema] = dict(zip(ordered, told, strict=True))
-        _as_sent(self.schemas)
+        for kind in (*sorted(types, key=lambda kind: kind.__name__), Envelope):
+            (told,), named = msgspec.json.schema_components([kind], ref_template=f"{place}{{name}}")
+            _as_sent(named)
+            self._of[kind] = self._added(told, named, place)
+
+    def _added(self, told: Schema, named: dict[str, Any], place: str) -> Schema:
+        """What was told of one type; two types may have one name, but not two schemas."""
+        others = {
+            f"{place}{name}": f"{place}{name}{len(self.schemas)}"
+            for name, schema in named.items()
+            if self.schemas.get(name, schema) != schema
+        }
+        told, named = _renamed((told, named), others)
+        self.schemas |= {
+            others.get(f"{place}{name}", name).removeprefix(place): schema
+            for name, schema in named.items()
+        }
+        return told
 
     def body(self, route: Route) -> dict[str, Schema]:
         """The media types that a body may have, and the schema of each; none: no body."""
@@ -109,8 +123,24 @@ def _streamed(body: Streamed) -> dict[str, Schema]:
     return dict.fromkeys(body.types, schema)
 
 
+def _renamed(schema: Any, names: dict[str, str]) -> Any:
+    """With other references."""
+    if isinstance(schema, dict):
+        told = {name: _renamed(inner, names) for name, inner in schema.items()}
+        if schema.get("$ref") in names:
+            told["$ref"] = names[schema["$ref"]]
+        return told
+    if isinstance(schema, list | tuple):
+        return type(schema)(_renamed(inner, names) for inner in schema)
+    return schema
+
+
 def _as_sent(schema: Any) -> None:
-    """Money goes out as a number (``body.encoded``), where msgspec would describe a string."""
+    """Two things that msgspec describes in another way than they go over the wire.
+
+    Money goes out as a number (``body.encoded``); a pattern that begins with letters
+    is of the whole text.
+    """
     if isinstance(schema, list):
         for inner in schema:
             _as_sent(inner)
@@ -118,5 +148,8 @@ def _as_sent(schema: Any) -> None:
         if schema.get("format") == "decimal":
             schema["type"] = "number"
             del schema["format"]
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and not pattern.startswith(("^", "\\")):
+            schema["pattern"] = f"^(?:{pattern})$"
         for inner in schema.values():
             _as_sent(inner)

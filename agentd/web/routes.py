@@ -39,7 +39,7 @@ from agentd.web.remote import Remote
 from agentd.web.session import Sessions
 from agentd.web.system import Health, System
 from agentd.web.table import HUB, Route, Table
-from agentd.web.tables import login
+from agentd.web.tables import description, login
 from agentd.web.users import Users
 
 CHAT = "/api/remote/chats/{chatId}"
@@ -63,6 +63,7 @@ def table(
             *login.rows(sessions, users),
             *_live(hub, stream),
             *_system(system),
+            *description.rows(system),
             *chain(*more),
         )
     )

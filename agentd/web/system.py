@@ -12,6 +12,7 @@ from agentd.errors import Unauthorized
 from agentd.web.access_log import AccessLog
 from agentd.web.call import Answer, Call
 from agentd.web.describe import openapi
+from agentd.web.manage.description import Description
 from agentd.web.table import Table
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -33,10 +34,12 @@ class System:
         self._began = clock.monotonic()
         self._table = Table(())
         self._openapi = b""
+        self._description = Description()
 
     def describe(self, table: Table) -> None:
-        """Take the table that ``openapi`` describes: it holds this object's own rows too."""
+        """Take the table that is described: it holds this object's own rows too."""
         self._table = table
+        self._description.describe(table)
 
     def health(self, call: Call) -> Answer:
         """Answers, so it lives."""
@@ -47,6 +50,14 @@ class System:
         if not self._openapi:  # made when first asked for: most daemons never are
             self._openapi = openapi(self._table.routes)
         return Answer(self._openapi)
+
+    def agent(self, call: Call) -> Answer:
+        """The management of the gateway, told by itself."""
+        return self._description.agent(call)
+
+    def agent_openapi(self, call: Call) -> Answer:
+        """The management's addresses, as OpenAPI 3.1."""
+        return self._description.openapi(call)
 
     def metrics(self, call: Call) -> Answer:
         """What a monitoring system reads: one of this machine, or one with a key."""

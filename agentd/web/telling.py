@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable
 from math import ceil
-from typing import get_args
 
 from agentd.errors import AgentdError, MethodNotAllowed
 from agentd.proxy.channel import ChannelDialect
@@ -17,13 +16,25 @@ from agentd.web.table import Schema
 
 log = logging.getLogger(__name__)
 
-EVERYWHERE: tuple[GatewayError, ...] = ("authentication", "method", "misdirected", "server")
+EVERYWHERE: tuple[GatewayError, ...] = ("authentication", "misdirected", "server")
 """What every address of the gateway may answer."""
 
-ASKING: tuple[GatewayError, ...] = tuple(
-    kind for part in get_args(GatewayError) for kind in get_args(part) or (part,)
+ASKING: tuple[GatewayError, ...] = (
+    *EVERYWHERE,
+    "permission",
+    "not_found",
+    "invalid_request",
+    "context_too_long",
+    "rate_limit",
+    "overloaded",
+    "garbled",
+    "broken",
+    "limit",
+    "no_licence",
+    "blocked",
+    "too_large",
 )
-"""What a request to a model may be answered: anything."""
+"""What a request to a model may be answered; a supplier's ``quota`` is told as ``server``."""
 
 
 class Telling:
@@ -32,8 +43,10 @@ class Telling:
     def __init__(self, dialect: ChannelDialect, kinds: Iterable[GatewayError] = ASKING) -> None:
         self._dialect = dialect
         self.failures = tuple(
-            Failure(*errors.status(dialect, kind), errors.MEANINGS[kind])
-            for kind in dict.fromkeys((*EVERYWHERE, *kinds))
+            sorted(
+                Failure(*errors.status(dialect, kind), errors.MEANINGS[kind])
+                for kind in {*EVERYWHERE, *kinds}
+            )
         )
         self.schema: Schema = errors.schema(dialect)
 

@@ -1,0 +1,62 @@
+"""The self-description as text, for a reader who is a person or a language model."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from agentd.web.manage.agent_view import AddressView, AgentView, BodyView
+
+
+def markdown(agent: AgentView) -> str:
+    """All but the schemas of bodies, of which it tells where they are."""
+    return "\n".join(_lines(agent)) + "\n"
+
+
+def _lines(agent: AgentView) -> Iterator[str]:
+    yield f"# {agent.name} {agent.version}\n\n> {agent.summary}"
+    yield from _list("How to sign in", agent.sign_in)
+    yield from _list("Concepts", (f"**{one.name}**: {one.meaning}" for one in agent.concepts))
+    yield from _list("Secrets", agent.secrets)
+    yield from _list("Conventions", agent.conventions)
+    yield "\n## Recipe\n\n`${name}` stands for a variable:\n"
+    for variable in agent.recipe.variables:
+        usual = "" if variable.default is UNSET else f" Usually `{_json(variable.default)}`."
+        yield f"- `{variable.name}`: {variable.meaning}{usual}"
+    for number, step in enumerate(agent.recipe.steps, start=1):
+        yield f"\n{number}. {step.title}\n\n```http\n{step.method} {step.path}"
+        yield from (f"{name}: {value}" for name, value in step.headers.items())
+        if step.body is not None:
+            yield f"Content-Type: application/json\n\n{_json(step.body)}"
+        yield f"```\n\nExpect {step.expect.status}."
+        yield from (f"Save `{name}` from `{place}`." for name, place in step.save.items())
+    yield f"\n## Addresses\n\nSchemas: `GET {agent.openapi}`, or this address as JSON."
+    for address in agent.addresses:
+        yield from _address(address)
+
+
+def _address(address: AddressView) -> Iterator[str]:
+    yield f"\n### `{address.method} {address.path}`\n\n{address.summary}\n"
+    for one in address.parameters:
+        yield f"- `{one.name}` ({one.where}): {one.description or 'which one'}"
+    for body in address.body:
+        yield f"- body: {_body(body)}"
+    told = ", ".join(map(_body, address.answer)) or "no body"
+    yield f"- answer {address.status}: {told}"
+    yield from (f"- {one.status} {one.error}: {one.meaning}" for one in address.errors)
+
+
+def _body(body: BodyView) -> str:
+    name = str(body.schema.get("$ref", "")).rpartition("/")[2]
+    example = "" if body.example is UNSET else f", such as `{_json(body.example)}`"
+    return f"`{body.type}`{f' {name}' if name else ''}{example}"
+
+
+def _list(title: str, told: Iterable[str]) -> Iterator[str]:
+    yield f"\n## {title}\n"
+    yield from (f"- {one}" for one in told)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

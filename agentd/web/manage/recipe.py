@@ -1,0 +1,130 @@
+"""The recipe of ``GET /api/agent``: from an empty gateway to a request that is read in its log.
+
+Each step is a request as it is to be sent. ``${name}`` stands for a variable: one that the caller
+knows, or one that an earlier step saved. Where it is all of a text, the variable's own value takes
+its place, be it a number or true. ``save`` and ``expect.where`` name places in the answer by JSON
+Pointers (RFC 6901).
+"""
+
+from functools import partial
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+
+class Variable(Struct, frozen=True, omit_defaults=True):
+    """What a caller is to know; one with a ``default`` may be left as it is."""
+
+    name: str
+    meaning: str
+    default: Any = UNSET
+
+
+class Expect(Struct, frozen=True):
+    """What is answered; ``where``: values by their places."""
+
+    status: int
+    where: dict[str, Any] = {}
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One request. ``save``: variables, and the places in the answer that they are taken from."""
+
+    title: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any = None
+    expect: Expect = Expect(200)
+    save: dict[str, str] = {}
+
+
+class Recipe(Struct, frozen=True):
+    """The steps in their order, and what a caller is to know before the first."""
+
+    variables: tuple[Variable, ...]
+    steps: tuple[Step, ...]
+
+
+VARIABLES = (
+    Variable("management_key", "The key whose SHA-256 stands in PROXY_APP_HASH."),
+    Variable("supplier_url", "The base address of a supplier, such as https://api.openai.com/v1."),
+    Variable(
+        "supplier_key", "The supplier's key, or where it is: env:NAME or file:PATH on that machine."
+    ),
+    Variable("supplier_model", "A model as the supplier names it."),
+    Variable("supplier_dialect", "What the supplier speaks.", "openai-chat"),
+    Variable("supplier_is_local", "Whether it is on that machine or its network.", False),
+    Variable("channel", "What the channel is to be called.", "first"),
+    Variable("model", "How callers are to name the model.", "small"),
+    Variable("key_name", "Whose access key it is to be.", "recipe"),
+)
+
+_manage = partial(Step, headers={"X-API-Key": "${management_key}"})
+_call = partial(Step, headers={"Authorization": "Bearer ${access_key}"})
+_anybody = partial(Step, headers={})
+
+STEPS = (
+    _manage(
+        title="Create a channel: the way to a supplier.",
+        method="POST",
+        path="/api/agent/channels",
+        body={
+            "name": "${channel}",
+            "dialects": ["${supplier_dialect}"],
+            "url": "${supplier_url}",
+            "key": "${supplier_key}",
+            "local": "${supplier_is_local}",
+        },
+        expect=Expect(201, {"/name": "${channel}", "/enabled": True}),
+    ),
+    _manage(
+        title="Create a model that callers can name, with its price in USD for a million tokens.",
+        method="POST",
+        path="/api/agent/models",
+        body={
+            "name": "${model}",
+            "ways": [{"channel": "${channel}", "model": "${supplier_model}"}],
+            "prices": {"input": 3, "output": 15},
+            "maxOutput": 1000,
+        },
+        expect=Expect(201, {"/name": "${model}"}),
+    ),
+    _manage(
+        title="Create an access key for this model alone, with limits. It is told this once.",
+        method="POST",
+        path="/api/agent/keys",
+        body={
+            "name": "${key_name}",
+            "models": ["${model}"],
+            "limits": {"day": 1, "requestsPerMinute": 60},
+        },
+        expect=Expect(201, {"/limits/day": 1}),
+        save={"access_key": "/key", "key_id": "/id"},
+    ),
+    _call(
+        title="Make a model request with the access key.",
+        method="POST",
+        path="/v1/chat/completions",
+        body={
+            "model": "${model}",
+            "messages": [{"role": "user", "content": "Say hello."}],
+        },
+        expect=Expect(200, {"/object": "chat.completion"}),
+    ),
+)
+
+RECIPE = Recipe(VARIABLES, STEPS)
+
+
+def filled(told: Any, values: dict[str, Any]) -> Any:
+    """A part of a step with the variables' values in their places. ``KeyError``: not known."""
+    if isinstance(told, str):
+        if told.startswith("${") and told.find("}") == len(told) - 1:
+            return values[told[2:-1]]
+        for name, value in values.items():
+            told = told.replace(f"${{{name}}}", str(value))
+        return told
+    if isinstance(told, dict):
+        return {name: filled(value, values) for name, value in told.items()}
+    return [filled(one, values) for one in told] if isinstance(told, list) else told
