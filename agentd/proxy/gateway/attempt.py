@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from agentd.proxy.gateway.asking import LEFT, Answered
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling, Whole
 from agentd.proxy.gateway.house import House
-from agentd.proxy.gateway.stream import Stream
+from agentd.proxy.gateway.stream import Later, Stream
 from agentd.proxy.routing import Choice, Failure
 from agentd.proxy.secrets.restoring import restored, restorer
 from agentd.proxy.upstream import Response
@@ -47,11 +47,9 @@ Close: TypeAlias = Callable[[Bill, Outcome, int, str], Awaitable[None]]
 
 
 class Attempts:
-    """Asks channels; ``later`` keeps a task alive that nobody awaits."""
+    """Asks channels."""
 
-    def __init__(
-        self, house: House, close: Close, later: Callable[[Coroutine[Any, Any, None]], None]
-    ) -> None:
+    def __init__(self, house: House, close: Close, later: Later) -> None:
         self._house = house
         self._close = close
         self._later = later
@@ -63,16 +61,19 @@ class Attempts:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             bill.heard_out = True
-            self._later(self._hear_out(asking, bill))
+            self._later(self._hear_out(asking, bill), waits=True)
             raise
 
     async def _hear_out(self, asking: "asyncio.Task[Result]", bill: Bill) -> None:
-        await asyncio.wait([asking])
-        outcome = None if asking.exception() else asking.result()
-        if isinstance(outcome, Answered) and outcome.portions:
-            await outcome.portions.aclose()
-        else:
-            await self._close(bill, "left", LEFT, "")
+        try:
+            await asyncio.wait([asking])
+        finally:
+            asking.cancel()
+            outcome = asking.result() if asking.done() and not asking.exception() else None
+            if isinstance(outcome, Answered) and outcome.portions:
+                await outcome.portions.aclose()
+            else:
+                await self._close(bill, "left", LEFT, "")
 
     async def ask(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
         """The answer, whole or begun. Raises ``BadRequest`` for what its dialect cannot say.

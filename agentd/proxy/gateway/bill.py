@@ -22,6 +22,8 @@ MOST_IN_EVENT = 100
 """Tokens that one event of a stream is taken to hold; what is longer only tells of the request."""
 
 _EVENT_END = b"\n\n"
+_PING = 64
+"""Bytes of events that tell nothing; no frame is as short."""
 
 
 class Meter(Protocol[R]):
@@ -63,7 +65,7 @@ class Bill:
         self.sent = 0
         """Bytes that the caller was given."""
         self.heard_out = False
-        """The caller has left, and the supplier is heard out all the same."""
+        """The caller left before the answer, and the supplier is heard out all the same."""
         self.closed = False
         """Whether the entry is made: there is one for each request, and never two."""
         self._asked = asked
@@ -98,8 +100,9 @@ class Bill:
         """The caller is given this of a stream."""
         self.sent += len(portion)
         if events := portion.count(_EVENT_END):
-            first = portion.find(_EVENT_END) + len(_EVENT_END)
-            self._least = min(self._least, first) if self._events else first
+            first = portion.find(_EVENT_END)
+            if first > _PING:
+                self._least = min(self._least or first, first)
             self._events += events
 
     def mark(self, stage: str) -> None:
@@ -145,7 +148,7 @@ class Bill:
             estimated=cost.estimated,
             timings=Timings(**self._marks),
             received=len(asked.body),
-            sent=self.sent,
+            sent=0 if self.heard_out else self.sent,
             hidden=dict(self.hidden),
         )
 

@@ -38,6 +38,8 @@ class Relay:
     def __init__(self, house: House) -> None:
         self._house = house
         self._later: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        """Those of them that wait for a supplier."""
         self._attempts = Attempts(house, self._close, self.later)
         self._unbooked = False
 
@@ -56,15 +58,19 @@ class Relay:
                 self.later(self._close(bill, "left", LEFT, ""))
             raise
 
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something done that nobody waits for; ``close`` does."""
+    def later(self, work: Coroutine[Any, Any, None], *, waits: bool = False) -> None:
+        """Have something done that nobody waits for; ``close`` does, but for a supplier."""
         task = asyncio.get_running_loop().create_task(work)
-        self._later.add(task)
-        task.add_done_callback(self._later.discard)
+        for tasks in (self._later, self._waiting) if waits else (self._later,):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def close(self) -> None:
-        """Return once all is booked that was under way."""
+        """Return once all is booked that was under way; nobody is heard out any more."""
+        await asyncio.sleep(0)  # what was only just begun must know that it is cancelled
         while self._later:
+            for task in self._waiting:
+                task.cancel()
             await asyncio.wait(self._later)
 
     async def _answered(self, asked: Asked, bill: Bill) -> Answered:
@@ -166,7 +172,7 @@ class Relay:
         """
         if bill.closed:
             return
-        if bill.heard_out and outcome == "ok":
+        if bill.heard_out and outcome in ("ok", "left"):
             outcome, status = "left", LEFT
         entry = bill.close(outcome, status, error)
         try:

@@ -34,10 +34,18 @@ Close: TypeAlias = Callable[[Outcome, str], Awaitable[None]]
 """Settle and book: the outcome, and the error's kind. Raises ``Unavailable``."""
 
 
+class Later(Protocol):
+    """Has something done that nobody waits for; what ``waits`` for a supplier may be cut short."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], *, waits: bool = False) -> None:
+        """Begin it."""
+        ...
+
+
 class Stream:
     """One streamed answer of status 200. ``begin`` it, ``hold`` its call, and let it be read.
 
-    ``later`` keeps a task alive that nobody awaits; ``kept`` gathers the answer as it is before
+    ``kept`` gathers the answer as it is before
     secrets are put back.
     """
 
@@ -48,7 +56,7 @@ class Stream:
         restorer: Restorer | None,
         bill: Bill,
         close: Close,
-        later: Callable[[Coroutine[Any, Any, None]], None],
+        later: Later,
         kept: list[bytes] | None,
         *,
         drains: bool,
@@ -64,6 +72,7 @@ class Stream:
         self._drains = drains
         self._first = b""
         self._over = False
+        self._coming: asyncio.Task[bytes] | None = None
 
     async def begin(self) -> SupplierError | None:
         """Wait for the first bytes for the caller; a failure before them is given instead."""
@@ -101,14 +110,14 @@ class Stream:
         if self._bill.closed:
             await self._stack.aclose()
         elif self._drains and not self._over:
-            self._later(self._drained())
+            self._later(self._drained(), waits=True)
         else:
             self._later(self._left())
 
     async def _heard(self) -> bytes:
         """The next bytes for the caller; none when the supplier's say nothing to him."""
         try:
-            piece = await (self._trailing() if self._line.end else anext(self._chunks, b""))
+            piece = await (self._trailing() if self._line.end else self._next())
         except SupplierUnreachable as error:
             self._over = True
             return self._restored(self._line.broken(SupplierError("broken", error.message)))
@@ -116,6 +125,16 @@ class Stream:
             return self._restored(self._line.feed(piece))
         self._over = True
         return self._restored(self._line.close())
+
+    async def _next(self) -> bytes:
+        """What the supplier says next; where it is to be heard out, whoever waits may leave."""
+        if not self._drains:
+            return await anext(self._chunks, b"")
+        if self._coming is None:
+            self._coming = asyncio.get_running_loop().create_task(_piece(self._chunks))
+        piece = await asyncio.shield(self._coming)
+        self._coming = None
+        return piece
 
     async def _trailing(self) -> bytes:
         """The reply has ended; its connection is kept only if the answer does, too."""
@@ -148,9 +167,17 @@ class Stream:
                     await self._heard()
         except TimeoutError:
             pass
-        await self._left()
+        finally:
+            await self._left()
 
     async def _left(self) -> None:
         self._bill.counted(self._line.usage, told=isinstance(self._line.end, Finished))
+        if self._coming:
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
         await self._stack.aclose()
         await self._close("left", "")
+
+
+async def _piece(chunks: AsyncGenerator[bytes, None]) -> bytes:
+    return await anext(chunks, b"")

@@ -1,5 +1,6 @@
 """Callers of each dialect, byte by byte, and what is true of whatever they are told."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -208,6 +209,12 @@ class Standing:
         self.house = house
         self.daemon = daemon
         self.supplier = house.supplier
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The daemon's."""
+        assert self.daemon._loop
+        return self.daemon._loop
 
     def caller(self, **fields: Any) -> Caller:
         """Someone with a new key."""

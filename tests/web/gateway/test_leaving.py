@@ -1,0 +1,252 @@
+"""Callers that leave at each stage: the supplier is cut off or heard out, the call is booked."""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from socket import MSG_PEEK
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.entry import Entry
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Break, Say, Stall, Tokens
+from tests.web.gateway.bare import Bare, bare
+from tests.web.gateway.callers import (
+    CHANNELS,
+    DIALECTS,
+    Caller,
+    Standing,
+    asked,
+    every_dialect,
+    standing,
+)
+from tests.web.gateway.conftest import PRICES, House
+from tests.web.support import until
+
+WORDS = "one two three four five six seven eight"
+BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
+USED = Tokens(input=1000, output=100)
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[Bare]:
+    with bare() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
+    def prepare(house: House) -> None:
+        for dialect, name in CHANNELS.items():
+            house.channels.append(house.channel(f"patient-{name}", dialect, on_leave="drain"))
+        house.channels.append(house.channel("odd", "openai-chat") | {"url": odd.url})
+        for channel in house.channels[4:]:
+            way = {"channel": channel["name"], "model": "scripted-large"}
+            more = {"prices": PRICES, "max_output": 1000}
+            house.models.append({"name": channel["name"], "ways": [way], **more})
+
+    with standing(tmp_path_factory.mktemp("house"), prepare) as made:
+        yield made
+
+
+def last(place: Standing) -> Request:
+    """The request that the supplier heard last."""
+    return place.supplier.requests[-1]
+
+
+def left(place: Standing, caller: Caller) -> Entry:
+    """The entry of the caller's one call, which he left."""
+    (entry,) = place.of(caller, 1)
+    assert (entry.outcome, entry.status) == ("left", 200 if entry.sent else 499)
+    return entry
+
+
+every_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@every_way
+@every_dialect
+def test_who_leaves_before_the_answer_cuts_the_suppliers_call(
+    place: Standing, dialect: ChannelDialect, stream: bool
+) -> None:
+    stall, caller = Stall(0), place.caller()
+    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    with caller.begin(dialect, f"by-{CHANNELS[dialect]}", stream=stream):
+        stall.reached.result(10)
+    last(place).gone.result(10)
+    entry = left(place, caller)
+    assert entry.estimated and entry.usage.input and entry.cost > 0
+
+
+@every_dialect
+def test_who_leaves_in_the_middle_cuts_the_suppliers_call(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    for supplier in DIALECTS:
+        stall, caller = Stall(BEGUN[supplier]), place.caller()
+        place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+        with caller.begin(dialect, f"by-{CHANNELS[supplier]}") as line:
+            stall.reached.result(10)
+            line.recv(1, MSG_PEEK)
+        last(place).gone.result(10)
+        entry = left(place, caller)
+        assert entry.estimated
+        assert 1 <= entry.usage.output <= 400
+        assert entry.sent
+
+
+@every_way
+@every_dialect
+def test_a_supplier_that_is_to_be_heard_out_is_so_though_the_caller_left_before_its_answer(
+    place: Standing, dialect: ChannelDialect, stream: bool
+) -> None:
+    stall, caller = Stall(0), place.caller()
+    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    with caller.begin(dialect, f"patient-{CHANNELS[dialect]}", stream=stream):
+        stall.reached.result(10)
+    heard_out(place, caller, stall)
+
+
+@every_dialect
+def test_a_supplier_that_is_to_be_heard_out_is_so_though_the_caller_left_in_the_middle(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    for supplier in DIALECTS:
+        stall, caller = Stall(BEGUN[supplier]), place.caller()
+        place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+        with caller.begin(dialect, f"patient-{CHANNELS[supplier]}") as line:
+            stall.reached.result(10)
+            line.recv(1, MSG_PEEK)
+        heard_out(place, caller, stall)
+
+
+def heard_out(place: Standing, caller: Caller, stall: Stall) -> None:
+    """The caller has left; what the supplier says afterwards is booked."""
+    until(lambda: tasks(place, "_hear_out", "_drained"))
+    stall.release()
+    entry = left(place, caller)
+    assert not last(place).gone.done()
+    assert (entry.estimated, entry.usage.input, entry.usage.output) == (False, 1000, 100)
+
+
+def test_a_supplier_that_dies_while_it_is_heard_out_is_booked_by_estimate(place: Standing) -> None:
+    stall, caller = Stall(4), place.caller()
+    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
+    with caller.begin("openai-chat", "patient-chat") as line:
+        stall.reached.result(10)
+        line.recv(1, MSG_PEEK)
+    until(lambda: tasks(place, "_drained"))
+    stall.release()
+    assert left(place, caller).estimated
+
+
+def test_who_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_the_end(
+    place: Standing, odd: Bare
+) -> None:
+    size, sent = 60 * 2**20, 0
+    event = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % (b"x" * 65000)
+
+    def pour(line: socket.socket) -> None:
+        nonlocal sent
+        line.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        while sent < size:
+            line.sendall(event)
+            sent += len(event)
+        line.sendall(b"data: [DONE]\n\n")
+
+    odd.behave = pour
+    with place.caller().begin("openai-chat", "odd") as line:
+        head = b"".join(line.recv(1) for _ in range(100))
+        before = -1
+        while before < sent:  # until nothing moves for a while
+            before = sent
+            until(lambda: tasks(place) is not None)
+            line.recv(1)
+        assert head.startswith(b"HTTP/1.1 200")
+        assert sent < 20 * 2**20
+        rest = 0
+        while piece := line.recv(2**20):
+            rest += len(piece)
+            if b"[DONE]" in piece:
+                break
+        assert rest > size
+
+
+def test_half_a_body_is_no_request(place: Standing) -> None:
+    before, caller = len(place.supplier.requests), place.caller()
+    for dialect in DIALECTS:
+        whole = caller.request(*asked(dialect, f"by-{CHANNELS[dialect]}"))
+        with caller.connected() as line:
+            line.sendall(whole[:-20])
+    place.supplier.script(Say("well"))
+    assert caller.ask("anthropic", "by-messages").text() == "well"
+    assert len(place.of(caller, 1)) == 1
+    assert len(place.supplier.requests) == before + 1
+
+
+def test_fifty_megabytes_are_passed_on(place: Standing) -> None:
+    text = "so many words " * (50 * 2**20 // 14)
+    place.supplier.script(Say("well"))
+    told = place.caller().ask("openai-chat", "by-chat", text=text)
+    assert told.text() == "well"
+    assert last(place).body["messages"][0]["content"] == text
+
+
+def test_the_daemon_stops_at_once_and_books_whoever_was_under_way(tmp_path: Path) -> None:
+    def prepare(house: House) -> None:
+        house.channels[0]["on_leave"] = "drain"
+
+    stalls = [Stall(0), Stall(4), Stall(0), Stall(4), Stall(0), Stall(6)]
+    with ExitStack() as stack:
+        place = stack.enter_context(standing(tmp_path, prepare))
+        caller = place.caller()
+        for number, stall in enumerate(stalls):
+            place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+            model = "by-chat" if number < 4 else "by-messages"
+            line = stack.enter_context(caller.begin("anthropic", model))
+            stall.reached.result(10)
+            if number < 2:
+                line.close()
+        until(lambda: tasks(place, "_hear_out", "_drained") == 2)
+        began = time.monotonic()
+        place.daemon.stop()
+        place.daemon.join()
+        assert time.monotonic() - began < 5
+        assert {entry.outcome for entry in place.of(caller, len(stalls))} == {"left"}
+
+
+def test_nothing_stays_behind(place: Standing) -> None:
+    caller = place.caller(limits={"parallel": 8})
+    counts = []
+    for _ in range(3):
+        stalls = [Stall(0) for _ in range(4)] + [Stall(4) for _ in range(4)]
+        lines = []
+        for stall in stalls:
+            place.supplier.script(Answer((Say(WORDS),), faults=(stall,)))
+            lines.append(caller.begin("openai-chat", "by-chat"))
+            stall.reached.result(10)
+        for line in lines:
+            line.close()
+        for request in place.supplier.requests[-8:]:
+            request.gone.result(10)
+        place.of(caller, 8 * (len(counts) + 1))
+        for stall in stalls:
+            stall.release()
+        counts.append((until(lambda: tasks(place)), len(os.listdir("/proc/self/fd"))))
+    assert counts[0] == counts[2]
+
+
+def tasks(place: Standing, *names: str) -> int | None:
+    """How many tasks there are in the daemon, with these names in them."""
+
+    async def count() -> int:
+        await asyncio.sleep(0)
+        found = [repr(task.get_coro()) for task in asyncio.all_tasks()]
+        return sum(not names or any(name in one for name in names) for one in found)
+
+    return asyncio.run_coroutine_threadsafe(count(), place.loop).result(10)
