@@ -13,6 +13,7 @@ from tests.benchmarks.fanout import fan_out
 from tests.benchmarks.listing import chats
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
+from tests.benchmarks.relaying import gateway
 from tests.benchmarks.replaying import replay
 from tests.benchmarks.servers import Gun
 from tests.benchmarks.turns import turns
@@ -28,6 +29,7 @@ MEASURES = {
     "turns": turns,
     "analytics": analytics,
     "chats": chats,
+    "gateway": gateway,
 }
 
 

@@ -33,7 +33,7 @@ class Server:
                 cwd=dirname(log),
                 env={**os.environ, "PYTHONPATH": os.pathsep.join((ROOT, *_more_paths()))},
             )
-        self._wait_for_answer(probe, log)
+        self.wait_for_answer(self._child, port, probe, log)
         self.start_seconds = time.perf_counter() - began
         """From the start of the process to its first answer."""
 
@@ -47,16 +47,20 @@ class Server:
         self._child.send_signal(how)
         self._child.wait(60)
 
-    def _wait_for_answer(self, probe: bytes, log: str) -> None:
+    @staticmethod
+    def wait_for_answer(
+        child: "subprocess.Popen[bytes]", port: int, probe: bytes, log: str
+    ) -> None:
+        """Return once it answers well; one that does not come up is ended."""
         end = time.monotonic() + START_LIMIT
-        while time.monotonic() < end and self._child.poll() is None:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as caller:
+        while time.monotonic() < end and child.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as caller:
                 caller.sendall(probe)
                 if caller.recv(12).startswith(b"HTTP/1.1 200"):
                     return
             time.sleep(0.002)
-        self._child.kill()
-        self._child.wait()
+        child.kill()
+        child.wait()
         with open(log) as file:
             raise SystemExit(f"it did not start:\n{file.read()}")
 
