@@ -27,6 +27,7 @@ def rows(desk: AccessKeyDesk) -> tuple[Route, ...]:
             "Create an access key; its letters are told this once.",
             shapes.NewAccessKey,
             shapes.IssuedKeyView,
+            {"name": "ann", "models": ["large", "gpt-*"], "limits": {"day": 5, "month": 50}},
         ),
         manage_rows.one(
             _ONE, desk.one_access_key, "One access key, by its id or name; never its letters.", view
@@ -37,6 +38,7 @@ def rows(desk: AccessKeyDesk) -> tuple[Route, ...]:
             "Change a key's limits, lists or name: what is absent stays, null is the default.",
             shapes.AccessKeyPatch,
             view,
+            {"limits": {"day": 10}, "expires": "2099-01-01T00:00:00Z"},
         ),
         manage_rows.delete(
             _ONE, desk.remove_access_key, "Delete a key; it opens nothing from then on."
@@ -48,6 +50,7 @@ def rows(desk: AccessKeyDesk) -> tuple[Route, ...]:
                 "Give a key other letters, told this once; those before may stay good for a while.",
                 shapes.Reissue,
                 shapes.IssuedKeyView,
+                {"grace": 3600},
             ),
             method="POST",
         ),

@@ -45,14 +45,22 @@ def one(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
     )
 
 
-def create(path: str, endpoint: Endpoint, summary: str, wish: type, view: type) -> Route:
-    """One more; below another one: made from it."""
+def create(
+    path: str,
+    endpoint: Endpoint,
+    summary: str,
+    wish: type,
+    view: type,
+    example: object = None,
+) -> Route:
+    """One more; below another one: made from it. ``example`` is a body."""
     return row(
         "POST",
         path,
         endpoint=endpoint,
         summary=summary,
         takes=wish,
+        example=example,
         gives=view,
         status=201,
         errors=(*_WRITING, NotFound) if "{" in path else _WRITING,
@@ -60,7 +68,14 @@ def create(path: str, endpoint: Endpoint, summary: str, wish: type, view: type) 
     )
 
 
-def change(path: str, endpoint: Endpoint, summary: str, patch: type, view: type) -> Route:
+def change(
+    path: str,
+    endpoint: Endpoint,
+    summary: str,
+    patch: type,
+    view: type,
+    example: object = None,
+) -> Route:
     """Another one in its place."""
     return row(
         "PATCH",
@@ -68,6 +83,7 @@ def change(path: str, endpoint: Endpoint, summary: str, patch: type, view: type)
         endpoint=endpoint,
         summary=summary,
         takes=patch,
+        example=example,
         gives=view,
         errors=_CHANGING,
         parameters=(*_id(path), DRY_RUN, IF_MATCH),

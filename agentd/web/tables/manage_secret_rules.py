@@ -26,6 +26,13 @@ def rows(desk: SecretRuleDesk) -> tuple[Route, ...]:
             "Create a rule: a regex (RE2), or an exact value; it holds from the next request on.",
             shapes.NewSecretRule,
             view,
+            {
+                "id": "ticket",
+                "description": "Tokens of the ticket system.",
+                "regex": "tkt_([a-z0-9]{20})",
+                "group": 1,
+                "keywords": ["tkt_"],
+            },
         ),
         manage_rows.one(_ONE, desk.one_secret_rule, "One rule, its value masked.", view),
         manage_rows.change(
@@ -35,6 +42,7 @@ def rows(desk: SecretRuleDesk) -> tuple[Route, ...]:
             " and enabled.",
             shapes.SecretRulePatch,
             view,
+            {"mode": "block"},
         ),
         manage_rows.delete(
             _ONE, desk.remove_secret_rule, "Delete a rule; a built-in one can only be disabled."
@@ -51,6 +59,7 @@ def rows(desk: SecretRuleDesk) -> tuple[Route, ...]:
             endpoint=desk.test_secret_rules,
             summary="What would be found in a sample, and where; nothing of it is kept or told.",
             takes=shapes.Sample,
+            example={"text": "the token is tkt_0123456789abcdefghij"},
             gives=shapes.FindingsView,
             errors=(BadRequest,),
         ),

@@ -27,6 +27,7 @@ def rows(desk: GatewaySettingsDesk) -> tuple[Route, ...]:
             summary="Change settings in proxy.yml, all or none: what is absent stays, null is the"
             " default. They hold at once.",
             takes=shapes.SettingsPatch,
+            example={"time_zone": "Europe/Berlin", "bodies": {"keep_days": 3}},
             gives=shapes.GatewaySettingsView,
             errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
             parameters=(DRY_RUN, IF_MATCH),
