@@ -27,6 +27,7 @@ from agentd.daemon.chores import end, guard_lock, keep_events, keep_index, ping,
 from agentd.daemon.crew import Crew
 from agentd.daemon.desks import Desks
 from agentd.daemon.door import Line, doorkeepers_of, mistakes_of, open_door
+from agentd.daemon.exporting import Exporting
 from agentd.daemon.gateway import ModelGateway
 from agentd.daemon.library import Library
 from agentd.daemon.management import Management
@@ -174,7 +175,12 @@ async def started(
         managed = await stack.enter_async_context(
             Management(layout, clock, gateway, doorkeepers.access, written.models)
         )
-        parts = (shop, desks, workplace, library, messaging, gateway, managed)
+        parts = (
+            *(shop, desks, workplace, library, messaging, gateway, managed),
+            await stack.enter_async_context(
+                Exporting(layout, environ, clock, lambda: gateway.settings.current)
+            ),
+        )
         more = (*chain.from_iterable(part.rows for part in parts), *catalog)
         surfaces = (
             Remote(chats, messaging.bots, written.skills),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Literal
 from urllib.parse import urlencode
 
 from agentd.errors import AgentdError, DatabaseRefused, Unavailable
@@ -152,7 +153,7 @@ class ClickHouses:
         if to.url is None:
             return [Rung("settings", False, "export.url is not set")]
         rungs: list[Rung] = []
-        name = "settings"
+        name: Literal["settings", "reach", "sign_in", "table"] = "settings"
         try:
             async with self._server(to) as server:
                 name = "reach"

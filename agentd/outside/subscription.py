@@ -42,6 +42,10 @@ class Subscriptions:
             raise SupplierUnreachable(message, "head", "") from error
         return await asyncio.to_thread(subscription, body, headers, self._yaml)
 
+    async def told(self, body: str) -> Subscription:
+        """The servers of a body that somebody has at hand. Raises ``BadRequest``."""
+        return await asyncio.to_thread(subscription, body.encode(), {}, self._yaml)
+
     async def _fetched(self, url: str, *, local: bool) -> tuple[dict[str, str], bytes]:
         upstream = HttpUpstream(dial=direct(local=local))  # each hop is looked at anew
         try:

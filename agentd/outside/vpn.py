@@ -52,13 +52,14 @@ class Vpns:
     def __call__(self, channel: Channel, transport: Transport) -> "Vpn":
         """The channel's VPN; nothing is started yet."""
         mark = f"{self._generation}.vpn.{channel.name}"
-        return Vpn(channel, transport, self._subscriptions, self.found(), mark)
+        return Vpn(channel, transport, self._subscriptions, engines_found(self._programs), mark)
 
-    def found(self) -> dict[str, str]:
-        """The engines that are here, by their names, with their paths."""
-        wanted = {one.program: self._programs.get(one.program, one.program) for one in ENGINES}
-        paths = {name: shutil.which(program) for name, program in wanted.items()}
-        return {name: path for name, path in paths.items() if path}
+
+def engines_found(programs: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The engines that are here, by their names, with their paths; ``programs`` as of ``Vpns``."""
+    wanted = {one.program: (programs or {}).get(one.program, one.program) for one in ENGINES}
+    paths = {name: shutil.which(program) for name, program in wanted.items()}
+    return {name: path for name, path in paths.items() if path}
 
 
 class Vpn:

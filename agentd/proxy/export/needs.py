@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -108,8 +108,7 @@ class Database(Protocol):
 class Rung(Struct, frozen=True):
     """One step of a check, and whether it held."""
 
-    name: str
-    """``settings``, ``reach``, ``sign_in`` or ``table``."""
+    name: Literal["settings", "reach", "sign_in", "table"]
     passed: bool
     told: str
 

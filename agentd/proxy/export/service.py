@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from agentd.clock import Clock, Timestamp
 from agentd.errors import AgentdError, BadRequest, Conflict
-from agentd.proxy.export.days import Day, Span, missed, to_do
+from agentd.proxy.export.days import Day, Span, State, missed, to_do
 from agentd.proxy.export.needs import Book, Connect, Files, Rung
 from agentd.proxy.export.waiting import wait
 from agentd.proxy.export.work import Work
@@ -34,7 +34,7 @@ class Missed(Struct, frozen=True):
     """A day that is to be sent, and what is left of it."""
 
     day: str
-    state: str
+    state: State
     rows: int
     bytes: int
     """Of the rows as JSON, before they are packed."""

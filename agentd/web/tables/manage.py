@@ -6,6 +6,7 @@ from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.preview import PreviewDesk
 from agentd.web.manage.secret_rules import SecretRuleDesk
 from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
@@ -14,6 +15,7 @@ from agentd.web.tables import (
     manage_channels,
     manage_keys,
     manage_models,
+    manage_preview,
     manage_secret_rules,
     manage_settings,
 )
@@ -28,6 +30,7 @@ class Desks(NamedTuple):
     secret_rules: SecretRuleDesk
     settings: GatewaySettingsDesk
     changes: ChangeDesk
+    preview: PreviewDesk
 
 
 def rows(desks: Desks) -> tuple[Route, ...]:
@@ -39,4 +42,5 @@ def rows(desks: Desks) -> tuple[Route, ...]:
         *manage_secret_rules.rows(desks.secret_rules),
         *manage_settings.rows(desks.settings),
         *manage_changes.rows(desks.changes),
+        *manage_preview.rows(desks.preview),
     )

@@ -1,0 +1,173 @@
+"""The export, managed by a program, over a daemon with a gateway and a real database."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.disk.layout import Layout
+from agentd.disk.lines import seal
+from tests.outside.clickhouse import PASSWORD, Server, serving
+from tests.outside.proxies import free_port
+from tests.proxy.entries import entry
+from tests.web.gateway.conftest import House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import Client, Serving, until
+
+ALL = "/api/agent/export"
+DAYS = ("2026-01-01", "2026-01-02", "2026-01-03")
+SPAN = {"from": "2026-01-01", "to": "2026-12-31"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("clickhouse")) as found:
+        yield found
+
+
+@pytest.fixture
+def booked(house: House) -> None:
+    """Three days of two requests each."""
+    for number, day in enumerate(DAYS):
+        path = Path(Layout.ledger_day(house.layout, day))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        at = f"{day}T00:00:00.000Z"
+        path.write_bytes(b"".join(seal(entry(10 * number + one, at)) for one in range(2)))
+
+
+def managed(house: House, up: Callable[..., Serving], **export: Any) -> Client:
+    house.settings = {"export": export} if export else {}
+    return up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+
+
+def to(server: Server, **more: Any) -> dict[str, Any]:
+    return {"url": server.url, "user": "agentd", "password": PASSWORD, **more}
+
+
+def settled(client: Client) -> Any:
+    """The state once nothing is left to be sent."""
+
+    def rested() -> Any:
+        now = client.get(ALL).json()
+        return now if now["lookedAt"] and not now["lagDays"] and now["phase"] == "idle" else None
+
+    return until(rested)
+
+
+@pytest.mark.usefixtures("booked")
+def test_the_ledger_is_sent_by_itself_and_each_day_is_told(
+    house: House, up: Callable[..., Serving], server: Server
+) -> None:
+    client = managed(house, up, **to(server, table="by_itself"))
+    now = settled(client)
+    assert [(day["day"], day["state"], day["rows"]) for day in now["items"]] == [
+        (day, "done", 2) for day in reversed(DAYS)
+    ]
+    assert (now["lastError"], now["lagSince"], now["table"]) == ("", None, "by_itself")
+    assert len(server.rows(table="by_itself")) == 6
+    assert PASSWORD.encode() not in client.get(ALL).body
+
+
+@pytest.mark.usefixtures("booked")
+def test_days_are_told_page_by_page_and_by_their_state(
+    house: House, up: Callable[..., Serving], server: Server
+) -> None:
+    client = managed(house, up, **to(server, table="pages", since=DAYS[2]))
+    settled(client)
+    first = client.get(f"{ALL}?limit=2")
+    assert [day["day"] for day in first["items"]] == [DAYS[2], DAYS[1]]
+    second = client.get(f"{ALL}?limit=2&cursor={first['next']}")
+    assert ([day["day"] for day in second["items"]], second["next"]) == ([DAYS[0]], "")
+    done = client.get(f"{ALL}?state=done")
+    assert [day["day"] for day in done["items"]] == [DAYS[2]]
+    assert client.get(f"{ALL}?state=lost").status == 400
+
+
+@pytest.mark.usefixtures("booked")
+def test_a_backfill_is_tried_first_and_then_sends_exactly_the_missed_days(
+    house: House, up: Callable[..., Serving], server: Server
+) -> None:
+    client = managed(house, up, **to(server, table="filled", since=DAYS[2]))
+    settled(client)
+    dry = client.post(f"{ALL}/backfill?dry_run=true", SPAN)
+    assert (dry["rows"], dry["started"]) == (4, False)
+    assert [(day["day"], day["state"], day["exact"]) for day in dry["days"]] == [
+        (DAYS[0], "pending", True),
+        (DAYS[1], "pending", True),
+    ]
+    assert dry["bytes"] == sum(day["bytes"] for day in dry["days"]) > 0
+    assert len(server.rows(table="filled")) == 2
+    assert client.post(f"{ALL}/backfill", SPAN).json() == {**dry.json(), "started": True}
+    until(lambda: len(server.rows(table="filled")) == 6)
+    until(lambda: not client.post(f"{ALL}/backfill", SPAN)["days"])
+    assert len(server.rows(table="filled")) == 6
+
+
+@pytest.mark.usefixtures("booked")
+def test_a_dead_database_is_told_and_slows_no_request(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    client = managed(house, up, url=f"http://127.0.0.1:{free_port()}")
+    now = until(lambda: found if (found := client.get(ALL).json())["lastError"] else None)
+    assert now["phase"] == "waiting"
+    assert (now["lagDays"], now["lagSince"]) == (3, DAYS[0])
+    assert "cannot be connected to" in now["lastError"]
+    assert now["failedAt"]
+    reply = client.post(f"{ALL}/check", None)
+    assert reply["ok"] is False
+    assert [(rung["name"], rung["passed"]) for rung in reply["rungs"]] == [("reach", False)]
+
+
+def test_a_check_tells_how_far_it_came(
+    house: House, up: Callable[..., Serving], server: Server
+) -> None:
+    client = managed(house, up, **to(server, table="looked"))
+    reply = client.post(f"{ALL}/check", None)
+    assert (reply.status, reply["ok"]) == (200, True)
+    assert [rung["name"] for rung in reply["rungs"]] == ["reach", "sign_in", "table"]
+    wrong = client.patch("/api/agent/settings", {"export": {"password": "another-password"}})
+    assert wrong.status == 200, wrong.body
+    reply = client.post(f"{ALL}/check", None)
+    assert [(rung["name"], rung["passed"]) for rung in reply["rungs"]] == [
+        ("reach", True),
+        ("sign_in", False),
+    ]
+    assert b"another-password" not in reply.body
+
+
+@pytest.mark.usefixtures("booked")
+def test_what_is_not_set_up_says_how(house: House, up: Callable[..., Serving]) -> None:
+    client = managed(house, up)
+    assert client.get(ALL)["phase"] == "off"
+    reply = client.post(f"{ALL}/backfill", SPAN)
+    assert (reply.status, reply["error"]) == (409, "Conflict")
+    assert "export.url" in reply["details"]
+    assert client.post(f"{ALL}/backfill?dry_run=true", SPAN)["rows"] == 6
+    reply = client.post(f"{ALL}/check", None)
+    assert [(rung["name"], rung["passed"]) for rung in reply["rungs"]] == [("settings", False)]
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"from": DAYS[0]},
+        {"from": "x", "to": "y"},
+        {"from": DAYS[1], "to": DAYS[0]},
+        {**SPAN, "x": 1},
+    ],
+)
+def test_what_are_no_days_are_refused(manager: Client, wish: dict[str, Any]) -> None:
+    assert manager.post(f"{ALL}/backfill", wish).status == 400
+
+
+@pytest.mark.usefixtures("booked")
+def test_a_password_that_is_not_to_be_had_is_told_by_its_place(
+    house: House, up: Callable[..., Serving], server: Server
+) -> None:
+    client = managed(house, up, **to(server, password="env:NO_SUCH_VARIABLE"))
+    now = until(lambda: found if (found := client.get(ALL).json())["lastError"] else None)
+    assert "export.password" in now["lastError"]
+    assert "NO_SUCH_VARIABLE" in now["lastError"]
+    assert now["retrySeconds"] > 3000
