@@ -31,6 +31,7 @@ from agentd.disk.service_log import ServiceLog
 from agentd.errors import Misconfigured, Unavailable
 from agentd.outside.egress import Egress
 from agentd.outside.subscription import Subscriptions
+from agentd.outside.upstream import HttpUpstream
 from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.gateway.house import House
@@ -40,7 +41,6 @@ from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
 from agentd.proxy.secrets.rules import SHORTEST, Rules, Value
 from agentd.proxy.settings import GatewaySettings
-from agentd.proxy.upstream import Upstream
 from agentd.web.gateway import Gateway
 from agentd.web.table import Route
 from agentd.web.tables.gateway import rows
@@ -58,7 +58,7 @@ class Suppliers:
         self._secrets = secrets
         self._egress = egress
 
-    async def reach(self, channel: Channel) -> tuple[Upstream, str]:
+    async def reach(self, channel: Channel) -> tuple[HttpUpstream, str]:
         """Who calls it, and its key. Raises ``Misconfigured`` when a secret is not to be had."""
         key = self._secrets.get(channel)
         if key is None:

@@ -9,8 +9,8 @@ from typing import Self
 
 from agentd.catalog.models import Models
 from agentd.clock import Clock
+from agentd.daemon.checking import Checking
 from agentd.daemon.gateway import ModelGateway
-from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.changes import ChangeJournal
 from agentd.disk.channels import ChannelBook
@@ -20,15 +20,12 @@ from agentd.disk.proxy_models import ProxyModelBook
 from agentd.disk.reload import Reloaded
 from agentd.disk.secret_rule_book import SecretRuleBook
 from agentd.disk.secret_rules import seed
-from agentd.outside.subscription import Subscriptions
-from agentd.outside.vpn import engines_found
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.management.secret_rules import Samples
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
-from agentd.web.manage.preview import PreviewDesk
 from agentd.web.manage.secret_rules import SecretRuleDesk
 from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
@@ -71,17 +68,20 @@ class Management:
 
     def _desks(self, secret: bytes) -> manage.Desks:
         layout, gateway, journal = self._layout, self._gateway, self.journal
+        checks = Checking(gateway, self._clock)
         channels = ChannelDesk(
             ChannelBook(layout, file=gateway.channels),
             lambda: self._models.current,
             journal,
             self._needs_channel,
+            checks,
         )
         models = ProxyModelDesk(
             ProxyModelBook(layout, self._models),
             lambda: gateway.channels.current,
             journal,
             self._needs_model,
+            checks,
         )
         keys = AccessKeyDesk(self._keys, _Keys(self._keys), gateway.meters, self._clock, journal)
         rules = SecretRuleDesk(
@@ -98,7 +98,6 @@ class Management:
             secret_rules=rules,
             settings=settings,
             changes=ChangeDesk(journal, (one.managed for one in undoing)),
-            preview=PreviewDesk(Subscriptions(clash.read), engines_found),
         )
 
     def _needs_channel(self, channel: Channel) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, structs
 
-from agentd.errors import Unavailable
+from agentd.errors import NotFound, Unavailable
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.upstream import Request, Timeouts, Upstream
@@ -32,8 +32,8 @@ async def models_list(
 ) -> Listed:
     """Ask the supplier at ``url``, as people write it, with its ``key``.
 
-    Raises ``Unavailable`` with what keeps it from telling, in a few words, and what
-    ``Upstream.send`` does. The key is in none of it.
+    Raises ``Unavailable`` with what keeps it from telling, in a few words, ``NotFound`` when it
+    has no such list, and what ``Upstream.send`` does. The key is in none of it.
     """
     if dialect == "gemini":
         base = url.rstrip("/").removesuffix("/v1beta")
@@ -46,6 +46,8 @@ async def models_list(
         body = await answer.read()
         if answer.status in (401, 403):
             raise Unavailable(f"it does not accept its key (HTTP {answer.status})")
+        if answer.status in (404, 405, 501):
+            raise NotFound(f"it tells no list of its models (HTTP {answer.status})")
         if answer.status != 200:
             raise Unavailable(f"it answers HTTP {answer.status} when asked for its models")
     try:

@@ -114,23 +114,36 @@ class HttpUpstream:
             if not resting:
                 del self._resting[to]
 
+    async def dialled(self, url: str, timeouts: Timeouts) -> socket.socket:
+        """A connection to the host of this address, on which nothing is said yet.
+
+        Whoever asked for it closes it. Raises ``SupplierUnreachable``, as ``send`` does.
+        """
+        to = origin(url)
+        async with _telling(to, timeouts):
+            return await self._dial(to.host, to.port)
+
+    async def secured(self, url: str, connection: socket.socket, timeouts: Timeouts) -> None:
+        """Agree on TLS over such a connection, which is over then; raises as ``dialled``."""
+        to = origin(url)
+        loop = asyncio.get_running_loop()
+        async with _telling(to, timeouts):
+            tls = await self._context()
+            transport, _ = await loop.create_connection(
+                asyncio.Protocol, sock=connection, ssl=tls, server_hostname=to.host
+            )
+        transport.abort()
+
     async def _connected(self, to: Origin, timeouts: Timeouts) -> Connection:
         loop = asyncio.get_running_loop()
-        patience = min(timeouts.connect, timeouts.total)
-        try:
-            async with asyncio.timeout(patience):
-                tls = await self._context() if to.scheme == "https" else None
-                _, connection = await loop.create_connection(
-                    lambda: Connection(str(to), self._limits, self._lost),
-                    sock=await self._dial(to.host, to.port),
-                    ssl=tls,
-                    server_hostname=to.host if tls else None,
-                )
-        except TimeoutError as error:
-            message = f"{to} could not be connected to within {patience:g} s"
-            raise SupplierUnreachable(message, "connect", str(to)) from error
-        except OSError as error:
-            raise _not_connected(to, error) from error
+        async with _telling(to, timeouts):
+            tls = await self._context() if to.scheme == "https" else None
+            _, connection = await loop.create_connection(
+                lambda: Connection(str(to), self._limits, self._lost),
+                sock=await self._dial(to.host, to.port),
+                ssl=tls,
+                server_hostname=to.host if tls else None,
+            )
         if not connection.gone.done():
             self._open.add(connection)
         return connection
@@ -204,6 +217,20 @@ def _usual_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+@asynccontextmanager
+async def _telling(to: Origin, timeouts: Timeouts) -> AsyncIterator[None]:
+    """Let connecting take its time, and no more; say what is wrong in our words."""
+    patience = min(timeouts.connect, timeouts.total)
+    try:
+        async with asyncio.timeout(patience):
+            yield
+    except TimeoutError as error:
+        message = f"{to} could not be connected to within {patience:g} s"
+        raise SupplierUnreachable(message, "connect", str(to)) from error
+    except OSError as error:
+        raise _not_connected(to, error) from error
 
 
 async def _asked(connection: Connection, request: Request, wire: bytes, end: float) -> Head:

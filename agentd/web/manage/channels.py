@@ -6,14 +6,16 @@ from typing import Any, Protocol
 import msgspec
 
 from agentd.catalog.models import Models
-from agentd.errors import NotFound, nearest
+from agentd.errors import BadRequest, NotFound, nearest
 from agentd.proxy.channel import Channel
 from agentd.proxy.management.changes import Shown
+from agentd.proxy.management.check import request_by
 from agentd.proxy.management.service import Book, Journal, Managed
 from agentd.proxy.masking import by_value, shown
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
-from agentd.web.manage.listing import Listing
+from agentd.web.manage.checks import Checks, Wish, checked
+from agentd.web.manage.listing import Listing, flag
 from agentd.web.manage.resource import Resource
 
 ChannelView = shapes.shown(Channel, models=tuple[str, ...])
@@ -46,7 +48,8 @@ class Channels(Book[Channel], Protocol):
 class ChannelDesk:
     """The endpoints below ``/api/agent/channels``.
 
-    ``models`` tells what ``models.yml`` says, ``busy`` what else needs a channel.
+    ``models`` tells what ``models.yml`` says, ``busy`` what else needs a channel, and ``checks``
+    tries one.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class ChannelDesk:
         models: Callable[[], Models],
         journal: Journal,
         busy: Callable[[Channel], str],
+        checks: Checks,
     ) -> None:
+        self._checks = checks
         self._channels = channels
         self._models = models
         self.managed = Managed[Channel](
@@ -105,6 +110,17 @@ class ChannelDesk:
     async def remove_channel(self, call: Call) -> Answer:
         """One less, unless it is in use."""
         return await self._one.remove(call)
+
+    async def check_channel(self, call: Call) -> Answer:
+        """Try it step by step; with ``paid`` to the end."""
+        channel = self._find(call.name())
+        name = call.query("model") or next(iter(self._models().using(channel.name)), "")
+        model = next((one for one in self._models().proxy if one.name == name), None)
+        paid = flag(call, "paid") or False
+        if paid and (model is None or request_by(channel, model) is None):
+            raise BadRequest("No model leads through this channel", "Name one that does: model=…")
+        wish = Wish(model, paid, call.request_id, call.remote_ip)
+        return Answer(checked(await self._checks.check(channel, wish)))
 
     def _all(self) -> Iterable[Channel]:
         return self._channels.current.values()

@@ -1,17 +1,19 @@
 """The models that callers of the gateway can name, as they are managed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from agentd.errors import BadRequest, NotFound, nearest
-from agentd.proxy.channel import ProxyModel
+from agentd.errors import BadRequest, Conflict, NotFound, nearest
+from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.management.changes import Shown
+from agentd.proxy.management.check import first_way
 from agentd.proxy.management.service import Book, Journal, Managed
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
-from agentd.web.manage.listing import Listing
+from agentd.web.manage.checks import Checks, Wish, checked
+from agentd.web.manage.listing import Listing, flag
 from agentd.web.manage.resource import Resource
 
 ModelView = shapes.shown(ProxyModel)
@@ -43,16 +45,18 @@ class ModelBook(Book[ProxyModel], Protocol):
 class ProxyModelDesk:
     """The endpoints below ``/api/agent/models``.
 
-    ``channels`` tells the names of those that there are, ``busy`` what needs a model.
+    ``channels`` tells those that there are, ``busy`` what needs a model, and ``checks`` tries one.
     """
 
     def __init__(
         self,
         models: ModelBook,
-        channels: Callable[[], Collection[str]],
+        channels: Callable[[], Mapping[str, Channel]],
         journal: Journal,
         busy: Callable[[ProxyModel], str],
+        checks: Checks,
     ) -> None:
+        self._checks = checks
         self._models = models
         self._channels = channels
         self.managed = Managed[ProxyModel](
@@ -108,6 +112,17 @@ class ProxyModelDesk:
     async def remove_proxy_model(self, call: Call) -> Answer:
         """One less, unless it is in use."""
         return await self._one.remove(call)
+
+    async def check_proxy_model(self, call: Call) -> Answer:
+        """Try its first way step by step; with ``paid`` to the end."""
+        model = self._find(call.name())
+        channel = self._channels().get(first_way(model).channel)
+        if channel is None:
+            raise Conflict(
+                f'Its first way leads through "{first_way(model).channel}", which is gone'
+            )
+        wish = Wish(model, flag(call, "paid") or False, call.request_id, call.remote_ip)
+        return Answer(checked(await self._checks.check(channel, wish)))
 
     def _find(self, name: str) -> ProxyModel:
         known = {model.name: model for model in self._models.current}

@@ -1,7 +1,9 @@
 """The rows below ``/api/agent/channels``."""
 
+from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web.manage import channels as shapes
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.checks import MODEL, PAID, CheckView
 from agentd.web.manage.resource import CopyTo
 from agentd.web.table import Route
 from agentd.web.tables import manage_rows
@@ -25,6 +27,12 @@ def rows(desk: ChannelDesk) -> tuple[Route, ...]:
             "Create a channel; requests can go through it at once.",
             shapes.NewChannel,
             shapes.ChannelView,
+            {
+                "name": "openai",
+                "dialects": ["openai-responses", "openai-chat"],
+                "url": "https://api.openai.com/v1",
+                "key": "sk-0123456789abcdef",
+            },
         ),
         manage_rows.one(
             _ONE, desk.one_channel, "One channel, its secrets masked.", shapes.ChannelView
@@ -36,9 +44,20 @@ def rows(desk: ChannelDesk) -> tuple[Route, ...]:
             " for the one that is there; with another url the key must be written anew.",
             shapes.ChannelPatch,
             shapes.ChannelView,
+            {"timeout": 120, "coolDown": None},
         ),
         manage_rows.delete(
             _ONE, desk.remove_channel, "Delete a channel, unless a model or key needs it."
+        ),
+        manage_rows.row(
+            "POST",
+            f"{_ONE}/check",
+            endpoint=desk.check_channel,
+            summary="Try a channel step by step, its own way: name, connection, TLS, sign-in by its"
+            " list of models, and only with paid=true one small request.",
+            gives=CheckView,
+            errors=(BadRequest, NotFound, Unavailable),
+            parameters=(PAID, MODEL),
         ),
         manage_rows.create(
             f"{_ONE}/copy",
@@ -46,6 +65,7 @@ def rows(desk: ChannelDesk) -> tuple[Route, ...]:
             "Copy a channel, its secrets too, under another name.",
             CopyTo,
             shapes.ChannelView,
+            {"name": "openai-2"},
         ),
         manage_rows.switch(
             f"{_ONE}/enable",

@@ -1,6 +1,8 @@
 """The rows below ``/api/agent/models``."""
 
+from agentd.errors import BadRequest, Conflict, NotFound, Unavailable
 from agentd.web.manage import models as shapes
+from agentd.web.manage.checks import PAID, CheckView
 from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.manage.resource import CopyTo
 from agentd.web.table import Route
@@ -26,6 +28,12 @@ def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
             "Create a model; it can be called at once.",
             shapes.NewModel,
             view,
+            {
+                "name": "large",
+                "ways": [{"channel": "openai", "model": "gpt-5.1"}],
+                "prices": {"input": 1.25, "cacheRead": 0.125, "output": 10},
+                "maxOutput": 32000,
+            },
         ),
         manage_rows.one(_ONE, desk.one_proxy_model, "One model.", view),
         manage_rows.change(
@@ -34,9 +42,20 @@ def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
             "Change a model: what is absent stays, null is the default; ways are replaced.",
             shapes.ModelPatch,
             view,
+            {"prices": {"output": 12}, "context": 400000},
         ),
         manage_rows.delete(
             _ONE, desk.remove_proxy_model, "Delete a model, unless an access key names it."
+        ),
+        manage_rows.row(
+            "POST",
+            f"{_ONE}/check",
+            endpoint=desk.check_proxy_model,
+            summary="Try a model's first way step by step, as its channel; with paid=true to the"
+            " end.",
+            gives=CheckView,
+            errors=(BadRequest, NotFound, Conflict, Unavailable),
+            parameters=(PAID,),
         ),
         manage_rows.create(
             f"{_ONE}/copy",
@@ -44,6 +63,7 @@ def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
             "Copy a model under another name.",
             CopyTo,
             view,
+            {"name": "large-2"},
         ),
         manage_rows.switch(
             f"{_ONE}/enable", desk.enable_proxy_model, "Let a model be called again.", view

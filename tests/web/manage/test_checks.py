@@ -1,0 +1,234 @@
+"""Channels tried step by step."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.supplier.steps import Answer, Refuse, Say, Tokens
+from tests.web.gateway.conftest import SECRET, House
+from tests.web.support import Client, until
+
+CHANNELS = "/api/agent/channels"
+MODELS = "/api/agent/models"
+
+
+def check(manager: Client, path: str) -> Any:
+    reply = manager.send("POST", path)
+    assert reply.status == 200, reply.body
+    assert SECRET.encode() not in reply.body
+    return reply.json()
+
+
+def states(found: Any) -> dict[str, str]:
+    return {rung["name"]: rung["state"] for rung in found["rungs"]}
+
+
+class Server:
+    """Answers every request with these bytes, and keeps what it was sent."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.heard: list[bytes] = []
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection:
+                if heard := connection.recv(65536):
+                    self.heard.append(heard)
+                    connection.sendall(self._answer)
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def serving() -> Iterator[Any]:
+    servers: list[Server] = []
+
+    def make(answer: bytes) -> Server:
+        servers.append(Server(answer))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+def at(manager: Client, url: str, **more: Any) -> None:
+    """The channel ``chat`` is at another address, with its key."""
+    wish = {"url": url, "key": f"{SECRET}x", "local": True, **more}
+    assert manager.patch(f"{CHANNELS}/chat", wish).status == 200
+
+
+def test_a_good_channel_passes_every_step_and_costs_nothing(house: House, manager: Client) -> None:
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert (found["ok"], found["channel"], found["cost"]) == (True, "chat", 0)
+    assert states(found) == {
+        "secret": "passed",
+        "name": "passed",
+        "connect": "passed",
+        "tls": "skipped",
+        "models": "passed",
+    }
+    assert found["rungs"][-1]["detail"] == "2 models"
+    assert all(0 <= rung["ms"] < 10_000 for rung in found["rungs"])
+    assert not house.supplier.requests
+    assert house.booked() == []
+
+
+@pytest.mark.parametrize("name", ["chat", "responses", "messages", "gemini"])
+def test_only_when_asked_one_small_request_is_paid_and_booked(
+    house: House, manager: Client, name: str
+) -> None:
+    house.supplier.script(Answer((Say("x"),), Tokens(input=1000, output=1)))
+    found = check(manager, f"{CHANNELS}/{name}/check?paid=true")
+    assert (found["ok"], states(found)["request"]) == (True, "passed"), found
+    assert found["cost"] == pytest.approx(0.003015)
+    (asked,) = house.supplier.requests
+    assert asked.body.get("max_tokens", asked.body.get("max_completion_tokens", 1)) == 1
+    (entry,) = house.entries(1)
+    assert (entry.key, entry.endpoint, entry.channel) == ("", "check", name)
+    assert float(entry.cost) == found["cost"]
+
+
+def test_a_wrong_key_is_told_at_the_sign_in_without_the_key(
+    house: House, manager: Client, serving: Any
+) -> None:
+    server = serving(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+    at(manager, f"http://127.0.0.1:{server.port}")
+    found = check(manager, f"{CHANNELS}/chat/check?paid=true")
+    assert (found["ok"], states(found)["models"]) == (False, "failed")
+    assert "401" in found["rungs"][-1]["detail"]
+    assert "request" not in states(found)
+
+
+def test_no_redirect_is_followed_with_the_key(manager: Client, serving: Any) -> None:
+    other = serving(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+    to = f"http://127.0.0.1:{other.port}/v1/models".encode()
+    first = serving(b"HTTP/1.1 302 Found\r\nLocation: " + to + b"\r\nContent-Length: 0\r\n\r\n")
+    at(manager, f"http://127.0.0.1:{first.port}")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert (found["ok"], states(found)["models"]) == (False, "failed")
+    assert "302" in found["rungs"][-1]["detail"]
+    assert (len(first.heard), other.heard) == (1, [])
+
+
+def test_a_supplier_without_a_list_of_models_is_tried_by_a_request(
+    house: House, manager: Client, serving: Any
+) -> None:
+    server = serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    at(manager, f"http://127.0.0.1:{server.port}")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert (found["ok"], states(found)["models"]) == (True, "skipped")
+    found = check(manager, f"{CHANNELS}/chat/check?paid=true")
+    assert (found["ok"], states(found)["request"], found["cost"]) == (False, "failed", 0)
+    assert "404" in found["rungs"][-1]["detail"]
+
+
+def test_nobody_listens(manager: Client) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    at(manager, f"http://127.0.0.1:{port}")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert [rung["state"] for rung in found["rungs"]] == ["passed", "passed", "failed"]
+    assert found["rungs"][-1]["name"] == "connect"
+
+
+def test_a_name_that_is_none(manager: Client) -> None:
+    at(manager, "http://nowhere.invalid")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert [rung["state"] for rung in found["rungs"]] == ["passed", "failed"]
+    assert "nowhere.invalid" in found["rungs"][-1]["detail"]
+
+
+def test_what_speaks_no_tls(manager: Client, serving: Any) -> None:
+    server = serving(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    at(manager, f"https://127.0.0.1:{server.port}")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert states(found)["tls"] == "failed"
+    assert "TLS" in found["rungs"][-1]["detail"]
+
+
+def test_a_channel_that_may_not_go_inside_does_not(house: House, manager: Client) -> None:
+    path = Path(house.layout.channels)
+    text = path.read_text().replace("127.0.0.1", "inside.localtest.invalid", 1)
+    path.write_text(text.replace('"local": true', '"local": false', 1))
+    until(lambda: not manager.get(f"{CHANNELS}/chat")["local"])
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert states(found)["name"] == "failed"
+
+
+def test_a_secret_that_is_not_to_be_had_is_told(house: House, manager: Client) -> None:
+    path = Path(house.layout.channels)
+    path.write_text(path.read_text().replace(SECRET, "env:NOWHERE", 1))
+    until(lambda: manager.get(f"{CHANNELS}/chat")["key"] == "env:NOWHERE")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert states(found) == {"secret": "failed"}
+    assert "NOWHERE" in found["rungs"][0]["detail"]
+
+
+def test_a_proxy_resolves_the_name_and_its_failure_is_the_connections(
+    manager: Client, serving: Any
+) -> None:
+    proxy = serving(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+    url = f"http://user:pass-word-0123456789@127.0.0.1:{proxy.port}"
+    at(manager, "http://far.example.com", transport={"kind": "http", "url": url})
+    reply = manager.send("POST", f"{CHANNELS}/chat/check")
+    found = reply.json()
+    assert [rung["state"] for rung in found["rungs"]] == ["passed", "passed", "failed"]
+    assert proxy.heard[0].startswith(b"CONNECT far.example.com:80")
+    assert b"pass-word" not in reply.body
+
+
+def test_a_stalled_supplier_does_not_hold_a_check_up(
+    manager: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentd.outside.ladder.SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at(manager, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        found = check(manager, f"{CHANNELS}/chat/check")
+    assert states(found)["models"] == "failed"
+    assert "0.2 s" in found["rungs"][-1]["detail"]
+
+
+def test_what_a_supplier_says_of_a_refusal_is_told_without_the_key(
+    house: House, manager: Client
+) -> None:
+    house.supplier.script(Refuse(400, f"the key {SECRET} is bad for this"))
+    found = check(manager, f"{CHANNELS}/chat/check?paid=true")
+    assert (found["ok"], "***" in found["rungs"][-1]["detail"]) == (False, True)
+    (entry,) = house.entries(1)
+    assert (entry.outcome, entry.status, entry.cost) == ("failed", 400, 0)
+
+
+def test_a_model_is_tried_through_its_first_way(house: House, manager: Client) -> None:
+    manager.patch(
+        f"{MODELS}/by-chat",
+        {"ways": [{"channel": "gemini", "priority": 2}, {"channel": "chat", "model": "odd"}]},
+    )
+    found = check(manager, f"{MODELS}/by-chat/check")
+    assert (found["channel"], found["ok"]) == ("chat", True)
+    assert "odd is none of the 2" in found["rungs"][-1]["detail"]
+
+
+def test_what_cannot_be_tried_is_refused(house: House, manager: Client) -> None:
+    manager.post(CHANNELS, {"name": "x", "dialects": ["gemini"], "url": "https://e.example.com"})
+    assert manager.send("POST", f"{CHANNELS}/x/check?paid=true").status == 400
+    assert manager.send("POST", f"{CHANNELS}/chat/check?paid=true&model=by-gemini").status == 400
+    assert manager.send("POST", f"{CHANNELS}/chat/check?paid=1").status == 400
+    assert manager.send("POST", f"{CHANNELS}/y/check").status == 404
+    assert manager.send("POST", f"{MODELS}/y/check").status == 404
