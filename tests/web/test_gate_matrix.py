@@ -10,7 +10,17 @@ from agentd.access.gate import DISABLED, Surface
 from agentd.web import analytics, speech
 from agentd.web.routes import table
 from agentd.web.table import Route
-from agentd.web.tables import bots, catalog, chats, files, gateway, git, jobs, manage
+from agentd.web.tables import (
+    bots,
+    catalog,
+    chats,
+    files,
+    gateway,
+    git,
+    jobs,
+    manage,
+    manage_export,
+)
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
@@ -34,6 +44,7 @@ EVERY = table(
     catalog.rows(ANY, ANY, ANY),
     gateway.rows(ANY, 1024 * 1024),
     manage.rows(manage.Desks(*(ANY for _ in manage.Desks._fields))),
+    manage_export.rows(ANY),
 ).routes
 BY_OTHER_KEYS = (Surface.MODELS, Surface.MANAGE)
 """The model gateway's doors, which ``test_kinds_of_keys`` tries."""
