@@ -46,6 +46,8 @@ class Line(NamedTuple):
 
     feed: Feed
     roll: Roll
+    failed: Callable[[str, str], None]
+    """Is told of failed sign-ins to the gateway's management: what, and from where."""
 
 
 class Doorkeepers(NamedTuple):
@@ -109,10 +111,10 @@ def open_door(
     access_log = AccessLog(clock)
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
-    feed, roll = line
+    feed, roll, failed = line
     hub = Hub(feed, roll, clock.monotonic)
     keys, people, _, book, access = doorkeepers
-    wrong_keys = WrongKeys()
+    wrong_keys = WrongKeys(note=failed)
     sessions, users = Sessions(people, wrong_keys), Users(people, book)
     stream = EventStream(feed, roll)
     routes = table(remote, at_work, sessions, users, hub, stream, system, more)

@@ -134,7 +134,7 @@ async def started(
         doorkeepers = await doorkeepers_of(stack, settings, layout, roll, bus)
         replay = Replay(layout, encoded, state.sequences.used.seq, chats.recorded())
         stack.push_async_callback(replay.close)
-        line = Line(Feed(bus, chats, replay, state.sequences.used.seq), roll)
+        feed = Feed(bus, chats, replay, state.sequences.used.seq)
         crew = Crew(written, layout, environ, engine)
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)
@@ -186,13 +186,15 @@ async def started(
             Remote(chats, messaging.bots, written.skills),
             AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),
         )
-        url = open_door(stack, settings, chats, *surfaces, doorkeepers, more, line)
+        url = open_door(
+            stack, settings, chats, *surfaces, doorkeepers, more, Line(feed, roll, managed.failed)
+        )
         crew.reach_gateway(url, doorkeepers.access.own())
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
             keep_index(state, chats),
-            keep_events(line.feed),
+            keep_events(feed),
             guard_lock(state, running.stop),
             watch(
                 layout,

@@ -11,6 +11,7 @@ from agentd.catalog.models import Models
 from agentd.clock import Clock
 from agentd.daemon.checking import Checking
 from agentd.daemon.gateway import ModelGateway
+from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.changes import ChangeJournal
 from agentd.disk.channels import ChannelBook
@@ -20,12 +21,15 @@ from agentd.disk.proxy_models import ProxyModelBook
 from agentd.disk.reload import Reloaded
 from agentd.disk.secret_rule_book import SecretRuleBook
 from agentd.disk.secret_rules import seed
+from agentd.outside.subscription import Subscriptions
+from agentd.outside.vpn import engines_found
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.management.secret_rules import Samples
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
+from agentd.web.manage.preview import PreviewDesk
 from agentd.web.manage.secret_rules import SecretRuleDesk
 from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
@@ -98,7 +102,12 @@ class Management:
             secret_rules=rules,
             settings=settings,
             changes=ChangeDesk(journal, (one.managed for one in undoing)),
+            preview=PreviewDesk(Subscriptions(clash.read), engines_found),
         )
+
+    def failed(self, text: str, remote: str) -> None:
+        """Note a failed sign-in from this address."""
+        self._gateway.log.note("warning", "sign_in_failed", text, remote=remote)
 
     def _needs_channel(self, channel: Channel) -> str:
         keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]

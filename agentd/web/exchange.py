@@ -20,6 +20,7 @@ from tornado.httputil import (
 from tornado.iostream import StreamClosedError
 
 from agentd import ids
+from agentd.access.gate import Surface
 from agentd.errors import (
     AgentdError,
     NotFound,
@@ -84,6 +85,8 @@ class Exchange(HTTPMessageDelegate):
         except Unauthorized as error:
             self._refusal = error
             self._guessed = head.has_key and self._desk.wrong_keys.late(self._remote_ip)
+            if head.surface is Surface.MANAGE:
+                self._desk.wrong_keys.management.failed(self._remote_ip, head.has_key)
         except AgentdError as error:
             self._refusal = error
 

@@ -29,7 +29,8 @@ _BODY = frozenset(("Content-Length", "Transfer-Encoding"))
 class Head:
     """One request's head; ``by`` names the caller once the gate has let him in.
 
-    ``row`` is the route of the path, if any: with another method, one of its others.
+    ``row`` is the route of the path, if any: with another method, one of its others. ``surface``
+    is the door that it stands before.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Head:
         self._desk = desk
         self._found = desk.table.find(self.path)
         self.row = self._row()
-        self._surface = self.row.surface if self.row else surface_of(self.path)
+        self.surface = self.row.surface if self.row else surface_of(self.path)
         self._presented = Presented()
 
     @property
@@ -75,7 +76,7 @@ class Head:
 
     async def fresh(self) -> None:
         """Return once the gate knows what was brought as it is now."""
-        if self._surface is Surface.MODELS:
+        if self.surface is Surface.MODELS:
             await self._desk.access.fresh()
             return
         await self._desk.keys.fresh()
@@ -118,7 +119,7 @@ class Head:
 
         To be called again when time has passed since: a key may have been revoked.
         """
-        self._caller = self._desk.gate.admit(self._surface, self._presented)
+        self._caller = self._desk.gate.admit(self.surface, self._presented)
         self.by = self._caller.by
         return self._caller
 
@@ -129,9 +130,9 @@ class Head:
         return found.route(self.method) or next(iter(found.methods.values()))
 
     def _brought(self) -> Presented:
-        if self._surface is Surface.MODELS:
+        if self.surface is Surface.MODELS:
             return Presented(access=_access_key(self.headers, self.query))
-        query = _in_query(self.query, "api_key") if self._surface is Surface.LIVE else None
+        query = _in_query(self.query, "api_key") if self.surface is Surface.LIVE else None
         return Presented(self.headers.get("X-API-Key"), query, self._login.token)
 
     def check_type(self, route: Route) -> None:

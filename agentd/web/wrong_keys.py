@@ -27,6 +27,10 @@ WAITING = 256
 """Refusals that wait at the same time, from everywhere; those above are told so at once."""
 REMEMBERED = 1024
 """Addresses that are remembered; the one that was silent longest is forgotten first."""
+EACH = 20
+"""Failed sign-ins of one address to the gateway's management that are noted one by one ..."""
+EACH_WITHIN = 60.0
+"""... in so many seconds; those after them are told in number by the next one that is noted."""
 
 
 class _Tries:
@@ -40,9 +44,17 @@ class _Tries:
 
 
 class WrongKeys:
-    """Counts them by address; ``monotonic`` is a clock in seconds."""
+    """Counts them by address; ``monotonic`` is a clock in seconds.
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    ``note`` is told of failed sign-ins to the gateway's management: what, and from where.
+    """
+
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        note: Callable[[str, str], None] = lambda text, address: None,
+    ) -> None:
+        self.management = FailedSignIns(note, monotonic)
         self._now = monotonic
         self._tries: OrderedDict[str, _Tries] = OrderedDict()
         self._waiting = 0
@@ -72,6 +84,50 @@ class WrongKeys:
         finally:
             self._waiting -= 1
         raise refusal
+
+
+class _Failures:
+    """Those of one network."""
+
+    __slots__ = ("began", "count", "untold")
+
+    def __init__(self, now: float) -> None:
+        self.began = now
+        self.count = self.untold = 0
+
+
+class FailedSignIns:
+    """Failed sign-ins to the gateway's management, told to ``note(text, address)``.
+
+    Neither a key nor its sum is ever told (the proxy specification, section 5.5).
+    """
+
+    def __init__(
+        self,
+        note: Callable[[str, str], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._note = note
+        self._now = monotonic
+        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+
+    def failed(self, address: str, brought: bool) -> None:
+        """One more from this address; whether it ``brought`` a key, which was wrong, or none."""
+        now, network = self._now(), network_of(address)
+        known = self._failures.setdefault(network, _Failures(now))
+        self._failures.move_to_end(network)
+        if len(self._failures) > REMEMBERED:
+            self._failures.popitem(last=False)
+        if now - known.began >= EACH_WITHIN:
+            known.began, known.count = now, 0
+        known.count += 1
+        if known.count > EACH:
+            known.untold += 1
+            return
+        what = "with a wrong management key" if brought else "without a management key"
+        more = f", after {known.untold} more that were not noted" if known.untold else ""
+        known.untold = 0
+        self._note(f"A sign-in {what} was refused{more}", address)
 
 
 def network_of(address: str) -> str:

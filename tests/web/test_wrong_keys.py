@@ -13,7 +13,7 @@ import pytest
 from agentd.errors import LimitReached, Unauthorized
 from agentd.web import wrong_keys
 from agentd.web.scrub import LogFormatter
-from agentd.web.wrong_keys import FREE, WITHIN, WrongKeys
+from agentd.web.wrong_keys import EACH, EACH_WITHIN, FREE, WITHIN, FailedSignIns, WrongKeys
 from tests.web.live.support import HUB
 from tests.web.support import Reply, Serving, raw, request
 
@@ -178,3 +178,47 @@ def test_who_brings_no_key_at_all_is_no_guesser(daemon: Serving) -> None:
     for _ in range(3 * FREE):
         assert nobody.get(BOTS).status == 401
     assert time.monotonic() - began < LATE
+
+
+# Sign-ins to the gateway's management.
+
+
+class Noted:
+    """What was noted, by a clock that is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.lines: list[tuple[str, str]] = []
+        self.failures = FailedSignIns(
+            lambda text, address: self.lines.append((text, address)), lambda: self.now
+        )
+
+
+def test_each_is_noted_with_its_address_and_whether_a_key_came() -> None:
+    noted = Noted()
+    noted.failures.failed("192.0.2.1", True)
+    noted.failures.failed("2001:db8::1", False)
+    assert noted.lines == [
+        ("A sign-in with a wrong management key was refused", "192.0.2.1"),
+        ("A sign-in without a management key was refused", "2001:db8::1"),
+    ]
+
+
+def test_a_flood_is_told_in_numbers_and_hides_nobody_else() -> None:
+    noted = Noted()
+    for _ in range(EACH + 500):
+        noted.failures.failed("192.0.2.1", True)
+    noted.failures.failed("192.0.2.2", True)
+    assert len(noted.lines) == EACH + 1
+    noted.now += EACH_WITHIN
+    noted.failures.failed("192.0.2.1", True)
+    assert "after 500 more" in noted.lines[-1][0]
+    noted.failures.failed("192.0.2.1", True)
+    assert "more" not in noted.lines[-1][0]
+
+
+def test_addresses_of_one_network_count_together() -> None:
+    noted = Noted()
+    for number in range(EACH + 5):
+        noted.failures.failed(f"2001:db8::{number:x}", True)
+    assert len(noted.lines) == EACH

@@ -1,0 +1,178 @@
+"""Which key opens which door: every kind of key, before every address of every surface."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.disk.service_log import page
+from agentd.proxy.notes import NoteFilter
+from tests.supplier.supplier import Supplier
+from tests.web.gateway.conftest import House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import KEY, Serving, raw, request, until
+
+DATA = [
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/responses"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/embeddings"),
+    ("GET", "/v1/models"),
+    ("POST", "/v1beta/models/m:generateContent"),
+]
+REMOTE = [("GET", "/api/remote/bots"), ("POST", "/api/remote/chats")]
+EXTENDED = [("GET", "/api/chats"), ("GET", "/api/settings/all"), ("GET", "/api/bots")]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Serving, str]]:
+    """One gateway for all tests here, and an access key of it."""
+    with ExitStack() as stack:
+        supplier = stack.enter_context(Supplier())
+        house = House(tmp_path_factory.mktemp("doors"), supplier)
+        key = house.key()
+        house.write()
+        serving = Serving(house.folder, environ={"PROXY_APP_HASH": HASH})
+        yield house, stack.enter_context(serving), key
+
+
+def paths(serving: Serving) -> list[tuple[str, str]]:
+    """Every address of the management, by its own description."""
+    told = serving.client(MANAGEMENT_KEY).get("/api/agent/openapi.json").json()["paths"]
+    found = [
+        (method.upper(), re.sub("{.*?}", "1", path))
+        for path, methods in told.items()
+        for method in methods
+        if path.startswith("/api/agent")
+    ]
+    assert len(found) > 30
+    return [*found, ("GET", "/api/agent/nowhere"), ("GET", "/api/agent/")]
+
+
+def status(serving: Serving, method: str, path: str, *lines: str) -> int:
+    body = b"{}" if method in ("POST", "PATCH", "PUT") else b""
+    more = ["Content-Type: application/json"] if body else []
+    sent = request(method, path, *more, *lines, "Connection: close", body=body, key=None)
+    (reply,) = raw(serving.port, sent)
+    return reply.status
+
+
+def test_only_the_management_key_in_its_own_header_opens_the_management(
+    shared: tuple[House, Serving, str],
+) -> None:
+    """The proxy specification, sections 1 and 5."""
+    _, serving, access = shared
+    for method, path in paths(serving):
+        for line in (
+            f"X-API-Key: {access}",
+            f"X-API-Key: {KEY}",
+            f"X-API-Key: {HASH}",
+            f"X-API-Key: {MANAGEMENT_KEY}x",
+            f"X-API-Key: {MANAGEMENT_KEY[:-1]}",
+            f"Authorization: Bearer {MANAGEMENT_KEY}",
+            f"x-goog-api-key: {MANAGEMENT_KEY}",
+            f"Cookie: agentd={MANAGEMENT_KEY}",
+            "X-Other: 1",
+        ):
+            assert status(serving, method, path, line) == 401, (method, path, line)
+        assert status(serving, method, f"{path}?api_key={MANAGEMENT_KEY}") == 401
+
+
+def test_the_management_key_opens_nothing_else(shared: tuple[House, Serving, str]) -> None:
+    """Not model requests, not the remote control, not the extended addresses."""
+    _, serving, _ = shared
+    for method, path in (*DATA, *REMOTE, *EXTENDED):
+        for line in (
+            f"X-API-Key: {MANAGEMENT_KEY}",
+            f"Authorization: Bearer {MANAGEMENT_KEY}",
+            f"api-key: {MANAGEMENT_KEY}",
+            f"x-goog-api-key: {MANAGEMENT_KEY}",
+        ):
+            assert status(serving, method, path, line) == 401, (method, path, line)
+    assert status(serving, "POST", f"/liveChatHub/negotiate?api_key={MANAGEMENT_KEY}") == 401
+    assert status(serving, "GET", f"/api/events?api_key={MANAGEMENT_KEY}") == 401
+
+
+def test_an_access_key_opens_models_and_nothing_else(
+    shared: tuple[House, Serving, str],
+) -> None:
+    _, serving, access = shared
+    for method, path in (*REMOTE, *EXTENDED):
+        for line in (f"X-API-Key: {access}", f"Authorization: Bearer {access}"):
+            assert status(serving, method, path, line) == 401, (method, path, line)
+    for line in (f"X-API-Key: {access}", f"Authorization: Bearer {access}"):
+        assert status(serving, "GET", "/v1/models", line) == 200
+
+
+def test_a_remote_key_opens_neither_models_nor_the_management(
+    shared: tuple[House, Serving, str],
+) -> None:
+    _, serving, _ = shared
+    named = serving.new_key("laptop")
+    for key in (KEY, named):
+        for method, path in DATA:
+            for line in (f"X-API-Key: {key}", f"Authorization: Bearer {key}"):
+                assert status(serving, method, path, line) == 401, (method, path, line)
+        assert status(serving, "GET", "/api/agent/channels", f"X-API-Key: {key}") == 401
+        assert status(serving, "GET", "/api/remote/bots", f"X-API-Key: {key}") == 200
+
+
+def test_without_the_variable_it_is_disabled_and_all_else_is_as_usual(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    """The proxy specification, section 5.3."""
+    key = house.key()
+    serving = up()
+    for line in (f"X-API-Key: {MANAGEMENT_KEY}", f"X-API-Key: {KEY}", "X-Other: 1"):
+        for path in ("/api/agent", "/api/agent/channels", "/api/agent/nowhere"):
+            (reply,) = raw(serving.port, request("GET", path, line, "Connection: close", key=None))
+            assert (reply.status, reply["error"]) == (503, "Disabled")
+            assert "PROXY_APP_HASH" in reply["message"]
+    assert status(serving, "GET", "/v1/models", f"Authorization: Bearer {key}") == 200
+    assert serving.client().get("/api/remote/bots").status == 200
+    assert page(serving.layout, NoteFilter(kind="sign_in_failed")).notes == []
+
+
+def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
+    house: House, up: Callable[..., Serving], capfd: Any
+) -> None:
+    """The proxy specification, section 5.5."""
+    serving = up(environ={"PROXY_APP_HASH": HASH})
+    wrong = "wrong-management-key-0123456789"
+    serving.client(wrong).get("/api/agent/channels")
+    serving.client(None).get("/api/agent")
+    serving.client(MANAGEMENT_KEY).get("/api/agent/channels")
+    serving.client("bad").get("/api/remote/bots")
+    notes = until(
+        lambda: (
+            len(found := page(house.layout, NoteFilter(kind="sign_in_failed")).notes) >= 2 and found
+        )
+    )
+    assert [(one.remote, one.level) for one in notes] == [("127.0.0.1", "warning")] * 2
+    assert "wrong management key" in notes[1].text
+    text = Path(house.layout.service_log).read_text()
+    serving.stop()
+    serving.join()
+    told = text + "".join(capfd.readouterr())
+    for secret in (wrong, MANAGEMENT_KEY, HASH):
+        assert secret not in told
+
+
+def test_who_guesses_is_slowed_and_who_knows_the_key_is_not(
+    house: House, up: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = up(environ={"PROXY_APP_HASH": HASH})
+    monkeypatch.setattr("agentd.web.wrong_keys.LATE", 0.3)
+    guesser = serving.client("wrong")
+    for _ in range(5):
+        guesser.get("/api/agent/channels")
+    began = time.monotonic()
+    assert guesser.get("/api/agent/channels").status == 401
+    assert time.monotonic() - began >= 0.3
+    began = time.monotonic()
+    assert serving.client(MANAGEMENT_KEY).get("/api/agent/channels").status == 200
+    assert time.monotonic() - began < 0.3
