@@ -188,10 +188,10 @@ class ModelGateway:
         self.bodies.most = now.bodies.max_bytes
         self.ledger.sync = now.sync_ledger
         if self._opened and now.zone != self.meters.zone:
-            self._later(self._recount())
+            self._later(self.recount())
 
-    async def _recount(self) -> None:
-        """Days begin at other moments now: what was spent in them is asked of the ledger."""
+    async def recount(self) -> None:
+        """Ask the ledger what was spent: days begin at other moments, or prices are others now."""
         zone = self.settings.current.zone
         self.meters.take(await self.ledger.sums(self.meters.cuts(zone)), zone)
 

@@ -32,6 +32,7 @@ from agentd.daemon.gateway import ModelGateway
 from agentd.daemon.library import Library
 from agentd.daemon.management import Management
 from agentd.daemon.messaging import Messaging, house
+from agentd.daemon.reporting import reporting
 from agentd.daemon.workplace import Workplace
 from agentd.daemon.workshop import Workshop
 from agentd.daemon.written import HandWritten
@@ -181,7 +182,8 @@ async def started(
                 Exporting(layout, environ, clock, lambda: gateway.settings.current)
             ),
         )
-        more = (*chain.from_iterable(part.rows for part in parts), *catalog)
+        told = reporting(layout, clock, gateway, doorkeepers, managed.journal)
+        more = (*chain.from_iterable(part.rows for part in parts), *catalog, *told)
         surfaces = (
             Remote(chats, messaging.bots, written.skills),
             AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),

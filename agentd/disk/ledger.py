@@ -15,7 +15,7 @@ from agentd.clock import Clock
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_answers import Answers
 from agentd.disk.ledger_days import Days, prepare
-from agentd.disk.ledger_page import page
+from agentd.disk.ledger_page import find, page
 from agentd.disk.ledger_reprice import Repricing
 from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
@@ -98,6 +98,10 @@ class Ledger:
         Raises ``BadRequest`` for what is no cursor.
         """
         return await asyncio.to_thread(page, self._layout, wanted, limit, cursor)
+
+    async def find(self, id_: str, day: str = "") -> Entry | None:
+        """The request of this id; where its day is known, that is faster. ``Unavailable``."""
+        return await asyncio.to_thread(find, self._layout, id_, day)
 
     async def totals(
         self, by: By, first: str, last: str, only: Only = EVERYTHING

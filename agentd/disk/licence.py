@@ -165,6 +165,11 @@ class LicenceBook:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def judged(self, token: str) -> LicenceStatus:
+        """What would hold with this token. ``BadRequest`` with why it is none."""
+        issuers = await asyncio.to_thread(self._file.issuers)
+        return licence.standing(licence.verify(token.strip(), issuers), self._clock.now())
+
     async def install(self, token: str) -> LicenceStatus:
         """Keep this token. ``BadRequest`` with why it is none."""
         await asyncio.to_thread(self._file.install, token.strip())

@@ -55,6 +55,11 @@ class Limits(Struct, frozen=True, omit_defaults=True):
             if isinstance(limit, Decimal) and not _is_amount(limit):
                 raise ValueError(f"{name}: {limit} is no limit; expected 0 to {MOST_USD} USD")
 
+    @property
+    def in_usd(self) -> bool:
+        """Whether any of them is of money."""
+        return any(one is not None for one in (self.total, self.day, self.week, self.month))
+
 
 class Secret(Struct, frozen=True):
     """What is kept of a key's letters: nothing from which they could be made."""

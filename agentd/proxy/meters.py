@@ -6,7 +6,7 @@ from functools import partial
 
 from agentd.clock import Clock, parse_iso
 from agentd.proxy.access_key import AccessKey
-from agentd.proxy.spend import Calendar, LimitStanding, Meter
+from agentd.proxy.spend import Calendar, LimitStanding, Meter, Windows
 from agentd.proxy.sums import Sums
 
 
@@ -24,6 +24,11 @@ class Meters:
     def zone(self) -> tzinfo:
         """In which days, weeks and months begin."""
         return self._zone
+
+    @property
+    def windows(self) -> Windows:
+        """The day, the week and the month of now."""
+        return self._calendar.now()[1]
 
     def cuts(self, zone: tzinfo | None = None) -> Iterator[datetime]:
         """The beginnings of the windows of now: the moments since which sums are wanted."""

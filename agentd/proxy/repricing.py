@@ -1,16 +1,36 @@
 """Pricing what was booked anew: by other prices, or by prices that were not known then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TypeAlias
 
 from msgspec import Struct, structs
 
+from agentd.proxy.channel import ProxyModel
 from agentd.proxy.entry import Entry
 from agentd.proxy.price import NOTHING, Prices, assumed, cost, plus
+from agentd.proxy.pricing import version
 
 PricesOf: TypeAlias = Callable[[Entry], tuple[Prices | None, str]]
 """The prices of a request and their version; ``None`` where none are known."""
+
+
+def prices_in(models: Mapping[str, ProxyModel]) -> PricesOf:
+    """Prices as they are now: of the way that a request took, else of its model."""
+    known: dict[tuple[str, str, str], Prices] = {}
+    for model in models.values():
+        for way in model.ways:
+            prices = way.prices or model.prices
+            if prices:
+                known[model.name, way.channel, way.model or model.name] = prices
+
+    def prices_of(entry: Entry) -> tuple[Prices | None, str]:
+        model = models.get(entry.model)
+        otherwise = model.prices if model else None
+        prices = known.get((entry.model, entry.channel, entry.supplier_model), otherwise)
+        return prices, version(prices) if prices else ""
+
+    return prices_of
 
 
 class Difference(Struct):

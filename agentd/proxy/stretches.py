@@ -30,7 +30,7 @@ class Stretch(NamedTuple):
 
 
 def cover(first: str, last: str, narrower_than: int = 1000) -> Iterator[Stretch]:
-    """The fewest stretches that are the days from ``first`` to ``last``, in order; none the wrong way."""
+    """The fewest stretches that are the days from ``first`` to ``last``, in order."""
     day, end = _number(first), _number(last)
     widths = [width for width in WIDTHS if width < narrower_than]
     while day <= end:

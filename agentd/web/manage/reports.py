@@ -1,0 +1,330 @@
+"""The reports: what the requests of some days add up to, page by page, as JSON or CSV.
+
+A page costs the same however many rows the report has; where all its days are over, so does what
+it is made from, once it was asked for.
+"""
+
+from collections.abc import Awaitable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar, get_args
+from urllib.parse import parse_qsl, urlencode
+
+from msgspec import Struct
+
+from agentd.clock import Clock
+from agentd.errors import BadRequest
+from agentd.proxy import reports
+from agentd.proxy.reports import By, ErrorLine, LeakLine, Line, Only, Report, TimedBy, TimeLine
+from agentd.proxy.tally import Times, Totals
+from agentd.web.call import Answer, Call
+from agentd.web.manage import shapes
+from agentd.web.manage.pages import page_of
+from agentd.web.manage.spans import Days, days_of
+from agentd.web.table import Parameter
+
+T = TypeVar("T", bound=str)
+
+USUAL, MOST = 100, 1000
+"""Rows of a page."""
+
+
+class CacheLine(Struct, frozen=True):
+    """Which part of what the models read was known to the suppliers."""
+
+    name: str
+    title: str
+    requests: int
+    input: int
+    """Tokens that were read anew."""
+    cache_read: int
+    cache_write: int
+    cache_share: float | None
+    """Of all that was read; null of nothing."""
+
+
+class SpenderLine(Struct, frozen=True):
+    """A key, and its part of all that was spent."""
+
+    key: str
+    title: str
+    requests: int
+    cost: Decimal
+    share: float | None
+    """Of the cost of all keys; null of nothing."""
+
+
+LineView, TimeView = shapes.shown(Line, called="SpendLine"), shapes.shown(TimeLine)
+CacheView, SpenderView = shapes.shown(CacheLine), shapes.shown(SpenderLine)
+ErrorView, LeakView = shapes.shown(ErrorLine), shapes.shown(LeakLine)
+_DAYS: dict[str, Any] = {"from": str, "to": str}
+SpendReport = page_of("SpendReport", LineView, **_DAYS, by=str, total=LineView)
+TimeReport = page_of("TimeReport", TimeView, **_DAYS, by=str, total=TimeView)
+CacheReport = page_of("CacheReport", CacheView, **_DAYS, by=str, total=CacheView)
+SpenderReport = page_of("SpenderReport", SpenderView, **_DAYS, total=Decimal)
+ErrorReport = page_of("ErrorReport", ErrorView, **_DAYS, total=int)
+LeakReport = page_of("LeakReport", LeakView, **_DAYS, total=int)
+
+_BY: tuple[By, ...] = get_args(By)
+_TIMED_BY: tuple[TimedBy, ...] = get_args(TimedBy)
+
+LIMIT = Parameter(
+    "limit",
+    "query",
+    f"The most rows that are told at once; {USUAL} where it is absent.",
+    {"type": "integer", "minimum": 1, "maximum": MOST},
+)
+CURSOR = Parameter(
+    "cursor", "query", "The next of the page before.", {"type": "string", "pattern": "^[0-9]{1,9}$"}
+)
+FORMAT = Parameter(
+    "format",
+    "query",
+    "json or csv; an Accept header with text/csv asks for CSV, too.",
+    {"type": "string", "enum": ["json", "csv"]},
+)
+BY = Parameter(
+    "by", "query", "What a row is; model when absent.", {"type": "string", "enum": list(_BY)}
+)
+TIMED_BY = Parameter(
+    "by", "query", "What a row is; model when absent.", {"type": "string", "enum": list(_TIMED_BY)}
+)
+RULE = Parameter("rule", "query", "Only found by this rule.", {"type": "string"})
+ONLY = (
+    Parameter("key", "query", "Only of this access key, by its id or name.", {"type": "string"}),
+    Parameter("model", "query", "Only of this model, as callers name it.", {"type": "string"}),
+    Parameter("channel", "query", "Only through this channel.", {"type": "string"}),
+)
+
+
+class Ledger(Protocol):
+    """Who adds up (``disk.ledger.Ledger``)."""
+
+    def totals(self, by: By, first: str, last: str, only: Only = ...) -> Awaitable[Report[Totals]]:
+        """What some days add up to."""
+        ...
+
+    def times(
+        self, by: TimedBy, first: str, last: str, only: Only = ...
+    ) -> Awaitable[Report[Times]]:
+        """How long answers took."""
+        ...
+
+    def leaks(self, first: str, last: str) -> Awaitable[Sequence[LeakLine]]:
+        """Secrets that were found, by day, key and rule."""
+        ...
+
+
+class KeyIds(Protocol):
+    """Tells the id of an access key."""
+
+    def __call__(self, told: str) -> str:
+        """By its id or name; what is neither is taken for the id of one that is gone."""
+        ...
+
+
+class Page(Struct, frozen=True):
+    """Some rows of a report of some days; ``after``: where to go on, empty at the end."""
+
+    name: str
+    days: Days
+    lines: Sequence[Struct]
+    after: str
+
+    def told(self, call: Call, page: Any, view: Any, **more: object) -> Answer:
+        """As JSON, a ``page`` of ``view`` with ``more`` fields; or as CSV, the rows alone."""
+        if wants_csv(call):
+            name = f"{self.name}-{self.days.first}-{self.days.last}"
+            return as_csv(call, name, self.lines, self.after)
+        items = [shapes.told(one, view) for one in self.lines]
+        days = {"from": self.days.first, "to": self.days.last}
+        return Answer(page(**days, **more, items=items, next=self.after))
+
+
+class ReportDesk:
+    """The endpoints below ``/api/agent/reports``."""
+
+    def __init__(self, ledger: Ledger, key_id: KeyIds, clock: Clock) -> None:
+        self._ledger = ledger
+        self._key_id = key_id
+        self._clock = clock
+
+    async def report_totals(self, call: Call) -> Answer:
+        """All in one."""
+        return await self._spend(call, "total")
+
+    async def report_by_day(self, call: Call) -> Answer:
+        """Day by day."""
+        return await self._spend(call, "day")
+
+    async def report_by_hour(self, call: Call) -> Answer:
+        """Hour by hour."""
+        return await self._spend(call, "hour")
+
+    async def report_by_model(self, call: Call) -> Answer:
+        """The dearest model first."""
+        return await self._spend(call, "model")
+
+    async def report_by_channel(self, call: Call) -> Answer:
+        """The dearest channel first."""
+        return await self._spend(call, "channel")
+
+    async def report_by_key(self, call: Call) -> Answer:
+        """The dearest access key first."""
+        return await self._spend(call, "key")
+
+    async def report_top_spenders(self, call: Call) -> Answer:
+        """Keys with their part of all."""
+        report, days = await self._totals(call, "key")
+        first, count, after = portion(call, len(report.rows))
+        total = report.total.cost
+        lines = [
+            SpenderLine(one.name, one.title, one.requests, one.cost, _part(one.cost, total))
+            for one in reports.lines(report, first, count)
+        ]
+        page = Page("top-spenders", days, lines, after)
+        return page.told(call, SpenderReport, SpenderView, total=total)
+
+    async def report_cache_share(self, call: Call) -> Answer:
+        """What the suppliers knew already."""
+        by = _one_of("by", call.query("by"), _BY, "model")
+        report, days = await self._totals(call, by)
+        first, count, after = portion(call, len(report.rows))
+        lines = list(map(_cached, reports.lines(report, first, count)))
+        total = shapes.told(_cached(reports.line("", report.total)), CacheView)
+        page = Page(f"cache-share-by-{by}", days, lines, after)
+        return page.told(call, CacheReport, CacheView, by=by, total=total)
+
+    async def report_latency(self, call: Call) -> Answer:
+        """Until the end of answers, and until their first piece."""
+        by = _one_of("by", call.query("by"), _TIMED_BY, "model")
+        days = days_of(call, self._today())
+        report = await self._ledger.times(by, *days, self._only(call))
+        first, count, after = portion(call, len(report.rows))
+        lines = reports.time_lines(report, first, count)
+        total = shapes.told(reports.time_line("", report.total), TimeView)
+        page = Page(f"latency-by-{by}", days, lines, after)
+        return page.told(call, TimeReport, TimeView, by=by, total=total)
+
+    async def report_errors(self, call: Call) -> Answer:
+        """The most frequent kind first."""
+        report, days = await self._totals(call, "total")
+        found = reports.errors(report.total)
+        first, count, after = portion(call, len(found))
+        page = Page("errors", days, found[first : first + count], after)
+        total = sum(one.requests for one in found)
+        return page.told(call, ErrorReport, ErrorView, total=total)
+
+    async def list_leaks(self, call: Call) -> Answer:
+        """As ``report_leaks``, at an address of its own."""
+        return await self.report_leaks(call)
+
+    async def report_leaks(self, call: Call) -> Answer:
+        """Secrets by day, key and rule."""
+        days = days_of(call, self._today())
+        found = await self._ledger.leaks(*days)
+        key, rule = self._only(call).key, call.query("rule")
+        if key or rule is not None:
+            found = [one for one in found if key in ("", one.key) and rule in (None, one.rule)]
+        first, count, after = portion(call, len(found))
+        page = Page("leaks", days, found[first : first + count], after)
+        return page.told(call, LeakReport, LeakView, total=sum(one.count for one in found))
+
+    async def _spend(self, call: Call, by: By) -> Answer:
+        report, days = await self._totals(call, by)
+        first, count, after = portion(call, len(report.rows))
+        lines = reports.lines(report, first, count)
+        total = shapes.told(reports.line("", report.total), LineView)
+        page = Page("totals" if by == "total" else f"by-{by}", days, lines, after)
+        return page.told(call, SpendReport, LineView, by=by, total=total)
+
+    async def _totals(self, call: Call, by: By) -> tuple[Report[Totals], Days]:
+        days = days_of(call, self._today())
+        return await self._ledger.totals(by, *days, self._only(call)), days
+
+    def _only(self, call: Call) -> Only:
+        key = call.query("key") or ""
+        return Only(
+            model=call.query("model") or "",
+            channel=call.query("channel") or "",
+            key=self._key_id(key) if key else "",
+        )
+
+    def _today(self) -> str:
+        return self._clock.now()[:10]
+
+
+class ReportView(Struct, frozen=True):
+    """One report: its address is ``/api/agent/reports/`` and its name."""
+
+    name: str
+    tells: str
+
+
+class ReportsView(Struct, frozen=True):
+    """All of them."""
+
+    items: list[ReportView]
+
+
+class ReportList:
+    """The endpoint ``/api/agent/reports``; ``told`` are names and what each tells."""
+
+    def __init__(self, told: Iterable[tuple[str, str]]) -> None:
+        self._told = ReportsView([ReportView(*one) for one in told])
+
+    def list_reports(self, _: Call) -> Answer:
+        """The names."""
+        return Answer(self._told)
+
+
+def portion(call: Call, rows: int) -> tuple[int, int, str]:
+    """Which of so many rows are asked for: the first, how many, and where to go on then."""
+    count = call.number("limit", 1, MOST) or USUAL
+    first = call.number("cursor", 0, 10**9 - 1) or 0
+    return first, count, str(first + count) if first + count < rows else ""
+
+
+def as_csv(call: Call, name: str, lines: Sequence[Struct], after: str) -> Answer:
+    """Rows as a file; the header ``Link`` tells where to go on."""
+    headers = {
+        "Content-Type": "text/csv; charset=utf-8; header=present",
+        "Content-Disposition": f'attachment; filename="{name}.csv"',
+    }
+    if after:
+        others = [pair for pair in parse_qsl(call.query_text) if pair[0] != "cursor"]
+        query = urlencode([*others, ("cursor", after)])
+        headers["Link"] = f'<{call.path}?{query}>; rel="next"'
+    return Answer(reports.as_csv(lines), headers=headers)
+
+
+def wants_csv(call: Call) -> bool:
+    """Whether the rows are asked for as CSV. ``BadRequest`` for another format."""
+    accepts = "text/csv" in call.headers.get("Accept", "")
+    return _one_of("format", call.query("format"), ("json", "csv"), "") == "csv" or (
+        call.query("format") is None and accepts
+    )
+
+
+def _cached(line: Line) -> CacheLine:
+    return CacheLine(
+        line.name,
+        line.title,
+        line.requests,
+        line.input,
+        line.cache_read,
+        line.cache_write,
+        line.cache_share,
+    )
+
+
+def _part(cost: Decimal, total: Decimal) -> float | None:
+    return float(cost / total) if total else None
+
+
+def _one_of(name: str, value: str | None, known: tuple[T, ...], usual: T) -> T:
+    if value is None:
+        return usual
+    for one in known:
+        if one == value:
+            return one
+    raise BadRequest(f"'{name}' is {value[:40]!r}", f"Known are: {', '.join(known)}.")

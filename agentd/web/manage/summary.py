@@ -1,0 +1,252 @@
+"""The main page of the gateway in short; it costs little, so it may be asked for often."""
+
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping
+from decimal import Decimal
+from itertools import islice
+from typing import Protocol
+
+from msgspec import Struct
+
+from agentd import __version__
+from agentd.clock import Clock, Timestamp
+from agentd.errors import Mistake
+from agentd.proxy.keyring import AccessKeys
+from agentd.proxy.licence import LicenceStatus
+from agentd.proxy.overview import Overview
+from agentd.proxy.routing import Standing
+from agentd.proxy.tally import Totals, spent
+from agentd.web.call import Answer, Call
+
+TROUBLED = 20
+"""Channels that are told by name, of those that rest or failed last."""
+MISTAKES = 20
+
+
+class SpanView(Struct, frozen=True, rename="camel"):
+    """What was done since the beginning of a day or month (UTC)."""
+
+    requests: int
+    ok: int
+    errors: dict[str, int]
+    """Requests that did not go well, by kind."""
+    cost: Decimal
+    """USD."""
+    input_tokens: int
+    output_tokens: int
+    secrets: int
+    """That were found in requests."""
+
+
+class TopModelView(Struct, frozen=True):
+    """One of today's dearest models."""
+
+    name: str
+    requests: int
+    cost: Decimal
+
+
+class TroubledView(Struct, frozen=True, rename="camel"):
+    """A channel that rests, or whose last call failed."""
+
+    name: str
+    state: str
+    """``ok``, ``resting`` or ``disabled``."""
+    seconds: float
+    """For how much longer it rests."""
+    error: str
+    """Why it failed last ..."""
+    ago: float
+    """... and how many seconds ago."""
+    worked: int
+    """Calls since the start."""
+    failed: int
+    resting_models: dict[str, float]
+    """Its models that rest while it does not, and for how many seconds."""
+
+
+class ChannelsView(Struct, frozen=True):
+    """How many channels fare how, and which have trouble: those that rest first."""
+
+    ok: int
+    resting: int
+    disabled: int
+    troubled: list[TroubledView]
+
+
+class KeysView(Struct, frozen=True):
+    """How many access keys there are; an enabled one may be expired."""
+
+    total: int
+    enabled: int
+
+
+class LicenceShortView(Struct, frozen=True):
+    """Whether model requests are carried."""
+
+    state: str
+    reason: str
+    expires: Timestamp | None
+
+
+class DamagedDayView(Struct, frozen=True):
+    """A day of the ledger with lines that are not sound, which count nowhere."""
+
+    day: str
+    lines: int
+
+
+class DroppedView(Struct, frozen=True):
+    """What was lost since the start: lines of the service log, bodies that were to be kept."""
+
+    notes: int
+    bodies: int
+
+
+class SummaryView(Struct, frozen=True, rename="camel"):
+    """The gateway at a glance."""
+
+    at: Timestamp
+    version: str
+    licence: LicenceShortView
+    today: SpanView
+    month: SpanView
+    top_models: list[TopModelView]
+    channels: ChannelsView
+    models: int
+    keys: KeysView
+    damaged: list[DamagedDayView]
+    dropped: DroppedView
+    mistakes: list[str]
+    """Why files of the configuration are not taken as they are now."""
+
+
+class Ledger(Protocol):
+    """Who adds up (``disk.ledger.Ledger``)."""
+
+    def overview(self) -> Awaitable[Overview]:
+        """The present day and month in short."""
+        ...
+
+
+class Licences(Protocol):
+    """The licence as it is now (``disk.licence.LicenceBook``)."""
+
+    @property
+    def status(self) -> LicenceStatus:
+        """What holds now."""
+        ...
+
+    def refresh(self) -> Awaitable[None]:
+        """Return once it is as its files are."""
+        ...
+
+
+class Gateway(Protocol):
+    """What a summary asks of the gateway, each by a look at what is in memory."""
+
+    @property
+    def models(self) -> int:
+        """How many can be called."""
+        ...
+
+    @property
+    def keys(self) -> AccessKeys:
+        """Those that are valid."""
+        ...
+
+    def standing(self) -> Mapping[str, Standing]:
+        """How each channel fares, by name."""
+        ...
+
+    def dropped(self) -> tuple[int, int]:
+        """Notes and bodies that were lost since the start."""
+        ...
+
+    def mistakes(self) -> Iterable[Mistake]:
+        """What is wrong with the files of the configuration."""
+        ...
+
+
+class SummaryDesk:
+    """The endpoint ``/api/agent/summary``."""
+
+    def __init__(self, gateway: Gateway, ledger: Ledger, licences: Licences, clock: Clock) -> None:
+        self._gateway = gateway
+        self._ledger = ledger
+        self._licences = licences
+        self._clock = clock
+        self._counted: tuple[AccessKeys | None, KeysView] = (None, KeysView(0, 0))
+
+    async def summary(self, _: Call) -> Answer:
+        """All of it from memory, but for a look at the licence's files."""
+        await self._licences.refresh()
+        overview = await self._ledger.overview()
+        gateway, licence = self._gateway, self._licences.status
+        return Answer(
+            SummaryView(
+                at=self._clock.now(),
+                version=__version__,
+                licence=_licence(licence),
+                today=_span(overview.today),
+                month=_span(overview.month),
+                top_models=[
+                    TopModelView(name, one.requests, one.cost) for name, one in overview.models
+                ],
+                channels=_channels(gateway.standing()),
+                models=gateway.models,
+                keys=self._keys(),
+                damaged=[DamagedDayView(one.day, one.lines) for one in overview.damaged],
+                dropped=DroppedView(*gateway.dropped()),
+                mistakes=[str(one) for one in islice(gateway.mistakes(), MISTAKES)],
+            )
+        )
+
+    def _keys(self) -> KeysView:
+        keys = self._gateway.keys
+        if self._counted[0] is not keys:
+            self._counted = keys, KeysView(len(keys), sum(one.enabled for one in keys))
+        return self._counted[1]
+
+
+def _span(totals: Totals) -> SpanView:
+    output = totals.output + totals.reasoning
+    return SpanView(
+        requests=totals.requests,
+        ok=totals.ok,
+        errors=totals.errors,
+        cost=totals.cost,
+        input_tokens=spent(totals).tokens - output,
+        output_tokens=output,
+        secrets=sum(totals.hidden.values()),
+    )
+
+
+def _licence(status: LicenceStatus) -> LicenceShortView:
+    expires = status.licence.expires if status.licence else None
+    return LicenceShortView(status.state, status.reason, expires)
+
+
+def _channels(standing: Mapping[str, Standing]) -> ChannelsView:
+    states = Counter(one.state for one in standing.values())
+    trouble = [name for name, one in standing.items() if one.error or one.models or one.seconds]
+    trouble.sort(key=lambda name: (standing[name].state != "resting", standing[name].ago, name))
+    return ChannelsView(
+        ok=states["ok"],
+        resting=states["resting"],
+        disabled=states["disabled"],
+        troubled=[_troubled(name, standing[name]) for name in trouble[:TROUBLED]],
+    )
+
+
+def _troubled(name: str, one: Standing) -> TroubledView:
+    return TroubledView(
+        name=name,
+        state=one.state,
+        seconds=round(one.seconds, 1),
+        error=one.error,
+        ago=round(one.ago, 1),
+        worked=one.worked,
+        failed=one.failed,
+        resting_models={model: round(seconds, 1) for model, seconds in one.models.items()},
+    )

@@ -1,0 +1,339 @@
+"""What was done is told: requests, notes, reports as JSON and CSV, the summary, the licence."""
+
+import csv
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import openai
+import pytest
+
+from agentd.clock import SystemClock
+from agentd.disk.lines import seal
+from agentd.proxy.price import Usage
+from tests.proxy.entries import entry
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.web.manage.conftest import HASH
+from tests.web.support import Client, until
+
+TODAY = SystemClock().now()[:10]
+A, B = "a" * 12, "b" * 12
+DAYS = "from=2026-01-01&to=2026-01-03"
+SPEND = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key")
+ALL = (*SPEND, "top-spenders", "errors", "latency", "cache-share", "limits", "leaks")
+
+
+def booked():
+    """Six requests of two keys on three days."""
+    for number in range(6):
+        yield entry(
+            number,
+            f"2026-01-0{number % 3 + 1}T0{number}:00:00.000Z",
+            key=A if number < 4 else B,
+            key_name="ann" if number < 4 else "=bob",
+            model="large" if number % 2 else "small",
+            channel="one",
+            cost=Decimal(number),
+            usage=Usage(input=10, cache_read=30, output=5),
+            hidden={"jwt": 2} if number == 5 else {},
+            **({"outcome": "failed", "error": "rate_limit", "status": 429} if number == 0 else {}),
+        )
+
+
+@pytest.fixture
+def manager(house, up) -> Client:
+    """A client with the management key of a gateway that had some requests."""
+    folder = Path(house.layout.ledger)
+    folder.mkdir(parents=True)
+    for one in booked():
+        with open(house.layout.ledger_day(one.at[:10]), "ab") as file:
+            file.write(seal(one))
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    return daemon.client("manage-0123456789abcdef")
+
+
+def rows(manager: Client, path: str) -> list[dict]:
+    reply = manager.get(f"/api/agent/{path}")
+    assert reply.status == 200, reply.body
+    return reply["items"]
+
+
+def summary(manager: Client) -> dict:
+    return manager.get("/api/agent/summary").json()
+
+
+# Requests.
+
+
+def test_requests_come_the_newest_first_page_by_page(manager):
+    found, cursor = [], ""
+    while True:
+        page = manager.get(f"/api/agent/requests?limit=4&cursor={cursor}").json()
+        found += [one["id"] for one in page["items"]]
+        cursor = page["next"]
+        if not cursor:
+            break
+    assert found == ["r-5", "r-2", "r-4", "r-1", "r-3", "r-0"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("key=ann", {0, 1, 2, 3}),
+        (f"key={B}", {4, 5}),
+        ("key=nobody", set()),
+        ("model=large", {1, 3, 5}),
+        ("channel=none", set()),
+        ("outcome=failed", {0}),
+        ("error=rate_limit", {0}),
+        ("status=429", {0}),
+        ("minCost=3.5", {4, 5}),
+        ("id=r-4", {4}),
+        ("from=2026-01-02", {1, 2, 4, 5}),
+        ("to=2026-01-02", {0, 1, 3, 4}),
+        ("from=2026-01-02&to=2026-01-02", {1, 4}),
+        ("from=2026-01-02T02:00:00Z&to=2026-01-02T05:00:00%2B00:30", {4}),
+    ],
+)
+def test_requests_are_filtered(house, manager, query, expected):
+    house.key(name="ann")
+    found = rows(manager, f"requests?{query}".replace("key=ann", f"key={A}"))
+    assert {int(one["id"][2:]) for one in found} == expected
+
+
+def test_a_key_is_asked_for_by_its_name(house, up):
+    house.key(name="Ann")
+    manager = up(environ={"PROXY_APP_HASH": HASH}).client("manage-0123456789abcdef")
+    Path(house.layout.ledger).mkdir(parents=True, exist_ok=True)
+    one = entry(1, "2026-01-01T00:00:00.000Z", key=house.keys[0])
+    Path(house.layout.ledger_day("2026-01-01")).write_bytes(seal(one))
+    assert [each["id"] for each in rows(manager, "requests?key=ann")] == ["r-1"]
+    report = manager.get("/api/agent/reports/by-model?from=2026-01-01&to=2026-01-01&key=ANN")
+    assert report["total"]["requests"] == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=201", "cursor=x", "from=yesterday", "to=2026-13-01", "outcome=great",
+     "status=1", "minCost=-1", "minCost=1e3"],
+)  # fmt: skip
+def test_what_is_no_filter_is_refused(manager, query):
+    assert manager.get(f"/api/agent/requests?{query}").status == 400
+
+
+def test_one_request_is_told_whole(manager):
+    one = manager.get("/api/agent/requests/r-5").json()
+    assert one["bodies"] is None
+    told = one["request"]
+    assert (told["keyName"], told["cost"], told["hidden"]) == ("=bob", 5, {"jwt": 2})
+    assert told["usage"]["cacheRead"] == 30
+    assert manager.get("/api/agent/requests/r-5?day=2026-01-03").json() == one
+    assert manager.get("/api/agent/requests/r-5?day=2026-01-01").status == 404
+    assert manager.get("/api/agent/requests/r-9").status == 404
+    assert manager.get("/api/agent/requests/%00").status == 404
+    assert manager.get("/api/agent/requests/r-5?day=x").status == 400
+
+
+def test_bodies_that_are_kept_are_told_with_their_request(house, manager):
+    folder = Path(house.layout.bodies, "2026-01-03")
+    folder.mkdir(parents=True)
+    body = {"id": "r-5", "at": "2026-01-03T05:00:00.000Z", "request": "{}", "response": "hi"}
+    folder.joinpath("r-5.json").write_text(json.dumps(body))
+    told = manager.get("/api/agent/requests/r-5").json()
+    assert told["bodies"] == {"request": "{}", "response": "hi", "base64": False}
+
+
+def test_history_is_priced_anew_by_the_models_of_now(manager):
+    prices = {"input": "1000000", "output": "0"}
+    reply = manager.post(
+        "/api/agent/models", {"name": "large", "ways": [{"channel": "chat"}], "prices": prices}
+    )
+    assert reply.status == 201, reply.body
+    wish = {"from": "2026-01-01", "to": "2026-01-03"}
+    dry = manager.post("/api/agent/requests/reprice?dry_run=true", wish).json()
+    assert (dry["requests"], dry["changed"], dry["unpriced"]) == (6, 3, 3)
+    assert (dry["before"], dry["after"]) == (15, 126)
+    assert manager.get(f"/api/agent/reports/totals?{DAYS}")["total"]["cost"] == 15
+    assert not rows(manager, "changes?resource=requests")
+    assert manager.post("/api/agent/requests/reprice", wish).json() == dry
+    assert manager.get(f"/api/agent/reports/totals?{DAYS}")["total"]["cost"] == 126
+    (noted,) = rows(manager, "changes?resource=requests")
+    assert (noted["action"], noted["name"]) == ("reprice", "2026-01-01 to 2026-01-03")
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{}, {"from": "2026-01-01"}, {"from": "2026-01-02", "to": "2026-01-01"},
+     {"from": "2026-02-30", "to": "2026-03-01"}, {"from": "2026-01-01", "to": "2027-01-01"}],
+)  # fmt: skip
+def test_only_some_days_are_priced_anew_at_once(manager, wish):
+    assert manager.post("/api/agent/requests/reprice", wish).status == 400
+
+
+# Reports.
+
+
+def test_the_list_of_reports_tells_each_that_there_is(manager):
+    assert {one["name"] for one in rows(manager, "reports")} == set(ALL)
+    for name in ALL:
+        assert manager.get(f"/api/agent/reports/{name}").status == 200
+    assert manager.get("/api/agent/reports/by-nobody").status == 404
+
+
+@pytest.mark.parametrize("name", SPEND)
+def test_every_report_of_spend_adds_up_to_the_same(manager, name):
+    report = manager.get(f"/api/agent/reports/{name}?{DAYS}").json()
+    assert (report["from"], report["to"]) == ("2026-01-01", "2026-01-03")
+    assert report["total"]["requests"] == sum(one["requests"] for one in report["items"]) == 6
+    assert report["total"]["cost"] == sum(one["cost"] for one in report["items"]) == 15
+    assert report["total"]["cacheShare"] == 0.75
+
+
+def test_a_report_is_told_page_by_page(manager):
+    path = f"/api/agent/reports/by-hour?{DAYS}&limit=4"
+    first = manager.get(path).json()
+    second = manager.get(f"{path}&cursor={first['next']}").json()
+    assert [one["name"] for one in first["items"] + second["items"]] == [
+        "2026-01-01T00", "2026-01-01T03", "2026-01-02T01", "2026-01-02T04", "2026-01-03T02",
+        "2026-01-03T05",
+    ]  # fmt: skip
+    assert second["next"] == ""
+    assert first["total"] == second["total"]
+
+
+@pytest.mark.parametrize(
+    ("query", "requests"),
+    [("key=aaaaaaaaaaaa", 4), ("model=large", 3), ("channel=one", 6), ("channel=two", 0),
+     ("key=aaaaaaaaaaaa&model=large", 2)],
+)  # fmt: skip
+@pytest.mark.parametrize("name", SPEND)
+def test_reports_are_narrowed_down(manager, name, query, requests):
+    report = manager.get(f"/api/agent/reports/{name}?{DAYS}&{query}").json()
+    assert report["total"]["requests"] == requests
+    assert sum(one["requests"] for one in report["items"]) == requests
+
+
+def test_top_spenders_errors_latency_cache_and_leaks(manager):
+    top = rows(manager, f"reports/top-spenders?{DAYS}")
+    assert [(one["key"], one["title"], one["share"]) for one in top] == [
+        (B, "=bob", 0.6),
+        (A, "ann", 0.4),
+    ]
+    assert rows(manager, f"reports/errors?{DAYS}") == [{"error": "rate_limit", "requests": 1}]
+    took = manager.get(f"/api/agent/reports/latency?{DAYS}&by=total").json()
+    assert took["total"]["answers"] == 5
+    assert took["items"][0]["latency"]["p95"] == pytest.approx(40, rel=0.02)
+    assert took["items"][0]["firstToken"]["p50"] == pytest.approx(30, rel=0.02)
+    cached = manager.get(f"/api/agent/reports/cache-share?{DAYS}&by=key").json()
+    assert cached["total"]["cacheShare"] == 0.75
+    (leak,) = rows(manager, f"leaks?{DAYS}")
+    assert leak == {"day": "2026-01-03", "key": B, "title": "=bob", "rule": "jwt", "count": 2}
+    assert rows(manager, f"reports/leaks?{DAYS}&rule=jwt&key={B}") == [leak]
+    assert not rows(manager, f"leaks?{DAYS}&rule=aws")
+    assert not rows(manager, f"leaks?{DAYS}&key={A}")
+
+
+def test_limits_tell_how_long_they_last(house, manager):
+    house.key(name="rich", limits={"day": 10, "parallel": 3})
+    house.key(name="free")
+    (one,) = rows(manager, "reports/limits")
+    assert (one["title"], one["window"], one["limit"], one["used"]) == ("rich", "day", 10, 0)
+    assert (one["daysLeft"], one["lasts"]) == (None, True)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_report_is_had_as_csv_that_no_spreadsheet_carries_out(house, manager, name):
+    house.key(name="=rich", limits={"day": 10})
+    for query, headers in (("&format=csv", {}), ("", {"Accept": "text/csv"})):
+        reply = manager.get(f"/api/agent/reports/{name}?{DAYS}{query}", headers)
+        assert reply.status == 200
+        assert reply.headers["Content-Type"].startswith("text/csv")
+        assert reply.headers["Content-Disposition"].startswith(f'attachment; filename="{name}')
+        head, *lines = list(csv.reader(io.StringIO(reply.body.decode())))
+        assert lines
+        assert all(len(line) == len(head) for line in lines)
+        assert not any(cell.startswith("=") for line in lines for cell in line)
+    told = manager.get(f"/api/agent/reports/{name}?{DAYS}&format=json", {"Accept": "text/csv"})
+    assert told["items"]
+
+
+def test_a_page_of_csv_tells_where_to_go_on(manager):
+    reply = manager.get(f"/api/agent/reports/by-hour?{DAYS}&limit=4&format=csv")
+    link, _, rel = reply.headers["Link"].partition("; ")
+    assert rel == 'rel="next"'
+    rest = manager.get(link.strip("<>"))
+    assert len(rest.body.splitlines()) == 3
+    assert "Link" not in rest.headers
+
+
+@pytest.mark.parametrize(
+    "query", ["from=2026-01-02&to=2026-01-01", "from=x", "limit=0", "limit=1001", "cursor=-1",
+              "format=xml"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["totals", "latency", "leaks"])
+def test_what_no_report_can_tell_is_refused(manager, name, query):
+    assert manager.get(f"/api/agent/reports/{name}?{query}").status == 400
+
+
+def test_latency_is_not_told_by_key(manager):
+    assert manager.get("/api/agent/reports/latency?by=key").status == 400
+
+
+# The summary and the licence.
+
+
+def test_the_summary_tells_the_gateway_at_a_glance(house, manager):
+    told = manager.get("/api/agent/summary").json()
+    assert told["licence"]["state"] == "valid"
+    assert told["today"]["requests"] == 0
+    assert told["channels"] == {"ok": 4, "resting": 0, "disabled": 0, "troubled": []}
+    assert told["models"] == 4
+    assert (told["damaged"], told["mistakes"]) == ([], [])
+    assert told["dropped"] == {"notes": 0, "bodies": 0}
+
+
+def test_the_summary_counts_the_request_before_it(house, up):
+    key = house.key()
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    manager = daemon.client("manage-0123456789abcdef")
+    with openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0) as caller:
+        for number in range(1, 4):
+            house.supplier.script(Answer((Say("hi"),), Tokens(input=1000, output=100)))
+            caller.chat.completions.create(
+                model="by-chat", messages=[{"role": "user", "content": "hello"}]
+            )
+            told = manager.get("/api/agent/summary").json()
+            assert told["today"]["requests"] == told["month"]["requests"] == number
+            assert told["today"]["inputTokens"] == 1000 * number
+            cost = told["today"]["cost"]
+            assert cost == pytest.approx(0.0045 * number)
+            assert told["topModels"] == [{"name": "by-chat", "requests": number, "cost": cost}]
+
+
+def test_the_summary_tells_damaged_days_and_files_with_mistakes(house, manager):
+    path = Path(house.layout.ledger_day("2026-01-01"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0].replace(b"r-0", b"r-X") + lines[1])
+    Path(house.layout.channels).write_text("channels: [{}]")
+    told = until(lambda: told if (told := summary(manager))["mistakes"] else None)
+    assert "channels.yml" in told["mistakes"][0]
+    assert told["damaged"] == [{"day": "2026-01-01", "lines": 1}]
+
+
+def test_the_licence_is_told_and_installed(house, manager):
+    before = manager.get("/api/agent/licence").json()
+    assert before["state"] == "valid"
+    token = Path(house.layout.licence).read_text().strip()
+    assert manager.put("/api/agent/licence", {"token": "nonsense"}).status == 400
+    assert manager.get("/api/agent/licence").json() == before
+    Path(house.layout.licence).unlink()
+    assert manager.get("/api/agent/licence")["state"] == "missing"
+    dry = manager.put("/api/agent/licence?dry_run=true", {"token": token})
+    assert dry["state"] == "valid"
+    assert manager.get("/api/agent/licence")["state"] == "missing"
+    assert manager.put("/api/agent/licence", {"token": f" {token}\n"})["state"] == "valid"
+    (noted,) = rows(manager, "changes?resource=licence")
+    assert (noted["before"]["state"], noted["after"]["state"]) == ("missing", "valid")
+    assert token.encode() not in json.dumps(noted).encode()
+    assert manager.get("/api/agent/licence").json() == before
