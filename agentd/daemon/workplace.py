@@ -4,6 +4,7 @@ A part of the composition root (``daemon``), apart because it is composed of its
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Iterable
 from os.path import dirname, join
@@ -21,6 +22,8 @@ from agentd.web.git import GitDesk
 from agentd.web.table import Route
 from agentd.web.tables import files, git
 from agentd.workspace.commits import Head
+
+log = logging.getLogger(__name__)
 
 _TELLING = frozenset(("HEAD", "COMMIT_EDITMSG", "ORIG_HEAD"))
 """Files of git that are written when something else is checked out, or committed to."""
@@ -74,6 +77,12 @@ class _Follower:
 
     async def follow(self, repository: WorkingCopy) -> None:
         """Until it is cancelled; a repository that is made meanwhile is noticed, too."""
+        try:
+            await self._follow(repository)
+        except OSError as error:
+            log.warning("what is checked out is not followed: %s", error)
+
+    async def _follow(self, repository: WorkingCopy) -> None:
         from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
 
         folder = await self._folder(repository)

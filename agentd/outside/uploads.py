@@ -8,6 +8,7 @@ descriptor.
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any, TypeAlias
 
 from agentd import ids
 from agentd.clock import iso
-from agentd.errors import Conflict, Forbidden, NotFound
+from agentd.errors import AgentdError, Conflict, Forbidden, NotFound
 from agentd.outside import process
 from agentd.outside.tree import open_regular, shown, telling
 from agentd.workspace.uploads import (
@@ -31,6 +32,8 @@ from agentd.workspace.uploads import (
     free_name,
     kind_of,
 )
+
+log = logging.getLogger(__name__)
 
 _TEMPORARY = ".agentd-upload-"
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -121,9 +124,13 @@ class UploadFolder:
         self._naming = threading.Lock()
 
     async def sweep(self) -> None:
-        """Remove what a killed daemon left behind."""
-        with suppress(Forbidden, NotFound):
+        """Remove what a killed daemon left behind; where that fails, it is only logged."""
+        try:
             await asyncio.to_thread(self._sweep)
+        except NotFound:
+            return
+        except AgentdError as error:
+            log.warning("what was half uploaded stays: %s", error.message)
 
     async def begin(self) -> Draft:
         """A new file, without a name yet; ``Conflict`` when the folder is full."""
@@ -238,23 +245,32 @@ class UploadFolder:
             os.close(folder)
 
     def _open(self, root: int, make: bool) -> int:
-        try:
-            return os.open(FOLDER, _OPEN, dir_fd=root)
-        except NotADirectoryError as error:
-            raise Forbidden(f"{FOLDER} in the workspace is a link or a file, no folder.") from error
-        except FileNotFoundError as error:
-            if not make:
-                raise NotFound("Nothing has been uploaded yet.") from error
+        with telling(FOLDER):
+            try:
+                return os.open(FOLDER, _OPEN, dir_fd=root)
+            except NotADirectoryError as error:
+                what = f"{FOLDER} in the workspace is a link or a file, no folder."
+                raise Forbidden(what) from error
+            except FileNotFoundError as error:
+                if not make:
+                    raise NotFound("Nothing has been uploaded yet.") from error
         with telling(FOLDER, "written"):
             with suppress(FileExistsError):
                 os.mkdir(FOLDER, 0o700, dir_fd=root)
             folder = os.open(FOLDER, _OPEN, dir_fd=root)
-            os.fchmod(folder, 0o777 & ~self._umask)
-            # As caches have it: what is uploaded is not the repository's, unless somebody adds it.
-            with suppress(FileExistsError):
-                _make_file(folder, ".gitignore", _IGNORED.encode(), 0o666 & ~self._umask)
-            os.fsync(root)
+            try:
+                self._furnish(folder)
+                os.fsync(root)
+            except BaseException:
+                os.close(folder)
+                raise
             return folder
+
+    def _furnish(self, folder: int) -> None:
+        os.fchmod(folder, 0o777 & ~self._umask)
+        # As caches have it: what is uploaded is not the repository's, unless somebody adds it.
+        with suppress(FileExistsError):
+            _make_file(folder, ".gitignore", _IGNORED.encode(), 0o666 & ~self._umask)
 
 
 def _write(file: int, chunks: list[bytes]) -> None:

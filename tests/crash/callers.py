@@ -54,11 +54,17 @@ class Wire:
         self.connection.close()
 
     def send(self, method: str, path: str, body: object = None) -> tuple[int, Any, str]:
-        """Status, JSON body and ETag of an answer."""
+        """Status, JSON body and ETag of an answer about the chats of the remote API."""
+        return self.call(method, f"/api/remote/chats{path}", body)
+
+    def call(
+        self, method: str, path: str, body: object = None, login: dict[str, str] | None = None
+    ) -> tuple[int, Any, str]:
+        """The same for any path, by key or with the headers of a ``login``."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
+        headers = {**(login or {"X-API-Key": KEY}), "Content-Type": "application/json"}
         try:
-            self.connection.request(method, f"/api/remote/chats{path}", data, headers)
+            self.connection.request(method, path, data, headers)
             answer = self.connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:

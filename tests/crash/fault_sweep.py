@@ -33,7 +33,7 @@ from agentd.catalog.settings import Settings
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import AgentdError
-from tests.crash import plants, reading
+from tests.crash import keeping, plants, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, World
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.faults import CALLS, KINDS, Faults, real_write
@@ -41,6 +41,7 @@ from tests.crash.oracle import Expected, Found, Given, ledger_violations
 
 CHANGES = (
     "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "revoke", "start",
+    *keeping.CHANGES,
 )  # fmt: skip
 AT = "2026-01-01T00:00:00.000Z"
 TARGET, OTHER = 1, 2
@@ -160,6 +161,8 @@ class Patient:
             self.faults.armed = True
             if self.case.change in ("generate", "revoke"):
                 self._change_keys()
+            elif self.case.change in keeping.CHANGES:
+                keeping.change(wire, self.layout, self.case.change, self.note)
             else:
                 caller.change(wire, self.case.change, TARGET)
             self._look(wire)
@@ -168,7 +171,9 @@ class Patient:
             self.faults.armed = False
             del caller.answers[:]
             caller.change(wire, "append", OTHER)
-            if self.case.kind in ("ENOSPC", "half") and "sync" not in self._hit():
+            if self.case.change in keeping.CHANGES:
+                pass
+            elif self.case.kind in ("ENOSPC", "half") and "sync" not in self._hit():
                 caller.change(wire, "append", TARGET)  # there is space again
             if set(caller.answers) - {201}:
                 complaint = f"when all was well again it answered {caller.answers}"
@@ -183,7 +188,8 @@ class Patient:
         for chat in (TARGET, OTHER):
             status, body, _ = wire.send("GET", f"/{chat}/status")
             at_start = self.case.change == "start" and self.layout.state in str(body)
-            if status != 200 and not (status == 503 and at_start):
+            away = self.case.change == "delete" and chat == TARGET and status == 404
+            if status != 200 and not away and not (status == 503 and at_start):
                 self.note(0, "complain", ("status", [f"{status}: {body}"]), {})
 
     def _change_keys(self) -> None:
@@ -203,6 +209,7 @@ def prepared(folder: str) -> dict[int, Found]:
     """A folder with two chats that have history and a queue of paused prompts, and a key."""
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     settings = Settings(port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=folder)
+    keeping.settle(layout)
 
     async def make() -> None:
         async with daemon.started(settings, layout, {}, Engine(lambda *_: None)) as running:
@@ -215,6 +222,7 @@ def prepared(folder: str) -> dict[int, Found]:
                 wire.send("GET", f"/{chat}/status?wait=10")
                 rows = [{"prompt": f"{chat}-{n}", "isPaused": True} for n in range(3)]
                 wire.send("PUT", f"/{chat}/queue", {"prompts": rows})
+            keeping.fill(wire, layout)
 
     asyncio.run(make())
     KeyFile(layout).add(issue("old", AT)[1])
@@ -225,8 +233,18 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
     """Go through a case on this folder: the violations, and the calls that were counted."""
     if case.change == "start":
         leave_unfinished(Layout(os.path.join(folder, "state"), ""))
-    layout = Layout(os.path.join(folder, "state"), "")
+    layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     before = reading.read(layout)
+    notes = lived(case, folder)
+    if case.kind and case.change in keeping.FINISHED:
+        again = lived(Case(case.change, warm=False), folder)
+        # Nothing is there to be changed any more, when the first life came that far.
+        notes += [n for n in again if n[1] != "counted" and n[2][:1] != (case.change,)]
+    return judged(case.change, layout, before, notes)
+
+
+def lived(case: Case, folder: str) -> list[tuple[Any, ...]]:
+    """What a daemon that goes through the case tells."""
     incoming, outgoing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -236,11 +254,12 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
     with open(incoming, "rb") as pipe:
         notes = list(_notes(pipe))
     os.waitpid(pid, 0)
-    return judged(layout, before, notes)
+    return notes
 
 
 def leave_unfinished(layout: Layout) -> None:
-    """As after a crash: one chat in the middle of a turn, the other with a torn last line."""
+    """As after a crash: a chat in the middle of a turn, one with a torn end, one not put away."""
+    keeping.leave_unfinished(layout)
     path = layout.journal(TARGET)
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)
@@ -255,10 +274,11 @@ def leave_unfinished(layout: Layout) -> None:
 
 
 def judged(
-    layout: Layout, before: dict[int, Found], notes: list[tuple[Any, ...]]
+    change: str, layout: Layout, before: dict[int, Found], notes: list[tuple[Any, ...]]
 ) -> tuple[list[str], list[str]]:
     """What is wrong with what the next start finds."""
     world, given, counted, keys = World(), [], list[str](), list[str]()
+    kept_by_owners: dict[str, str] = {}
     for chat, found in before.items():
         world.chats[chat] = Expected()
         world.chats[chat].settle(found)
@@ -270,6 +290,8 @@ def judged(
                 counted = list(what)
             case "key":
                 keys += what
+            case "kept":
+                kept_by_owners[what[0]] = what[1]
             case _:
                 getattr(world.chats[chat] if chat else world, name)(*what, **named)
     try:
@@ -279,6 +301,8 @@ def judged(
         return [*world.violations, f"it does not start: {error}"], counted
     for chat in found_now.keys() - world.chats.keys():
         world.adopt(chat, found_now[chat])
+    if change == "purge" and keeping.DELETED not in found_now:
+        del world.chats[keeping.DELETED]
     for chat in world.chats:
         world.check(chat, found_now.get(chat, Found((), (), damage="it is lost")))
     fresh = {chat: one._replace(messages=_users(one)) for chat, one in found_now.items()}
@@ -286,6 +310,7 @@ def judged(
     kept = KeyFile(layout).read()
     good = {key.name for key in kept.named if key.sha256 not in kept.revoked}
     world.complain("keys", [kept.trouble] if kept.trouble else [])
+    world.complain("kept", keeping.violations(layout, kept_by_owners, change))
     if ("generate" in keys and "new" not in good) or ("revoke" in keys and "old" in good):
         world.complain("keys", [f"{keys} were acknowledged, good are {good}"])
     return world.violations, counted
@@ -304,7 +329,8 @@ def cases(template: str, folder: str, only: str) -> list[Case]:
     """Every call of every change, as a run without faults counts them, times every fault."""
     found = []
     for change in [only] if only else CHANGES:
-        for warm in (False,) if change in ("generate", "revoke", "start") else (False, True):
+        once = change in ("generate", "revoke", "start", *keeping.CHANGES)
+        for warm in (False,) if once else (False, True):
             place = os.path.join(folder, f"{change}-{warm}")
             shutil.copytree(template, place)
             violations, counted = suffer(Case(change, warm), place)

@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 from agentd.agent.engine import Approver, Assignment, Engine
 from agentd.agent.work import Place, Work
@@ -10,8 +12,9 @@ from agentd.chats.fold import Chat
 from agentd.chats.records import TurnStarted
 from agentd.chats.service import ChatService
 from agentd.chats.turns import INTERRUPTED, Turns
-from agentd.disk import journal, state
+from agentd.disk import document, journal, state
 from agentd.disk.journal import Committer, Journal
+from agentd.errors import Unavailable
 from agentd.ids import Marks, Sequences
 
 
@@ -109,7 +112,25 @@ def nothing_is_cut_back() -> None:
     journal._cut_back = lambda fd, size: True
 
 
-DISK = {plant.__name__: plant for plant in (failed_writes_are_acknowledged, nothing_is_cut_back)}
+def failed_documents_are_acknowledged() -> None:
+    """The error of a document that was not written is lost on its way to the caller."""
+    replace = document.replace
+
+    def careless(*args: Any, **named: Any) -> None:
+        with suppress(Unavailable):
+            replace(*args, **named)
+
+    document.replace = careless
+
+
+DISK = {
+    plant.__name__: plant
+    for plant in (
+        failed_writes_are_acknowledged,
+        nothing_is_cut_back,
+        failed_documents_are_acknowledged,
+    )
+}
 """Bugs that only a failing disk shows."""
 
 

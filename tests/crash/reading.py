@@ -10,7 +10,7 @@ from zlib import crc32
 from agentd.chats.chat import simplified
 from agentd.chats.fold import Chat
 from agentd.chats.records import Entry, message_in
-from agentd.disk import lines
+from agentd.disk import lines, trash
 from agentd.disk.layout import Layout
 from agentd.disk.load import load
 from agentd.disk.state import open_state
@@ -30,9 +30,10 @@ def opened(folder: str) -> dict[int, Found]:
 
 
 def read(layout: Layout) -> dict[int, Found]:
-    """Every chat, as it is, without a start."""
-    chats = Path(layout.chats).glob("*")
-    return {int(path.name): _found(layout, int(path.name)) for path in chats}
+    """Every chat, as it is, without a start; those in the trash, too."""
+    chats = [int(path.name) for path in Path(layout.chats).glob("*")]
+    chats += [number for number, _ in trash.deleted(layout)]
+    return {number: _found(layout, number) for number in chats}
 
 
 def marks(folder: str) -> Marks:
@@ -44,12 +45,14 @@ def marks(folder: str) -> Marks:
 
 def _found(layout: Layout, chat_id: int) -> Found:
     try:
-        chat = load(layout, chat_id).chat
+        chat = loaded(layout, chat_id)
     except AgentdError as error:
         return Found((), (), damage=str(error.message))
     again = Chat(chat_id)
     said = []
-    for step in lines.read(Path(layout.journal(chat_id)).read_bytes()):
+    with open(trash.open_journal(layout, chat_id), "rb") as journal:
+        steps = lines.read(journal.read())
+    for step in steps:
         if isinstance(step, lines.Damage):
             break
         again.apply(*step)
@@ -60,6 +63,15 @@ def _found(layout: Layout, chat_id: int) -> Found:
         damage = "the checkpoint says something else than the journal"
     queue = tuple(Waiting(prompt.id, prompt.text, prompt.paused) for prompt in chat.queue)
     return Found(queue, tuple(said), damage)
+
+
+def loaded(layout: Layout, chat_id: int) -> Chat:
+    """A chat, though it be in the trash."""
+    buried = dict(trash.deleted(layout))
+    if chat_id in buried and not os.path.exists(layout.chat(chat_id)):
+        path = os.path.join(buried[chat_id], trash.JOURNAL)
+        return load(layout, chat_id, path=path).chat
+    return load(layout, chat_id).chat
 
 
 def ledger(path: str) -> list[Given]:

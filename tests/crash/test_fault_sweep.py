@@ -9,7 +9,7 @@ import pytest
 from tests.crash import plants
 from tests.crash.keeper import ROOT
 
-EVERY = 20
+EVERY = 30
 """One case in so many; the program tries all."""
 
 
@@ -28,9 +28,20 @@ def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> No
     assert tried > 60
 
 
-@pytest.mark.parametrize("plant", plants.DISK)
-def test_the_sweep_finds_what_a_careless_store_does(tmp_path: object, plant: str) -> None:
-    options = ("--only", "append", "--kind", "half", "--plant", plant, "--folder", str(tmp_path))
+@pytest.mark.parametrize(
+    ("plant", "change", "kind"),
+    [
+        ("failed_writes_are_acknowledged", "append", "half"),
+        ("nothing_is_cut_back", "append", "half"),
+        ("failed_documents_are_acknowledged", "sign out", "ENOSPC"),
+        ("failed_documents_are_acknowledged", "label", "ENOSPC"),
+    ],
+)
+def test_the_sweep_finds_what_a_careless_store_does(
+    tmp_path: object, plant: str, change: str, kind: str
+) -> None:
+    assert plant in plants.DISK
+    options = ("--only", change, "--kind", kind, "--plant", plant, "--folder", str(tmp_path))
     code, lines = swept(*options)
     assert code == 1, lines
     assert any(json.loads(line)["violations"] for line in lines[:-1])

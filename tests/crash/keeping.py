@@ -1,0 +1,155 @@
+"""What owners keep beside the conversations (trash, labels, logins), changed on a failing disk.
+
+Part of ``fault_sweep``: what is there before, each change, and what must hold at the next start,
+whether it was acknowledged or not.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from agentd.access import login, password
+from agentd.catalog.labels import Label
+from agentd.disk import labels, trash
+from agentd.disk.layout import Layout
+from agentd.disk.sessions import SessionFile
+from agentd.disk.users import UserFile
+from agentd.errors import AgentdError
+from tests.crash import reading
+from tests.crash.callers import Wire
+
+CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out")
+FINISHED = ("relabel", "unlabel")
+"""Of these, those that a crash may leave half done: asking again does the rest."""
+LABELLED, DELETED = 1, 3
+"""The chat that bears the label ``old``, and is deleted; the one that is in the trash already."""
+
+_WORD = "correct horse battery"
+_CHEAP = password.Cost(14, 8, 1)
+_BY_HAND = "# mine\nlabels:\n- name: old  # as ever\n- name: other\n"
+_SIGN_IN = {"user": "ann", "password": _WORD, "bearer": True}
+
+
+def settle(layout: Layout) -> None:
+    """Before the daemon's first start: labels and somebody who may sign in."""
+    os.makedirs(layout.config, mode=0o700)
+    Path(layout.labels).write_text(_BY_HAND)
+    UserFile(layout).add(login.User("ann", "administrator", password.hashed(_WORD, _CHEAP)))
+
+
+def fill(wire: Wire, layout: Layout) -> None:
+    """A chat that bears a label, one in the trash, and two logins."""
+    wire.call("PUT", f"/api/chats/{LABELLED}/labels", {"labels": ["old"]})
+    wire.send("POST", "", {"prompt": f"first of {DELETED}"})
+    wire.send("GET", f"/{DELETED}/status?wait=10")
+    wire.call("DELETE", f"/api/chats/{DELETED}")
+    tokens = [wire.call("POST", "/api/session", _SIGN_IN)[1]["token"] for _ in range(2)]
+    _tokens(layout).write_text(json.dumps(tokens))
+
+
+def leave_unfinished(layout: Layout) -> None:
+    """As after a crash between the deletion of a chat and the removal of its folder."""
+    [(number, folder)] = trash.deleted(layout)
+    os.rename(folder, layout.chat(number))
+
+
+def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> int:
+    """Ask for one change; it is noted when it is acknowledged. The answer's status."""
+    status, body = _asked(wire, layout, what)
+    if status < 300:
+        token = body["token"] if what == "sign in" else ""
+        note(0, "kept", (what, token), {})
+    enveloped = isinstance(body, dict) and {"error", "message", "details"} <= set(body)
+    if status >= 300 and not (status >= 500 and enveloped):
+        note(0, "complain", (what, [f"{status}: {body}"]), {})
+    return status
+
+
+def _asked(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
+    if what == "purge":
+        return _purged(layout)
+    bearer = {}
+    if what == "sign out":
+        bearer = {"Authorization": f"Bearer {json.loads(_tokens(layout).read_text())[0]}"}
+    asked: dict[str, tuple[Any, ...]] = {
+        "delete": ("DELETE", f"/api/chats/{LABELLED}"),
+        "restore": ("POST", f"/api/chats/{DELETED}/restore"),
+        "label": ("POST", "/api/chat-labels", {"name": "new"}),
+        "relabel": ("PUT", "/api/chat-labels/old", {"name": "renamed"}),
+        "unlabel": ("DELETE", "/api/chat-labels/old"),
+        "sign in": ("POST", "/api/session", _SIGN_IN),
+        "sign out": ("DELETE", "/api/session", None, bearer),
+    }
+    status, body, _ = wire.call(*asked[what])
+    return status, body
+
+
+def _purged(layout: Layout) -> tuple[int, Any]:
+    """As the daemon does by itself after thirty days."""
+    try:
+        asyncio.run(trash.TrashFolder(layout).purge(DELETED, "2026-01-01T00:00:00.000Z"))
+    except AgentdError as error:
+        return 503, {"error": "", "message": error.message, "details": error.details}
+    return 204, None
+
+
+def violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[str]:
+    """What is wrong with what owners keep after this change, and a start.
+
+    ``kept`` is what was acknowledged, with the token of a sign-in.
+    """
+    yield from _in_two_places(layout)
+    gone = {number for number, _ in trash.deleted(layout)}
+    if "delete" in kept and LABELLED not in gone:
+        yield "the chat that was deleted is not in the trash"
+    if "restore" in kept and DELETED in gone:
+        yield "the chat that was restored is in the trash"
+    if "purge" in kept and DELETED in gone:
+        yield "the chat that was removed for ever is in the trash"
+    yield from _of_labels(layout, kept, finished=change in FINISHED)
+    yield from _of_logins(layout, kept)
+
+
+def _in_two_places(layout: Layout) -> Iterator[str]:
+    here = {int(name) for name in os.listdir(layout.chats)}
+    gone = [number for number, _ in trash.deleted(layout)]
+    if here & set(gone) or len(gone) != len(set(gone)):
+        yield f"a chat is in two places: {sorted(here)} and, in the trash, {gone}"
+    for number in here:
+        if reading.loaded(layout, number).deleted_at:
+            yield f"chat {number} is deleted and was not put away"
+
+
+def _of_labels(layout: Layout, kept: dict[str, str], *, finished: bool) -> Iterator[str]:
+    listed = list(labels.load(layout))
+    names = [label.name for label in listed]
+    text = Path(layout.labels).read_text()
+    if "# mine\n" not in text or Label("other", "") not in listed:
+        yield f"what stood in labels.yml is lost: {text!r}"
+    if "label" in kept and "new" not in names:
+        yield f"the new label is lost: {names}"
+    if {"relabel", "unlabel"} & kept.keys() and "old" in names:
+        yield f"the label that was changed is as it was: {names}"
+    borne = reading.loaded(layout, LABELLED).labels
+    if (finished or {"relabel", "unlabel"} & kept.keys()) and not set(borne) <= set(names):
+        yield f"a chat bears {borne}, listed are {names}"
+    if "relabel" in kept and borne != ("renamed",):
+        yield f"the chat bears {borne}"
+
+
+def _of_logins(layout: Layout, kept: dict[str, str]) -> Iterator[str]:
+    known = {session.sha256 for session in SessionFile(layout).load()}
+    first, second = (login.digest(token) for token in json.loads(_tokens(layout).read_text()))
+    if second not in known:
+        yield "a login of before is lost"
+    if "sign out" in kept and first in known:
+        yield "the login that was ended is good again"
+    if "sign in" in kept and login.digest(kept["sign in"]) not in known:
+        yield "the login that was begun is lost"
+
+
+def _tokens(layout: Layout) -> Path:
+    return Path(layout.state).parent / "tokens.json"
