@@ -1,11 +1,11 @@
 """Which key opens which door: every kind of key, before every address of every surface."""
 
+import io
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -138,9 +138,14 @@ def test_without_the_variable_it_is_disabled_and_all_else_is_as_usual(
 
 
 def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
-    house: House, up: Callable[..., Serving], capfd: Any
+    house: House,
+    up: Callable[..., Serving],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The proxy specification, section 5.5."""
+    said = io.StringIO()
+    monkeypatch.setattr("sys.stderr", said)
     serving = up(environ={"PROXY_APP_HASH": HASH})
     wrong = "wrong-management-key-0123456789"
     serving.client(wrong).get("/api/agent/channels")
@@ -157,7 +162,8 @@ def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
     text = Path(house.layout.service_log).read_text()
     serving.stop()
     serving.join()
-    told = text + "".join(capfd.readouterr())
+    told = text + said.getvalue() + caplog.text
+    assert "/api/agent/channels 401" in told
     for secret in (wrong, MANAGEMENT_KEY, HASH):
         assert secret not in told
 
