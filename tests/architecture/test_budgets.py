@@ -30,6 +30,10 @@ LONGER: dict[str, str] = {
     "web.tables.bots.rows": "a table: one row after the other",
     "web.tables.files.rows": "a table: one row after the other",
     "web.tables.gateway.rows": "a table: one row after the other",
+    "web.tables.manage_channels.rows": "a table: one row after the other",
+    "web.tables.manage_keys.rows": "a table: one row after the other",
+    "web.tables.manage_models.rows": "a table: one row after the other",
+    "web.tables.manage_secret_rules.rows": "a table: one row after the other",
 }
 
 CATCH_ALL = {
