@@ -9,12 +9,17 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TypeAlias
 
 from agentd.workspace.deployment import Process
 
-_ROUNDS = 20
-"""A marked process may start others while it is looked for."""
+Variables: TypeAlias = list[bytes]
+"""What a process was started with, each ``NAME=value``."""
+
+MOST_ROUNDS = 20
+"""A process may start others while it is looked for; then they are looked for once more."""
 _DEATH = 2.0
 """Seconds that the kernel is given to end what was killed."""
 _STARTED = 19
@@ -59,43 +64,58 @@ def is_over(handle: int) -> bool:
 
 def marked(variable: str, value: str) -> list[int]:
     """Every process of our user that was started with this variable."""
-    wanted = f"{variable}={value}".encode()
-    user = os.geteuid()
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal() and int(entry) != os.getpid():
-            with suppress(OSError):
-                if os.stat(f"/proc/{entry}").st_uid == user and wanted in _variables(entry):
-                    found.append(int(entry))
-    return found
+    return list(_started_with(_the_one(variable, value), frozenset((os.getpid(),))))
 
 
 def end_marked(variable: str, value: str) -> int:
     """Kill every process that was started with this variable; how many there were. Blocking."""
+    return end_all(_the_one(variable, value), frozenset((os.getpid(),)))
+
+
+def end_all(wanted: Callable[[Variables], bool], spared: frozenset[int]) -> int:
+    """Kill every process of our user whose variables are ``wanted``; how many there were.
+
+    Nothing is done to those that are ``spared``. Blocking, for as long as the kernel is given.
+    """
     ended = 0
     deadline = time.monotonic() + _DEATH
-    wanted = f"{variable}={value}".encode()
-    for _ in range(_ROUNDS):
-        killed = [pid for pid in marked(variable, value) if _killed(pid, wanted, deadline)]
+    for _ in range(MOST_ROUNDS):
+        killed = [pid for pid in _started_with(wanted, spared) if _killed(pid, wanted, deadline)]
         ended += len(killed)
         if not killed:
             break
     return ended
 
 
-def _variables(pid: int | str) -> list[bytes]:
+def _the_one(variable: str, value: str) -> Callable[[Variables], bool]:
+    sought = f"{variable}={value}".encode()
+    return lambda variables: sought in variables
+
+
+def _started_with(wanted: Callable[[Variables], bool], spared: frozenset[int]) -> Iterator[int]:
+    user = os.geteuid()
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and int(entry) not in spared:
+            with suppress(OSError):
+                if os.stat(f"/proc/{entry}").st_uid == user and wanted(_variables(entry)):
+                    yield int(entry)
+
+
+def _variables(pid: int | str) -> Variables:
+    """Raises ``OSError`` for what has ended, and is nobody's any more."""
     with open(f"/proc/{pid}/environ", "rb") as file:
         return file.read().split(b"\0")
 
 
-def _killed(pid: int, wanted: bytes, deadline: float) -> bool:
-    """Kill it if it is, while it is held, what was looked for."""
+def _killed(pid: int, wanted: Callable[[Variables], bool], deadline: float) -> bool:
+    """Kill it if it is, while it is held, what was looked for; then wait for its end."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        if wanted not in _variables(pid):
+        # The number may have gone to another process since: what is held decides.
+        if not wanted(_variables(pid)):
             return False
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         poll = select.poll()

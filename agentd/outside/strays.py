@@ -12,21 +12,12 @@ started, say); under systemd it ends with the unit.
 import asyncio
 import logging
 import os
-import select
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
+from agentd.outside import marked
+from agentd.outside.marked import Variables
 from agentd.outside.process import MARK
 
 log = logging.getLogger(__name__)
-
-MOST_ROUNDS = 20
-"""A marked program may start others while it is looked for; then it is looked for once more."""
-
-_DEATH = 1.0
-"""Seconds that the kernel is given to end what was killed in a round."""
 
 
 async def end_strays(prefix: str) -> int:
@@ -46,84 +37,15 @@ def end_strays_now(prefix: str) -> int:
     if not hasattr(os, "pidfd_open") or not os.path.exists("/proc/self/environ"):
         log.warning("what outlives its turn cannot be ended here: there is no /proc, or no pidfd")
         return 0
-    spared = _lineage()
-    ended = 0
-    for _ in range(MOST_ROUNDS):
-        found = _end_found(prefix.encode(), spared)
-        ended += found
-        if not found:
-            break
+    exact = f"{MARK}={prefix}".encode()
+
+    def belongs(variables: Variables) -> bool:
+        return any(one == exact or one.startswith(exact + b".") for one in variables)
+
+    ended = marked.end_all(belongs, _lineage())
     if ended:
         log.info("ended %d programs that were left of %s", ended, prefix)
     return ended
-
-
-def _end_found(prefix: bytes, spared: frozenset[int]) -> int:
-    """Kill those that are there now, and wait for their end."""
-    deadline = time.monotonic() + _DEATH
-    ended = 0
-    for process in _ours():
-        if process in spared or not _is_marked(process, prefix):
-            continue
-        with _held(process) as handle:
-            # The number may have gone to another process since: what is held decides.
-            if handle is None or not _is_marked(process, prefix):
-                continue
-            if _killed(handle):
-                ended += 1
-                _await_end(handle, deadline)
-    return ended
-
-
-def _ours() -> Iterator[int]:
-    """The numbers of all processes of our user."""
-    user = os.geteuid()
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal():
-            with suppress(OSError):
-                if os.stat(f"/proc/{entry}").st_uid == user:
-                    yield int(entry)
-
-
-def _is_marked(process: int, prefix: bytes) -> bool:
-    """Whether it was started with the mark; nothing that has ended was."""
-    try:
-        with open(f"/proc/{process}/environ", "rb") as file:
-            variables = file.read().split(b"\0")
-    except OSError:
-        return False
-    name = MARK.encode() + b"="
-    marks = [one.removeprefix(name) for one in variables if one.startswith(name)]
-    return any(mark == prefix or mark.startswith(prefix + b".") for mark in marks)
-
-
-@contextmanager
-def _held(process: int) -> Iterator[int | None]:
-    """A descriptor that means this very process, whoever has its number later; None: gone."""
-    try:
-        handle = os.pidfd_open(process)
-    except OSError:
-        yield None
-        return
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _killed(handle: int) -> bool:
-    """Whether it was there to be killed."""
-    try:
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
-    except OSError:
-        return False
-    return True
-
-
-def _await_end(handle: int, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    poll.poll(max(deadline - time.monotonic(), 0) * 1000)
 
 
 def _lineage() -> frozenset[int]:
