@@ -20,6 +20,7 @@ from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
 from agentd.disk.channels import load as load_channels
+from agentd.disk.export_state import first_unsent
 from agentd.disk.gateway_settings import load as load_settings
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
@@ -221,7 +222,8 @@ class ModelGateway:
             now = self.settings.current
             try:
                 if now.keep_days:
-                    await self.ledger.retain(now.keep_days)
+                    unsent = await asyncio.to_thread(first_unsent, self._layout, now.export)
+                    await self.ledger.retain(now.keep_days, unsent)
                 oldest = parse_iso(self._clock.now()) - timedelta(days=now.bodies.keep_days)
                 await asyncio.to_thread(self.bodies.retain, iso(oldest)[:10])
             except (Unavailable, Misconfigured) as error:

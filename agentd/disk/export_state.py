@@ -13,10 +13,12 @@ import msgspec
 
 from agentd.disk import document
 from agentd.disk.layout import Layout
+from agentd.disk.ledger_file import days_in
 from agentd.disk.lock import held
 from agentd.disk.secret_rules import seed
-from agentd.proxy.export.days import Span
+from agentd.proxy.export.days import Span, to_do
 from agentd.proxy.export.needs import Kept
+from agentd.proxy.settings import Export
 
 log = logging.getLogger(__name__)
 
@@ -87,3 +89,15 @@ class ExportFile:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             log.warning("%s is not understood: %s", path, error)
             return []
+
+
+def first_unsent(layout: Layout, to: Export) -> str:
+    """The first day of the ledger that is still to be sent; empty: there is none. Blocking.
+
+    Until it is sent, its requests must not be deleted. Raises ``Unavailable``.
+    """
+    if not to.active:
+        return ""
+    days = ExportFile(layout).load().days
+    ever = Span(to.since or "", "9999-12-31")
+    return next(to_do(days, days_in(layout.ledger), ever), "")

@@ -137,12 +137,15 @@ class Ledger:
         """Each line that is not sound, ``path:line: why``: it counts nowhere, and stays there."""
         return await self._asked(lambda: list(self._days.damaged()))
 
-    async def retain(self, keep_days: int) -> list[str]:
+    async def retain(self, keep_days: int, needed: str = "") -> list[str]:
         """Delete the requests of days that ended ``keep_days`` ago; which days these were.
 
-        What they add up to is kept. Raises ``Unavailable`` where that cannot be made sure of.
+        Those from the day ``needed`` on are kept in any case, and what the others add up to.
+        Raises ``Unavailable`` where that cannot be made sure of.
         """
         oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
+        if needed:
+            oldest = min(oldest, needed)
         return await self._on_thread(lambda: list(self._days.retain(oldest)))
 
     async def reprice(

@@ -16,7 +16,7 @@ from agentd.redaction import visible
 
 QUICK = Timeouts(connect=5, head=10, idle=10, total=10)
 """For what is only asked."""
-PATIENT = Timeouts(connect=10, head=300, idle=60, total=600)
+PATIENT = Timeouts(connect=10, head=60, idle=60, total=300)
 """For what takes the server some work."""
 ANSWER_LIMIT = 4 * 2**20
 """Bytes of an answer: a line for each day."""

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from agentd.disk import ledger_export
-from agentd.disk.export_state import ExportFile
+from agentd.disk.export_state import ExportFile, first_unsent
 from agentd.disk.ledger_export import LedgerDays
 from agentd.disk.lines import seal
 from agentd.errors import Unavailable
 from agentd.proxy.export.days import Chunk, Day, Span
 from agentd.proxy.export.needs import Kept
 from agentd.proxy.export.rows import line
+from agentd.proxy.settings import Export
 from tests.conftest import overwrite
 from tests.proxy.entries import entry
 
@@ -161,3 +162,14 @@ def test_a_day_that_went_meanwhile_is_unavailable(layout, path):
     ):
         with pytest.raises(Unavailable):
             ask(LedgerDays(layout))
+
+
+def test_the_first_day_that_is_still_to_be_sent_is_known(layout, path):
+    to = Export(url="http://h:8123")
+    path.with_name("2026-01-02.jsonl").write_bytes(b"")
+    assert first_unsent(layout, to) == DAY
+    ExportFile(layout).save(Kept("", {DAY: Day(version=1, done_at="now")}))
+    assert first_unsent(layout, to) == "2026-01-02"
+    assert first_unsent(layout, Export(url="http://h:8123", since="2026-01-03")) == ""
+    assert first_unsent(layout, Export()) == ""
+    assert first_unsent(layout, Export(url="http://h:8123", enabled=False)) == ""

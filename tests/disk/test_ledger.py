@@ -467,6 +467,16 @@ async def test_a_report_narrowed_to_a_key_is_the_same_of_a_closed_and_a_present_
     await again.close()
 
 
+async def test_what_somebody_else_needs_does_not_go(layout, clock):
+    await life(layout, clock, [entry(1, at(DAY)), entry(2, at(NEXT))])
+    clock.move(100 * 86400)
+    ledger, _ = await reopened(layout, clock)
+    assert await ledger.retain(30, DAY) == []
+    assert await ledger.retain(30, NEXT) == [DAY]
+    assert await ledger.retain(30, LATER) == [NEXT]
+    await ledger.close()
+
+
 async def test_old_requests_go_and_what_they_add_up_to_stays(layout, clock):
     await life(layout, clock, [entry(1, at(DAY)), entry(2, at(NEXT))])
     clock.move(31 * 86400)

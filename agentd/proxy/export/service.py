@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0
 """How often the ledger's days and the settings are looked at."""
+ASK_SECONDS = 5.0
+"""How long the database is waited for by who asks what a backfill would send."""
 EVER = Span("0001-01-01", "9999-12-31")
 
 Phase: TypeAlias = Literal["off", "idle", "sending", "waiting"]
@@ -141,8 +143,9 @@ class Exporter:
             )
         there = await asyncio.to_thread(self._files.there)
         days = await self._work.looked()
-        with suppress(AgentdError):  # it is asked again before anything is sent
-            days |= await self._lost(settings, days, span)
+        with suppress(AgentdError, TimeoutError):  # it is asked again before anything is sent
+            async with asyncio.timeout(ASK_SECONDS):
+                days |= await self._lost(settings, days, span)
         names = missed(days, there, span.first, self._work.closed(span.last))
         found = [await self._left(name, days.get(name, Day())) for name in names]
         if not dry_run:

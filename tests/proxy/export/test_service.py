@@ -310,6 +310,25 @@ async def test_a_backfill_finds_the_days_that_the_table_has_lost(house, server):
     assert found(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
+async def test_who_asks_for_a_backfill_does_not_wait_for_a_database_that_is_mute(
+    house, server, monkeypatch
+):
+    monkeypatch.setattr(service, "ASK_SECONDS", 0.05)
+    await house.book(*of(DAYS[0], 1))
+    await house.life()
+    async with asyncio.timeout(5), await asyncio.start_server(_mute, "127.0.0.1", 0) as mute:
+        port = mute.sockets[0].getsockname()[1]
+        house.to = structs.replace(house.to, url=f"http://127.0.0.1:{port}")
+        async with house.running() as exporter:
+            assert await exporter.backfill(DAYS[0], DAYS[0]) == []
+
+
+async def _mute(reader, writer):
+    while await reader.read(1000):
+        pass
+    writer.close()
+
+
 async def test_what_a_terminal_asks_for_is_sent_too_also_after_an_outage(house, server):
     await house.book(*of(DAYS[0], 1))
     good = structs.replace(house.to, since="2026-01-03")

@@ -1,16 +1,23 @@
 """The export, managed by a program, over a daemon with a gateway and a real database."""
 
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
+from agentd.disk.export_state import ExportFile
 from agentd.disk.layout import Layout
 from agentd.disk.lines import seal
+from agentd.proxy.export.days import Day
+from agentd.proxy.export.needs import Kept
 from tests.outside.clickhouse import PASSWORD, Server, serving
 from tests.outside.proxies import free_port
 from tests.proxy.entries import entry
+from tests.supplier.steps import Say
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
 from tests.web.support import Client, Serving, until
@@ -105,9 +112,7 @@ def test_a_backfill_is_tried_first_and_then_sends_exactly_the_missed_days(
 
 
 @pytest.mark.usefixtures("booked")
-def test_a_dead_database_is_told_and_slows_no_request(
-    house: House, up: Callable[..., Serving]
-) -> None:
+def test_a_dead_database_is_told(house: House, up: Callable[..., Serving]) -> None:
     client = managed(house, up, url=f"http://127.0.0.1:{free_port()}")
     now = until(lambda: found if (found := client.get(ALL).json())["lastError"] else None)
     assert now["phase"] == "waiting"
@@ -117,6 +122,41 @@ def test_a_dead_database_is_told_and_slows_no_request(
     reply = client.post(f"{ALL}/check", None)
     assert reply["ok"] is False
     assert [(rung["name"], rung["passed"]) for rung in reply["rungs"]] == [("reach", False)]
+
+
+@pytest.mark.usefixtures("booked")
+def test_a_database_that_never_answers_slows_no_request_and_no_answer(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    """It takes what it is told, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        key, client = house.key(), managed(house, up, url=url)
+        caller, _ = mute.accept()
+        with caller:
+            assert caller.recv(100).startswith(b"POST /?database=default&query=")
+            house.supplier.script(Say("hi there"))
+            began = time.monotonic()
+            hello: Any = [{"role": "user", "content": "hello"}]
+            with openai.OpenAI(base_url=f"{client.url}/v1", api_key=key, timeout=10) as models:
+                models.chat.completions.create(model="by-chat", messages=hello)
+            assert client.get(ALL)["phase"] == "sending"
+            assert client.post(f"{ALL}/backfill", SPAN)["rows"] == 6
+            assert time.monotonic() - began < 15
+        assert house.entries(1)
+
+
+@pytest.mark.usefixtures("booked")
+def test_what_is_not_sent_yet_is_kept_however_old_it_is(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    sent = Day(version=1, done_at="2026-01-02T00:00:00.000Z")
+    ExportFile(house.layout).save(Kept("", {DAYS[0]: sent}))
+    house.settings = {"keep_days": 1, "export": {"url": f"http://127.0.0.1:{free_port()}"}}
+    up(environ={"PROXY_APP_HASH": HASH})
+    first, second, _ = (Path(house.layout.ledger_day(day)) for day in DAYS)
+    until(lambda: not first.exists())
+    assert second.exists()
 
 
 def test_a_check_tells_how_far_it_came(
