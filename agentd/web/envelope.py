@@ -66,6 +66,7 @@ KINDS: dict[type[errors.AgentdError], Failure] = {
     errors.Unavailable: Failure(
         503, "Unavailable", "It cannot be done right now; the message tells why."
     ),
+    errors.Misconfigured: Failure(503, "Unavailable", "A file of the daemon is not in order."),
 }
 """What each kind becomes: its status, the ``error`` value that names it, and what it means."""
 

@@ -20,6 +20,7 @@ from agentd.web.tables import (
     jobs,
     manage,
     manage_export,
+    manage_reports,
 )
 from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
@@ -45,6 +46,9 @@ EVERY = table(
     gateway.rows(ANY, 1024 * 1024),
     manage.rows(manage.Desks(*(ANY for _ in manage.Desks._fields))),
     manage_export.rows(ANY),
+    manage_reports.rows(
+        manage_reports.ReportDesks(*(ANY for _ in manage_reports.ReportDesks._fields))
+    ),
 ).routes
 BY_OTHER_KEYS = (Surface.MODELS, Surface.MANAGE)
 """The model gateway's doors, which ``test_kinds_of_keys`` tries."""

@@ -56,7 +56,7 @@ class Description:
 
 
 def _told_of(table: Table) -> Iterable[Route]:
-    beside = {(step.method, step.path) for step in RECIPE.steps}
+    beside = {(step.method, step.path.partition("?")[0]) for step in RECIPE.steps}
     for route in table.routes:
         if route.surface is Surface.MANAGE or (route.method, route.path) in beside:
             yield route

@@ -112,6 +112,46 @@ STEPS = (
         },
         expect=Expect(200, {"/object": "chat.completion"}),
     ),
+    _manage(
+        title="Read it in the request log.",
+        method="GET",
+        path="/api/agent/requests?key=${key_id}&limit=1",
+        expect=Expect(
+            200,
+            {
+                "/items/0/model": "${model}",
+                "/items/0/channel": "${channel}",
+                "/items/0/outcome": "ok",
+            },
+        ),
+        save={"request_id": "/items/0/id", "cost": "/items/0/cost"},
+    ),
+    _manage(
+        title="Read what the key has spent, in the reports ...",
+        method="GET",
+        path="/api/agent/reports/by-key",
+        expect=Expect(200, {"/items/0/name": "${key_id}", "/items/0/requests": 1}),
+    ),
+    _manage(
+        title="... and how much of its limits is left.",
+        method="GET",
+        path="/api/agent/keys/${key_id}",
+        expect=Expect(200, {"/name": "${key_name}", "/limits/day": 1}),
+    ),
+    _manage(
+        title="Ask for a one-time code: a person signs in with it within five minutes.",
+        method="POST",
+        path="/api/agent/session",
+        expect=Expect(201),
+        save={"code": "/code"},
+    ),
+    _anybody(
+        title="Sign in with it, as the browser does; that needs no key.",
+        method="POST",
+        path="/api/session",
+        body={"code": "${code}"},
+        expect=Expect(200, {"/role": "administrator"}),
+    ),
 )
 
 RECIPE = Recipe(VARIABLES, STEPS)

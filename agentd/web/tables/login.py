@@ -39,6 +39,7 @@ def _session(sessions: Sessions) -> tuple[Route, ...]:
             sessions.sign_in,
             "Sign in with a name and a password, or a one-time code: a cookie, or a token.",
             takes=shapes.SignIn,
+            example={"user": "ann", "password": "correct horse battery staple"},
             gives=shapes.SignedInView,
             errors=(BadRequest, Unauthorized, Forbidden, LimitReached, Unavailable),
             section="5, rule 7",

@@ -28,6 +28,7 @@ def rows(desk: ExportDesk) -> tuple[Route, ...]:
             endpoint=desk.start_backfill,
             summary="Send exactly the days that are missed or changed, in the background.",
             takes=shapes.Backfill,
+            example={"from": "2026-01-01", "to": "2026-01-31"},
             gives=shapes.BackfillPlan,
             errors=(BadRequest, Conflict, Unavailable),
             parameters=(DRY_RUN,),

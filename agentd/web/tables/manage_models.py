@@ -42,7 +42,7 @@ def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
             "Change a model: what is absent stays, null is the default; ways are replaced.",
             shapes.ModelPatch,
             view,
-            {"prices": {"output": 12}, "context": 400000},
+            {"prices": {"input": 1.25, "output": 12}, "context": 400000},
         ),
         manage_rows.delete(
             _ONE, desk.remove_proxy_model, "Delete a model, unless an access key names it."

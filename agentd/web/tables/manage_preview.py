@@ -15,6 +15,7 @@ def rows(desk: PreviewDesk) -> tuple[Route, ...]:
             endpoint=desk.preview_channel,
             summary="The servers behind a VPN's link or subscription, its traffic left and expiry.",
             takes=PreviewWish,
+            example={"link": "ss://YWVzLTI1Ni1nY206cGFzc3dvcmQ@vpn.example.org:8388#Paris"},
             gives=ChannelPreview,
             errors=(BadRequest, Unavailable),
             most=REQUEST_LIMIT,

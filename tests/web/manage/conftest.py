@@ -1,12 +1,14 @@
 """A gateway over a scripted supplier, and a client that manages it."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
 from tests.supplier.conftest import supplier
 from tests.web.gateway.conftest import House, house, up
+from tests.web.manage.described import Manager
 from tests.web.support import Client, Serving
 
 __all__ = ["house", "supplier", "up"]
@@ -16,6 +18,8 @@ HASH = hashlib.sha256(MANAGEMENT_KEY.encode()).hexdigest()
 
 
 @pytest.fixture
-def manager(house: House, up: Callable[..., Serving]) -> Client:
-    """A client with the management key."""
-    return up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+def manager(house: House, up: Callable[..., Serving]) -> Iterator[Client]:
+    """A client with the management key; whatever it is answered must be described."""
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    with closing(Manager(daemon.url, MANAGEMENT_KEY)) as client:
+        yield client

@@ -1,0 +1,100 @@
+"""A gateway in which every address of the management has something to answer."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.supplier.supplier import Supplier
+from tests.web.gateway.conftest import SECRET, House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.manage.described import Description, Manager
+from tests.web.manage.following import Follower
+from tests.web.support import Reply, Serving
+
+Address = dict[str, Any]
+
+MADE = ("channels", "models", "keys", "secret-rules")
+"""The resources of which the examples make one each, in this order: later ones name earlier."""
+
+NOBODY = "https://127.0.0.1:9"
+"""Where nothing listens."""
+
+
+class Place:
+    """The recipe was followed here, and what the examples create is there."""
+
+    def __init__(self, house: House, daemon: Serving) -> None:
+        self.house = house
+        self.daemon = daemon
+        self.manager = Manager(daemon.url, MANAGEMENT_KEY)
+        follower = Follower(
+            daemon.url,
+            supplier_url=house.supplier.url,
+            supplier_key=SECRET,
+            supplier_model="scripted-large",
+            supplier_is_local=True,
+        )
+        self.walked = {(one["method"], one["path"].partition("?")[0]) for one in follower.follow()}
+        """What was answered well, as a method and a path of the description."""
+        self.description = Description(self.manager.get("/api/agent").json())
+        licence = Path(house.layout.licence).read_text()
+        self._bodies = {
+            ("PUT", "/api/agent/licence"): {"token": licence},
+            ("POST", "/api/agent/channels/{name}/copy"): {"name": "copied"},
+        }
+        self._names = {
+            "/api/agent/requests/{id}": follower.values["request_id"],
+            "/api/agent/channels/{name}/check": "first",
+            "/api/agent/models/{name}/check": "small",
+            "DELETE /api/agent/channels/{name}": "copied",  # the others are in use
+            "DELETE /api/agent/models/{name}": "large-2",
+        }
+        for resource in MADE:
+            path = f"/api/agent/{resource}"
+            made = self.well(self.description.addresses["POST", path]).json()
+            self._names[path] = made.get("id", made.get("name"))
+        for resource in ("channels", "models"):
+            self.well(self.description.addresses["POST", f"/api/agent/{resource}/{{name}}/copy"])
+        self.manager.post("/api/agent/channels/openai/copy", {"name": "undone"})
+        changes = self.manager.get("/api/agent/changes?limit=1")
+        self._change: int = changes["items"][0]["number"]
+
+    def well(self, address: Address) -> Reply:
+        """Ask as the description says; the answer is the good one."""
+        reply = self.manager.send(address["method"], self.path(address), self.body(address))
+        assert reply.status == address["status"], (address["method"], address["path"], reply.body)
+        self.walked.add((address["method"], address["path"]))
+        return reply
+
+    def body(self, address: Address) -> Any:
+        """A body that is taken here; None where there is to be none."""
+        told = self._bodies.get((address["method"], address["path"]))
+        return told or next((one["example"] for one in address["body"]), None)
+
+    def path(self, address: Address, name: str = "") -> str:
+        """The address of something that is there, or of what has another ``name``."""
+        path: str = address["path"]
+        if "{number}" in path:
+            return path.replace("{number}", name or str(self._change))
+        usual = self._names.get(path) or self._names.get(path.partition("/{")[0], "")
+        name = name or self._names.get(f"{address['method']} {path}") or usual
+        return re.sub("{.*?}", name, path)
+
+
+@contextmanager
+def open_place(folder: Path) -> Iterator[Place]:
+    """A place, as long as the block lasts."""
+    with ExitStack() as stack:
+        supplier = stack.enter_context(Supplier())
+        supplier.always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+        house = House(folder, supplier)
+        house.channels, house.models = [], []
+        house.settings = {"export": {"url": NOBODY.replace("https", "http")}}
+        house.write()
+        daemon = stack.enter_context(Serving(folder, environ={"PROXY_APP_HASH": HASH}))
+        place = Place(house, daemon)
+        stack.callback(place.manager.close)
+        yield place

@@ -1,0 +1,89 @@
+"""``GET /api/agent``: what it says is so, all of it, and nothing beside it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.web.gateway.conftest import SECRET, House
+from tests.web.manage.conftest import HASH
+from tests.web.manage.following import Follower
+from tests.web.manage.place import Place, open_place
+from tests.web.support import Client, Serving
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for all tests that leave no trace that matters."""
+    with open_place(tmp_path_factory.mktemp("place")) as found:
+        yield found
+
+
+def told(client: Client) -> dict[str, Any]:
+    """The description."""
+    found: dict[str, Any] = client.get("/api/agent").json()
+    return found
+
+
+def test_the_recipe_runs_as_it_stands(house: House, up: Callable[..., Serving]) -> None:
+    """A script that knows only the address, the key and its supplier does it all."""
+    house.channels, house.models = [], []
+    house.supplier.script(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    follower = Follower(
+        daemon.url,
+        supplier_url=house.supplier.url,
+        supplier_key=SECRET,
+        supplier_model="scripted-large",
+        supplier_is_local=True,
+    )
+    steps = follower.follow()
+    asked = {(step["method"], step["path"].partition("?")[0]) for step in steps}
+    assert asked >= {
+        ("POST", "/api/agent/keys"),
+        ("POST", "/v1/chat/completions"),
+        ("GET", "/api/agent/requests"),
+        ("POST", "/api/agent/session"),
+    }
+    (request,) = house.supplier.requests
+    assert request.headers["authorization"] == f"Bearer {SECRET}"
+    assert request.body["model"] == "scripted-large"
+    (entry,) = house.entries(1)
+    assert (entry.model, str(entry.cost)) == ("small", str(follower.values["cost"]))
+
+
+def test_every_address_of_the_surface_is_told_and_no_other(place: Place) -> None:
+    everything = place.daemon.client().get("/api/openapi.json").json()["paths"]
+    there = {
+        (method.upper(), path)
+        for path, methods in everything.items()
+        for method in methods
+        if path.startswith("/api/agent")
+    }
+    description = told(place.manager)
+    addresses = {(one["method"], one["path"]) for one in description["addresses"]}
+    recipe = description["recipe"]["steps"]
+    beside = {(step["method"], step["path"].partition("?")[0]) for step in recipe}
+    assert {one for one in addresses if one[1].startswith("/api/agent")} == there
+    assert addresses - there <= beside
+    ours = place.manager.get("/api/agent/openapi.json").json()["paths"]
+    assert {(method.upper(), path) for path in ours for method in ours[path]} == addresses
+
+
+def test_every_example_is_a_body_that_is_taken(place: Place) -> None:
+    for address in place.description.addresses.values():
+        for body in address["body"]:
+            assert "example" in body, (address["method"], address["path"])
+            wrong = place.description.wrong_body(address, body["example"])
+            assert not wrong, (address["method"], address["path"], wrong)
+
+
+def test_every_address_answers_as_it_is_told(tmp_path: Any) -> None:
+    """Status, fields and types, by the examples."""
+    with open_place(tmp_path) as place:
+        left = [one for key, one in place.description.addresses.items() if key not in place.walked]
+        gone = [one for one in left if one["method"] == "DELETE"]
+        for address in (*(one for one in left if one not in gone), *gone[::-1]):
+            place.well(address)
+        assert place.walked >= set(place.description.addresses)
