@@ -232,14 +232,14 @@ class Standing:
 
     def of(self, caller: Caller, count: int) -> list[Entry]:
         """The entries of a caller, once there are so many."""
-
-        def found() -> list[Entry]:
-            mine = self.house.booked(f'"key":"{caller.key.split("-")[2]}"')
-            return mine if len(mine) >= count else []
-
-        entries = list(until(found))
+        until(lambda: len(self.so_far(caller)) >= count)
+        entries = self.so_far(caller)
         assert len(entries) == count
         return entries
+
+    def so_far(self, caller: Caller) -> list[Entry]:
+        """The entries of a caller that are there by now."""
+        return self.house.booked(f'"key":"{caller.key.split("-")[2]}"')
 
 
 @contextmanager
