@@ -96,6 +96,15 @@ class Models(Struct, frozen=True):
         """As chats write them, in the file's order."""
         return tuple(model.name for model in self.models)
 
+    @property
+    def by_channel(self) -> dict[str, tuple[str, ...]]:
+        """The models of the gateway that have a way through each channel, by its name."""
+        found: dict[str, dict[str, None]] = {}
+        for model in self.proxy:
+            for way in model.ways:
+                found.setdefault(way.channel, {})[model.name] = None
+        return {channel: tuple(names) for channel, names in found.items()}
+
     def using(self, channel: str) -> tuple[str, ...]:
         """The models of the gateway that have a way through this channel."""
         return tuple(

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
@@ -26,6 +26,9 @@ Path: TypeAlias = tuple[str | int, ...]
 
 NEW = 0o644
 """The mode of a file that was not there: settings are no secret unless a person says so."""
+
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Libyaml's, where it is: twenty times as fast, and every mark of it is the same."""
 
 _PLAIN = re.compile(
     r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z][a-z0-9._-]*", re.IGNORECASE | re.ASCII
@@ -174,7 +177,7 @@ class Text:
 
     def _map(self, path: Path) -> MappingNode | None:
         """The map at a path; None when there is none yet. ``Conflict`` for anything else."""
-        node: Node | None = yaml.compose(self.content, Loader=yaml.BaseLoader)
+        node: Node | None = yaml.compose(self.content, Loader=_LOADER)
         for step in path:
             if isinstance(step, int):
                 node = node.value[step] if isinstance(node, SequenceNode) else None

@@ -142,3 +142,4 @@ async def test_what_uses_a_channel_is_told(layout):
     await world.book.add(structs.replace(NEW, ways=(Way(channel="openai"), Way(channel="a"))))
     assert world.models.current.using("openai") == ("mini", "new")
     assert world.models.current.using("none") == ()
+    assert world.models.current.by_channel["openai"] == ("mini", "new")

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from agentd.errors import BadRequest
 from agentd.proxy.channel import Channel, Transport, malformed
-from agentd.proxy.masking import fresh, kept, masked, revised, shown
+from agentd.proxy.masking import by_value, fresh, kept, masked, revised, shown
 
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).filter(
     lambda text: not text.startswith(("****", "env:", "file:"))
@@ -125,3 +125,16 @@ def test_what_is_no_secret_is_told_without_repeating_it(text):
 @pytest.mark.parametrize("text", ["", KEY, "env:A_1", "file:/a b", "file:~/key"])
 def test_a_secret_is_itself_or_where_it_is(text):
     assert not malformed(text)
+
+
+@pytest.mark.parametrize("place", ["env:HOME", "file:/etc/passwd"])
+def test_only_places_that_are_there_already_can_be_named_from_afar(place: str) -> None:
+    hidden = structs.replace(CHANNEL, key=place)
+    routed = structs.replace(CHANNEL, transport=Transport("http", place))
+    for wish in (hidden, routed):
+        with pytest.raises(BadRequest, match="by hand"):
+            by_value(wish)
+        with pytest.raises(BadRequest, match="by hand"):
+            by_value(wish, CHANNEL)
+        assert by_value(wish, wish) is wish
+    assert by_value(CHANNEL) is CHANNEL

@@ -61,6 +61,7 @@ class ChannelDesk:
         checks: Checks,
     ) -> None:
         self._checks = checks
+        self._known: tuple[Models | None, Mapping[str, tuple[str, ...]]] = (None, {})
         self._channels = channels
         self._models = models
         self.managed = Managed[Channel](
@@ -132,8 +133,15 @@ class ChannelDesk:
         return known[name]
 
     def _view(self, channel: Channel) -> Any:
-        using = self._models().using(channel.name)
+        using = self._used().get(channel.name, ())
         return shapes.told(shown(channel), ChannelView, models=using)
+
+    def _used(self) -> Mapping[str, tuple[str, ...]]:
+        """The models that lead through each channel; looked up once for as long as they stay."""
+        now = self._models()
+        if self._known[0] is not now:
+            self._known = (now, now.by_channel)
+        return self._known[1]
 
     def _shown(self, channel: Channel) -> Shown:
         told: Shown = msgspec.to_builtins(shapes.told(shown(channel), shapes.shown(Channel)))

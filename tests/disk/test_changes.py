@@ -1,0 +1,120 @@
+"""The journal of changes: every change once, in order, and what undoes the last of them."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agentd.clock import SystemClock
+from agentd.disk import changes
+from agentd.disk.changes import ChangeJournal
+from agentd.disk.layout import Layout
+from agentd.disk.lines import unseal
+from agentd.errors import Conflict, NotFound, Unavailable
+from agentd.proxy.management.changes import Change, ChangeFilter, Doing, Kept
+
+WHO = Doing("management", "192.0.2.1")
+ALL = ChangeFilter()
+
+
+async def opened(layout: Layout) -> ChangeJournal:
+    journal = ChangeJournal(layout, SystemClock())
+    await journal.open(b"s" * 32)
+    return journal
+
+
+async def noted(journal: ChangeJournal, name: str, doing: Doing = WHO) -> Change:
+    kept = Kept(resource="channels", after=msgspec.Raw(b'{"key":"secret"}'))
+    async with journal.turn:
+        return await journal.note(doing, "create", "channels", name, after={"a": 1}, kept=kept)
+
+
+@pytest.mark.gen_test
+async def test_numbers_rise_and_go_on_after_a_start(layout: Layout) -> None:
+    journal = await opened(layout)
+    for name in "abc":
+        await noted(journal, name)
+    again = await opened(layout)
+    assert (await noted(again, "d")).number == 4
+    page = await again.page(ALL, 3)
+    assert ([one.name for one in page.items], page.next) == (["d", "c", "b"], "2")
+    assert [one.name for one in (await again.page(ALL, 3, "2")).items] == ["a"]
+    for line in Path(layout.changes).read_bytes().splitlines():
+        assert b"secret" not in unseal(line)
+
+
+@pytest.mark.gen_test
+async def test_what_is_only_tried_is_not_written(layout: Layout) -> None:
+    journal = await opened(layout)
+    change = await noted(journal, "a", Doing("management", dry_run=True))
+    assert change.number == 1
+    assert not Path(layout.changes).exists()
+    with pytest.raises(NotFound):
+        await journal.kept(1)
+
+
+@pytest.mark.gen_test
+async def test_a_damaged_line_takes_only_itself_away(layout: Layout) -> None:
+    journal = await opened(layout)
+    for name in "abc":
+        await noted(journal, name)
+    path = Path(layout.changes)
+    path.write_bytes(path.read_bytes().replace(b'"name":"b"', b'"name":"x"') + b'{"number":4')
+    again = await opened(layout)
+    assert (await noted(again, "d")).number == 4
+    assert [one.name for one in (await again.page(ALL, 9)).items] == ["d", "c", "a"]
+
+
+@pytest.mark.gen_test
+async def test_only_the_last_changes_can_be_undone(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "KEPT", 2)
+    journal = await opened(layout)
+    for name in "abc":
+        await noted(journal, name)
+    assert b"secret" in bytes((await journal.kept(2)).after)
+    with pytest.raises(Conflict, match="cannot be undone"):
+        await journal.kept(1)
+    assert sorted(os.listdir(Path(layout.undo(1)).parent)) == ["2.json", "3.json"]
+
+
+@pytest.mark.gen_test
+async def test_what_is_kept_and_altered_undoes_nothing(layout: Layout) -> None:
+    journal = await opened(layout)
+    await noted(journal, "a")
+    path = Path(layout.undo(1))
+    path.write_bytes(path.read_bytes().replace(b"secret", b"hacked"))
+    with pytest.raises(Conflict):
+        await journal.kept(1)
+
+
+@pytest.mark.gen_test
+async def test_a_change_that_cannot_be_noted_is_told_as_made(layout: Layout) -> None:
+    journal = await opened(layout)
+    Path(layout.changes).mkdir(parents=True)
+    with pytest.raises(Unavailable, match="was made, and holds"):
+        await noted(journal, "a")
+
+
+@pytest.mark.gen_test
+async def test_changes_take_turns(layout: Layout) -> None:
+    journal = await opened(layout)
+    made = await asyncio.gather(*(noted(journal, f"n{number}") for number in range(20)))
+    assert sorted(one.number for one in made) == list(range(1, 21))
+
+
+def test_a_tag_tells_other_contents_apart_and_depends_on_the_installation(layout: Layout) -> None:
+    async def tags() -> list[str]:
+        journal = ChangeJournal(layout, SystemClock())
+        found = []
+        for secret in (b"a" * 32, b"b" * 32):
+            await journal.open(secret)
+            found += [journal.tag(b"one"), journal.tag(b"two"), journal.tag(b"one")]
+        return found
+
+    one, two, again, elsewhere, *_ = asyncio.run(tags())
+    assert one == again
+    assert len({one, two, elsewhere}) == 3
