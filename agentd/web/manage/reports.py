@@ -6,23 +6,20 @@ it is made from, once it was asked for.
 
 from collections.abc import Awaitable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, Protocol, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
 
 from agentd.clock import Clock
-from agentd.errors import BadRequest
 from agentd.proxy import reports
 from agentd.proxy.reports import By, ErrorLine, LeakLine, Line, Only, Report, TimedBy, TimeLine
 from agentd.proxy.tally import Times, Totals
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
-from agentd.web.manage.pages import page_of
+from agentd.web.manage.pages import one_of, page_of
 from agentd.web.manage.spans import Days, days_of
 from agentd.web.table import Parameter
-
-T = TypeVar("T", bound=str)
 
 USUAL, MOST = 100, 1000
 """Rows of a page."""
@@ -186,7 +183,7 @@ class ReportDesk:
 
     async def report_cache_share(self, call: Call) -> Answer:
         """What the suppliers knew already."""
-        by = _one_of("by", call.query("by"), _BY, "model")
+        by = one_of(call, "by", _BY, "model")
         report, days = await self._totals(call, by)
         first, count, after = portion(call, len(report.rows))
         lines = list(map(_cached, reports.lines(report, first, count)))
@@ -196,7 +193,7 @@ class ReportDesk:
 
     async def report_latency(self, call: Call) -> Answer:
         """Until the end of answers, and until their first piece."""
-        by = _one_of("by", call.query("by"), _TIMED_BY, "model")
+        by = one_of(call, "by", _TIMED_BY, "model")
         days = days_of(call, self._today())
         report = await self._ledger.times(by, *days, self._only(call))
         first, count, after = portion(call, len(report.rows))
@@ -300,9 +297,7 @@ def as_csv(call: Call, name: str, lines: Sequence[Struct], after: str) -> Answer
 def wants_csv(call: Call) -> bool:
     """Whether the rows are asked for as CSV. ``BadRequest`` for another format."""
     accepts = "text/csv" in call.headers.get("Accept", "")
-    return _one_of("format", call.query("format"), ("json", "csv"), "") == "csv" or (
-        call.query("format") is None and accepts
-    )
+    return one_of(call, "format", ("json", "csv"), "csv" if accepts else "json") == "csv"
 
 
 def _cached(line: Line) -> CacheLine:
@@ -319,12 +314,3 @@ def _cached(line: Line) -> CacheLine:
 
 def _part(cost: Decimal, total: Decimal) -> float | None:
     return float(cost / total) if total else None
-
-
-def _one_of(name: str, value: str | None, known: tuple[T, ...], usual: T) -> T:
-    if value is None:
-        return usual
-    for one in known:
-        if one == value:
-            return one
-    raise BadRequest(f"'{name}' is {value[:40]!r}", f"Known are: {', '.join(known)}.")

@@ -17,7 +17,7 @@ from agentd.proxy.repricing import Difference, PricesOf, prices_in
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.listing import MOST, USUAL
-from agentd.web.manage.pages import page_of
+from agentd.web.manage.pages import one_of, page_of
 from agentd.web.manage.resource import doing
 from agentd.web.manage.spans import moment_of
 from agentd.web.table import Parameter
@@ -185,15 +185,12 @@ class RequestDesk:
         return Answer(shapes.told(difference, DifferenceView))
 
     def _wanted(self, call: Call) -> Filter:
-        outcome = call.query("outcome") or ""
-        if outcome and outcome not in OUTCOMES:
-            raise BadRequest(f"'outcome' is {outcome[:40]!r}", f"Known are: {', '.join(OUTCOMES)}.")
         key = call.query("key") or ""
         return Filter(
             key=self._key_id(key) if key else "",
             model=call.query("model") or "",
             channel=call.query("channel") or "",
-            outcome=outcome,
+            outcome=one_of(call, "outcome", OUTCOMES, ""),
             error=call.query("error") or "",
             status=call.number("status", 100, 599),
             since=moment_of(call, "from"),

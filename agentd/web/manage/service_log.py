@@ -1,24 +1,27 @@
 """The gateway's service log: what befell it, the newest first."""
 
 from collections.abc import Awaitable, Callable
+from typing import get_args
 
-from agentd.proxy.notes import Note, NoteFilter, NotePage
+from agentd.proxy.notes import Level, Note, NoteFilter, NotePage
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.listing import MOST, USUAL
-from agentd.web.manage.pages import page_of
+from agentd.web.manage.pages import one_of, page_of
 from agentd.web.table import Parameter
 
 NoteView = shapes.shown(Note)
 NotePageView = page_of("NotePage", NoteView, dropped=int)
 """Some notes; ``dropped`` tells how many were lost since the start."""
 
+LEVELS: tuple[str, ...] = get_args(Level)
+
 FILTERS = (
     Parameter(
         "level",
         "query",
         "Only of this level.",
-        {"type": "string", "enum": ["info", "warning", "error"]},
+        {"type": "string", "enum": list(LEVELS)},
     ),
     Parameter("kind", "query", "Only of this kind.", {"type": "string"}),
     Parameter("channel", "query", "Only of this channel.", {"type": "string"}),
@@ -40,7 +43,8 @@ class NoteDesk:
     async def list_notes(self, call: Call) -> Answer:
         """Page by page, the newest first."""
         wanted = NoteFilter(
-            *(call.query(name) or "" for name in ("level", "kind", "channel", "key"))
+            one_of(call, "level", LEVELS, ""),
+            *(call.query(name) or "" for name in ("kind", "channel", "key")),
         )
         limit = call.number("limit", 1, MOST) or USUAL
         page = await self._page(wanted, limit, call.query("cursor") or "")
