@@ -239,6 +239,25 @@ async def test_whatever_fails_wherever_each_row_is_there_once(house, server, ste
     assert found(server) == ["r-1", "r-2", "r-3", "r-4", "r-5"]
 
 
+@pytest.mark.parametrize("arrived", [False, True])
+async def test_only_what_did_not_arrive_is_sent_again(house, arrived):
+    await house.book(*of(DAYS[0], 1, 2, 3, 4))
+    left = [2]
+
+    def fail(name):
+        if name == "insert":
+            left[0] -= 1
+            if left[0] == 0:
+                raise Gone
+
+    setattr(house.databases, "after" if arrived else "before", fail)
+    async with house.running():
+        await house.waiting()
+    house.databases.steps.clear()
+    await house.life()
+    assert house.databases.steps == ["count", *(["insert"] * (not arrived)), "count"]
+
+
 async def test_a_server_that_is_killed_in_the_middle_gets_the_rest_once_it_is_back(house, server):
     await house.book(*of(DAYS[0], *range(1, 8)))
     killed = []

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.proxy.entries import entry
 from tests.supplier.steps import Say
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.manage.described import Manager
 from tests.web.support import Client, Serving, until
 
 ALL = "/api/agent/export"
@@ -43,9 +45,17 @@ def booked(house: House) -> None:
         path.write_bytes(b"".join(seal(entry(10 * number + one, at)) for one in range(2)))
 
 
-def managed(house: House, up: Callable[..., Serving], **export: Any) -> Client:
-    house.settings = {"export": export} if export else {}
-    return up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+@pytest.fixture
+def managed(house: House, up: Callable[..., Serving]) -> Iterator[Callable[..., Client]]:
+    """A client of a daemon with these settings; whatever it is answered must be described."""
+    with ExitStack() as stack:
+
+        def made(**export: Any) -> Client:
+            house.settings = {"export": export} if export else {}
+            daemon = up(environ={"PROXY_APP_HASH": HASH})
+            return stack.enter_context(closing(Manager(daemon.url, MANAGEMENT_KEY)))
+
+        yield made
 
 
 def to(server: Server, **more: Any) -> dict[str, Any]:
@@ -64,9 +74,9 @@ def settled(client: Client) -> Any:
 
 @pytest.mark.usefixtures("booked")
 def test_the_ledger_is_sent_by_itself_and_each_day_is_told(
-    house: House, up: Callable[..., Serving], server: Server
+    managed: Callable[..., Client], server: Server
 ) -> None:
-    client = managed(house, up, **to(server, table="by_itself"))
+    client = managed(**to(server, table="by_itself"))
     now = settled(client)
     assert [(day["day"], day["state"], day["rows"]) for day in now["items"]] == [
         (day, "done", 2) for day in reversed(DAYS)
@@ -78,9 +88,9 @@ def test_the_ledger_is_sent_by_itself_and_each_day_is_told(
 
 @pytest.mark.usefixtures("booked")
 def test_days_are_told_page_by_page_and_by_their_state(
-    house: House, up: Callable[..., Serving], server: Server
+    managed: Callable[..., Client], server: Server
 ) -> None:
-    client = managed(house, up, **to(server, table="pages", since=DAYS[2]))
+    client = managed(**to(server, table="pages", since=DAYS[2]))
     settled(client)
     first = client.get(f"{ALL}?limit=2")
     assert [day["day"] for day in first["items"]] == [DAYS[2], DAYS[1]]
@@ -93,9 +103,9 @@ def test_days_are_told_page_by_page_and_by_their_state(
 
 @pytest.mark.usefixtures("booked")
 def test_a_backfill_is_tried_first_and_then_sends_exactly_the_missed_days(
-    house: House, up: Callable[..., Serving], server: Server
+    managed: Callable[..., Client], server: Server
 ) -> None:
-    client = managed(house, up, **to(server, table="filled", since=DAYS[2]))
+    client = managed(**to(server, table="filled", since=DAYS[2]))
     settled(client)
     dry = client.post(f"{ALL}/backfill?dry_run=true", SPAN)
     assert (dry["rows"], dry["started"]) == (4, False)
@@ -112,8 +122,8 @@ def test_a_backfill_is_tried_first_and_then_sends_exactly_the_missed_days(
 
 
 @pytest.mark.usefixtures("booked")
-def test_a_dead_database_is_told(house: House, up: Callable[..., Serving]) -> None:
-    client = managed(house, up, url=f"http://127.0.0.1:{free_port()}")
+def test_a_dead_database_is_told(managed: Callable[..., Client]) -> None:
+    client = managed(url=f"http://127.0.0.1:{free_port()}")
     now = until(lambda: found if (found := client.get(ALL).json())["lastError"] else None)
     assert now["phase"] == "waiting"
     assert (now["lagDays"], now["lagSince"]) == (3, DAYS[0])
@@ -126,12 +136,12 @@ def test_a_dead_database_is_told(house: House, up: Callable[..., Serving]) -> No
 
 @pytest.mark.usefixtures("booked")
 def test_a_database_that_never_answers_slows_no_request_and_no_answer(
-    house: House, up: Callable[..., Serving]
+    house: House, managed: Callable[..., Client]
 ) -> None:
     """It takes what it is told, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        key, client = house.key(), managed(house, up, url=url)
+        key, client = house.key(), managed(url=url)
         caller, _ = mute.accept()
         with caller:
             assert caller.recv(100).startswith(b"POST /?database=default&query=")
@@ -159,10 +169,8 @@ def test_what_is_not_sent_yet_is_kept_however_old_it_is(
     assert second.exists()
 
 
-def test_a_check_tells_how_far_it_came(
-    house: House, up: Callable[..., Serving], server: Server
-) -> None:
-    client = managed(house, up, **to(server, table="looked"))
+def test_a_check_tells_how_far_it_came(managed: Callable[..., Client], server: Server) -> None:
+    client = managed(**to(server, table="looked"))
     reply = client.post(f"{ALL}/check", None)
     assert (reply.status, reply["ok"]) == (200, True)
     assert [rung["name"] for rung in reply["rungs"]] == ["reach", "sign_in", "table"]
@@ -177,8 +185,8 @@ def test_a_check_tells_how_far_it_came(
 
 
 @pytest.mark.usefixtures("booked")
-def test_what_is_not_set_up_says_how(house: House, up: Callable[..., Serving]) -> None:
-    client = managed(house, up)
+def test_what_is_not_set_up_says_how(managed: Callable[..., Client]) -> None:
+    client = managed()
     assert client.get(ALL)["phase"] == "off"
     reply = client.post(f"{ALL}/backfill", SPAN)
     assert (reply.status, reply["error"]) == (409, "Conflict")
@@ -204,9 +212,9 @@ def test_what_are_no_days_are_refused(manager: Client, wish: dict[str, Any]) -> 
 
 @pytest.mark.usefixtures("booked")
 def test_a_password_that_is_not_to_be_had_is_told_by_its_place(
-    house: House, up: Callable[..., Serving], server: Server
+    managed: Callable[..., Client], server: Server
 ) -> None:
-    client = managed(house, up, **to(server, password="env:NO_SUCH_VARIABLE"))
+    client = managed(**to(server, password="env:NO_SUCH_VARIABLE"))
     now = until(lambda: found if (found := client.get(ALL).json())["lastError"] else None)
     assert "export.password" in now["lastError"]
     assert "NO_SUCH_VARIABLE" in now["lastError"]
