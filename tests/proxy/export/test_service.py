@@ -16,6 +16,7 @@ from agentd.disk import ledger_export
 from agentd.disk.export_state import ExportFile
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_export import LedgerDays
+from agentd.disk.lines import seal
 from agentd.errors import BadRequest, Conflict, DatabaseRefused, SupplierUnreachable
 from agentd.outside.clickhouse import ClickHouses
 from agentd.proxy.export import service, work
@@ -256,6 +257,24 @@ async def test_only_what_did_not_arrive_is_sent_again(house, arrived):
     house.databases.steps.clear()
     await house.life()
     assert house.databases.steps == ["count", *(["insert"] * (not arrived)), "count"]
+
+
+async def test_a_day_that_is_priced_anew_while_it_is_sent_is_there_as_it_is_now(house, server):
+    await house.book(*of(DAYS[0], 1, 2, 3, 4))
+    path = Path(house.layout.ledger_day(DAYS[0]))
+    left = [2]
+
+    def reprice(name):
+        if name == "insert":
+            left[0] -= 1
+            if left[0] == 0:
+                beside = path.with_name("anew")
+                beside.write_bytes(b"".join(map(seal, of(DAYS[0], 1, 2, 3, 4, cost=Decimal(7)))))
+                beside.rename(path)
+
+    house.databases.before = reprice
+    assert await house.life() == {DAYS[0]: "done"}
+    assert [row["cost"] for row in server.rows()] == [7] * 4
 
 
 async def test_a_server_that_is_killed_in_the_middle_gets_the_rest_once_it_is_back(house, server):
