@@ -35,10 +35,6 @@ LONGER: dict[str, str] = {
     "web.tables.manage_models.rows": "a table: one row after the other",
     "web.tables.manage_reports._reports": "a table: one row after the other",
     "web.tables.manage_secret_rules.rows": "a table: one row after the other",
-    "web.tables.manage_channels.rows": "a table: one row after the other",
-    "web.tables.manage_keys.rows": "a table: one row after the other",
-    "web.tables.manage_models.rows": "a table: one row after the other",
-    "web.tables.manage_secret_rules.rows": "a table: one row after the other",
 }
 
 CATCH_ALL = {
