@@ -208,8 +208,11 @@ def test_a_stalled_supplier_does_not_hold_a_check_up(
 def test_what_a_supplier_says_of_a_refusal_is_told_without_the_key(
     house: House, manager: Client
 ) -> None:
-    house.supplier.script(Refuse(400, f"the key {SECRET} is bad for this"))
+    key = "of-no-known-form-0123456789"
+    manager.patch(f"{CHANNELS}/chat", {"key": key})
+    house.supplier.script(Refuse(400, f"what is {key} for"))
     found = check(manager, f"{CHANNELS}/chat/check?paid=true")
+    assert key not in str(found)
     assert (found["ok"], "***" in found["rungs"][-1]["detail"]) == (False, True)
     (entry,) = house.entries(1)
     assert (entry.outcome, entry.status, entry.cost) == ("failed", 400, 0)
