@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentd.errors import BadRequest, Conflict, NotFound, Unavailable
+from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web.manage import codes, licence, limits, reports, requests, service_log, summary
 from agentd.web.manage.codes import CodeDesk
 from agentd.web.manage.licence import LicenceDesk
@@ -164,7 +164,7 @@ def _report(
         summary=summary,
         gives=page,
         also=("text/csv",),
-        errors=(BadRequest, NotFound, Unavailable),
+        errors=(BadRequest,) if name == "limits" else (BadRequest, Unavailable),
         parameters=parameters,
     )
 
@@ -207,7 +207,7 @@ def _standing(desks: ReportDesks) -> tuple[Route, ...]:
             takes=licence.InstallLicence,
             example={"token": "agentd-licence.v1.eyJ..."},
             gives=licence.LicenceView,
-            errors=(BadRequest, Conflict, Unavailable),
+            errors=(BadRequest, Unavailable),
             parameters=(DRY_RUN,),
         ),
         row(

@@ -29,7 +29,7 @@ class Place:
     def __init__(self, house: House, daemon: Serving) -> None:
         self.house = house
         self.daemon = daemon
-        self.manager = Manager(daemon.url, MANAGEMENT_KEY)
+        self._manager = Manager(daemon.url, MANAGEMENT_KEY)
         follower = Follower(
             daemon.url,
             supplier_url=house.supplier.url,
@@ -61,6 +61,12 @@ class Place:
         self.manager.post("/api/agent/channels/openai/copy", {"name": "undone"})
         changes = self.manager.get("/api/agent/changes?limit=1")
         self._change: int = changes["items"][0]["number"]
+
+    @property
+    def manager(self) -> Manager:
+        """A client whose connection did not end meanwhile of idleness."""
+        self._manager.close()
+        return self._manager
 
     def well(self, address: Address) -> Reply:
         """Ask as the description says; the answer is the good one."""

@@ -1,6 +1,7 @@
 """``GET /api/agent``: what it says is so, all of it, and nothing beside it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.web.gateway.conftest import SECRET, House
 from tests.web.manage.conftest import HASH
 from tests.web.manage.following import Follower
 from tests.web.manage.place import Place, open_place
+from tests.web.manage.provoking import GENERAL, by_supplier, emptied, just, unreadable
 from tests.web.support import Client, Serving
 
 
@@ -87,3 +89,53 @@ def test_every_address_answers_as_it_is_told(tmp_path: Any) -> None:
         for address in (*(one for one in left if one not in gone), *gone[::-1]):
             place.well(address)
         assert place.walked >= set(place.description.addresses)
+
+
+@pytest.fixture(scope="module")
+def out_of_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Place]]:
+    """Two places that are themselves at fault."""
+    with ExitStack() as stack:
+        folders = (tmp_path_factory.mktemp("place") for _ in range(2))
+        first, second = (stack.enter_context(open_place(folder)) for folder in folders)
+        yield emptied(first), stack.enter_context(unreadable(second))
+
+
+def test_every_error_that_is_told_can_be_provoked(
+    place: Place, out_of_order: tuple[Place, Place]
+) -> None:
+    """But for ``Disabled``, which ``test_kinds_of_keys`` has for each of them."""
+    missed = []
+    for (method, path), address in place.description.addresses.items():
+        if not path.startswith("/api/agent"):
+            continue
+        told = {(one["status"], one["error"]) for one in address["errors"]}
+        for status, error in told - {(503, "Disabled")}:
+            attempts = [(place, GENERAL[error])]
+            if error in ("Conflict", "Unavailable"):
+                attempts += [(one, just) for one in out_of_order]
+            if path.endswith("/preview"):
+                attempts.append((place, by_supplier))
+            replies = [reply for where, provoke in attempts for reply in provoke(where, address)]
+            found = {(one.status, one["error"]) for one in replies if one.status >= 400}
+            assert found <= told, (method, path, found)
+            if (status, error) not in found:
+                missed.append((method, path, error, found))
+    assert not missed, "\n".join(map(str, missed))
+
+
+def test_it_is_told_as_text_to_who_asks_for_text(place: Place) -> None:
+    for accept, kind in (
+        ("text/markdown", "text/markdown"),
+        ("text/plain, text/markdown;q=0.5", "text/plain"),
+        ("application/json, text/markdown", "application/json"),
+        ("*/*", "application/json"),
+    ):
+        reply = place.manager.get("/api/agent", {"Accept": accept})
+        assert reply.headers["Content-Type"] == f"{kind}; charset=utf-8"
+        text = reply.body.decode()
+        for method, path in place.description.addresses:
+            assert (f"`{method} {path}`" in text) is (kind != "application/json")
+    for step in place.description.told["recipe"]["steps"]:
+        assert (
+            step["title"] in place.manager.get("/api/agent", {"Accept": "text/plain"}).body.decode()
+        )
