@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from msgspec import structs
 
+from agentd import __version__
 from agentd.catalog.models import Models
 from agentd.clock import Clock, iso, parse_iso
 from agentd.disk import clash
@@ -36,6 +37,7 @@ from agentd.outside.upstream import HttpUpstream
 from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.gateway.house import House
+from agentd.proxy.gateway.noting import Noting
 from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.meters import Meters
 from agentd.proxy.routing import Router
@@ -92,17 +94,18 @@ class ModelGateway:
         nowhere: Mapping[str, Channel] = {}
         usual = GatewaySettings()
         self.settings = Reloaded(
-            layout.gateway_settings, partial(load_settings, layout), usual, self._set
+            layout.gateway_settings, partial(load_settings, layout), usual, self._reset
         )
         self.channels = Reloaded(
             layout.channels, partial(load_channels, layout), nowhere, self._rerouted
         )
-        self.rules = followed(layout, environ, self._ruled)
+        self.rules = followed(layout, environ, self._reruled)
         self.log = ServiceLog(layout, clock)
         self.ledger = Ledger(layout, clock)
         self.bodies = BodyFiles(layout, partial(self.log.note, "warning", "bodies"))
         self.meters = Meters(usual.zone, clock)
-        self.router = Router(random.random, clock.monotonic)
+        self._noting = Noting(self.log, clock.monotonic)
+        self.router = Router(random.random, clock.monotonic, self._noting)
         self._opened = False
         self._hiding: Hiding | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -149,10 +152,12 @@ class ModelGateway:
         await self._know_own()
         self._opened = True
         self._later(self._keep_house())
+        self.log.note("info", "started", f"agentd {__version__} takes model requests")
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Book what is under way, and cut what is connected."""
+        self.log.note("info", "stopping", "No more model requests are taken")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -177,12 +182,21 @@ class ModelGateway:
             suppliers=self.suppliers,
             book=self.ledger,
             bodies=self.bodies,
+            noting=self._noting,
             clock=self._clock,
         )
 
     def _unlicensed(self) -> str:
         status = self.licence.status
         return "" if status.state == "valid" else status.reason
+
+    def _edited(self, file: Reloaded[Any]) -> None:
+        if self._opened:
+            self._noting.edited(file.path, file.mistakes)
+
+    def _reset(self) -> None:
+        self._edited(self.settings)
+        self._set()
 
     def _set(self) -> None:
         now = self.settings.current
@@ -197,6 +211,7 @@ class ModelGateway:
         self.meters.take(await self.ledger.sums(self.meters.cuts(zone)), zone)
 
     def _rerouted(self) -> None:
+        self._edited(self.channels)
         self._egress.keep(self.channels.current)
         if self._opened:
             self._later(self._know_own())
@@ -210,6 +225,10 @@ class ModelGateway:
                 if len(key.encode()) >= SHORTEST:
                     own.append(Value(id=f"channel-{channel.name}", text=key, mode="hide"))
         self._own = tuple(own)
+        self._ruled()
+
+    def _reruled(self) -> None:
+        self._edited(self.rules)
         self._ruled()
 
     def _ruled(self) -> None:

@@ -112,6 +112,11 @@ class Reloaded(Generic[T]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    @property
     def current(self) -> T:
         """What holds now."""
         return self._file.value

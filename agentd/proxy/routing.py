@@ -9,7 +9,7 @@ itself said when to come back is left alone until then.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, inf, log
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -115,15 +115,31 @@ class _Record(Struct):
     at: float = 0.0
 
 
+class Hearing(Protocol):
+    """Who hears of channels (``proxy.gateway.noting.Noting``)."""
+
+    def rests(self, channel: Channel, why: str, seconds: float) -> None:
+        """A whole channel is left alone for so long."""
+        ...
+
+    def worked(self, channel: Channel) -> None:
+        """A channel answered."""
+        ...
+
+
 class Router:
     """Chooses channels and remembers how they fare. One for all requests, on one loop.
 
-    ``random`` tells a number from 0 to below 1; ``now`` tells seconds that only rise.
+    ``random`` tells a number from 0 to below 1; ``now`` tells seconds that only rise. ``heard`` is
+    told which channel rests and which answered.
     """
 
-    def __init__(self, random: Callable[[], float], now: Callable[[], float]) -> None:
+    def __init__(
+        self, random: Callable[[], float], now: Callable[[], float], heard: Hearing | None = None
+    ) -> None:
         self._random = random
         self._now = now
+        self._heard = heard
         self._rests: dict[tuple[str, str], _Rest] = {}
         """By the channel's name and the supplier's model; an empty one is the whole channel."""
         self._records: dict[str, _Record] = {}
@@ -181,10 +197,14 @@ class Router:
         self._rests = {place: rest for place, rest in self._rests.items() if rest.until > now}
         place = channel.name, supplier_model if kind in OF_THE_MODEL else ""
         self._rests[place] = _Rest(channel, now + seconds, retry_after is not None)
+        if self._heard and not place[1]:
+            self._heard.rests(channel, kind, seconds)
 
     def worked(self, channel: Channel) -> None:
         """A call succeeded. What rests goes on to: the call may be older than the failure."""
         self._records.setdefault(channel.name, _Record()).worked += 1
+        if self._heard:
+            self._heard.worked(channel)
 
     def standing(self, channels: Mapping[str, Channel]) -> dict[str, Standing]:
         """How each channel fares; those that are no more are forgotten."""

@@ -8,6 +8,7 @@ from agentd.clock import Clock, Timestamp
 from agentd.proxy.access_key import AccessKey
 from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.gateway.bill import Book, Meter
+from agentd.proxy.gateway.noting import Noting
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
 from agentd.proxy.settings import GatewaySettings
@@ -46,4 +47,5 @@ class House:
     suppliers: Suppliers
     book: Book
     bodies: Bodies
+    noting: Noting
     clock: Clock

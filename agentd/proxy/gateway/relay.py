@@ -25,6 +25,7 @@ from agentd.proxy.gateway.refusing import failed, refused
 from agentd.proxy.pricing import output_at_most, settled, upper_bound
 from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
 from agentd.proxy.secrets.hiding import Hidden
+from agentd.proxy.spend import OverLimit
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Relay:
         try:
             return await self._answered(asked, bill)
         except AgentdError as error:
+            if isinstance(error, OverLimit):
+                self._house.noting.over_limit(asked.key, error)
             no = refused(error)
             status, _ = errors.error(asked.endpoint.dialect, no.kind, no.message, asked.id)
             await self._close(bill, "refused" if no.ours else "failed", status, no.name)
@@ -87,6 +90,7 @@ class Relay:
         hidden = await self._hidden(asked)
         bill.hidden = hidden.found
         if hidden.blocked:
+            house.noting.blocked(key, hidden.blocked)
             raise Refused("blocked", f'The request holds a secret (rule "{hidden.blocked}").')
         self._reserve(asked, bill, model, choices)
         calling = Calling(asked, bill.glance, model, hidden, self._seconds)
@@ -179,8 +183,10 @@ class Relay:
             await self._house.book.book(entry)
         except Unavailable as failure_:
             self._unbooked = True
+            self._house.noting.unbooked(failure_.message)
             log.error("the request %s is not in the ledger: %s", entry.id, failure_.message)
             if outcome in ("ok", "broken") and self._house.settings().when_unbooked == "stop":
                 raise
         else:
             self._unbooked = False
+            self._house.noting.booked()
