@@ -2,7 +2,14 @@
 
 from collections.abc import Callable
 
-from agentd.cli import proxy_channels, proxy_check, proxy_export, proxy_keys, proxy_spend
+from agentd.cli import (
+    proxy_channels,
+    proxy_check,
+    proxy_export,
+    proxy_keys,
+    proxy_secrets,
+    proxy_spend,
+)
 from agentd.cli.options import Subcommands
 
 PARTS: tuple[Callable[[Subcommands], None], ...] = (
@@ -12,6 +19,7 @@ PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_check.add_parser,
     proxy_spend.add_parser,
     proxy_export.add_parser,
+    proxy_secrets.add_parser,
 )
 """Each tells argparse about its commands below ``agentd proxy``."""
 
