@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.agent.engine import Engine
-from agentd.catalog.models import Model, Models
+from agentd.catalog.models import GATEWAY, Model, Models
 from agentd.errors import NotFound
 
 
@@ -44,6 +44,8 @@ class Engines:
             model = models.find(name)
         except NotFound as error:
             return Choice("none", problem=f"{error.message} It would stand in models.yml.")
+        if model.supplier == GATEWAY and model.prices is None:
+            model = structs.replace(model, prices=models.gateway_prices(model.model))
         return self._with(model.engine, model)
 
     def _with(self, name: str, model: Model | None) -> Choice:

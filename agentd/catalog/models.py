@@ -91,6 +91,13 @@ class Models(Struct, frozen=True):
                 return model
         raise NotFound(f'No model is named "{name[:100]}"{nearest(name, self.names)}')
 
+    def gateway_prices(self, name: str) -> Prices | None:
+        """What a model of the gateway costs by its first way: what the ledger will say."""
+        for model in self.proxy:
+            if model.name == name:
+                return model.ways[0].prices or model.prices
+        return None
+
     @property
     def names(self) -> tuple[str, ...]:
         """As chats write them, in the file's order."""

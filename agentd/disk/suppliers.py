@@ -50,7 +50,7 @@ class SupplierBook:
     def prices(self, supplier: str, model: str) -> Prices | None:
         """What a supplier's model costs, by the supplier's name of it; None: not known."""
         if supplier == GATEWAY:
-            return self._gateways(model)
+            return self._models().gateway_prices(model)
         for one in self._models().models:
             if (one.supplier, one.model) == (supplier, model):
                 return one.prices
@@ -60,13 +60,6 @@ class SupplierBook:
         if self.gateway is None:
             raise Unavailable("The gateway of this daemon is not up yet.")
         return self.gateway
-
-    def _gateways(self, name: str) -> Prices | None:
-        """What a model of the gateway costs, by its first way: what the ledger will say."""
-        for model in self._models().proxy:
-            if model.name == name:
-                return model.ways[0].prices or model.prices
-        return None
 
     async def _key(self, name: str, supplier: Supplier) -> str:
         return await asyncio.to_thread(supplier_key, name, supplier, self._environ)

@@ -1,0 +1,69 @@
+"""The real Codex, agentd's remote API, its gateway and a scripted supplier, in one piece."""
+
+import os
+import re
+import shutil
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from agentd.disk.layout import Layout
+from tests.agent.engines.programs import CODEX
+from tests.agent.served import Served
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Call, Say, Tokens
+from tests.web.gateway.conftest import House
+
+pytestmark = pytest.mark.engines
+
+SECRET = "ghp_" + "aB3dE5fG7h" * 3 + "J1kL9m"
+USED = Tokens(input=1000, cached=100, output=50)
+
+
+def _write_it_down(request: Request) -> Answer:
+    """What a model does that was told the secret: it can name only what stands for it."""
+    placeholder = re.findall(r"SECRET_[A-Za-z0-9_]+", str(request.body))[-1]
+    command = f"printf %s {placeholder} > written.txt"
+    return Answer((Call("exec_command", {"cmd": command}),), USED)
+
+
+@pytest.mark.skipif(not shutil.which(CODEX), reason="no Codex: see tests/agent/engines")
+def test_codex_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_what_the_ledger_says(
+    house: House, tmp_path: Path
+) -> None:
+    models = {
+        "proxy": house.models,
+        "models": [
+            {"name": "codex", "engine": "codex", "supplier": "agentd", "model": "by-responses"}
+            | {"context": 100_000},
+        ],
+    }
+    rules = [{"decision": "allow", "kind": "shell"}, {"decision": "allow", "kind": "write"}]
+    served = Served(tmp_path, models, approval_rules=rules)
+    house.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+    house.write()
+    Path(house.layout.models).write_text(house.json(models))
+    subprocess.run(["git", "init", "--quiet", str(served.workspace)], check=True)
+    (served.workspace / "token.txt").write_text(f"token: {SECRET}\n")
+    house.supplier.script(
+        Answer((Call("exec_command", {"cmd": "cat token.txt"}),), USED),
+        _write_it_down,
+        Answer((Say("I wrote it down."),), USED),
+    )
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "codex").symlink_to(CODEX)
+    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    with served.running(HOME=str(home), PATH=path) as caller:
+        chat = caller.chat("Write the token down.", model="codex")
+        said = caller.at_rest(chat)
+        cost = Decimal(str(caller.client.status(chat)["totalCost"]))
+    assert said[-1]["content"] == "I wrote it down.", said
+    assert (served.workspace / "written.txt").read_text() == SECRET
+    asked = house.supplier.requests
+    assert len(asked) == 3
+    assert all(SECRET not in str(request.body) for request in asked)
+    assert "SECRET_" in str(asked[1].body)
+    assert sum(entry.cost for entry in house.entries(3)) == cost > 0
