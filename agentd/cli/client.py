@@ -74,6 +74,10 @@ class Client(AbstractContextManager["Client"]):
         """Answer a question; the question as it is now."""
         return self._ask("POST", f"/api/chat/{chat_id}/approvals/{number}", answer)
 
+    def login_code(self) -> dict[str, Any]:
+        """A one-time code, and until when it is good; this needs the management key."""
+        return self._ask("POST", "/api/agent/session")
+
     def follow(self, chat_id: int) -> Iterator[dict[str, Any]]:
         """Each message of a chat as soon as it is there, until the chat has nothing more to do.
 
