@@ -1,0 +1,133 @@
+"""Who may call what: keys as they are now, and models by exactly their names."""
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from tests.supplier.steps import Say
+from tests.web.gateway.conftest import House
+from tests.web.support import Serving, until
+
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+def ask(daemon: Serving, key: str, model: str = "by-chat") -> int:
+    """The status of a request."""
+    return post(daemon, key, json.dumps({"model": model, "messages": HELLO}).encode())
+
+
+def post(daemon: Serving, key: str, body: bytes) -> int:
+    """The status of a request with this body."""
+    connection = HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", body, headers)
+        return connection.getresponse().status
+
+
+def edit(house: House, pattern: str, instead: str) -> None:
+    """Change ``access-keys.yml`` as a person does, in an editor."""
+    path = Path(house.layout.access_keys)
+    text = path.read_text()
+    changed = re.sub(pattern, instead, text, flags=re.DOTALL)
+    assert changed != text, text
+    saved = path.with_suffix(".new")
+    saved.write_text(changed)
+    saved.chmod(0o600)
+    saved.rename(path)
+
+
+def test_a_key_that_is_disabled_by_hand_opens_nothing_from_the_next_request_on(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    key, daemon = house.key(), up()
+    house.supplier.script(Say("hi"), Say("again"))
+    assert ask(daemon, key) == 200
+    edit(house, r"( +)(created: [^\n]+\n)", r"\1\2\1enabled: false\n")
+    assert ask(daemon, key) == 401
+    edit(house, r" +enabled: false\n", "")
+    assert ask(daemon, key) == 200
+
+
+def test_a_key_that_is_deleted_by_hand_opens_nothing_from_the_next_request_on(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    key, other = house.key(name="gone"), house.key(name="stays")
+    daemon = up()
+    house.supplier.script(Say("hi"), Say("again"))
+    assert ask(daemon, key) == 200
+    edit(house, r"- id: '\w+'\n  name: 'gone'\n.*?(?=- id:)", "")
+    assert ask(daemon, key) == 401
+    assert ask(daemon, other) == 200
+
+
+def test_an_expired_key_opens_nothing(house: House, up: Callable[..., Serving]) -> None:
+    key, daemon = house.key(expires="2026-01-02T00:00:00.000Z"), up()
+    assert ask(daemon, key) == 401
+    assert not house.supplier.requests
+
+
+@pytest.mark.parametrize(
+    ("named", "status"),
+    [
+        ("by-chat", 200),
+        ("BY-CHAT", 404),
+        ("by-chat ", 404),
+        (" by-chat", 404),
+        ("by-chat\n", 404),
+        ("by-messages", 404),
+        ("scripted-large", 404),
+        ("by-*", 404),
+        ("", 400),
+    ],
+    ids=repr,
+)
+def test_a_model_is_called_by_exactly_its_name_and_only_if_the_key_allows_it(
+    house: House, up: Callable[..., Serving], named: str, status: int
+) -> None:
+    """Row 62 of the threats: aliases, case and blanks open no model that is not allowed."""
+    key, daemon = house.key(models=["by-chat"]), up()
+    house.supplier.script(Say("hi"))
+    assert ask(daemon, key, named) in (status, 400 if status == 404 else status)
+    assert len(house.supplier.requests) == (status == 200)
+
+
+def test_a_request_that_names_two_models_is_refused(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    key, daemon = house.key(models=["by-chat"]), up()
+    body = b'{"model": "by-chat", "messages": [], "model": "by-messages"}'
+    assert post(daemon, key, body) == 400
+    assert not house.supplier.requests
+
+
+def test_no_second_channel_is_tried_that_the_key_may_not_use(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    house.channels.append(house.channel("dead", "openai-chat", url="http://127.0.0.1:9"))
+    house.models[0]["ways"] = [{"channel": "dead"}, {"channel": "chat", "priority": 1}]
+    key, daemon = house.key(channels=["dead"]), up()
+    assert ask(daemon, key) >= 500
+    assert not house.supplier.requests
+    (entry,) = house.entries(1)
+    assert (entry.channel, entry.tries) == ("dead", 1)
+
+
+def test_edited_models_and_channels_hold_within_a_second_and_broken_ones_never(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    key, daemon = house.key(), up()
+    house.supplier.script(*[Say("hi")] * 50)
+    assert ask(daemon, key) == 200
+    models = Path(house.layout.models)
+    models.write_text("proxy: [{name: broken")
+    assert ask(daemon, key) == 200
+    house.models[0]["name"] = "renamed"
+    house.write()
+    until(lambda: ask(daemon, key, "renamed") == 200)
+    assert ask(daemon, key, "by-chat") == 404
