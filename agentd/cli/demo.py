@@ -10,6 +10,7 @@ import tempfile
 import time
 
 from agentd import ids
+from agentd.cli import demo_supplier
 from agentd.cli.client import Client
 from agentd.cli.options import Subcommands
 from agentd.clock import SystemClock
@@ -25,6 +26,7 @@ EXAMPLES = """\
 examples:
   agentd demo                                about this folder
   agentd demo "how many lines of Python are there?"
+  agentd demo --supplier 8760                a supplier that repeats, to try the model gateway with
 
 It needs no configuration and leaves nothing behind.
 """
@@ -40,11 +42,19 @@ def add_parser(commands: Subcommands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("prompt", nargs="?", default=PROMPT, help=f"default: {PROMPT!r}")
+    parser.add_argument(
+        "--supplier",
+        type=int,
+        metavar="PORT",
+        help="instead: be a supplier for the model gateway, which repeats what it is sent",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show it; 0 when there was an answer."""
+    if args.supplier is not None:
+        return demo_supplier.serve(args.supplier)
     with tempfile.TemporaryDirectory(prefix="agentd-demo-") as scratch:
         key = ids.new_key()
         layout = Layout(os.path.join(scratch, "state"), os.path.join(scratch, "config"))
