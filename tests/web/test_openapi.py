@@ -63,6 +63,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
 include-path-regex = "^/api/(analytics|chat/.*/messages|MessageQueue|chat-labels)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409]
 [[operations]]
+# A name without a password, a code beside it, no login to end.
+include-path = "/api/session"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404]
+[[operations]]
 # Bytes that are no sound.
 include-path-regex = "^/api/speechrecognition"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 415]
