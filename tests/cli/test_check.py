@@ -212,7 +212,7 @@ def test_a_supplier_s_key_is_looked_for_and_with_online_it_is_called(capsys, fol
         keys = [request.headers.get("x-api-key") for request in supplier.others]
         assert keys.count("sk-canary") == 1
         assert "127.0.0.1:9 cannot be connected to" in told["b"]["problem"]
-        assert told["c"]["problem"] == "it answers HTTP 404 when asked for its models"
+        assert told["c"]["problem"] == "it tells no list of its models (HTTP 404)"
         assert "sk-canary" not in str(told)
 
 
