@@ -8,7 +8,7 @@ import asyncio
 import functools
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from agentd.errors import SupplierUnreachable, TooLarge
@@ -47,18 +47,20 @@ class HttpUpstream:
 
     @asynccontextmanager
     async def send(self, request: Request) -> AsyncIterator["HttpResponse"]:
-        """Call, and enter once the answer's head is there.
+        """Call, and enter once the answer's head is there."""
+        response = await self.open(request)
+        try:
+            yield response
+        finally:
+            response.close()
 
-        A connection is kept if the answer was read to its end, else cut.
-        """
+    async def open(self, request: Request) -> "HttpResponse":
+        """Call; the answer is there once its head is. ``close`` it in any case."""
         to = origin(request.url)
         wire = written(request, to)
         end = asyncio.get_running_loop().time() + request.timeouts.total
         connection, head = await self._called(to, request, wire, end)
-        try:
-            yield HttpResponse(connection, head, str(to), self._limits.body)
-        finally:
-            self._let_go(to, connection)
+        return HttpResponse(connection, head, to, self._limits.body, self._let_go)
 
     async def close(self) -> None:
         """Cut every connection, those in use too."""
@@ -157,13 +159,27 @@ class HttpUpstream:
 class HttpResponse:
     """An answer whose head is there; see ``proxy.upstream.Response``."""
 
-    def __init__(self, connection: Connection, head: Head, host: str, limit: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        head: Head,
+        origin_: Origin,
+        limit: int,
+        let_go: Callable[[Origin, Connection], None],
+    ) -> None:
         self.status = head.status
         self.headers = head.headers
         self._connection = connection
-        self._host = host
+        self._origin = origin_
         self._limit = limit
+        self._let_go: Callable[[Origin, Connection], None] | None = let_go
         self._inflater = self._for_encoding(head.headers)
+
+    def close(self) -> None:
+        """The connection is kept if the answer was read to its end, else cut."""
+        let_go, self._let_go = self._let_go, None
+        if let_go:
+            let_go(self._origin, self._connection)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes in: one piece for all that came since the last one was taken."""
@@ -192,7 +208,7 @@ class HttpResponse:
             pieces.append(piece)
             size += len(piece)
             if size > limit:
-                raise TooLarge(f"The answer of {self._host} is larger than {limit} bytes")
+                raise TooLarge(f"The answer of {self._origin} is larger than {limit} bytes")
         return b"".join(pieces)
 
     def _for_encoding(self, headers: dict[str, str]) -> Inflater | None:
@@ -208,7 +224,8 @@ class HttpResponse:
         return Inflater()
 
     def _wrong(self, what: str) -> SupplierUnreachable:
-        return SupplierUnreachable(f"{self._host} {what}", "body", self._host)
+        host = str(self._origin)
+        return SupplierUnreachable(f"{host} {what}", "body", host)
 
 
 @functools.cache

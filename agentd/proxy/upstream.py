@@ -63,18 +63,26 @@ class Response(Protocol):
         """The rest of the body; raises as ``chunks``, and ``TooLarge`` above ``limit`` bytes."""
         ...
 
+    def close(self) -> None:
+        """No more is wanted: before the body's end that cuts the connection. Again: nothing."""
+        ...
+
 
 class Upstream(Protocol):
     """Calls suppliers."""
 
-    def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
-        """Call, and enter once the answer's head is there.
+    def open(self, request: Request) -> Awaitable[Response]:
+        """Call; the answer is there once its head is. It must be closed.
 
-        Leaving before the body's end cuts the connection at once, and so does cancelling. A
-        request is sent a second time, once, if it went over a connection kept from an earlier
-        call which closed without a single byte of an answer.
+        To cancel the call cuts the connection. A request is sent a second time, once, if it went
+        over a connection kept from an earlier call which closed without a single byte of an
+        answer.
 
         Raises ``SupplierUnreachable`` for what fails on the way, with the stage and the host in
         it, and ``BadRequest`` for a request that cannot be sent.
         """
+        ...
+
+    def send(self, request: Request) -> AbstractAsyncContextManager[Response]:
+        """As ``open``, for a block at the end of which the answer is closed."""
         ...

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.stream import Later, Stream
 from agentd.proxy.routing import Choice, Failure
 from agentd.proxy.secrets.restoring import restored, restorer
-from agentd.proxy.upstream import Response
+from agentd.proxy.upstream import BODY_LIMIT, Response
 
 log = logging.getLogger(__name__)
 
@@ -89,29 +88,23 @@ class Attempts:
             return Failed("authentication", SupplierError("server", why))
         request = calling.request(choice, secret, self._house.settings().idle_timeout)
         bill.called = True
-        async with AsyncExitStack() as stack:
-            try:
-                response = await stack.enter_async_context(upstream.send(request))
-                bill.mark("head")
-                if response.status != 200:
-                    return await _refusal(response, calling, bill, choice, secret)
-                if calling.glance.stream and _type(response).startswith(_EVENTS):
-                    return await self._streamed(stack, response, calling, bill, choice)
-                whole = calling.whole(choice, await response.read())
-            except SupplierUnreachable as error:
-                bill.called = error.stage == "body"
-                return Failed("unreachable", SupplierError("broken", error.message))
-            except TooLarge as error:
-                return Failed("garbled", SupplierError("garbled", error.message))
+        try:
+            response = await upstream.open(request)
+            bill.mark("head")
+            if response.status != 200:
+                return await _refusal(response, calling, bill, choice, secret)
+            if calling.glance.stream and _type(response).startswith(_EVENTS):
+                return await self._streamed(response, calling, bill, choice)
+            whole = calling.whole(choice, await _body(response))
+        except SupplierUnreachable as error:
+            bill.called = error.stage == "body"
+            return Failed("unreachable", SupplierError("broken", error.message))
+        except TooLarge as error:
+            return Failed("garbled", SupplierError("garbled", error.message))
         return await self._whole(whole, response, calling, bill, choice)
 
     async def _streamed(
-        self,
-        stack: AsyncExitStack,
-        response: Response,
-        calling: Calling,
-        bill: Bill,
-        choice: Choice,
+        self, response: Response, calling: Calling, bill: Bill, choice: Choice
     ) -> Result:
         async def close(outcome: Outcome, error: str) -> None:
             if outcome == "ok":
@@ -124,10 +117,8 @@ class Attempts:
             await self._close(bill, outcome, 200, error)
 
         kept: list[bytes] | None = [] if calling.asked.key.keep_bodies else None
-        chunks = response.chunks()
-        stack.push_async_callback(chunks.aclose)
         stream = Stream(
-            chunks,
+            response,
             calling.line(choice),
             restorer(calling.dialect, calling.secrets) if calling.secrets else None,
             bill,
@@ -138,7 +129,6 @@ class Attempts:
         )
         if error := await stream.begin():
             return Failed(error.kind, error)
-        stream.hold(stack.pop_all())
         return Answered(200, _headers(bill, choice, response, calling), portions=stream)
 
     async def _whole(
@@ -174,7 +164,7 @@ async def _refusal(
 ) -> Failed:
     """An answer of another status than 200; our own key is never told on."""
     try:
-        body = await response.read(ERROR_LIMIT)
+        body = await _body(response, ERROR_LIMIT)
     except TooLarge:
         body = b""
     error = failure(response.status, response.headers, body).hiding(secret)
@@ -184,6 +174,13 @@ async def _refusal(
     told = body.replace(secret.encode(), b"***") if secret else body
     headers = _headers(bill, choice, response, calling) | {"Content-Type": _type(response)}
     return Failed(error.kind, error, Answered(response.status, headers, told))
+
+
+async def _body(response: Response, limit: int = BODY_LIMIT) -> bytes:
+    try:
+        return await response.read(limit)
+    finally:
+        response.close()
 
 
 def _headers(bill: Bill, choice: Choice, response: Response, calling: Calling) -> dict[str, str]:

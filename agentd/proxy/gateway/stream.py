@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
 from typing import Any, Protocol, TypeAlias
 
 from agentd.errors import SupplierUnreachable, Unavailable
@@ -10,6 +9,7 @@ from agentd.proxy.dialects.conversation import Finished, SupplierError
 from agentd.proxy.entry import Outcome
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.lines import Line
+from agentd.proxy.upstream import Response
 
 TRAILING_SECONDS = 2.0
 """How long a supplier may keep its answer open after the reply's end."""
@@ -43,15 +43,15 @@ class Later(Protocol):
 
 
 class Stream:
-    """One streamed answer of status 200. ``begin`` it, ``hold`` its call, and let it be read.
+    """One streamed answer of status 200: ``begin`` it, and let it be read.
 
-    ``kept`` gathers the answer as it is before
-    secrets are put back.
+    The answer is closed with the stream, or when it does not begin. ``kept`` gathers it as it is
+    before secrets are put back.
     """
 
     def __init__(
         self,
-        chunks: AsyncGenerator[bytes, None],
+        response: Response,
         line: Line,
         restorer: Restorer | None,
         bill: Bill,
@@ -61,8 +61,8 @@ class Stream:
         *,
         drains: bool,
     ) -> None:
-        self._stack = AsyncExitStack()
-        self._chunks = chunks
+        self._response = response
+        self._chunks = response.chunks()
         self._line = line
         self._restorer = restorer
         self._bill = bill
@@ -76,17 +76,19 @@ class Stream:
 
     async def begin(self) -> SupplierError | None:
         """Wait for the first bytes for the caller; a failure before them is given instead."""
-        while not self._first and not self._over:
-            self._first = await self._heard()
-            end = self._line.end
-            if isinstance(end, SupplierError) and not self._bill.sent:
-                return end
+        begun = False
+        try:
+            while not self._first and not self._over:
+                self._first = await self._heard()
+                end = self._line.end
+                if isinstance(end, SupplierError) and not self._bill.sent:
+                    return end
+            begun = True
+        finally:
+            if not begun:
+                await self._end()
         self._bill.mark("first")
         return None
-
-    def hold(self, stack: AsyncExitStack) -> None:
-        """The call to the supplier is this stream's from now on, to be ended with it."""
-        self._stack = stack
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """The portions, in their order; the last one once the call is booked."""
@@ -108,7 +110,7 @@ class Stream:
     async def aclose(self) -> None:
         """The end, or the caller left: then the call is cut, or heard out for its count."""
         if self._bill.closed:
-            await self._stack.aclose()
+            await self._end()
         elif self._drains and not self._over:
             self._later(self._drained(), waits=True)
         else:
@@ -172,11 +174,18 @@ class Stream:
 
     async def _left(self) -> None:
         self._bill.counted(self._line.usage, told=isinstance(self._line.end, Finished))
+        await self._end()
+        await self._close("left", "")
+
+    async def _end(self) -> None:
+        """Let go of the supplier's answer, wherever it is."""
         if self._coming:
             self._coming.cancel()
             await asyncio.wait([self._coming])
-        await self._stack.aclose()
-        await self._close("left", "")
+        try:
+            await self._chunks.aclose()
+        finally:
+            self._response.close()
 
 
 async def _piece(chunks: AsyncGenerator[bytes, None]) -> bytes:
