@@ -26,6 +26,8 @@ from tests.crash import plants
 
 KEY = "agent_" + "Cr4sh" * 6 + "xy"
 KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
+MANAGEMENT_KEY = "manage-" + "Cr4sh" * 6
+MANAGEMENT_HASH = hashlib.sha256(MANAGEMENT_KEY.encode()).hexdigest()
 
 
 class LedgerEngine:
@@ -49,7 +51,12 @@ class LedgerEngine:
 async def serve(state: str, engine: LedgerEngine) -> int:
     """Live until SIGTERM."""
     settings = Settings(
-        port=0, agent_api_key=KEY_HASH, drain_seconds=0.1, max_parallel_turns=4, workspace=state
+        port=0,
+        agent_api_key=KEY_HASH,
+        proxy_app_hash=MANAGEMENT_HASH,
+        drain_seconds=0.1,
+        max_parallel_turns=4,
+        workspace=state,
     )
     layout = Layout(state, os.path.join(state, "..", "config"))
     async with daemon.started(settings, layout, {}, engine) as running:

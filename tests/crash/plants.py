@@ -14,8 +14,12 @@ from agentd.chats.service import ChatService
 from agentd.chats.turns import INTERRUPTED, Turns
 from agentd.disk import document, journal, state
 from agentd.disk.journal import Committer, Journal
+from agentd.disk.ledger import Ledger
 from agentd.errors import Unavailable
 from agentd.ids import Marks, Sequences
+from agentd.proxy.entry import Entry
+from agentd.proxy.meters import Meters
+from agentd.proxy.sums import Sums
 
 
 def acknowledged_too_early() -> None:
@@ -134,7 +138,53 @@ DISK = {
 """Bugs that only a failing disk shows."""
 
 
+def booked_behind_the_answer() -> None:
+    """A model's answer is given away before its line is written."""
+    book = Ledger.book
+    writing: set[asyncio.Task[None]] = set()
+
+    async def late(self: Ledger, entry: Entry) -> None:
+        await asyncio.sleep(0.02)
+        await book(self, entry)
+
+    async def behind(self: Ledger, entry: Entry) -> None:
+        task = asyncio.create_task(late(self, entry))
+        writing.add(task)
+        task.add_done_callback(writing.discard)
+
+    Ledger.book = behind  # type: ignore[method-assign]
+
+
+def booked_twice() -> None:
+    """Every tenth call is in the ledger twice."""
+    book, calls = Ledger.book, iter(range(10**9))
+
+    async def twice(self: Ledger, entry: Entry) -> None:
+        await book(self, entry)
+        if next(calls) % 10 == 9:
+            await book(self, entry)
+
+    Ledger.book = twice  # type: ignore[method-assign]
+
+
+def limits_begin_anew() -> None:
+    """After a restart, what limits enforce knows nothing of what was spent before."""
+    take = Meters.take
+    Meters.take = lambda self, sums, zone: take(self, Sums(()), zone)  # type: ignore[method-assign]
+
+
+GATEWAY = {
+    plant.__name__: plant
+    for plant in (
+        booked_behind_the_answer,
+        booked_twice,
+        limits_begin_anew,
+    )
+}
+"""Bugs of the model gateway."""
+
+
 def build_in(name: str) -> None:
     """Build this one in; the empty name is none."""
     if name:
-        {**ALL, **DISK}[name]()
+        {**ALL, **DISK, **GATEWAY}[name]()

@@ -1,0 +1,127 @@
+"""Callers of the model gateway, and what must be true of its ledger when the daemon is killed.
+
+Each call has a number, and the supplier counts as many tokens of input: so each line of the ledger
+tells which call it is of, also of a call whose caller was told nothing.
+"""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+import aiohttp
+from msgspec import Struct
+
+from agentd.proxy.entry import Entry
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.web.gateway.conftest import PRICES, House
+
+OUTPUT = 7
+WORDS = "one two three four five six seven"
+CALLERS = 24
+PATIENCE = 30.0
+"""Seconds after which callers that should have been answered or cut off will not be."""
+
+
+def answer(request: Request) -> Answer:
+    """What the supplier says: as many tokens as the call's number."""
+    return Answer((Say(WORDS),), Tokens(input=int(request.prompt), output=OUTPUT))
+
+
+def cost(number: int) -> Decimal:
+    """What a call costs, in USD."""
+    tokens = number * Decimal(PRICES["input"]) + OUTPUT * Decimal(PRICES["output"])
+    return tokens.scaleb(-6)
+
+
+class Key(Struct, frozen=True):
+    """An access key: its letters, and its id."""
+
+    letters: str
+    id: str
+
+
+class ModelCallers:
+    """Callers on connections of their own, one half of them for streams."""
+
+    def __init__(self, house: House) -> None:
+        self.keys = [Key(house.key(limits={"total": "1000"}), house.keys[-1]) for _ in range(3)]
+        self.asked: dict[int, Key] = {}
+        self.whole: dict[int, str] = {}
+        """The requests' ids of the calls that were answered to their end."""
+        self.cut = 0
+        """Calls that broke off."""
+        self.complaints: list[str] = []
+        self._numbers = itertools.count(1)
+
+    async def load(self, url: str, calls: int, kill: "asyncio.Future[None]") -> None:
+        """Call until all connections are dead; ``kill`` is done after so many whole answers."""
+        until = len(self.whole) + calls
+        async with asyncio.timeout(PATIENCE), aiohttp.ClientSession(url) as session:
+            await asyncio.gather(
+                *(self._call_on(session, until, kill, streams=bool(n % 2)) for n in range(CALLERS))
+            )
+
+    def violations(self, entries: Sequence[Entry]) -> Iterator[str]:
+        """What is not as it was promised, by all lines of the ledger."""
+        yield from self.complaints
+        counted = Counter(entry.usage.input for entry in entries)
+        yield from (f"call {one} is lost" for one in self.whole if one not in counted)
+        yield from (f"call {one} is there {n} times" for one, n in counted.items() if n > 1)
+        for entry in entries:
+            number = entry.usage.input
+            if number not in self.asked:
+                yield f"nobody asked for {entry}"
+            elif entry.id != self.whole.get(number, entry.id):
+                yield f"call {number} was told another id"
+            elif (entry.cost, entry.key) != (cost(number), self.asked[number].id):
+                yield f"call {number} is of another cost or key: {entry}"
+            elif entry.outcome != "ok":
+                yield f"call {number} ended otherwise: {entry}"
+
+    async def _call_on(
+        self,
+        session: aiohttp.ClientSession,
+        until: int,
+        kill: "asyncio.Future[None]",
+        *,
+        streams: bool,
+    ) -> None:
+        for number in self._numbers:
+            key = self.keys[number % len(self.keys)]
+            try:
+                whole = await self._call(session, key, number, streams=streams)
+            except (aiohttp.ClientError, OSError):
+                whole = False
+            if not whole:
+                self.cut += 1
+                return
+            if len(self.whole) >= until and not kill.done():
+                kill.set_result(None)
+
+    async def _call(
+        self, session: aiohttp.ClientSession, key: Key, number: int, *, streams: bool
+    ) -> bool:
+        """Whether it was answered to its end: that of a stream is told within it."""
+        self.asked[number] = key
+        said = [{"role": "user", "content": str(number)}]
+        async with session.post(
+            "/v1/chat/completions",
+            json={"model": "by-chat", "messages": said, "stream": streams},
+            headers={"Authorization": f"Bearer {key.letters}"},
+        ) as told:
+            body, broken = b"", False
+            try:
+                async for piece in told.content.iter_any():
+                    body += piece
+            except (aiohttp.ClientError, OSError):
+                broken = True
+        if told.status != 200:
+            self.complaints.append(f"call {number} was answered {told.status}: {body!r}")
+        elif b"[DONE]" in body if streams else not broken:
+            self.whole[number] = told.headers["x-agentd-request-id"]
+        elif not broken:
+            self.complaints.append(f"call {number} ended as if it were whole: {body!r}")
+        return not broken

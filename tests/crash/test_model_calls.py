@@ -1,0 +1,147 @@
+"""``kill -9`` under model traffic: what was answered is booked once, and every sum is a recount."""
+
+import asyncio
+import contextlib
+import io
+import json
+import random
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.cli.main import main
+from agentd.proxy.entry import Entry
+from tests.crash import plants
+from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
+from tests.crash.keeper import Keeper, Life
+from tests.crash.model_callers import ModelCallers, answer
+from tests.supplier.supplier import Supplier
+from tests.web.gateway.callers import Caller
+from tests.web.gateway.conftest import House
+from tests.web.support import Client
+
+KILLS = 6
+CHANCE = random.Random(9)  # noqa: S311
+
+
+class Run:
+    """Many lives of one gateway, each under load until it is killed."""
+
+    def __init__(self, folder: Path, supplier: Supplier) -> None:
+        supplier.always(answer)
+        self.house = House(folder, supplier)
+        self.house.settings["sync_ledger"] = True
+        self.callers = ModelCallers(self.house)
+        self.house.write()
+
+    def once(self, keeper: Keeper, calls: int) -> list[str]:
+        """A life that is killed somewhat after so many answers; what was not as it should be."""
+        life = keeper.start()
+        assert life.answers()
+        before = [*self.sums_told(life)]
+        asyncio.run(self._loaded(life, calls))
+        return [*before, *self.callers.violations(self.house.booked())]
+
+    async def _loaded(self, life: Life, calls: int) -> None:
+        kill = asyncio.get_running_loop().create_future()
+        loaded = asyncio.create_task(self.callers.load(life.url, calls, kill))
+        await asyncio.wait([loaded, kill], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.to_thread(life.end, signal.SIGKILL)
+        await loaded
+
+    def sums_told(self, life: Life) -> Iterator[str]:
+        """Where the sums differ from those of the ledger's lines, whoever tells them."""
+        spent = spent_in(self.house.booked())
+        with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+            enforced = asked(manager, "limits", "key", "used")
+            told = {"the report": asked(manager, "by-key", "name", "cost")}
+            told["spenders"] = asked(manager, "top-spenders", "key", "cost")
+            reserved = asked(manager, "limits", "key", "reserved")
+        told["the command"] = printed(self.house)
+        told["what limits enforce"] = {key: used for key, used in enforced.items() if used}
+        yield from (f"{who}: {sums}, but {spent}" for who, sums in told.items() if sums != spent)
+        yield from (f"{key} has {one} reserved" for key, one in reserved.items() if one)
+
+
+def spent_in(entries: list[Entry]) -> dict[str, Decimal]:
+    """What each key spent, by the lines."""
+    spent: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for entry in entries:
+        spent[entry.key] += entry.cost
+    return dict(spent)
+
+
+def asked(manager: Client, report: str, name: str, amount: str) -> dict[str, Decimal]:
+    """An amount of each key, by a report of the management."""
+    reply = manager.get(f"/api/agent/reports/{report}")
+    assert reply.status == 200, reply.body
+    items: list[dict[str, Any]] = reply["items"]
+    return {one[name]: Decimal(str(one[amount])) for one in items}
+
+
+def printed(house: House) -> dict[str, Decimal]:
+    """What each key spent, by ``agentd proxy spend``."""
+    places = ["--state", house.layout.state, "--config", house.layout.config]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["proxy", "spend", "--json", *places]) == 0
+    return {one["name"]: Decimal(str(one["cost"])) for one in json.loads(out.getvalue())}
+
+
+def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
+    tmp_path: Path,
+) -> None:
+    with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
+        run = Run(tmp_path, supplier)
+        for _ in range(KILLS):
+            assert not run.once(keeper, CHANCE.randrange(20, 150))
+            early = keeper.start()
+            early.ended(CHANCE.random() * 0.06)
+            early.end(signal.SIGKILL)
+        assert run.callers.cut > KILLS, "hardly any kill met a call on its way"
+        life = keeper.start()
+        assert life.answers()
+        assert not [*run.sums_told(life)]
+        over_the_limit(run, life)
+        life.end(signal.SIGTERM)
+        booked = [one for one in run.house.booked() if one.outcome != "refused"]
+        assert len(run.callers.whole) <= len(booked) <= len(run.callers.asked)
+        assert printed(run.house) == spent_in(booked)
+
+
+def over_the_limit(run: Run, life: Life) -> None:
+    """A limit of what was spent before all the kills lets nothing more through."""
+    key = run.callers.keys[0]
+    used = spent_in(run.house.booked())[key.id]
+    with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+        wish = {"limits": {"total": str(used)}}
+        assert manager.patch(f"/api/agent/keys/{key.id}", wish).status == 200
+    told = Caller(int(life.url.rpartition(":")[2]), key.letters).ask(
+        "openai-chat", "by-chat", text="1"
+    )
+    assert told.status == 429
+    assert f"{used.normalize():f} USD used" in told.error()["message"]
+
+
+SIGNS = {
+    "booked_behind_the_answer": "is lost",
+    "booked_twice": "is there 2 times",
+    "limits_begin_anew": "what limits enforce",
+}
+
+
+@pytest.mark.parametrize("plant", plants.GATEWAY)
+def test_the_checker_finds_what_a_broken_gateway_does(tmp_path: Path, plant: str) -> None:
+    found: list[str] = []
+    with Supplier() as supplier, Keeper(str(tmp_path), plant) as keeper:
+        run = Run(tmp_path, supplier)
+        for _ in range(10):
+            found = run.once(keeper, 50)
+            if SIGNS[plant] in str(found):
+                return
+    pytest.fail(f"not found: {found}")
