@@ -40,7 +40,11 @@ def test_a_good_key_acts_as_manager(surface):
 
 
 @pytest.mark.parametrize("surface", GUARDED)
-@pytest.mark.parametrize("key", ["wrong", "", f"{GOOD},{GOOD}", f"{GOOD}, {ALSO_GOOD}"])
+@pytest.mark.parametrize(
+    "key",
+    ["wrong", "", f"{GOOD},{GOOD}", f"{GOOD}, {ALSO_GOOD}"],
+    ids=["wrong", "empty", "twice", "two"],
+)
 def test_a_wrong_key_is_refused_even_with_a_valid_login(surface, key):
     refused(WITH_KEYS, surface, Presented(header=key, session="ann's"))
     refused(WITH_KEYS, surface, Presented(header=key))

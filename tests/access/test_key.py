@@ -40,6 +40,9 @@ def test_presenting_a_hash_is_not_presenting_the_key():
     "presented",
     ["", " ", "\0", "schlüssel", "\ud800", "٣" * 38, f"{LAPTOP},{LAPTOP}", f"{LAPTOP}, {PHONE}",
      f" {LAPTOP}", f"{LAPTOP}\n", LAPTOP.upper(), LAPTOP[:-1], f"{LAPTOP}x", "é" * 19],
+    ids=["empty", "blank", "NUL", "not ASCII", "half a character", "digits of others", "twice",
+         "two", "after a blank", "before a line's end", "other case", "cut", "longer",
+         "two bytes each"],
 )  # fmt: skip
 def test_an_odd_key_is_just_no_match(presented):
     assert RING.match(presented) is None

@@ -4,15 +4,12 @@ Where a longer piece reads better, it is listed here with its reason.
 """
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.architecture.support import MODULES, name_of, text_of, tree_of
 
-import agentd
-
-ROOT = Path(agentd.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
+Piece = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 FILE_LINES = 400
 CLASS_LINES = 200
@@ -49,47 +46,44 @@ CATCH_ALL = {
 """The task boundaries at which everything may be caught."""
 
 
-def _name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
-
-
-def _definitions(path: Path) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def _definitions(path: Path) -> list[tuple[str, Piece]]:
     """Each class and function with its dotted name; one inside a function bears ``<locals>``."""
+    found: list[tuple[str, Piece]] = []
 
-    def walk(node: ast.AST, above: str) -> Iterator[tuple[str, ast.AST]]:
+    def walk(node: ast.AST, above: str) -> None:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(child, Piece):
                 name = f"{above}.{child.name}"
-                yield name, child
-                inner = name if isinstance(child, ast.ClassDef) else f"{name}.<locals>"
-                yield from walk(child, inner)
+                found.append((name, child))
+                walk(child, name if isinstance(child, ast.ClassDef) else f"{name}.<locals>")
             else:
-                yield from walk(child, above)
+                walk(child, above)
 
-    yield from walk(ast.parse(path.read_text()), _name(path))
+    walk(tree_of(path), name_of(path))
+    return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_pieces_are_short_enough_to_see_whole(path: Path) -> None:
+def test_pieces_are_short_enough_to_see_whole() -> None:
     too_long = []
-    lines = path.read_text().count("\n")
-    if lines > FILE_LINES and _name(path) not in LONGER:
-        too_long.append(f"{_name(path)}: {lines} lines")
-    for name, node in _definitions(path):
-        assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        assert node.end_lineno is not None
-        first = node.body[min(1, len(node.body) - 1)] if ast.get_docstring(node) else node.body[0]
-        size = node.end_lineno - first.lineno + 1
-        limit = CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES
-        if size > limit and name not in LONGER:
-            too_long.append(f"{name}: {size} lines")
-    assert not too_long
+    for path in MODULES:
+        lines = text_of(path).count("\n")
+        if lines > FILE_LINES and name_of(path) not in LONGER:
+            too_long.append(f"{name_of(path)}: {lines} lines")
+        for name, node in _definitions(path):
+            assert node.end_lineno is not None
+            documented = ast.get_docstring(node) is not None
+            first = node.body[min(1, len(node.body) - 1)] if documented else node.body[0]
+            size = node.end_lineno - first.lineno + 1
+            limit = CLASS_LINES if isinstance(node, ast.ClassDef) else FUNCTION_LINES
+            if size > limit and name not in LONGER:
+                too_long.append(f"{name}: {size} lines")
+    assert not too_long, "\n".join(too_long)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_everything_is_caught_only_at_named_task_boundaries(path: Path) -> None:
+def test_everything_is_caught_only_at_named_task_boundaries() -> None:
     found = set()
-    for name, node in _definitions(path):
+    for name, node in [piece for path in MODULES for piece in _definitions(path)]:
         if isinstance(node, ast.ClassDef):
             continue
         for inner in ast.walk(node):
@@ -98,22 +92,20 @@ def test_everything_is_caught_only_at_named_task_boundaries(path: Path) -> None:
                 reraised = any(isinstance(step, ast.Raise) for step in inner.body)
                 if caught in ("Exception", "BaseException") and not reraised:
                     found.add(name)
-    assert found <= set(CATCH_ALL)
+    assert found <= set(CATCH_ALL), "\n".join(sorted(found - set(CATCH_ALL)))
 
 
 def test_every_listed_exception_is_still_one() -> None:
     names = {name for path in MODULES for name, _ in _definitions(path)}
-    assert set(LONGER) | set(CATCH_ALL) <= names | {_name(path) for path in MODULES}
+    assert set(LONGER) | set(CATCH_ALL) <= names | {name_of(path) for path in MODULES}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_every_module_and_public_name_is_documented(path: Path) -> None:
-    missing = [] if ast.get_docstring(ast.parse(path.read_text())) else [_name(path)]
-    for name, node in _definitions(path):
-        parts = name.removeprefix(_name(path)).split(".")[1:]
-        if any(part.startswith(("_", "<")) for part in parts):
-            continue
-        assert isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if not ast.get_docstring(node):
-            missing.append(name)
-    assert not missing
+def test_every_module_and_public_name_is_documented() -> None:
+    missing = [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))]
+    for path in MODULES:
+        for name, node in _definitions(path):
+            parts = name.removeprefix(name_of(path)).split(".")[1:]
+            hidden = any(part.startswith(("_", "<")) for part in parts)
+            if not hidden and not ast.get_docstring(node):
+                missing.append(name)
+    assert not missing, "\n".join(missing)

@@ -1,13 +1,11 @@
 """The import rule, as told in ``agentd/__init__.py``."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.architecture.support import MODULES, ROOT, name_of, tree_of
 
-import agentd
-
-ROOT = Path(agentd.__file__).parent
 FOUNDATION = {"errors", "clock", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
@@ -52,27 +50,28 @@ MAY_AWAIT = {
 }
 """In a product folder: services, the dispatcher, and engines (which carry out turns, by tools)."""
 
-MODULES = sorted(ROOT.rglob("*.py"))
-
-
-def _name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+NAMES = {name_of(path) for path in MODULES}
 
 
 def _room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@cache
 def _imports(path: Path) -> list[str]:
     """Absolute names of all that a module imports, wherever in it the import stands."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
             found += [f"{node.module}.{alias.name}" for alias in node.names]
     return found
+
+
+def _libraries(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in _imports(path)}
 
 
 def _ours(path: Path) -> set[str]:
@@ -83,69 +82,79 @@ def _ours(path: Path) -> set[str]:
 
 def _modules(path: Path) -> set[str]:
     """The modules of agentd that a module imports, such as ``chats.fold``."""
-    known = {_name(module) for module in MODULES}
     found = set()
     for name in _imports(path):
         parts = name.split(".")[1:] if name.startswith("agentd.") else []
         for length in range(len(parts), 0, -1):
-            if ".".join(parts[:length]) in known:
+            if ".".join(parts[:length]) in NAMES:
                 found.add(".".join(parts[:length]))
                 break
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_imports_point_inward(path: Path) -> None:
-    room, ours = _room(path), _ours(path)
-    if room in OUTERMOST:
-        return
-    allowed = set(FOUNDATION)
-    if room in PRODUCT | SHELLS | {"events"}:
-        allowed |= PRODUCT | {"wire"}
-    if room in PRODUCT | SHELLS:
-        allowed |= {"events"}
-    assert ours <= allowed | {room}
+def _none(found: dict[Path, set[str]], why: str) -> None:
+    """Fail, with a line for each module of which something was found."""
+    lines = [f"{name_of(path)}: {', '.join(sorted(what))}" for path, what in found.items() if what]
+    assert not lines, "\n".join([why, *lines])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_product_folder_imports_nouns_of_another_and_never_its_service(path: Path) -> None:
-    room = _room(path)
-    if room not in PRODUCT:
-        return
-    services = {name for name in _modules(path) if name.endswith(".service")}
-    foreign = {name for name in services if name.split(".")[0] != room}
-    # The dispatcher and the bots command chats: they are to them what a caller is.
-    commands = _name(path) in {"agent.service", "bots.answering", "bots.work"}
-    assert foreign <= ({"chats.service"} if commands else set())
+def test_imports_point_inward() -> None:
+    found = {}
+    for path in MODULES:
+        room = _room(path)
+        allowed = set(FOUNDATION) | {room}
+        if room in PRODUCT | SHELLS | {"events"}:
+            allowed |= PRODUCT | {"wire"}
+        if room in PRODUCT | SHELLS:
+            allowed |= {"events"}
+        if room not in OUTERMOST:
+            found[path] = _ours(path) - allowed
+    _none(found, "imports of a room further out:")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_product_folders_only_think(path: Path) -> None:
-    if _room(path) not in PRODUCT:
-        return
-    assert not {name.split(".")[0] for name in _imports(path)} & FORBIDDEN_TO_PRODUCT
-    if path.stem not in MAY_AWAIT:
-        waits = [
-            node.lineno
-            for node in ast.walk(ast.parse(path.read_text()))
+def test_a_product_folder_imports_nouns_of_another_and_never_its_service() -> None:
+    found = {}
+    for path in MODULES:
+        room = _room(path)
+        services = {name for name in _modules(path) if name.endswith(".service")}
+        foreign = {name for name in services if name.split(".")[0] != room}
+        # The dispatcher and the bots command chats: they are to them what a caller is.
+        commands = name_of(path) in {"agent.service", "bots.answering", "bots.work"}
+        if room in PRODUCT:
+            found[path] = foreign - ({"chats.service"} if commands else set())
+    _none(found, "imports of another folder's service:")
+
+
+def test_product_folders_only_think() -> None:
+    product = [path for path in MODULES if _room(path) in PRODUCT]
+    touching = {path: _libraries(path) & FORBIDDEN_TO_PRODUCT for path in product}
+    _none(touching, "product folders that touch the machine:")
+    waiting = {
+        path: {
+            f"line {node.lineno}"
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.AsyncFunctionDef)
-        ]
-        assert not waits
+        }
+        for path in product
+        if path.stem not in MAY_AWAIT
+    }
+    _none(waiting, "functions that wait, outside services, the dispatcher and engines:")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_each_dangerous_library_has_one_importer(path: Path) -> None:
-    libraries = {name.split(".")[0] for name in _imports(path)}
-    if _room(path) != "disk":
-        assert not libraries & ONLY_IN_DISK
-    if _name(path) != "ids":
-        assert "secrets" not in libraries
-    if _room(path) not in {"web", "daemon"}:
-        assert "tornado" not in libraries
+def test_each_dangerous_library_has_one_importer() -> None:
+    found = {}
+    for path in MODULES:
+        elsewhere = set() if _room(path) == "disk" else set(ONLY_IN_DISK)
+        if name_of(path) != "ids":
+            elsewhere.add("secrets")
+        if _room(path) not in {"web", "daemon"}:
+            elsewhere.add("tornado")
+        found[path] = _libraries(path) & elsewhere
+    _none(found, "libraries that belong to another room:")
 
 
 def test_there_is_no_import_cycle() -> None:
-    graph = {_name(path): _modules(path) for path in MODULES}
+    graph = {name_of(path): _modules(path) for path in MODULES}
     done: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:
