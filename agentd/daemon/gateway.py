@@ -30,7 +30,7 @@ from agentd.disk.reload import Reloaded
 from agentd.disk.secret import SecretBook
 from agentd.disk.secret_rules import followed, seed
 from agentd.disk.service_log import ServiceLog
-from agentd.errors import Misconfigured, Unavailable
+from agentd.errors import AgentdError, Misconfigured, Unavailable
 from agentd.outside.egress import Egress
 from agentd.outside.subscription import Subscriptions
 from agentd.outside.upstream import HttpUpstream
@@ -203,12 +203,22 @@ class ModelGateway:
         self.bodies.most = now.bodies.max_bytes
         self.ledger.sync = now.sync_ledger
         if self._opened and now.zone != self.meters.zone:
-            self._later(self.recount())
+            self._later(self._rezone())
 
     async def recount(self) -> None:
         """Ask the ledger what was spent: days begin at other moments, or prices are others now."""
-        zone = self.settings.current.zone
-        self.meters.take(await self.ledger.sums(self.meters.cuts(zone)), zone)
+        while True:
+            zone = self.settings.current.zone
+            sums = await self.ledger.sums(self.meters.cuts(zone))
+            self.meters.take(sums, zone)  # at once: what is settled from now on is added to them
+            if zone == self.settings.current.zone:
+                return
+
+    async def _rezone(self) -> None:
+        try:
+            await self.recount()
+        except AgentdError as error:
+            log.error("limits stay in the time zone %s: %s", self.meters.zone, error.message)
 
     def _rerouted(self) -> None:
         self._edited(self.channels)

@@ -5,7 +5,8 @@ on (``ledger_days``), on a thread of its own, so nothing that is asked keeps a r
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -15,10 +16,12 @@ from agentd.clock import Clock
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_answers import Answers
 from agentd.disk.ledger_days import Days, prepare
+from agentd.disk.ledger_file import Standing, read_on
 from agentd.disk.ledger_page import find, page
 from agentd.disk.ledger_reprice import Repricing
 from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
+from agentd.errors import AgentdError
 from agentd.proxy.entry import Entry
 from agentd.proxy.overview import Overview
 from agentd.proxy.page import Filter, Page
@@ -26,6 +29,8 @@ from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Only, Repo
 from agentd.proxy.repricing import Difference, PricesOf
 from agentd.proxy.sums import Sums
 from agentd.proxy.tally import Times, Totals
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -52,7 +57,10 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
         self._unread = 0
-        self._repricing = asyncio.Lock()
+        self._since: list[Entry] | None = None
+        """What was booked meanwhile, while somebody counts: see ``sums``."""
+        self._counting = asyncio.Lock()
+        """While it is counted no day is priced anew, nor the other way round."""
 
     async def open(self, cuts: Iterable[datetime] = ()) -> Sums:
         """Mend what a crash left, take up the books, and tell what each key has spent.
@@ -73,7 +81,10 @@ class Ledger:
         is full); it is then not in the ledger.
         """
         assert self._writer, "the ledger is not open"
-        await self._writer.append(entry.at[:10], seal(entry))
+        written = self._writer.append(entry.at[:10], seal(entry))
+        if self._since is not None:
+            self._since.append(entry)
+        await written
         self._changes += 1
         self._unread += 1
         if self._unread == READ_EVERY:
@@ -81,16 +92,37 @@ class Ledger:
             self._thread.submit(self._days.refresh)
 
     async def close(self) -> None:
-        """Write what waits, and keep what it all adds up to."""
+        """Write what waits, and keep what it all adds up to; where that fails, it is only logged.
+
+        What it adds up to is told by the day files, and made anew at the next start.
+        """
         if self._writer:
             await self._writer.close()
-            await self._on_thread(self._days.refresh)
-            await self._on_thread(self._days.keep)
+            self._writer = None
+            try:
+                await self._on_thread(self._days.refresh)
+                await self._on_thread(self._days.keep)
+            except AgentdError as error:
+                log.error("what the ledger adds up to is not kept: %s", error.message)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def sums(self, cuts: Iterable[datetime] = ()) -> Sums:
-        """What each key has spent up to now; see ``open``."""
-        return await self._asked(lambda: self._days.sums(cuts))
+        """What each key has spent up to the moment of the return; see ``open``.
+
+        Exactly: it holds each request whose ``book`` was called before, and no other. Who awaits
+        it and takes it up at once has missed none meanwhile, and counts none twice.
+        """
+        async with self._counting:
+            assert self._writer, "the ledger is not open"
+            sums, sizes = await self._asked(lambda: self._days.sums(cuts))
+            since = self._since = []
+            try:  # `between`: after all that was booked before this moment, and before the rest
+                behind = await self._writer.between(lambda: self._behind(sizes))
+            finally:
+                self._since = None
+            for entry in (*behind, *since):
+                sums.book(entry)
+            return sums
 
     async def page(self, wanted: Filter, limit: int = 50, cursor: str = "") -> Page:
         """Requests, the newest first; ``cursor`` is the ``next`` of the page before.
@@ -157,7 +189,7 @@ class Ledger:
         other; doing it again is harmless. Take the ``sums`` anew afterwards. ``prices_of`` is
         called on another thread. A ``dry_run`` changes nothing. Raises ``Unavailable``.
         """
-        async with self._repricing:
+        async with self._counting:
             difference = Difference()
             for day in await self._on_thread(self._days.known):
                 if first <= day <= last:
@@ -174,6 +206,14 @@ class Ledger:
         await self._writer.between(lambda: one.replace(forget))
         await self._on_thread(lambda: self._days.forget(one.day))
         self._changes += 1
+
+    def _behind(self, sizes: Mapping[str, int]) -> list[Entry]:
+        """What was written behind these sizes of the days' files. On the writing thread."""
+        assert self._writer
+        found: list[Entry] = []
+        for day, size in self._writer.sizes().items():
+            found += read_on(self._layout.ledger_day(day), Standing(sizes.get(day, 0)), size)
+        return found
 
     def _size(self, day: str) -> int | None:
         return self._writer.size(day) if self._writer else None

@@ -9,21 +9,38 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from agentd.disk.document import read, replace
+from agentd.disk.document import read, replace, told
 from agentd.disk.layout import Layout
+from agentd.disk.ledger_file import Standing
 from agentd.disk.lines import Broken, seal, unseal
 from agentd.errors import AgentdError
-from agentd.proxy.sums import QUARTERS, Row, Spent, beginning
+from agentd.proxy.sums import QUARTERS, Row, Spent, Sums, beginning
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 _LIMIT = 256 * 1024 * 1024
+
+
+EVER = beginning("2000-01-01")
+"""Before any request."""
+LATE_DAYS = 2
+"""The last closed days, to which a request may still be added that ended before midnight."""
+
+
+class Counted(NamedTuple):
+    """What was spent by what stood in the first bytes of the days' files.
+
+    ``sizes`` tells how many bytes these were, of each file that may still grow.
+    """
+
+    sums: Sums
+    sizes: dict[str, int]
 
 
 class Span(Struct, frozen=True):
@@ -45,6 +62,11 @@ class Kept(Struct, frozen=True):
 
 class Quartered(Protocol):
     """What is asked of a day."""
+
+    @property
+    def standing(self) -> Standing:
+        """How far its file was read."""
+        ...
 
     def spent(self) -> dict[str, Spent]:
         """What each key spent."""
@@ -68,14 +90,52 @@ class Balance:
         self._before = _stored(layout)
         self._asked: list[Span] = []
 
-    def rows(self, starts: Iterable[datetime], end: datetime) -> Iterator[Row]:
+    def count(
+        self,
+        cuts: Iterable[datetime],
+        today: str,
+        size: Callable[[str], int | None],
+        *,
+        keeps: bool,
+    ) -> Counted:
+        """What each key spent, to be asked for since any of the ``cuts``, or since ever.
+
+        ``size`` tells how much of a day's file is whole while somebody writes to it; what was read
+        of closed days is remembered where this one ``keeps``.
+        """
+        closed = [cut for cut in cuts if cut < beginning(today)]
+        late = [day for day in self._known if day < today][-LATE_DAYS:]
+        while True:
+            sizes, self._asked = self._sizes(late, size), []
+            sums = Sums(self._rows([EVER, *closed], beginning(today)))
+            if self._sizes(late, size) == sizes:  # else one was added while they were counted
+                break
+        if keeps:
+            self._keep()
+        for day in self._known:
+            if day >= today:
+                one = self._day(day)
+                sums.take_quarters(day, one.quarters())
+                sizes[day] = one.standing.size
+        return Counted(sums, sizes)
+
+    def _sizes(self, days: list[str], size: Callable[[str], int | None]) -> dict[str, int]:
+        """Bytes of these days' files that are whole."""
+        sizes = {}
+        for day in days:
+            path, whole = self._layout.ledger_day(day), size(day)
+            with told(path, "read"):
+                sizes[day] = stamp_of(look(path))[0] if whole is None else whole
+        return sizes
+
+    def _rows(self, starts: Iterable[datetime], end: datetime) -> Iterator[Row]:
         """What each key spent since each of some moments, until the next one or the end."""
         begins = sorted(set(starts))
         for start, until in zip(begins, [*begins[1:], end], strict=True):
-            for key, spent in self.between(start, until).items():
+            for key, spent in self._between(start, until).items():
                 yield Row(key, start, spent)
 
-    def between(self, start: datetime, end: datetime) -> dict[str, Spent]:
+    def _between(self, start: datetime, end: datetime) -> dict[str, Spent]:
         """What each key spent between two moments, the end excluded; ``end`` is of a closed day."""
         span = self._longest(start, end)
         if span.end < end:
@@ -83,7 +143,7 @@ class Balance:
         self._asked.append(span)
         return span.spent
 
-    def keep(self) -> None:
+    def _keep(self) -> None:
         """Remember what was asked for, if that is news; a failure is only logged."""
         if self._asked == self._before:
             return
@@ -106,10 +166,11 @@ class Balance:
         return all(info is None or stamp_of(info) == was for info, was in looks)
 
     def _prolonged(self, span: Span, end: datetime) -> Span:
-        files, spent = dict(span.files), span.spent
+        files = dict(span.files)
+        spent = {key: structs.replace(one) for key, one in span.spent.items()}
         for day in self._days(span.end, end):
-            found = self._day(day)
             files[day] = stamp_of(look(self._layout.ledger_day(day)))
+            found = self._day(day)  # after its stamp: of a file that grows, nothing is believed
             whole = span.end <= beginning(day) and beginning(day, QUARTERS) <= end
             for number, keys in ({0: found.spent()} if whole else found.quarters()).items():
                 if whole or span.end <= beginning(day, number) < end:

@@ -15,14 +15,13 @@ from typing import TypeAlias, TypeVar
 
 from agentd.disk.document import make_folder, sweep, told, trouble
 from agentd.disk.layout import Layout
-from agentd.disk.ledger_balance import Balance, look, stamp_of
+from agentd.disk.ledger_balance import Balance, Counted, look, stamp_of
 from agentd.disk.ledger_file import days_in, mend, read_on, sum_of
 from agentd.disk.ledger_report import BrokenReport, Fold, Report, write_report
 from agentd.disk.ledger_stretches import Stretches
 from agentd.disk.lines import Broken
 from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.reports import Part
-from agentd.proxy.sums import Sums, beginning
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,6 @@ T = TypeVar("T")
 Day: TypeAlias = Fold | Report
 """One day: both answer the same."""
 
-EVER = beginning("2000-01-01")
-"""Before any request."""
 KEEP_LINES = 10_000
 """Lines that a report of the present day may be behind while the daemon works."""
 TORN_DAYS = 3
@@ -123,18 +120,11 @@ class Days:
             for one in self.day(day).standing.damaged:
                 yield f"{self._layout.ledger_day(day)}:{one.line}: {one.reason}"
 
-    def sums(self, cuts: Iterable[datetime]) -> Sums:
+    def sums(self, cuts: Iterable[datetime]) -> Counted:
         """What each key spent: to be asked for since any of the ``cuts``, or since ever."""
-        today = beginning(self._today())
         known = self.known()
         balance = Balance(self._layout, known, self.day)
-        sums = Sums(balance.rows([EVER, *(cut for cut in cuts if cut < today)], today))
-        if self._keeps:
-            balance.keep()
-        for day in known:
-            if beginning(day) >= today:
-                sums.take_quarters(day, self.day(day).quarters())
-        return sums
+        return balance.count(cuts, self._today(), self._size, keeps=self._keeps)
 
     def keep(self) -> None:
         """Write what is only in memory; a failure is only logged, for nothing is lost."""

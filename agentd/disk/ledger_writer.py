@@ -121,6 +121,10 @@ class _Files:
         file = self._open.get(day)
         return file.size if file else None
 
+    def sizes(self) -> dict[str, int]:
+        """The same of each open file. On the writing thread."""
+        return {day: file.size for day, file in self._open.items()}
+
     def forget(self, day: str) -> None:
         """Have a day's file closed, if it is open."""
         file = self._open.pop(day, None)
@@ -229,6 +233,10 @@ class Writer:
     def size(self, day: str) -> int | None:
         """Bytes of a day's file that are whole; None where it was not written to. Any thread."""
         return self._files.size(day)
+
+    def sizes(self) -> dict[str, int]:
+        """The same of each day that was written to last. Only on the writing thread."""
+        return self._files.sizes()
 
     def forget(self, day: str) -> None:
         """Let go of a day's file, which is replaced or removed. Only on the writing thread."""

@@ -38,15 +38,14 @@ class Meters:
             yield parse_iso(span.start)
 
     def take(self, sums: Sums, zone: tzinfo) -> None:
-        """Count from these sums on, in this zone. Calls under way keep what they reserved."""
+        """Count from these sums on, in this zone, where they hold all that was settled by now.
+
+        Calls under way keep what they reserved.
+        """
         self._sums, self._zone = sums, zone
         self._calendar = Calendar(zone, self._clock)
-        before, self._meters = self._meters, {}
-        for key_id, meter in before.items():
-            if not meter.idle:
-                used = self._calendar.used(partial(sums.spent, key_id))
-                meter.recount(used, self._calendar)
-                self._meters[key_id] = meter
+        for key_id, meter in self._meters.items():
+            meter.recount(self._calendar.used(partial(sums.spent, key_id)), self._calendar)
 
     def of(self, key: AccessKey) -> Meter:
         """The meter of a key."""

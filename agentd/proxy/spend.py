@@ -181,11 +181,6 @@ class Meter:
         self._turn()
         return Used(self._total, self._day, self._week, self._month)
 
-    @property
-    def idle(self) -> bool:
-        """Whether no call is under way."""
-        return self._parallel == 0
-
     def reserve(self, limits: Limits, upper: Decimal, tokens: int) -> Reservation:
         """Set aside the most USD and tokens that a call can take. Raises ``OverLimit``.
 

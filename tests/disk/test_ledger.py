@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import shutil
+import threading
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -363,6 +364,49 @@ def _half_gone(layout: Layout) -> None:
             path.unlink()
         else:
             path.write_bytes(path.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize("midnight", [False, True])
+async def test_sums_hold_exactly_what_was_booked_when_they_are_told(layout, clock, midnight):
+    ledger, _ = await reopened(layout, clock)
+    spent, days = Decimal(0), [DAY, NEXT] if midnight else [DAY]
+
+    async def call(worker):
+        nonlocal spent
+        for number in range(150):
+            cost = Decimal(worker + 1) / 8
+            spent += cost  # a meter settles in the step in which the ledger is given the line
+            day = days[number % len(days)]
+            await ledger.book(entry(worker * 1000 + number, at(day), cost=cost))
+            if midnight and number == 20:
+                clock.move(parse_iso(at(NEXT)).timestamp() - parse_iso(clock.now()).timestamp())
+
+    tasks = [asyncio.create_task(call(worker)) for worker in range(8)]
+    counts = 0
+    while not all(task.done() for task in tasks):
+        assert (await ledger.sums([BEGIN])).spent("abcdefghijkl") == spent
+        counts += 1
+    assert counts > 3
+    await ledger.close()
+    _, sums = await reopened(layout, clock, BEGIN)
+    assert sums.spent("abcdefghijkl") == sums.spent("abcdefghijkl", BEGIN) == spent
+
+
+@pytest.mark.parametrize("gone", ["unreadable", "removed"])
+async def test_a_stop_ends_in_order_though_the_folder_cannot_be_read(layout, clock, caplog, gone):
+    before = set(threading.enumerate())
+    ledger, _ = await reopened(layout, clock)
+    await ledger.book(entry())
+    if gone == "unreadable":
+        shutil.rmtree(layout.ledger)
+        os.symlink(layout.ledger, layout.ledger)  # ELOOP, also to root
+    else:
+        shutil.rmtree(os.path.dirname(layout.ledger))
+    await ledger.close()
+    threads = set(threading.enumerate()) - before
+    assert not [one.name for one in threads if one.name.startswith("ledger")]
+    if gone == "unreadable":
+        assert "what the ledger adds up to is not kept" in caplog.text
 
 
 async def test_a_closed_day_is_added_up_once(layout, clock, monkeypatch):
