@@ -36,7 +36,8 @@ class Noting:
         self._noted: dict[str, float] = {}
         self._reached: dict[tuple[str, str], Timestamp | None] = {}
         """Limits that were reached, by key and name: until when that was noted."""
-        self._unbooked = False
+        self._unbooked = 0
+        """Requests in a row that could not be booked."""
 
     def rests(self, channel: Channel, why: str, seconds: float) -> None:
         """A channel failed by its own making, and is left alone for so long."""
@@ -83,13 +84,14 @@ class Noting:
         """A request could not be kept in the ledger."""
         if not self._unbooked:
             self._notes.note("error", "ledger_trouble", f"Requests cannot be booked: {why}")
-        self._unbooked = True
+        self._unbooked += 1
 
     def booked(self) -> None:
         """A request was kept."""
         if self._unbooked:
-            self._notes.note("info", "ledger_mended", "Requests are booked again")
-        self._unbooked = False
+            text = f"Requests are booked again; {self._unbooked} before are not in the ledger"
+            self._notes.note("info", "ledger_mended", text)
+        self._unbooked = 0
 
 
 _WINDOWS = ("total", "day", "week", "month")

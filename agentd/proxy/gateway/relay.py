@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 LARGE = 128 * 1024
 """Bytes of a body above which its secrets are looked for off the loop."""
 
+UNBOOKED = "The ledger cannot be written, so nothing is sent on or answered."
+"""What callers are told; where and why is for whoever reads the logs."""
+
 
 class Relay:
     """Answers the requests of callers who were let in."""
@@ -82,7 +85,7 @@ class Relay:
         if why := house.licence():
             raise Refused("no_licence", why)
         if self._unbooked and house.settings().when_unbooked == "stop":
-            raise Refused("server", "The ledger cannot be written, so nothing is sent on.")
+            raise Refused("server", UNBOOKED)
         model = found(house.models(), bill.glance.model, key)
         choices = self._choices(asked, model)
         if not choices:
@@ -186,7 +189,7 @@ class Relay:
             self._house.noting.unbooked(failure_.message)
             log.error("the request %s is not in the ledger: %s", entry.id, failure_.message)
             if outcome in ("ok", "broken") and self._house.settings().when_unbooked == "stop":
-                raise
+                raise Unavailable(UNBOOKED) from failure_
         else:
             self._unbooked = False
             self._house.noting.booked()

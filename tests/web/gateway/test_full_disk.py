@@ -1,0 +1,246 @@
+"""A disk that takes no line of the ledger: calls stop or go on as is set, and nothing is silent."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.gateway.relay import UNBOOKED
+from tests.crash.test_faults import mounted
+from tests.supplier.steps import Answer, Break, Say, Tokens
+from tests.web.gateway.callers import CHANNELS, Caller, Standing, Told, every_dialect, standing
+from tests.web.gateway.conftest import House
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import until
+
+WORDS = "one two three"
+USED = Tokens(input=1000, output=100)
+
+every_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+class Disk:
+    """The process's disk: while it is ``full`` it takes half a line of a ledger, then no more.
+
+    While it is ``broken``, what was written to a ledger cannot be synced.
+    """
+
+    def __init__(self) -> None:
+        self.full = self.broken = False
+        self._write, self._sync = os.write, os.fdatasync
+
+    def write(self, fd: int, data: bytes) -> int:
+        """As ``os.write``."""
+        if self.full and _is_ledger(fd):
+            self._write(fd, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(fd, data)
+
+    def fdatasync(self, fd: int) -> None:
+        """As ``os.fdatasync``."""
+        if self.broken and _is_ledger(fd):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._sync(fd)
+
+
+def _is_ledger(fd: int) -> bool:
+    return "/proxy/requests/" in os.readlink(f"/proc/self/fd/{fd}")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """The disk, which is mended in the end."""
+    made = Disk()
+    monkeypatch.setattr(os, "write", made.write)
+    monkeypatch.setattr(os, "fdatasync", made.fdatasync)
+    yield made
+    made.full = made.broken = False
+
+
+@pytest.fixture(scope="module")
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A gateway that takes no calls which it cannot book."""
+    with gateway(tmp_path_factory.mktemp("stopping"), when_unbooked="stop") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A gateway that takes them all the same."""
+    with gateway(tmp_path_factory.mktemp("going-on"), when_unbooked="continue") as made:
+        yield made
+
+
+def gateway(folder: Path, **settings: Any) -> AbstractContextManager[Standing]:
+    def prepare(house: House) -> None:
+        house.settings |= settings
+        house.supplier.always(Answer((Say(WORDS),), USED))
+
+    return standing(folder, prepare, environ={"PROXY_APP_HASH": HASH})
+
+
+def mended(place: Standing, disk: Disk) -> Caller:
+    """The disk is as it should be, and a caller who was answered since."""
+    disk.full = False
+    caller = place.caller()
+    until(lambda: caller.ask("openai-chat", "by-chat").status == 200)
+    return caller
+
+
+def notes(place: Standing) -> list[dict[str, Any]]:
+    """The service log, the newest first."""
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        found: list[dict[str, Any]] = manager.get("/api/agent/service-log")["items"]
+        return found
+
+
+def whole(told: Told, *, stream: bool) -> bool:
+    """Whether it is an answer, up to its end."""
+    return told.status == 200 and told.text() == WORDS and (told.ended or not stream)
+
+
+@every_way
+@every_dialect
+def test_what_cannot_be_booked_is_no_answer_where_calls_are_to_stop(
+    stopping: Standing, disk: Disk, dialect: ChannelDialect, stream: bool
+) -> None:
+    mended(stopping, disk)
+    caller, model = stopping.caller(), f"by-{CHANNELS[dialect]}"
+    before = len(stopping.supplier.requests)
+    disk.full = True
+    told = caller.ask(dialect, model, stream=stream)
+    assert told.error()["message"].startswith(UNBOOKED)
+    if stream:
+        assert (told.status, told.ended) == (200, False)
+    else:
+        assert told.status >= 500
+        assert WORDS not in told.body.decode()
+    for _ in range(2):
+        again = caller.ask(dialect, model, stream=stream)
+        assert again.status >= 500
+        assert again.error()["message"].startswith(UNBOOKED)
+    assert len(stopping.supplier.requests) == before + 1, "a supplier was asked for nothing"
+    assert not stopping.so_far(caller)
+    mended(stopping, disk)
+    assert whole(caller.ask(dialect, model, stream=stream), stream=stream)
+    assert [one.outcome for one in stopping.of(caller, 1)] == ["ok"]
+
+
+@every_way
+@every_dialect
+def test_calls_go_on_unbooked_where_they_are_to_and_the_log_names_each(
+    going_on: Standing,
+    disk: Disk,
+    caplog: pytest.LogCaptureFixture,
+    dialect: ChannelDialect,
+    stream: bool,
+) -> None:
+    caller, model = going_on.caller(), f"by-{CHANNELS[dialect]}"
+    disk.full = True
+    told = [caller.ask(dialect, model, stream=stream) for _ in range(3)]
+    assert all(whole(one, stream=stream) for one in told)
+    assert not going_on.so_far(caller)
+    for one in told:
+        assert f"the request {one.id} is not in the ledger" in caplog.text
+    disk.full = False
+    last = caller.ask(dialect, model, stream=stream)
+    assert [one.id for one in going_on.of(caller, 1)] == [last.id]
+
+
+@pytest.mark.parametrize("kind", ["stopping", "going_on"])
+def test_the_service_log_tells_when_it_began_and_how_many_are_missing_when_it_is_over(
+    kind: str, disk: Disk, request: pytest.FixtureRequest
+) -> None:
+    place: Standing = request.getfixturevalue(kind)
+    caller = mended(place, disk)
+    known = len(notes(place))
+    disk.full = True
+    for _ in range(3):
+        caller.ask("anthropic", "by-messages")
+    mended(place, disk)
+    over, began = until(lambda: found if len(found := notes(place)[:-known]) == 2 else None)
+    assert (began["kind"], began["level"]) == ("ledger_trouble", "error")
+    assert place.house.layout.ledger in began["text"]
+    assert "disk full" in began["text"]
+    assert over["kind"] == "ledger_mended"
+    assert "3 before are not in the ledger" in over["text"]
+
+
+def test_a_limit_counts_what_could_not_be_booked_as_long_as_the_daemon_lives(
+    going_on: Standing, disk: Disk
+) -> None:
+    caller = going_on.caller(limits={"total": "0.02"})
+    disk.full = True
+    told = [caller.ask("openai-chat", "by-chat") for _ in range(3)]
+    assert [one.status for one in told] == [200, 200, 429]  # 0.0045 each, and 0.015 at most
+    assert "0.009 USD used" in told[-1].error()["message"]
+
+
+def test_a_stream_that_broke_and_cannot_be_booked_ends_with_one_error(
+    tmp_path: Path, disk: Disk
+) -> None:
+    with standing(tmp_path) as place:
+        place.supplier.script(Answer((Say(WORDS),), USED, faults=(Break(4),)))
+        disk.full = True
+        told = place.caller().ask("anthropic", "by-messages", stream=True)
+    assert not told.ended
+    assert told.error()["message"]
+    assert told.body.count(b"event: error") == 1
+
+
+def test_after_a_failed_sync_nothing_is_sent_on_until_a_restart(tmp_path: Path, disk: Disk) -> None:
+    with gateway(tmp_path, when_unbooked="stop", sync_ledger=True) as place:
+        caller = place.caller(name="one")
+        disk.broken = True
+        told = caller.ask("openai-chat", "by-chat")
+        disk.broken = False
+        assert told.status >= 500
+        assert WORDS not in told.body.decode()
+        for _ in range(3):
+            assert caller.ask("openai-chat", "by-chat").status >= 500
+        assert len(place.supplier.requests) == 1
+        (trouble,) = until(lambda: [one for one in notes(place) if one["level"] == "error"])
+        assert "the disk failed" in trouble["text"]
+    with gateway(tmp_path, when_unbooked="stop", sync_ledger=True) as place:
+        assert whole(place.caller(name="two").ask("openai-chat", "by-chat"), stream=False)
+
+
+def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    with mounted(state, "-t", "tmpfs", "-o", "size=512k,mode=700", "tmpfs"):
+        with gateway(tmp_path, when_unbooked="stop") as place:
+            caller = place.caller(name="one")
+            assert whole(caller.ask("openai-chat", "by-chat"), stream=False)
+            ballast = state / "ballast"
+            filled(ballast)
+            answered = iter(lambda: caller.ask("anthropic", "by-messages"), None)
+            refused = next(one for one in answered if one.status != 200)
+            assert refused.error()["message"].startswith(UNBOOKED)
+            assert "disk full" in caplog.text
+            ballast.unlink()
+            until(lambda: caller.ask("anthropic", "by-messages").status == 200)
+        booked = place.house.booked()
+        assert {one.outcome for one in booked} <= {"ok", "refused"}
+        with gateway(tmp_path) as place, closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+            total = manager.get("/api/agent/reports/totals")["total"]
+        assert total["requests"] == len(booked)
+        assert total["ok"] == sum(one.outcome == "ok" for one in booked)
+
+
+def filled(path: Path) -> None:
+    """Make a file that takes what space there is."""
+    with path.open("wb", buffering=0) as file:
+        for size in (65536, 512):
+            try:
+                while file.write(b"0" * size) == size:
+                    pass
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
