@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from agentd.access.gate import NOBODY, Caller
+from agentd.access.gate import Caller
 from agentd.clock import Clock
 from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
-from agentd.proxy.access_key import AccessKey, issue, reissue
+from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys
 
 OWN_ID = "agentdengine"
@@ -36,6 +36,8 @@ RETRY = 1.0
 """Seconds until a file that could not be read is looked at again though its stamp stays."""
 
 _log = logging.getLogger("agentd.proxy")
+
+_OWN_BEGINNING = f"{PREFIX}{OWN_ID}-"
 
 T = TypeVar("T")
 
@@ -65,24 +67,34 @@ class AccessKeyBook:
         self._clock = clock
         self._lost = lost
         self._stamp: object = _UNREAD
-        self._admitted: tuple[str, AccessKeys, Caller] = ("", self.keys, NOBODY)
-        """The key that was presented last, when it was good, and as whom it let in."""
         self._own: AccessKey | None = None
         self._noticed = 0.0
         self._look_again = 0.0
+        self._looked = False
         self._reads = 0
         self._reading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def fresh(self) -> None:
-        """Called before each admission. Costs one ``stat`` when nothing changed."""
+        """Called before each admission. Costs one ``stat`` when nothing changed.
+
+        Requests that are admitted in the same turn of the loop share it.
+        """
+        if self._looked:
+            return
         if self._stale():
             await self._refresh()
+        else:
+            self._looked = True
+            asyncio.get_running_loop().call_soon(self._look_anew)
+
+    def _look_anew(self) -> None:
+        self._looked = False
 
     def noticed(self, name: str) -> None:
         """A file of this name, in the file's folder, was edited; called by a ``Watcher``."""
         if name == basename(self._file.path):
-            task = asyncio.get_running_loop().create_task(self.fresh())
+            task = asyncio.get_running_loop().create_task(self._refresh())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -95,15 +107,11 @@ class AccessKeyBook:
 
     def admit(self, presented: str) -> Caller:
         """Whose key this is. Raises ``Unauthorized`` with why it is none that is good now."""
-        before, keys, caller = self._admitted
-        if presented is before and keys is self.keys:  # the same request, once its body is whole
-            return caller
-        if self._own and self._own.secret.fits(presented):
-            return Caller("access", self._own.name, "nobody", access=self._own.id)
+        own = self._own
+        if own and presented.startswith(_OWN_BEGINNING) and own.secret.fits(presented):
+            return Caller("access", own.name, "nobody", access=own.id)
         key = self.keys.admit(presented, self._clock.now())
-        caller = Caller("access", key.name, "nobody", access=key.id)
-        self._admitted = (presented, self.keys, caller)
-        return caller
+        return Caller("access", key.name, "nobody", access=key.id)
 
     def find(self, key_id: str) -> AccessKey | None:
         """The key of that id, if it is enabled and not expired."""
@@ -179,7 +187,7 @@ class AccessKeyBook:
         try:
             return await asyncio.to_thread(change)
         finally:
-            await self.fresh()
+            await self._refresh()
 
     def _stale(self) -> bool:
         return self._file.stamp() != self._stamp or self._clock.monotonic() >= self._look_again

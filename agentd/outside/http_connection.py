@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 import httptools
 from msgspec import Struct
@@ -48,7 +49,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._answer: _Answer | None = None
         self._error: SupplierUnreachable | None = None
-        self._since = 0.0
+        self._since = self._patience = self._end = 0.0
         self._heard = False
         self._paused = False
 
@@ -95,12 +96,12 @@ class Connection(asyncio.Protocol):
 
     def rest(self, seconds: float) -> None:
         """Wait for another call, but no longer than this."""
-        self._unwatch()
         self._answer = None
+        self._since = self._loop.time()
+        self._watch(seconds, inf)
         if self._paused and self._transport:
             self._paused = False
             self._transport.resume_reading()
-        self._timer = self._loop.call_later(seconds, self.abort)
 
     def abort(self) -> None:
         """Cut the connection at once."""
@@ -171,25 +172,28 @@ class Connection(asyncio.Protocol):
     def _watch(self, patience: float, end: float) -> None:
         """Fail when the reader waits longer than ``patience``, or at the ``end``.
 
-        One timer for the whole answer, which looks whether its time has come: cheaper than one
-        for each piece of a stream.
+        One timer does for call after call, as long as it is early enough: it looks whether the
+        time has come. Cheaper than one for each call, let alone for each piece of a stream.
         """
-        self._unwatch()
-        now = self._loop.time()
+        self._patience, self._end = patience, end
+        due = min(self._loop.time() + patience, end)
+        if self._timer is None or self._timer.when() > due:
+            self._unwatch()
+            self._timer = self._loop.call_at(due, self._look)
 
-        def look() -> None:
-            now = self._loop.time()
-            since = self._since if self._waiter else now
-            if now >= end:
-                self._fail(f"The call to {self._host} took longer than it may in total")
-            elif now >= since + patience:
-                said = self._answer is not None and self._answer.head is not None
-                late = "stopped in the middle of its answer" if said else "did not answer"
-                self._fail(f"{self._host} {late}: nothing came for {patience:g} s")
-            else:
-                self._timer = self._loop.call_at(min(since + patience, end), look)
-
-        self._timer = self._loop.call_at(min(now + patience, end), look)
+    def _look(self) -> None:
+        now, resting = self._loop.time(), self._answer is None
+        due = (self._since if self._waiter or resting else now) + self._patience
+        if now < min(due, self._end):
+            self._timer = self._loop.call_at(min(due, self._end), self._look)
+        elif resting:
+            self.abort()
+        elif now >= self._end:
+            self._fail(f"The call to {self._host} took longer than it may in total")
+        else:
+            said = self._answer is not None and self._answer.head is not None
+            late = "stopped in the middle of its answer" if said else "did not answer"
+            self._fail(f"{self._host} {late}: nothing came for {self._patience:g} s")
 
     def _unwatch(self) -> None:
         if self._timer:

@@ -30,6 +30,10 @@ class Login(NamedTuple):
     by_cookie: bool = False
 
 
+NO_LOGIN = Login(None)
+"""Nobody is signed in."""
+
+
 def login_of(headers: HTTPHeaders) -> Login:
     """The login in ``Authorization: Bearer``, which then decides, or else in a cookie.
 
@@ -39,14 +43,14 @@ def login_of(headers: HTTPHeaders) -> Login:
     if kind.lower() == "bearer":
         return Login(bearer.strip())
     if "Cookie" not in headers:
-        return Login(None)
+        return NO_LOGIN
     pairs = [pair.partition("=") for pair in headers["Cookie"].split(";")]
     for name in (HOST_NAME, NAME):
         found = {value.strip() for key, _, value in pairs if key.strip() == name}
         if found:
             token = found.pop()
             return Login(None if found or not _TOKEN.fullmatch(token) else token, True)
-    return Login(None)
+    return NO_LOGIN
 
 
 def check_own_page(headers: HTTPHeaders) -> None:

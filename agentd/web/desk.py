@@ -4,13 +4,19 @@ import asyncio
 import time
 from typing import Protocol
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httputil import format_timestamp
 
 from agentd.access.gate import Gate
 from agentd.web.access_log import AccessLog
 from agentd.web.hosts import Hosts
+from agentd.web.patience import Patience
 from agentd.web.table import Table
 from agentd.web.wrong_keys import WrongKeys
+
+
+BODY_SECONDS = 30.0
+"""Time that a whole body may take to come."""
 
 
 class Fresh(Protocol):
@@ -45,6 +51,8 @@ class Desk:
         self.wrong_keys = wrong_keys
         self.at_work: set[asyncio.Future[None]] = set()
         """The exchanges whose answer is being made."""
+        self.bodies = Patience(BODY_SECONDS, HTTP1Connection.close)
+        """The connections on which a body is to come."""
         self._date = ("", 0.0)
 
     def date(self) -> str:

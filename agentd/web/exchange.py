@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 PASSED_OVER = 16 * 1024 * 1024
 """Bytes of a body that are read to no end before the connection is closed instead."""
-BODY_SECONDS = 30.0
-"""Time that a whole body may take to come."""
+AT_ONCE = 0.001
+"""Seconds after its head within which a body is as good as sent with it."""
 PASSING_SECONDS = 10.0
 """Time that the rest of a streamed body has, once it was answered."""
 
@@ -67,7 +67,6 @@ class Exchange(HTTPMessageDelegate):
         self._task: asyncio.Task[None] | None = None
         self._whole = False
         self._upgraded: HTTPMessageDelegate | None = None
-        self._late: asyncio.TimerHandle | None = None
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -78,7 +77,7 @@ class Exchange(HTTPMessageDelegate):
         head = self._head = Head(self._desk, start_line, headers, self._remote_ip)
         self._reply.bodiless = head.method == "HEAD"
         if head.has_body:  # at a fraction of the cost of Tornado's own timeout
-            self._late = asyncio.get_running_loop().call_later(BODY_SECONDS, self._connection.close)
+            self._desk.bodies.begin(self._connection)
         await head.fresh()
         try:
             self._admit(head)
@@ -108,7 +107,7 @@ class Exchange(HTTPMessageDelegate):
     def finish(self) -> None:
         """The request is whole: answer it."""
         self._whole = True
-        self._hurry_no_more()
+        self._desk.bodies.end(self._connection)
         if self._reply.begun:
             self._connection.finish()
         elif self._incoming:
@@ -131,7 +130,7 @@ class Exchange(HTTPMessageDelegate):
 
     def on_connection_close(self) -> None:
         """The caller has left. What has all it needs to change something goes on, nothing else."""
-        self._hurry_no_more()
+        self._desk.bodies.end(self._connection)
         if self._upgraded:
             self._upgraded.on_connection_close()
         self._chunks.clear()
@@ -149,13 +148,9 @@ class Exchange(HTTPMessageDelegate):
         head.check_type(self._route)
         if self._route.streams:
             self._incoming = self._call.incoming = Incoming(self._route.limit, self._still_welcome)
-            self._hurry_no_more()
+            self._desk.bodies.end(self._connection)
             self._connection.set_body_timeout(STREAMED_SECONDS)
             self._later(self._answered(self._route, self._call))
-
-    def _hurry_no_more(self) -> None:
-        if self._late:
-            self._late.cancel()
 
     def _refuse_size(self, route: Route) -> None:
         """Answer at once: whoever listens while sending need not send the rest."""
@@ -191,7 +186,8 @@ class Exchange(HTTPMessageDelegate):
     async def _answered(self, route: Route, call: Call) -> Answer:
         """The answer, if its caller may still have it: keys and logins end while bodies come."""
         try:
-            await self._still_welcome()
+            if time.monotonic() - self._began > AT_ONCE:
+                await self._still_welcome()
             answer = route.endpoint(call)
             return answer if isinstance(answer, Answer) else await answer
         finally:

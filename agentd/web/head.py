@@ -15,7 +15,7 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.web.call import Call
-from agentd.web.cookies import check_by_cookie, login_of
+from agentd.web.cookies import NO_LOGIN, check_by_cookie, login_of
 from agentd.web.desk import Desk
 from agentd.web.table import HUB, Route
 
@@ -44,11 +44,11 @@ class Head:
         self.remote_ip = remote_ip
         self.by = ""
         self._caller = NOBODY
-        self._login = login_of(headers)
         self._desk = desk
         self._found = desk.table.find(self.path)
         self.row = self._row()
         self.surface = self.row.surface if self.row else surface_of(self.path)
+        self._login = NO_LOGIN if self.surface is Surface.MODELS else login_of(headers)
         self._presented = Presented()
 
     @property

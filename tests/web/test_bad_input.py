@@ -462,7 +462,7 @@ def test_half_a_head_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, serve: Serve
 
 
 def test_half_a_body_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
-    monkeypatch.setattr("agentd.web.exchange.BODY_SECONDS", 0.1)
+    monkeypatch.setattr("agentd.web.desk.BODY_SECONDS", 0.1)
     daemon = serve()
     assert raw(daemon.port, request("POST", CHATS, "Content-Length: 100") + b"{") == []
     chunked = request("POST", CHATS, "Transfer-Encoding: chunked") + b"5\r\n{"
