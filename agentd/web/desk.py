@@ -14,7 +14,6 @@ from agentd.web.patience import Patience
 from agentd.web.table import Table
 from agentd.web.wrong_keys import WrongKeys
 
-
 BODY_SECONDS = 30.0
 """Time that a whole body may take to come."""
 
