@@ -30,6 +30,7 @@ from agentd.disk.reload import Reloaded
 from agentd.disk.secret import SecretBook
 from agentd.disk.secret_rules import followed, seed
 from agentd.disk.service_log import ServiceLog
+from agentd.disk.state import announced
 from agentd.errors import AgentdError, Misconfigured, Unavailable
 from agentd.outside.egress import Egress
 from agentd.outside.subscription import Subscriptions
@@ -152,7 +153,7 @@ class ModelGateway:
         await self._know_own()
         self._opened = True
         self._later(self._keep_house())
-        self.log.note("info", "started", f"agentd {__version__} takes model requests")
+        await self._note_start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -169,6 +170,14 @@ class ModelGateway:
         await self.ledger.close()
         await asyncio.to_thread(self.bodies.close)
         await asyncio.to_thread(self.log.close)
+
+    async def _note_start(self) -> None:
+        with contextlib.suppress(AgentdError):
+            if before := await asyncio.to_thread(announced, self._layout):
+                text = f"The daemon that served since {before.since} ended without a stop;"
+                text = f"{text} requests that were under way then are not in the ledger"
+                self.log.note("warning", "broke_off", text)
+        self.log.note("info", "started", f"agentd {__version__} takes model requests")
 
     def _house(self) -> House:
         return House(

@@ -19,7 +19,7 @@ from agentd.cli.main import main
 from agentd.proxy.entry import Entry
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
-from tests.crash.keeper import Keeper, Life
+from tests.crash.keeper import Keeper, Life, until_true
 from tests.crash.model_callers import ModelCallers, answer
 from tests.supplier.supplier import Supplier
 from tests.web.gateway.callers import Caller
@@ -107,11 +107,21 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
         life = keeper.start()
         assert life.answers()
         assert not [*run.sums_told(life)]
+        until_true(lambda: noted(life)[:2] == ["started", "broke_off"])
         over_the_limit(run, life)
         life.end(signal.SIGTERM)
         booked = [one for one in run.house.booked() if one.outcome != "refused"]
         assert len(run.callers.whole) <= len(booked) <= len(run.callers.asked)
         assert printed(run.house) == spent_in(booked)
+        life = keeper.start()
+        assert life.answers()
+        until_true(lambda: noted(life)[:2] == ["started", "stopping"])
+
+
+def noted(life: Life) -> list[str]:
+    """What the service log tells, the newest first."""
+    with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+        return [one["kind"] for one in manager.get("/api/agent/service-log")["items"]]
 
 
 def over_the_limit(run: Run, life: Life) -> None:
