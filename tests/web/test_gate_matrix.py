@@ -112,13 +112,14 @@ def test_the_table_holds_the_nine_endpoints() -> None:
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=lambda route: f"{route.method} {route.path}")
-@pytest.mark.parametrize("bad", BAD)
-def test_a_wrong_key_is_refused_on_every_route(shared: Serving, route: Route, bad: str) -> None:
+def test_a_wrong_key_is_refused_on_every_route(shared: Serving, route: Route) -> None:
     """Specification 5.5 and 5.8: 401, ``Invalid or missing API key``; with a login token too."""
     lines = ["Cookie: session=good; agentd=good", "Authorization: Bearer good", "Connection: close"]
-    (reply,) = raw(shared.port, request(route.method, path_of(route), *lines, key=BAD[bad]))
-    if reply.status != 400 or bad not in ("not ASCII", "with NUL"):  # no header's value at all
-        assert (reply.status, reply["error"]) == (401, "Unauthorized")
+    for bad, key in BAD.items():
+        (reply,) = raw(shared.port, request(route.method, path_of(route), *lines, key=key))
+        if reply.status == 400 and bad in ("not ASCII", "with NUL"):  # no header's value at all
+            continue
+        assert (bad, reply.status, reply["error"]) == (bad, 401, "Unauthorized")
         assert reply["message"] == "Invalid or missing API key"
 
 

@@ -145,18 +145,13 @@ def test_refusals_are_told_in_the_dialect_of_the_address(house: House, route: Ro
 
 
 @pytest.mark.parametrize("route", MANAGED, ids=lambda route: f"{route.method} {route.path}")
-@pytest.mark.parametrize("near", NEARLY)
-def test_what_is_nearly_the_management_key_is_refused(
-    house: House, route: Route, near: str
-) -> None:
+def test_what_is_nearly_the_management_key_is_refused(house: House, route: Route) -> None:
     """The proxy specification, section 5.4."""
-    login = f"Authorization: Bearer {house.keys['login']}"
-    lines = (login, "Connection: close")
-    (reply,) = raw(
-        house.daemon.port, request(route.method, path_of(route), *lines, key=NEARLY[near])
-    )
-    assert (reply.status, reply["error"]) == (401, "Unauthorized")
-    assert reply["message"] == "Invalid or missing management key"
+    lines = (f"Authorization: Bearer {house.keys['login']}", "Connection: close")
+    for near, key in NEARLY.items():
+        (reply,) = raw(house.daemon.port, request(route.method, path_of(route), *lines, key=key))
+        assert (near, reply.status, reply["error"]) == (near, 401, "Unauthorized")
+        assert reply["message"] == "Invalid or missing management key"
 
 
 @pytest.mark.parametrize("path", ["/api/agent/nothing", "/api/agent/", "/v1/nothing", "/v1beta/x"])
