@@ -118,7 +118,9 @@ class AccessKeyBook:
         if self._own and key_id == self._own.id:
             return self._own
         key = self.keys.find(key_id)
-        return key if key and key.enabled and not key.expired(self._clock.now()) else None
+        if key is None or not key.enabled:
+            return None
+        return None if key.expires and key.expired(self._clock.now()) else key
 
     def own(self) -> str:
         """A key for what this daemon starts itself: in no file, and gone when the daemon is.

@@ -80,11 +80,15 @@ def upper_bound(pricing: Pricing, input_tokens: int, output_tokens: int) -> Deci
     prices = pricing.prices
     if prices is None:
         return Decimal(0)
-    return max(
-        _UP.add(_UP.multiply(dearest, input_tokens), _UP.multiply(dearest_out, output_tokens))
-        for above, dearest, dearest_out in _dearest(prices)
-        if input_tokens > above
-    )
+    bound = Decimal(0)
+    for above, dearest, dearest_out in _dearest(prices):
+        if input_tokens > above:
+            into, out = (
+                _UP.multiply(dearest, input_tokens),
+                _UP.multiply(dearest_out, output_tokens),
+            )
+            bound = max(bound, _UP.add(into, out))
+    return bound
 
 
 def booked(usage: Usage, pricing: Pricing, *, told: bool = True) -> Booked:

@@ -158,20 +158,14 @@ class Router:
         Without ``translate`` only channels that speak the dialect themselves. Ways of weight 0
         come after all others of their priority.
         """
-        choices = [
-            (way, _choice(model, way, channels[way.channel], dialect))
-            for way in model.ways
-            if way.channel in channels
-        ]
-        usable = [
-            (way, choice)
-            for way, choice in choices
-            if model.enabled
-            and choice.channel.enabled
-            and choice.allowed_for(key)
-            and (translate or choice.passes)
-        ]
-        ready = [pair for pair in usable if not self._rest(pair[1])]
+        usable = []
+        for way in model.ways:
+            channel = channels.get(way.channel)
+            if model.enabled and channel and channel.enabled:
+                choice = _choice(model, way, channel, dialect)
+                if choice.allowed_for(key) and (translate or choice.passes):
+                    usable.append((way, choice))
+        ready = [pair for pair in usable if not self._rest(pair[1])] if self._rests else usable
         if len(ready) > 1:
             ready.sort(key=self._rank)
         return [choice for _, choice in ready] + self._last_resort(usable)
@@ -266,6 +260,8 @@ class Router:
         return way.priority, -log(1.0 - self._random()) / way.weight if way.weight else inf
 
     def _last_resort(self, usable: Sequence[tuple[Way, Choice]]) -> list[Choice]:
+        if not self._rests:
+            return []
         resting = [(rest, choice) for _, choice in usable if (rest := self._rest(choice))]
         patient = [pair for pair in resting if not pair[0].told]
         return [choice for _, choice in sorted(patient, key=lambda pair: pair[0].until)[:1]]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -51,6 +52,7 @@ class Dialect(Protocol):
         ...
 
 
+@lru_cache(1024)
 def address(base: str, path: str) -> str:
     """Where to post, for a supplier's address as people write it, with or without ``/v1``.
 

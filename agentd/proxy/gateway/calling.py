@@ -116,6 +116,8 @@ class Calling:
         if self.asked.endpoint.kind == "embeddings":
             return embeddings.passed_on(self._body, choice.supplier_model)
         if choice.passes:
+            if self._passes_as_it_is(choice.supplier_model):
+                return self._body
             return self.caller.passed_on(self._body, choice.supplier_model)
         if self._conversation is None:
             known = self.caller.understood(self._body)
@@ -123,6 +125,12 @@ class Calling:
             self._conversation = structs.replace(known, max_output=most)
         dialect = DIALECTS[choice.dialect]
         return dialect.request(self._conversation, choice.supplier_model, stream=self.glance.stream)
+
+    def _passes_as_it_is(self, supplier_model: str) -> bool:
+        """Whether the glance told that ``passed_on`` has nothing to change."""
+        glance = self.glance
+        tells = glance.wants_usage or not glance.stream
+        return tells and glance.model == supplier_model and self.dialect != "gemini"
 
 
 def _failure(body: bytes) -> SupplierError | None:

@@ -235,3 +235,20 @@ def test_every_rule_is_for_a_field_that_is_not_read_and_has_its_reason(module):
 def test_a_model_is_found_whatever_its_letters(model):
     if 0 < len(model) <= 200:
         assert asked_chat.glance(msgspec.json.encode({"model": model})).model == model
+
+
+@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic"])
+@pytest.mark.parametrize("stream", [None, False, True])
+@pytest.mark.parametrize("usage", [None, False, True])
+def test_what_the_glance_tells_to_be_right_is_passed_on_as_it_is(dialect, stream, usage):
+    more = {} if stream is None else {"stream": stream}
+    if usage is not None and dialect == "openai-chat":
+        more["stream_options"] = {"include_usage": usage}
+    said = [{"role": "user", "content": "hi"}]
+    sent = body(messages=said, input=said, **more)
+    module = ASKED[dialect]
+    seen = module.glance(sent)
+    if seen.wants_usage or not seen.stream:
+        assert module.passed_on(sent, seen.model) is sent
+    else:
+        assert b'"include_usage":true' in module.passed_on(sent, seen.model)
