@@ -53,7 +53,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.fixture(scope="module")
-def caller(shared: Serving) -> Client:
-    """A client of the shared daemon with a good key."""
-    return shared.client()
+@pytest.fixture
+def caller(shared: Serving) -> Iterator[Client]:
+    """A client of the shared daemon with a good key; its own, for the daemon closes idle ones."""
+    client = shared.client()
+    yield client
+    client.close()
