@@ -57,10 +57,20 @@ class Size:
     soak: int = 200_000
     added_up: int = 1_000_000
     """Messages of the long history that analytics are asked about."""
+    booked: int = 10_000_000
+    """Requests of the model gateway, over 90 days; a 10,000th as many models, and so on."""
 
 
 QUICK = Size(
-    rounds=1, seconds=0.05, appends=50, starts=1, long=2000, chats=200, soak=1000, added_up=9000
+    rounds=1,
+    seconds=0.05,
+    appends=50,
+    starts=1,
+    long=2000,
+    chats=200,
+    soak=1000,
+    added_up=9000,
+    booked=20_000,
 )
 """Enough to see that the programs run; the figures then mean nothing."""
 

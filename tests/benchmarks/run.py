@@ -11,6 +11,7 @@ from tests.benchmarks.adding_up import analytics
 from tests.benchmarks.crowds import burst, crowd
 from tests.benchmarks.fanout import fan_out
 from tests.benchmarks.listing import chats
+from tests.benchmarks.managing import management
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.relaying import gateway
@@ -30,6 +31,7 @@ MEASURES = {
     "analytics": analytics,
     "chats": chats,
     "gateway": gateway,
+    "management": management,
 }
 
 

@@ -1,0 +1,206 @@
+"""What the management of the model gateway costs with a long history, beside a tenth of it."""
+
+import hashlib
+import http.client
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from signal import SIGTERM
+from statistics import median
+
+from tests.benchmarks.books import Books
+from tests.benchmarks.house import House
+from tests.benchmarks.load import Shot
+from tests.benchmarks.measures import Row, Size, ratio_of_rates, scratch_folder
+from tests.benchmarks.servers import Gun, Server, daemon, request, running
+from tests.benchmarks.states import Maker
+
+KEY = "manage-0123456789abcdef"
+PART = 10
+"""The small history is this part of the large one, in everything but its days."""
+SHORT = 0.2
+"""Seconds of one shot here, for there are many rows; a part of the usual ones."""
+LISTS = (
+    "models", "models?limit=200", "models?name=model-0", "models?enabled=false", "models?name=none",
+    "channels?limit=20", "channels", "channels?limit=200", "channels?name=channel-0",
+    "channels?enabled=false", "channels?name=none",
+    "keys", "keys?limit=200", "keys?name=key 4", "keys?enabled=false", "keys?name=none",
+    "requests", "requests?limit=200", "requests?outcome=failed", "requests?error=rate_limit",
+    "requests?key=key 1", "requests?model=vendor/model-0001", "requests?channel=channel-001",
+    "service-log", "changes", "secret-rules", "reports/limits",
+)  # fmt: skip
+REPORTS = (
+    "totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "top-spenders", "errors",
+    "latency", "cache-share", "leaks", "by-day?key=key 1", "by-day?model=vendor/model-0001",
+    "by-hour?channel=channel-001", "by-model?key=key 1",
+)  # fmt: skip
+NEW = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "latency", "leaks",
+       "by-model?key=key 1", "by-key?model=vendor/model-0001")  # fmt: skip
+"""Reports that are also asked for days for which nobody has asked before."""
+NEVER = 7
+"""How often, each time for other days."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with its daemon, and what asks for the status of a chat in it."""
+
+    books: Books
+    server: Server
+    status: bytes
+
+    def list(self, path: str, size: Size) -> Shot:
+        """A page of a list."""
+        return self._shot(f"/api/agent/{path}", size)
+
+    def report(self, path: str, size: Size) -> Shot:
+        """The first page of a report of all closed days."""
+        return self._shot(self.path(path), size)
+
+    def path(self, report: str, later: int = 0) -> str:
+        """Of a report of the closed days but for the first ones."""
+        first = self.books.first + timedelta(days=later)
+        name, _, more = report.partition("?")
+        days = f"from={first}&to={self.books.last}"
+        return f"/api/agent/reports/{name}?{days}&{more}".rstrip("&").replace(" ", "%20")
+
+    def _shot(self, path: str, size: Size) -> Shot:
+        asked = request("GET", path.replace(" ", "%20"), KEY)
+        return Shot(self.server.port, [asked], connections=1, seconds=size.seconds * SHORT)
+
+
+def management(size: Size, gun: Gun) -> Iterator[Row]:
+    """Lists, reports of closed days, the summary, changes of a key, and the start."""
+    os.environ["PROXY_APP_HASH"] = hashlib.sha256(KEY.encode()).hexdigest()
+    try:
+        with scratch_folder() as large, scratch_folder() as small, scratch_folder() as empty:
+            full, part = _books(large, size.booked), _books(small, size.booked // PART)
+            with (
+                running(daemon(full[0].layout), SIGTERM) as one,
+                running(daemon(part[0].layout), SIGTERM) as other,
+            ):
+                places = Place(part[0], other, part[1]), Place(full[0], one, full[1])
+                yield from _compared(size, gun, *places)
+            yield from _starts(size, full[0], _house(empty, size.booked)[0].layout)
+    finally:
+        del os.environ["PROXY_APP_HASH"]
+
+
+def _compared(size: Size, gun: Gun, small: Place, large: Place) -> Iterator[Row]:
+    of = f"time with {size.booked:,} requests, of a tenth"
+    yield from _summaries(size, gun, large)
+    for path in LISTS:
+        shots = [place.list(path, size) for place in (small, large)]
+        yield Row(f"list {path}: {of}", ratio_of_rates(gun, *shots, size.rounds), 3)
+    with _asking(large.server) as waits:
+        for path in REPORTS:
+            _get(large, large.path(path))
+    _get(small, small.path("by-key"))
+    yield Row("longest wait for /healthz beside first reports", max(waits) * 1000, 50, unit=" ms")
+    for path in REPORTS:
+        shots = [place.report(path, size) for place in (small, large)]
+        yield Row(f"report {path}: {of}", ratio_of_rates(gun, *shots, size.rounds), 3)
+    for path in NEW:
+        yield Row(f"report {path}, of days never asked for: {of}", _never(path, small, large), 3)
+    yield Row("change of an access key: median", _changes(large) * 1000, 100, unit=" ms")
+
+
+def _books(folder: str, lines: int) -> tuple[Books, bytes]:
+    """A folder with its history."""
+    house, status = _house(folder, lines)
+    books = Books(house, lines)
+    books.fill()
+    return books, status
+
+
+def _house(folder: str, lines: int) -> tuple[House, bytes]:
+    """As many models, channels and keys as go with so many requests; what asks for a status."""
+    maker = Maker(folder)
+    path = f"/api/remote/chats/{maker.chat(3).id}/status"
+    status = request("GET", path, maker.finish())
+    models, channels, keys = (max(lines // of, 1) for of in (10_000, 50_000, 2_000))
+    return House(maker.layout, models, channels, keys), status
+
+
+def _summaries(size: Size, gun: Gun, place: Place) -> Iterator[Row]:
+    summary = place.list("summary", size)
+    status = Shot(summary.port, [place.status], connections=1, seconds=summary.seconds)
+    ratio = ratio_of_rates(gun, status, summary, size.rounds)
+    yield Row("summary, 1 connection: time, of a chat's status", ratio, 5)
+
+
+def _never(path: str, small: Place, large: Place) -> float:
+    """The median of what a report of other days than ever before takes, of the small one's."""
+    ratios = []
+    for number in range(1, NEVER + 1):
+        took = []
+        for place in (small, large):
+            began = time.perf_counter()
+            _get(place, place.path(path, number))
+            took.append(time.perf_counter() - began)
+        ratios.append(took[1] / took[0])
+    return median(ratios)
+
+
+def _changes(place: Place) -> float:
+    """The median of the seconds that it takes to give a key another limit."""
+    took = []
+    for number in range(NEVER):
+        began = time.perf_counter()
+        _get(place, "/api/agent/keys/key%201", json.dumps({"limits": {"parallel": number + 1}}))
+        took.append(time.perf_counter() - began)
+    return median(took)
+
+
+def _starts(size: Size, full: Books, empty: object) -> Iterator[Row]:
+    ratios = []
+    for _ in range(size.starts):
+        took = []
+        for layout in (full.layout, empty):
+            server = daemon(layout)
+            took.append(server.start_seconds)
+            server.stop()
+        ratios.append(took[0] / took[1])
+    what = f"start with {size.booked:,} requests booked, of an empty ledger"
+    yield Row(what, median(ratios), 2)
+
+
+@contextmanager
+def _asking(server: Server) -> Iterator[list[float]]:
+    """Ask for the daemon's health all the time; the waits."""
+    waits, done = [0.0], threading.Event()
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+        while not done.wait(0.002):
+            began = time.perf_counter()
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            waits.append(time.perf_counter() - began)
+        connection.close()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield waits
+    finally:
+        done.set()
+        asking.join()
+
+
+def _get(place: Place, path: str, patch: str = "") -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", place.server.port, timeout=300)
+    headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
+    try:
+        connection.request("PATCH" if patch else "GET", path, patch or None, headers)
+        reply = connection.getresponse()
+        data = reply.read()
+        if reply.status != 200:
+            raise SystemExit(f"{path}: {reply.status} {data[:500]!r}")
+    finally:
+        connection.close()

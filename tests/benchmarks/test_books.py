@@ -1,0 +1,54 @@
+"""A history that is made for measuring is one that the daemon would have left."""
+
+import os
+from os.path import join
+from pathlib import Path
+
+import pytest
+
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.disk.layout import Layout
+from agentd.disk.ledger_days import Days
+from agentd.proxy import reports
+from agentd.proxy.reports import By, Report
+from agentd.proxy.tally import Totals
+from tests.benchmarks.books import DAYS, Books
+from tests.benchmarks.house import House
+
+
+@pytest.fixture(name="books")
+def _books(tmp_path: Path) -> Books:
+    house = House(Layout(str(tmp_path / "state"), str(tmp_path / "config")), 3, 2, 5)
+    books = Books(house, DAYS * 20)
+    books.fill()
+    return books
+
+
+def test_the_reports_of_every_day_are_what_its_lines_add_up_to(books: Books) -> None:
+    told = [_told(books, by) for by in ("day", "key", "model")]
+
+    for name in os.listdir(books.layout.ledger_reports):
+        os.unlink(join(books.layout.ledger_reports, name))
+    assert [_told(books, by) for by in ("day", "key", "model")] == told
+    assert told[0].total.requests == DAYS * 20
+
+
+def test_the_reports_are_believed_as_they_are(books: Books) -> None:
+    before = {name: os.stat(join(books.layout.ledger_reports, name)).st_ino
+              for name in os.listdir(books.layout.ledger_reports)}  # fmt: skip
+    _told(books, "day")
+
+    for name, inode in before.items():
+        assert os.stat(join(books.layout.ledger_reports, name)).st_ino == inode
+
+
+def test_every_access_key_is_valid(books: Books) -> None:
+    kept = AccessKeyFile(books.layout).read()
+
+    assert not kept.mistakes
+    assert len(kept.keys) == 5
+
+
+def _told(books: Books, by: By) -> Report[Totals]:
+    days = Days(books.layout, lambda: "2999-01-01")
+    return reports.totals(by, days.between(str(books.first), str(books.last)))
