@@ -152,7 +152,7 @@ class Attempts:
             body = stream.feed(body) + stream.close()
         elif calling.secrets:
             body = restored(calling.dialect, calling.secrets, body)
-        bill.sent = len(body)
+        bill.gave_whole(body)
         bill.mark("first")
         headers = _headers(bill, choice, response, calling)
         await self._close(bill, "ok", 200, "")

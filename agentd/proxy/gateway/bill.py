@@ -12,18 +12,12 @@ from agentd.proxy.access_key import Limits
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.entry import Entry, Outcome, Timings
 from agentd.proxy.gateway.asking import Asked
+from agentd.proxy.gateway.written import Written
 from agentd.proxy.price import NOTHING, Usage
-from agentd.proxy.pricing import Booked, Pricing, booked, tokens_in
+from agentd.proxy.pricing import Booked, Pricing, booked
 from agentd.proxy.routing import Choice
 
 R = TypeVar("R")
-
-MOST_IN_EVENT = 100
-"""Tokens that one event of a stream is taken to hold; what is longer only tells of the request."""
-
-_EVENT_END = b"\n\n"
-_PING = 64
-"""Bytes of events that tell nothing; no frame is as short."""
 
 
 class Meter(Protocol[R]):
@@ -76,8 +70,7 @@ class Bill:
         self._usage: Usage | None = None
         self._told = False
         self._marks: dict[str, float] = {}
-        self._events = self._least = 0
-        """Events of the stream that the caller was given, and the bytes of the least of them."""
+        self._written = Written(asked.endpoint.dialect)
         self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
 
     def reserve(self, meter: Meter[R], limits: Limits, upper: Decimal, tokens: int) -> None:
@@ -99,11 +92,12 @@ class Bill:
     def gave(self, portion: bytes) -> None:
         """The caller is given this of a stream."""
         self.sent += len(portion)
-        if events := portion.count(_EVENT_END):
-            first = portion.find(_EVENT_END)
-            if first > _PING:
-                self._least = min(self._least or first, first)
-            self._events += events
+        self._written.hear(portion)
+
+    def gave_whole(self, body: bytes) -> None:
+        """The caller is given this reply."""
+        self.sent = len(body)
+        self._written.whole(body)
 
     def mark(self, stage: str) -> None:
         """A stage of ``Timings`` is reached; a second try overwrites the first."""
@@ -159,17 +153,8 @@ class Bill:
             return Booked(Decimal(0), "", False), NOTHING
         usage = self._usage or Usage(input=self.input_tokens)
         if not self._told:
-            written = max(usage.output, self._written() - usage.reasoning)
+            judged = min(self._written.tokens, self.output_tokens)
+            written = max(usage.output, judged - usage.reasoning)
             usage = structs.replace(usage, output=written)
         pricing = self.pricings[self._choice.place]
         return booked(usage, pricing, told=self._told), usage
-
-    def _written(self) -> int:
-        """Tokens of the reply, judged by what the caller was given; rather too many.
-
-        An event is a token or more, and most of its bytes are a frame that is always the same.
-        """
-        tokens = tokens_in(self.sent - self._events * self._least)
-        if self._events:
-            tokens = min(max(tokens, self._events), self._events * MOST_IN_EVENT)
-        return min(tokens, self.output_tokens)

@@ -11,6 +11,7 @@ else counts; what is booked is the supplier's own count.
 """
 
 import msgspec
+from msgspec import Struct
 from msgspec.json import encode
 
 PICTURE = 5000
@@ -18,6 +19,16 @@ PICTURE = 5000
 
 TOOLS = 700
 """Tokens of what suppliers tell a model about the use of tools, beside their declarations."""
+
+
+class _Reply(Struct):
+    """What a model said, under each dialect's name for it."""
+
+    choices: msgspec.Raw = msgspec.Raw()
+    output: msgspec.Raw = msgspec.Raw()
+    content: msgspec.Raw = msgspec.Raw()
+    candidates: msgspec.Raw = msgspec.Raw()
+
 
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ "
 _ASCII = bytes(range(128))
@@ -32,6 +43,19 @@ def tokens(body: bytes) -> int:
         pictures = len(shown)
         sixths -= sum(map(_sixths, shown))
     return -(-sixths // 6) + PICTURE * pictures + (TOOLS if b'"tools"' in body else 0)
+
+
+def written(body: bytes) -> int:
+    """The most tokens of a whole reply in any dialect, of which only what was said counts.
+
+    Beside that, a reply of the Responses API repeats the request: its instructions, its tools.
+    """
+    try:
+        reply = msgspec.json.decode(body, type=_Reply)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return tokens(body)
+    said = b"".join(getattr(reply, field) for field in reply.__struct_fields__)
+    return tokens(said or body)
 
 
 def as_anthropic(count: int) -> bytes:
