@@ -60,7 +60,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     priced: str = ""
     """The version of the prices that were used; empty: nothing was priced."""
     estimated: bool = False
-    """Whether the usage or a price is assumed rather than told."""
+    """Whether the usage or a price is assumed rather than told, or a fee is not known."""
     timings: Timings = Timings()
     received: int = 0
     """Bytes of the caller's body."""

@@ -53,13 +53,28 @@ class Booked(Struct, frozen=True):
     """Whether the usage or a price is assumed rather than told."""
 
 
-def settled(model: str, prices: Prices | None, policy: UnknownPrice, otherwise: Prices) -> Pricing:
+def settled(
+    model: str,
+    prices: Prices | None,
+    policy: UnknownPrice,
+    otherwise: Prices,
+    tier: str = "",
+) -> Pricing:
     """The prices by which a request to ``model`` is counted; ``otherwise`` are the assumed ones.
 
-    Raises ``Forbidden`` when the price is not known and that is to be refused.
+    They are those of the usual tier of service. What another ``tier`` costs is not known: where
+    that is not refused, the usual prices are counted, as a guess. Raises ``Forbidden`` when the
+    price is not known and that is to be refused.
     """
-    if prices:
+    if prices and not tier:
         return Pricing(prices)
+    if tier and policy == "refuse":
+        raise Forbidden(
+            f'What the model "{model}" costs with the service tier "{tier}" is not known.',
+            "Leave the service tier out, or set unknown_price in proxy.yml to estimate or flag.",
+        )
+    if prices:
+        return Pricing(prices, known=False)
     match policy:
         case "estimate":
             return Pricing(otherwise, known=False)

@@ -68,7 +68,10 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     ] = "UTC"
     unknown_price: Annotated[
         UnknownPrice,
-        Meta(description="What becomes of a request whose model has no known price."),
+        Meta(
+            description="What becomes of a request whose price is not known: its model has none, or"
+            " it asks for another tier of service."
+        ),
     ] = "refuse"
     assumed_prices: Annotated[
         Prices,

@@ -23,6 +23,7 @@ RATE = st.decimals(0, 100, places=4)
 MAYBE = st.none() | RATE
 COUNT = st.integers(0, 400_000)
 CHEAP = Prices(input=Decimal(1), output=Decimal(2))
+DEAR = Prices(input=Decimal(10), output=Decimal(20))
 
 
 def tier(tokens: int, *rates: Decimal | None) -> Tier:
@@ -84,6 +85,16 @@ def test_an_unknown_price_is_refused_estimated_or_flagged_but_never_silently_not
 
 def test_a_known_price_needs_no_policy():
     assert settled("gpt", CHEAP, "refuse", CHEAP) == Pricing(CHEAP)
+
+
+def test_another_tier_of_service_is_refused_or_guessed_at_the_usual_price():
+    with pytest.raises(Forbidden) as caught:
+        settled("gpt", CHEAP, "refuse", CHEAP, "flex")
+    assert '"flex"' in caught.value.message
+    for policy in ("estimate", "flag"):
+        found = booked(Usage(input=1_000_000), settled("gpt", CHEAP, policy, DEAR, "flex"))
+        assert (found.cost, found.estimated, found.priced) == (1, True, version(CHEAP))
+    assert settled("gpt", None, "flag", CHEAP, "flex") == Pricing(None, known=False)
 
 
 def test_what_is_assumed_is_marked():

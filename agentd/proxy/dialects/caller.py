@@ -36,6 +36,10 @@ class Glance(Struct, frozen=True):
     """Whether a stream is to tell its usage (``stream_options.include_usage``)."""
     groups: tuple[str, ...] = ()
     """The groups of tools that the caller has (Responses); see ``callers.groups``."""
+    tier: str = ""
+    """The tier of service that is asked for; empty: the usual one. See ``callers.extras``."""
+    fees: bool = False
+    """Whether tools are on offer that the supplier runs itself, for a fee."""
 
 
 class Tap(Protocol):

@@ -10,6 +10,7 @@ from msgspec import structs
 from agentd.clock import Clock, Timestamp
 from agentd.proxy.access_key import Limits
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers.extras import used
 from agentd.proxy.entry import Entry, Outcome, Timings
 from agentd.proxy.gateway.asking import Asked
 from agentd.proxy.gateway.written import Written
@@ -70,6 +71,8 @@ class Bill:
         self._usage: Usage | None = None
         self._told = False
         self._marks: dict[str, float] = {}
+        self._fee = False
+        """Whether the supplier's own tools were used: what that costs is not known."""
         self._written = Written(asked.endpoint.dialect)
         self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
 
@@ -93,11 +96,14 @@ class Bill:
         """The caller is given this of a stream."""
         self.sent += len(portion)
         self._written.hear(portion)
+        if self.glance.fees and not self._fee:
+            self._fee = bool(used(portion))
 
     def gave_whole(self, body: bytes) -> None:
         """The caller is given this reply."""
         self.sent = len(body)
         self._written.whole(body)
+        self._fee = self.glance.fees and bool(used(body))
 
     def mark(self, stage: str) -> None:
         """A stage of ``Timings`` is reached; a second try overwrites the first."""
@@ -157,4 +163,5 @@ class Bill:
             written = max(usage.output, judged - usage.reasoning)
             usage = structs.replace(usage, output=written)
         pricing = self.pricings[self._choice.place]
-        return booked(usage, pricing, told=self._told), usage
+        cost = booked(usage, pricing, told=self._told)
+        return (structs.replace(cost, estimated=True) if self._fee else cost), usage

@@ -127,16 +127,22 @@ class Relay:
 
     def _reserve(self, asked: Asked, bill: Bill, model: ProxyModel, choices: list[Choice]) -> None:
         """Set aside the most that the dearest of the choices can cost."""
-        now = self._house.settings()
+        now, glance = self._house.settings(), bill.glance
+        writes = asked.endpoint.kind == "reply"
         into = bill.input_tokens = tokens_in(asked)
         if asked.endpoint.kind == "count":  # which costs nothing
             bill.reserve(self._house.meter(asked.key), asked.key.limits, Decimal(0), 0)
             return
         bill.pricings = {
-            choice.place: settled(model.name, choice.prices, now.unknown_price, now.assumed_prices)
+            choice.place: settled(
+                model.name,
+                choice.prices,
+                now.unknown_price,
+                now.assumed_prices,
+                glance.tier if choice.passes else "",
+            )
             for choice in choices
         }
-        glance, writes = bill.glance, asked.endpoint.kind == "reply"
         out = output_at_most(glance.max_output, glance.replies, model.max_output) if writes else 0
         bill.output_tokens = out
         most = max(upper_bound(one, into, out) for one in bill.pricings.values())

@@ -1,12 +1,13 @@
 """Requests to ``/v1/messages``: glanced at, passed on, or understood as a whole."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
     Name,
@@ -62,6 +63,8 @@ class _Glanced(Struct):
     model: Name
     stream: bool | None = None
     max_tokens: Tokens | None = None
+    tools: Any = None
+    service_tier: Any = None
 
 
 class _Block(Strict, frozen=True, kw_only=True):
@@ -202,7 +205,13 @@ class _Request(Struct, frozen=True, kw_only=True):
 def glance(body: bytes) -> Glance:
     """As ``CallerDialect.glance``; also of a request to ``count_tokens``."""
     seen = glanced(body, _Glanced)
-    return Glance(seen.model, bool(seen.stream), seen.max_tokens or 0)
+    return Glance(
+        seen.model,
+        bool(seen.stream),
+        seen.max_tokens or 0,
+        tier=extras.tier(seen.service_tier),
+        fees=extras.serves(seen.tools),
+    )
 
 
 def passed_on(body: bytes, model: str) -> bytes:

@@ -1,13 +1,14 @@
 """Requests to ``/v1/chat/completions``: glanced at, passed on, or understood as a whole."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
     Name,
@@ -75,6 +76,8 @@ class _Glanced(Struct):
     max_tokens: Tokens | None = None
     max_completion_tokens: Tokens | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
+    service_tier: Any = None
+    web_search_options: Any = None
     models: None = None
     """Some suppliers take another model of this list: the allowed ones would be got round."""
 
@@ -214,6 +217,8 @@ def glance(body: bytes) -> Glance:
         max_output=max(seen.max_tokens or 0, seen.max_completion_tokens or 0),
         replies=seen.n or 1,
         wants_usage=bool(seen.stream_options and seen.stream_options.include_usage),
+        tier=extras.tier(seen.service_tier),
+        fees=seen.web_search_options is not None,
     )
 
 

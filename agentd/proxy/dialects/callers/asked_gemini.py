@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
     Rules,
@@ -176,18 +177,23 @@ class _Counts(Struct, rename="camel"):
 
 class _Glanced(Struct, rename="camel"):
     generation_config: _Counts | None = None
+    service_tier: Any = None
+    tools: Any = None
 
 
 def glance(body: bytes, model: str = "", stream: bool = False) -> Glance:
     """As ``CallerDialect.glance``, for the ``model`` and the way that the address tells."""
     if not model:
         raise BadRequest("The address names no model")
-    seen = part(_plain(body), _Glanced).generation_config or _Counts()
+    request = part(_plain(body), _Glanced)
+    seen = request.generation_config or _Counts()
     return Glance(
         model=model.removeprefix("models/"),
         stream=stream,
         max_output=seen.max_output_tokens or 0,
         replies=seen.candidate_count or 1,
+        tier=extras.tier(request.service_tier),
+        fees=extras.serves(request.tools),
     )
 
 

@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
     Name,
@@ -81,6 +82,7 @@ class _Glanced(_Named):
     max_output_tokens: Tokens | None = None
     background: bool | None = None
     tools: list[Any] | None = None
+    service_tier: Any = None
 
 
 class _Marked(Strict, frozen=True, kw_only=True):
@@ -233,7 +235,14 @@ def glance(body: bytes) -> Glance:
         if isinstance(tool, dict) and tool.get("type") == "namespace"
         if isinstance(name := tool.get("name"), str) and name
     ]
-    return Glance(seen.model, bool(seen.stream), seen.max_output_tokens or 0, groups=tuple(groups))
+    return Glance(
+        seen.model,
+        bool(seen.stream),
+        seen.max_output_tokens or 0,
+        groups=tuple(groups),
+        tier=extras.tier(seen.service_tier),
+        fees=extras.serves(seen.tools),
+    )
 
 
 def passed_on(body: bytes, model: str) -> bytes:

@@ -1,0 +1,95 @@
+"""What has a price of its own, beside tokens: booked as far as it is known, and never unmarked."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.web.gateway.bare import Bare, bare
+from tests.web.gateway.callers import CHANNELS, Standing, asked, every_dialect, standing
+from tests.web.gateway.conftest import PRICES, House
+
+POLICIES = ("refuse", "estimate", "flag")
+USED = Tokens(input=1000, output=100)
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[Bare]:
+    with bare() as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=POLICIES)
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, odd: Bare
+) -> Iterator[Standing]:
+    def prepare(house: House) -> None:
+        house.settings["unknown_price"] = request.param
+        house.channels.append(house.channel("odd", "openai-responses") | {"url": odd.url})
+        way = {"channel": "odd", "model": "scripted-large"}
+        house.models.append({"name": "odd", "ways": [way], "prices": PRICES, "max_output": 1000})
+
+    with standing(tmp_path_factory.mktemp("house"), prepare) as made:
+        yield made
+
+
+def body(dialect: ChannelDialect, model: str, tier: str) -> dict[str, Any]:
+    name = "serviceTier" if dialect == "gemini" else "service_tier"
+    return {**asked(dialect, model)[1], name: tier}
+
+
+@every_dialect
+def test_another_tier_of_service_is_for_the_policy_of_unknown_prices(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    model, caller = f"by-{CHANNELS[dialect]}", place.caller()
+    place.supplier.forget()
+    place.supplier.script(Answer((Say("well"),), USED))
+    told = caller.ask(dialect, model, body=body(dialect, model, "priority"))
+    entry = place.entry(told)
+    if place.house.settings["unknown_price"] == "refuse":
+        assert (told.status, entry.outcome, entry.cost) == (403, "refused", 0)
+        assert "service tier" in told.error()["message"]
+        assert place.supplier.requests == []
+        return
+    assert told.status == 200
+    assert "priority" in json.dumps(place.supplier.requests[0].body)
+    assert entry.estimated
+    assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
+
+
+@every_dialect
+def test_the_usual_tier_has_the_usual_price(place: Standing, dialect: ChannelDialect) -> None:
+    model, caller = f"by-{CHANNELS[dialect]}", place.caller()
+    place.supplier.forget()
+    place.supplier.script(Answer((Say("well"),), USED))
+    tier = "standard" if dialect == "gemini" else "auto"
+    entry = place.entry(caller.ask(dialect, model, body=body(dialect, model, tier)))
+    assert (entry.outcome, entry.estimated) == ("ok", False)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_suppliers_own_tool_is_marked_where_it_was_used(
+    place: Standing, odd: Bare, searched: bool, stream: bool
+) -> None:
+    output = [{"type": "web_search_call", "id": "ws_1"}] if searched else []
+    usage = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}
+    about = {"id": "r", "object": "response", "status": "completed", "model": "m"}
+    reply = {**about, "tools": [{"type": "web_search"}], "output": output, "usage": usage}
+    answer, kind = json.dumps(reply).encode(), "application/json"
+    if stream:
+        whole = json.dumps({"type": "response.completed", "response": reply})
+        answer = f"event: response.completed\ndata: {whole}\n\n".encode()
+        kind = "text/event-stream"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(answer)}\r\n\r\n"
+    odd.behave = lambda line: line.sendall(head.encode() + answer)
+    question = {**asked("openai-responses", "odd", stream=stream)[1]}
+    question["tools"] = [{"type": "web_search"}]
+    told = place.caller().ask("openai-responses", "odd", body=question)
+    entry = place.entry(told)
+    assert (told.status, entry.outcome, entry.estimated) == (200, "ok", searched)
+    assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
