@@ -62,6 +62,8 @@ class ChannelDesk:
     ) -> None:
         self._checks = checks
         self._known: tuple[Models | None, Mapping[str, tuple[str, ...]]] = (None, {})
+        self._views: dict[str, tuple[Channel, tuple[str, ...], Any]] = {}
+        self._views_of: object = None
         self._channels = channels
         self._models = models
         self.managed = Managed[Channel](
@@ -133,8 +135,15 @@ class ChannelDesk:
         return known[name]
 
     def _view(self, channel: Channel) -> Any:
+        """Made once for as long as the channel and its models stay: a page may have 200."""
+        if self._views_of is not self._channels.current:
+            self._views, self._views_of = {}, self._channels.current
         using = self._used().get(channel.name, ())
-        return shapes.told(shown(channel), ChannelView, models=using)
+        known = self._views.get(channel.name)
+        if known is None or known[0] is not channel or known[1] is not using:
+            view = shapes.told(shown(channel), ChannelView, models=using)
+            known = self._views[channel.name] = channel, using, view
+        return known[2]
 
     def _used(self) -> Mapping[str, tuple[str, ...]]:
         """The models that lead through each channel; looked up once for as long as they stay."""

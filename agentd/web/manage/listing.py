@@ -1,8 +1,8 @@
 """Lists page by page, in the order of their names."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, islice
 from typing import Generic, TypeVar
 
 from agentd.errors import BadRequest
@@ -27,6 +27,29 @@ PAGING = (LIMIT, CURSOR, NAME, ENABLED)
 """What every list of resources takes."""
 
 
+class _Shelf(Generic[E]):
+    """Some entries in the order of their names, found by a part of a name without a look at each.
+
+    No name has a line's end in it.
+    """
+
+    def __init__(self, entries: list[E], name: Callable[[E], str]) -> None:
+        self.entries = entries
+        self.names = [name(entry) for entry in entries]
+        folded = [f"{one.casefold()}\n" for one in self.names]
+        self._text = "".join(folded)
+        self._starts = [0, *accumulate(map(len, folded))]
+
+    def after(self, cursor: str, part: str) -> Iterator[E]:
+        """Those behind a name that have a part in theirs, in capitals or not."""
+        number = bisect_right(self.names, cursor) if cursor else 0
+        if not part:
+            yield from islice(self.entries, number, None)
+        while part and (at := self._text.find(part, self._starts[number])) >= 0:
+            number = bisect_right(self._starts, at)
+            yield self.entries[number - 1]
+
+
 class Listing(Generic[E]):
     """What ``entries`` are, paged. They are sorted once for as long as ``version`` is the same."""
 
@@ -42,34 +65,30 @@ class Listing(Generic[E]):
         self._name = name
         self._enabled = enabled
         self._sorted_of: object = None
-        self._sorted: list[E] = []
-        self._names: list[str] = []
+        self._shelves: dict[bool | None, _Shelf[E]] = {}
 
     def page(self, call: Call) -> tuple[list[E], str]:
         """What the request wants, and where to go on. ``BadRequest`` for what is no filter."""
         limit = call.number("limit", 1, MOST) or USUAL
         part = (call.query("name") or "").casefold()
-        enabled = flag(call, "enabled")
-        cursor = call.query("cursor")
-        self._sort()
-        begin = bisect_right(self._names, cursor) if cursor else 0
-        found: list[E] = []
-        for entry in islice(self._sorted, begin, None):
-            if part not in self._name(entry).casefold():
-                continue
-            if enabled is not None and self._enabled(entry) is not enabled:
-                continue
-            if len(found) == limit:
-                return found, self._name(found[-1])
-            found.append(entry)
-        return found, ""
+        shelf = self._shelf(flag(call, "enabled"))
+        if "\n" in part:
+            return [], ""
+        found = list(islice(shelf.after(call.query("cursor") or "", part), limit + 1))
+        if len(found) <= limit:
+            return found, ""
+        return found[:limit], self._name(found[limit - 1])
 
-    def _sort(self) -> None:
+    def _shelf(self, enabled: bool | None) -> _Shelf[E]:
+        """All of them, or those that are enabled or not."""
         now = self._version()
         if now is not self._sorted_of:
-            self._sorted = sorted(self._entries(), key=self._name)
-            self._names = [self._name(entry) for entry in self._sorted]
+            self._shelves = {None: _Shelf(sorted(self._entries(), key=self._name), self._name)}
             self._sorted_of = now
+        if enabled not in self._shelves:
+            those = [one for one in self._shelves[None].entries if self._enabled(one) is enabled]
+            self._shelves[enabled] = _Shelf(those, self._name)
+        return self._shelves[enabled]
 
 
 def flag(call: Call, name: str) -> bool | None:
