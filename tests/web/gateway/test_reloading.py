@@ -1,0 +1,223 @@
+"""Files of the gateway that are edited under load: no call fails, and no key outlives its line."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.disk import reload
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.disk.reload import LastGood, Reading
+from tests.supplier.steps import Answer, Say, Stall, Tokens
+from tests.supplier.supplier import Supplier
+from tests.web.gateway.callers import Standing, read, standing
+from tests.web.gateway.conftest import House
+from tests.web.gateway.loading import load
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.support import until
+
+WORDS = "one two three four five six"
+USED = Tokens(input=1000, output=100)
+ANSWER = Answer((Say(WORDS),), USED)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Standing]:
+    """A gateway whose supplier answers everybody."""
+
+    def prepare(house: House) -> None:
+        house.supplier.always(lambda request: ANSWER if request.prompt == "hello" else None)
+
+    with standing(tmp_path, prepare, environ={"PROXY_APP_HASH": HASH}) as made:
+        yield made
+
+
+Save = Callable[[Path, str, Callable[[], None]], None]
+"""Write a file's text; calls back in the middle, where there is one."""
+
+
+def at_once(path: Path, text: str, seen: Callable[[], None] = bool) -> None:
+    """Save as most editors do: another file takes the place."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(0o600)
+    new.rename(path)
+
+
+def in_place(path: Path, text: str, seen: Callable[[], None]) -> None:
+    """Save as the others do: for a moment the file is half of it."""
+    half = len(text) // 2
+    with path.open("w") as file:
+        file.write(text[:half])
+        file.flush()
+        seen()
+        file.write(text[half:])
+
+
+def gone_for_a_moment(path: Path, text: str, seen: Callable[[], None]) -> None:
+    """Save as some do: the file is renamed away before the new one is there."""
+    path.rename(path.with_suffix(".old"))
+    seen()
+    at_once(path, text)
+
+
+@pytest.fixture
+def doubted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that the daemon found half or gone; it looks again after a second and a half."""
+    found: list[str] = []
+    read = LastGood.read
+
+    def reading(self: LastGood[Any]) -> Reading[Any] | None:
+        told = read(self)
+        if told and told.doubtful:
+            found.append(self.path)
+        return told
+
+    monkeypatch.setattr(LastGood, "read", reading)
+    monkeypatch.setattr(reload, "SETTLE", 1.5)
+    return found
+
+
+@pytest.mark.parametrize("save", [at_once, in_place, gone_for_a_moment])
+def test_no_call_fails_while_channels_models_and_settings_are_edited(
+    place: Standing, save: Save, doubted: list[str]
+) -> None:
+    house, layout = place.house, place.house.layout
+
+    def edit(path: str, content: dict[str, Any]) -> None:
+        save(Path(path), house.json(content), lambda: until(lambda: path in doubted))
+
+    with load(place.caller()) as calls:
+        house.channels.insert(0, house.channel("new", "openai-chat"))
+        for channel in house.channels:
+            channel |= {"headers": {"x-edited": "yes"}, "timeout": 30}
+        edit(layout.channels, {"channels": house.channels})
+        ways = [{"channel": "new", "model": "scripted-large"}]
+        house.models.insert(0, {**house.models[-1], "name": "new", "ways": ways})
+        edit(layout.models, {"proxy": house.models})
+        house.settings |= {"time_zone": "Asia/Kathmandu", "tries": 2, "hiding": False}
+        edit(layout.gateway_settings, house.settings)
+        calls.more()
+        other = place.caller()
+        until(lambda: other.ask("openai-chat", "new").status == 200)
+        until(lambda: place.supplier.requests[-1].headers.get("x-edited"))
+        until(lambda: ("time_zone", "Asia/Kathmandu") in settings_told(place))
+
+
+def settings_told(place: Standing) -> list[tuple[str, Any]]:
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        told = manager.get("/api/agent/settings")["settings"]
+    return [(one["name"], one["value"]) for one in told]
+
+
+def test_a_call_under_way_comes_to_its_end_though_its_channel_is_another_or_gone(
+    place: Standing,
+) -> None:
+    house, caller = place.house, place.caller()
+    stalls = [Stall(after) for after in (0, 4, 0, 4)]
+    with Supplier() as other:
+        other.always(ANSWER)
+        place.supplier.script(*[Answer((Say(WORDS),), USED, faults=(one,)) for one in stalls])
+        lines = []
+        for stall, stream in zip(stalls, (True, True, False, True), strict=True):
+            lines.append(caller.begin("openai-chat", "by-chat", stream=stream, text="slowly"))
+            stall.reached.result(10)
+        house.channels[0] |= {"url": other.url, "key": "sk-other-0123456789abcdef"}
+        at_once(Path(house.layout.channels), house.json({"channels": house.channels}))
+        until(lambda: caller.ask("openai-chat", "by-chat", text="x").status == 200)
+        known = len(other.requests)
+        stalls[0].release()
+        stalls[2].release()
+        told = [read(lines[0], "openai-chat"), read(lines[2], "openai-chat")]
+        house.channels[0]["name"] = "renamed"
+        house.models[0]["ways"][0]["channel"] = "renamed"
+        at_once(Path(house.layout.channels), house.json({"channels": house.channels}))
+        at_once(Path(house.layout.models), house.json({"proxy": house.models}))
+        until(lambda: caller.ask("openai-chat", "by-chat", text="x").channel == "renamed")
+        for stall in stalls:
+            stall.release()
+        told += [read(lines[1], "openai-chat"), read(lines[3], "openai-chat")]
+        for line in lines:
+            line.close()
+        assert [(one.status, one.text(), one.whole) for one in told] == [(200, WORDS, True)] * 4
+        assert {place.entry(one).outcome for one in told} == {"ok"}
+        assert {place.entry(one).channel for one in told} == {"chat"}
+        assert len(other.requests) > known
+
+
+@pytest.mark.parametrize("file", ["channels", "models", "gateway_settings", "secret_rules"])
+def test_a_broken_file_leaves_what_was_in_force_and_is_told_with_its_line(
+    place: Standing, file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Path(getattr(place.house.layout, file))
+    before = path.read_text() if path.exists() else "rules: []\n"
+    caplog.set_level(logging.INFO, "agentd.reload")
+    with load(place.caller()) as calls:
+        for line, broken in enumerate(("\n\nchannels: ]\n", "\n\n\nnonsense: 5\n"), 3):
+            at_once(path, broken)
+            until(lambda line=line: f"{path}:{line}:" in caplog.text)
+            if file != "models":
+                until(lambda line=line: f"{path}:{line}:" in told_of(place))
+            calls.more()
+            caplog.clear()
+            at_once(path, before)
+            until(lambda: f"{path} is in order again" in caplog.text)
+            calls.more()
+
+
+def told_of(place: Standing) -> str:
+    """What the service log says of files with mistakes."""
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        return str(manager.get("/api/agent/service-log?kind=file_broken")["items"])
+
+
+def test_a_key_that_is_taken_away_opens_nothing_from_then_on_and_the_others_do(
+    place: Standing,
+) -> None:
+    house = place.house
+    with load(place.caller(name="stays")) as calls:
+        for turn in range(6):
+            caller = place.caller(name=f"goes {turn}")
+            assert caller.ask("openai-chat", "by-chat").status == 200
+            if turn % 2:
+                AccessKeyFile(house.layout).remove(house.keys[-1])
+            else:
+                path = Path(house.layout.access_keys)
+                gone = rf"- id: '{house.keys[-1]}'\n.*?(?=- id:|\Z)"
+                at_once(path, re.sub(gone, "", path.read_text(), flags=re.DOTALL))
+            assert {caller.ask("anthropic", "by-messages").status for _ in range(5)} == {401}
+            calls.more()
+
+
+def test_a_key_with_a_mistake_in_its_lines_opens_nothing_alone_and_is_told(
+    place: Standing, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Path(place.house.layout.access_keys)
+    with load(place.caller(name="good")) as calls:
+        bad = place.caller(name="bad")
+        assert bad.ask("openai-chat", "by-chat").status == 200
+        at_once(path, re.sub(r"name: '?bad'?\n", "name: [bad]\n", path.read_text()))
+        assert bad.ask("openai-chat", "by-chat").status == 401
+        calls.more()
+    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "[bad]" in text)
+    assert f"{path}:{line}" in caplog.text
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        assert f"{path}:{line}" in json.dumps(manager.get("/api/agent/summary").json())
+
+
+def test_a_stream_under_way_ends_though_its_key_is_gone_and_is_booked(place: Standing) -> None:
+    caller, stall = place.caller(name="goes"), Stall(4)
+    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    with caller.begin("openai-chat", "by-chat", text="slowly") as line:
+        stall.reached.result(10)
+        AccessKeyFile(place.house.layout).remove(place.house.keys[-1])
+        assert caller.ask("openai-chat", "by-chat").status == 401
+        stall.release()
+        told = read(line, "openai-chat")
+    assert told.ended
+    assert place.entry(told).cost > 0
