@@ -58,6 +58,7 @@ def add_parser(commands: Subcommands) -> None:
         ("enable", "let a disabled key be good again", _enable),
         ("disable", "refuse a key until it is enabled", _disable),
         ("remove", "take a key away", _remove),
+        ("reinstate", "let a removed key be good again that came back with a backup", _reinstate),
     ):
         one = verbs.add_parser(verb, help=told, description=told)
         if verb != "list":
@@ -139,6 +140,10 @@ def _disable(file: AccessKeyFile, args: argparse.Namespace) -> None:
 
 def _remove(file: AccessKeyFile, args: argparse.Namespace) -> None:
     _tell(file.remove(_id(file, args.key)), "is removed", as_json=args.json)
+
+
+def _reinstate(file: AccessKeyFile, args: argparse.Namespace) -> None:
+    _tell(file.reinstate(args.key), "is good again", as_json=args.json)
 
 
 def _list(file: AccessKeyFile, args: argparse.Namespace) -> None:

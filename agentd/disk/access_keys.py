@@ -3,6 +3,8 @@
 Written by ``agentd proxy key``, by the API and by hand; comments stay. It holds salted hashes:
 nothing from which a key could be made. A key that cannot be read as valid is none: a mistake in one
 entry takes that key down, a mistake about the whole takes all down, and both are told.
+``revoked.json`` beside it remembers the letters that agentd took away: an older file that comes
+back with a backup does not bring them back, until ``agentd proxy key reinstate``.
 
 Thousands of keys are common, so the file is read entry by entry (``listing``), and an entry that
 was read before is known by its text.
@@ -15,8 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
+from agentd.clock import Clock, SystemClock
 from agentd.disk import document, handwritten, listing
 from agentd.disk.document import Stamp
+from agentd.disk.graves import Grave, Graves
 from agentd.disk.layout import Layout
 from agentd.disk.listing import Entry, Listing
 from agentd.disk.lock import held
@@ -29,6 +33,8 @@ LIMIT = 16 * 1024 * 1024
 """The largest file, in bytes: some 50,000 keys."""
 
 _LIST = "keys"
+
+_CLOCK = SystemClock()
 
 _HEADER = """\
 # The access keys of agentd's model gateway: salted hashes only. Deleting or disabling an entry
@@ -80,11 +86,15 @@ class AccessKeyFile:
     be edited.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, clock: Clock = _CLOCK) -> None:
         self.path = layout.access_keys
+        self._graves = Graves(layout.access_keys_revoked)
+        self._clock = clock
         self._lock = layout.access_keys_lock
         self._known: dict[str, AccessKey | tuple[Mistake, ...]] = {}
         """What each entry's text was read as; lines are counted within it."""
+        self._last: tuple[bytes, _Content] | None = None
+        """What was read last, and what it is: whoever writes it reads it again."""
 
     def stamp(self) -> Stamp | None:
         """The file's stamp now, by one look."""
@@ -96,6 +106,7 @@ class AccessKeyFile:
         try:
             found = document.read(self.path, LIMIT, guarded=True)
             content = self._content(found.data if found else b"")
+            content = _without_dead(self.path, content, self._graves.digests())
         except Misconfigured as error:
             return Kept(mistakes=tuple(error.mistakes), stamp=stamp)
         except AgentdError as error:
@@ -157,6 +168,21 @@ class AccessKeyFile:
         self._edit(change, dry_run)
         return gone[0]
 
+    def reinstate(self, wanted: str) -> AccessKey:
+        """Let a key be good again that was taken away, and stands in the file all the same.
+
+        ``wanted`` is its id or name. ``NotFound``.
+        """
+        with held(self._lock, "the access keys"):
+            found = document.read(self.path, LIMIT, guarded=True)
+            keys = self._content(found.data if found else b"").keys
+            for key in filter(None, keys):
+                if wanted == key.id or folded(wanted) == folded(key.name):
+                    if not self._graves.change(exhume=(key.secret.sha256,)):
+                        raise NotFound(f"The access key {key.name} was not taken away")
+                    return key
+            raise NotFound(f'{self.path} has no access key "{wanted[:100]}"')
+
     def _edit(
         self, change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]], dry_run: bool
     ) -> None:
@@ -179,10 +205,26 @@ class AccessKeyFile:
             if not fits:
                 raise Conflict(by_hand(self.path))
             if not dry_run:
+                self._bury(now.keys, expected)
                 document.replace(self.path, edited, expected=found.stamp if found else None)
+
+    def _bury(self, before: Iterable[AccessKey | None], after: Iterable[AccessKey | None]) -> None:
+        """Remember the letters that go, and no longer those that come back, as by an undo."""
+        known, left = _letters(before), _letters(after)
+        now = self._clock.now()
+        gone = [Grave(key.name, digest, now) for digest, key in known.items() if digest not in left]
+        back = left.keys() - known.keys()
+        if gone or back:
+            self._graves.change(bury=gone, exhume=back)
 
     def _content(self, data: bytes) -> _Content:
         """Raises ``Misconfigured`` when the file cannot be read as a whole."""
+        last = self._last
+        if last is None or last[0] != data:
+            last = self._last = data, self._taken_apart(data)
+        return last[1]
+
+    def _taken_apart(self, data: bytes) -> _Content:
         content = handwritten.decoded(self.path, data, LIMIT)
         parts = listing.taken_apart(content, _LIST)
         frame = handwritten.load(self.path, parts.frame.encode(), AccessKeysYml)
@@ -231,6 +273,23 @@ def _without_twins(
         names.add(name)
     mistakes.sort(key=lambda mistake: mistake.line)
     return _Content(parts, tuple(keys), tuple(mistakes))
+
+
+def _without_dead(path: str, content: _Content, dead: frozenset[str]) -> _Content:
+    """Keys whose letters agentd took away are not valid, whoever wrote them there again."""
+    keys, mistakes = list(content.keys), list(content.mistakes)
+    for number, key in enumerate(keys):
+        if key and key.secret.sha256 in dead:
+            line = content.parts.entries[number].line if content.parts.entries else 0
+            what = f'"{key.name}" ({key.id}) was taken away; it is not valid'
+            again = f"`agentd proxy key reinstate {key.id}` would make it good again"
+            mistakes.append(Mistake(path, line, f"{what} ({again})"))
+            keys[number] = None
+    return content._replace(keys=tuple(keys), mistakes=tuple(mistakes))
+
+
+def _letters(keys: Iterable[AccessKey | None]) -> dict[str, AccessKey]:
+    return {key.secret.sha256: key for key in keys if key}
 
 
 def _moved(mistake: Mistake, entry: Entry) -> Mistake:

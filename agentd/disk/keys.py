@@ -15,18 +15,18 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentd.access.key import Digest, NamedKey
+from agentd.access.key import NamedKey
 from agentd.access.service import Kept
 from agentd.clock import Timestamp
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.document import Stamp
+from agentd.disk.graves import Grave, Graves, read_json, write_json
 from agentd.disk.layout import Layout
 from agentd.disk.lock import held
 from agentd.errors import (
     AgentdError,
     Conflict,
     Misconfigured,
-    Mistake,
     NotFound,
     nearest,
 )
@@ -58,21 +58,6 @@ class KeysYml(Struct, frozen=True):
                 raise ValueError(f"two keys have the {what} {sorted(twice)[0]}; one must go")
 
 
-class Grave(Struct, frozen=True):
-    """A key that was revoked."""
-
-    name: str
-    sha256: Digest
-    at: Timestamp
-
-
-class RevokedJson(Struct, frozen=True):
-    """The content of ``revoked.json``."""
-
-    format: Literal[1] = 1
-    revoked: tuple[Grave, ...] = ()
-
-
 class LastUsedJson(Struct, frozen=True, rename="camel"):
     """The content of ``last_used.json``."""
 
@@ -85,6 +70,7 @@ class KeyFile:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self._graves = Graves(layout.revoked)
 
     def stamp(self) -> Stamp | None:
         """The stamp of ``keys.yml``."""
@@ -93,7 +79,7 @@ class KeyFile:
     def read(self) -> Kept:
         """What the files say; whatever is wrong with them is its ``trouble``."""
         try:
-            revoked = frozenset(grave.sha256 for grave in self.graves().revoked)
+            revoked = self._graves.digests()
             found = document.read(self._layout.keys, handwritten.LIMIT, guarded=True)
         except AgentdError as error:
             return Kept(trouble=error.message)
@@ -158,31 +144,25 @@ class KeyFile:
         with self._changing():
             keys, _ = self._open()
             digest = keys[_index(keys, name)].sha256
-            graves = self.graves().revoked
-            left = tuple(grave for grave in graves if grave.sha256 != digest)
-            if left == graves:
+            if not self._graves.change(exhume=(digest,)):
                 raise NotFound(f"The key {name} is not revoked")
-            _write_json(self._layout.revoked, RevokedJson(revoked=left))
 
     def last_used(self) -> dict[str, Timestamp]:
         """When each key was last used, by digest; a damaged memory of it is none."""
         with suppress(AgentdError):
-            return _read_json(self._layout.last_used, LastUsedJson).last_used
+            return read_json(self._layout.last_used, LastUsedJson, handwritten.LIMIT).last_used
         return {}
 
     def save_last_used(self, uses: dict[str, Timestamp]) -> None:
         """Remember when each key was last used."""
-        _write_json(self._layout.last_used, LastUsedJson(last_used=uses))
+        write_json(self._layout.last_used, LastUsedJson(last_used=uses))
 
-    def graves(self) -> RevokedJson:
+    def graves(self) -> tuple[Grave, ...]:
         """What was revoked. ``Misconfigured`` when the file is damaged or unsafe."""
-        return _read_json(self._layout.revoked, RevokedJson)
+        return self._graves.read()
 
     def _bury(self, key: NamedKey, at: Timestamp) -> None:
-        graves = self.graves().revoked
-        if all(grave.sha256 != key.sha256 for grave in graves):
-            grave = Grave(key.name, key.sha256, at)
-            _write_json(self._layout.revoked, RevokedJson(revoked=(*graves, grave)))
+        self._graves.change(bury=[Grave(key.name, key.sha256, at)])
 
     def _parsed(self, data: bytes) -> tuple[NamedKey, ...]:
         return handwritten.load(self._layout.keys, data, KeysYml).keys or ()
@@ -214,18 +194,3 @@ def _index(keys: tuple[NamedKey, ...], name: str) -> int:
     if name not in names:
         raise NotFound(f'There is no key named "{name}"{nearest(name, names)}')
     return names.index(name)
-
-
-def _read_json(path: str, shape: type[T]) -> T:
-    found = document.read(path, handwritten.LIMIT, guarded=True)
-    if found is None:
-        return shape()
-    try:
-        return msgspec.json.decode(found.data, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured([Mistake(path, 0, f"is damaged: {error}")]) from error
-
-
-def _write_json(path: str, value: Struct) -> None:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    document.replace(path, text + b"\n")

@@ -240,6 +240,11 @@ class Layout:
         return join(self.state, "proxy", "access-keys.yml")
 
     @property
+    def access_keys_revoked(self) -> str:
+        """The access keys that were taken away: it wins over an older file that came back."""
+        return join(self.state, "proxy", "revoked.json")
+
+    @property
     def access_keys_lock(self) -> str:
         """Held by whoever changes the access keys."""
         return join(self.state, "proxy", "access-keys.lock")

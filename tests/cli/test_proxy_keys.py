@@ -147,6 +147,17 @@ def test_what_goes_wrong_is_told_without_a_traceback(key, capsys, words, code, t
     assert keys() == before
 
 
+def test_a_removed_key_that_came_back_with_a_backup_is_good_only_once_it_is_said(key, folder):
+    presented = key("add", "laptop")
+    path = folder / "state" / "proxy" / "access-keys.yml"
+    older = path.read_bytes()
+    key("remove", "laptop")
+    path.write_bytes(older)
+    assert not opens(presented)
+    key("reinstate", "laptop")
+    assert opens(presented)
+
+
 def test_a_broken_key_is_told_and_the_others_are_listed(key, capsys, folder):
     key("add", "one")
     key("add", "two")

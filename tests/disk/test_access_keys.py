@@ -126,6 +126,49 @@ def test_a_name_is_taken_however_it_is_written(file, name):
     assert file.read().keys == (LAPTOP, PHONE)
 
 
+def test_an_older_file_brings_no_key_back_that_was_taken_away(file, layout):
+    file.add(LAPTOP)
+    file.add(PHONE)
+    older = text(layout)
+    file.remove(LAPTOP.id)
+    letters, after = reissue(PHONE, NOW, 3600)
+    file.change(PHONE.id, lambda _: after)
+    newer = text(layout)
+    write(layout, older)
+    kept = file.read()
+    assert kept.keys == ()
+    assert [mistake.line for mistake in kept.mistakes] == [6, 10]
+    assert "agentd proxy key reinstate" in kept.mistakes[0].what
+    assert "phone" in file.reinstate("PHONE").name
+    assert file.read().keys == (PHONE,)
+    with pytest.raises(NotFound, match="was not taken away"):
+        file.reinstate(PHONE.id)
+    with pytest.raises(NotFound):
+        file.reinstate("nobody")
+    write(layout, newer)
+    assert AccessKeys(file.read().keys).admit(letters, NOW).id == PHONE.id
+
+
+def test_a_dry_run_takes_nothing_away_and_what_is_put_back_is_good_again(file, layout):
+    file.add(LAPTOP)
+    file.remove(LAPTOP.id, dry_run=True)
+    assert file.read().keys == (LAPTOP,)
+    assert not Path(layout.access_keys_revoked).exists()
+    file.remove(LAPTOP.id)
+    assert LAPTOP.secret.sha256 in Path(layout.access_keys_revoked).read_text()
+    assert stat.S_IMODE(os.stat(layout.access_keys_revoked).st_mode) == 0o600
+    file.add(LAPTOP)  # as an undo does
+    assert file.read().keys == (LAPTOP,)
+
+
+def test_without_a_sound_memory_of_what_was_taken_away_nobody_is_let_in(file, layout):
+    file.add(LAPTOP)
+    Path(layout.access_keys_revoked).write_text("{")
+    kept = file.read()
+    assert kept.keys == ()
+    assert "is damaged" in str(kept.mistakes[0])
+
+
 def test_who_is_not_there_is_not_changed(file):
     file.add(LAPTOP)
     with pytest.raises(NotFound):

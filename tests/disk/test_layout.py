@@ -18,9 +18,10 @@ from agentd.chats.service import NewChat
 from agentd.disk.access_keys import AccessKeysYml
 from agentd.disk.event_log import Batch
 from agentd.disk.export_state import ExportJson
+from agentd.disk.graves import Grave, RevokedJson
 from agentd.disk.index import Index
 from agentd.disk.jobs import AutofixJson, BuildJson, DeploymentJson
-from agentd.disk.keys import Grave, KeysYml, LastUsedJson, NamedKey, RevokedJson
+from agentd.disk.keys import KeysYml, LastUsedJson, NamedKey
 from agentd.disk.layout import Layout
 from agentd.disk.sessions import SessionsJson
 from agentd.disk.state import Daemon, Format
