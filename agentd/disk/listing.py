@@ -12,7 +12,9 @@ import re
 from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t]*\r?\n?")
-_DASH = re.compile(r"( *)-(?: |\r?\n|$)")
+_BUSY = re.compile(r"(?m)^(?![ \t]*(?:#|\r?$))")
+"""Where a line begins that is neither blank nor a comment."""
+_DASH = re.compile(r"(?m)( *)-(?: |\r?$)")
 
 
 class Entry(NamedTuple):
@@ -102,49 +104,50 @@ class Listing(NamedTuple):
 
 
 def taken_apart(content: str, name: str) -> Listing:
-    """The list ``name`` of a file; without entries when it does not stand as told above."""
-    lines = content.splitlines(keepends=True)
-    opened = re.compile(rf"{re.escape(name)}:[ \t]*(?:#.*)?\r?\n?")
-    begin = next((at + 1 for at, line in enumerate(lines) if opened.fullmatch(line)), len(lines))
-    first = next((at for at in range(begin, len(lines)) if not _is_idle(lines[at])), len(lines))
-    found = _DASH.match(lines[first]) if first < len(lines) else None
-    if found is None:
+    """The list ``name`` of a file; without entries when it does not stand as told above.
+
+    Ten thousands of lines are looked at by few patterns, not one by one.
+    """
+    opened = re.search(rf"(?m)^{re.escape(name)}:[ \t]*(?:#.*)?\r?$", content)
+    begin = content.find("\n", opened.end()) + 1 if opened else 0
+    first = _BUSY.search(content, begin) if begin else None
+    found = _DASH.match(content, first.start()) if first else None
+    if not first or not found:
         return Listing(content, (), "")
     dash = len(found[1])
-    end = next((at for at in range(first, len(lines)) if _ends(lines[at], dash)), len(lines))
-    while _is_outside(lines[end - 1], dash):
-        end -= 1
-    starts = [at for at in range(first, end) if _is_dash(lines[at], dash)]
-    begins = [_above(lines, at, begin, dash) for at in starts]
-    entries = tuple(
-        Entry(at + 1, "".join(lines[above:at]), "".join(lines[at:after]), dash)
-        for at, above, after in zip(starts, begins, [*begins[1:], end], strict=True)
+    end = _end(content, first.start(), dash)
+    dashes = re.compile(rf"(?m)^ {{{dash}}}-(?: |\r?$)")
+    starts = [one.start() for one in dashes.finditer(content, first.start(), end)]
+    begins = [_above(content, at, begin, dash) for at in starts]
+    entries, line, seen = [], 1, 0
+    for at, above, after in zip(starts, begins, [*begins[1:], end], strict=True):
+        line += content.count("\n", seen, at)
+        seen = at
+        entries.append(Entry(line, content[above:at], content[at:after], dash))
+    return Listing(content[: begins[0]], tuple(entries), content[end:])
+
+
+def _end(content: str, first: int, dash: int) -> int:
+    """Where the list ends: before a line less indented than its entries, and what is outside."""
+    ends = re.compile(rf"(?m)^(?![ \t]*(?:#|\r?$)| {{{dash + 1}}}| {{{dash}}}-(?: |\r?$))").search(
+        content, first
     )
-    return Listing("".join(lines[: begins[0]]), entries, "".join(lines[end:]))
+    end = ends.start() if ends else len(content)
+    while _is_outside(content[_line_before(content, end) : end], dash):
+        end = _line_before(content, end)
+    return end
 
 
-def _above(lines: list[str], at: int, least: int, dash: int) -> int:
+def _above(content: str, at: int, least: int, dash: int) -> int:
     """Where the comments right above a line begin."""
-    while at > least and _is_comment(lines[at - 1], dash):
-        at -= 1
+    while at > least and _is_comment(content[(line := _line_before(content, at)) : at], dash):
+        at = line
     return at
 
 
-def _is_dash(line: str, dash: int) -> bool:
-    found = _DASH.match(line)
-    return found is not None and len(found[1]) == dash
-
-
-def _ends(line: str, dash: int) -> bool:
-    """Whether a line is beyond the list: less indented than its entries, and no comment."""
-    if _is_idle(line):
-        return False
-    indent = len(line) - len(line.lstrip(" "))
-    return indent < dash or (indent == dash and not _is_dash(line, dash))
-
-
-def _is_idle(line: str) -> bool:
-    return bool(_BLANK.fullmatch(line)) or line.lstrip(" \t").startswith("#")
+def _line_before(content: str, at: int) -> int:
+    """Where the line begins that ends there."""
+    return content.rfind("\n", 0, at - 1) + 1
 
 
 def _is_outside(line: str, dash: int) -> bool:
