@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from agentd.disk.layout import Layout
-from tests.web.support import HASH, KEY, PATIENCE, Client, until
+from tests.web.support import HASH, KEY, PATIENCE, Client, Serving, until
 
 ROOT = Path(__file__).parent.parent
 
@@ -237,6 +238,13 @@ def test_a_signal_ends_it_in_order(
     assert "Traceback" not in process.log
     status = f"/api/remote/chats/{made['chatId']}/status"
     assert ask(start().up().client(), "GET", status)["title"] == "kept"
+
+
+def test_one_that_is_stopped_at_once_leaves_no_thread_and_no_watch_behind(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with Serving(tmp_path):
+        pass
+    until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_a_running_turn_is_interrupted_at_the_end_and_not_sent_again(

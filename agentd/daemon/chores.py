@@ -85,11 +85,11 @@ async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
     watcher = Watcher()
     watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
     watcher.add(layout.config, noticed)
-    await watcher.start()
-    keys.wake()  # what was edited before the watch began
-    for file in written:
-        await file.refresh()
     try:
+        await watcher.start()
+        keys.wake()  # what was edited before the watch began
+        for file in written:
+            await file.refresh()
         await asyncio.get_running_loop().create_future()
     finally:
         await watcher.stop()
