@@ -7,7 +7,7 @@ entry takes that key down, a mistake about the whole takes all down, and both ar
 back with a backup does not bring them back, until ``agentd proxy key reinstate``.
 
 Thousands of keys are common, so the file is read entry by entry (``listing``), and an entry that
-was read before is known by its text.
+was read before is known by its text (``access_key_entries``).
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 
 from agentd.clock import Clock, SystemClock
 from agentd.disk import document, handwritten, listing
+from agentd.disk.access_key_entries import Entries
 from agentd.disk.document import Stamp
 from agentd.disk.graves import Grave, Graves
 from agentd.disk.layout import Layout
@@ -91,8 +92,7 @@ class AccessKeyFile:
         self._graves = Graves(layout.access_keys_revoked)
         self._clock = clock
         self._lock = layout.access_keys_lock
-        self._known: dict[str, AccessKey | tuple[Mistake, ...]] = {}
-        """What each entry's text was read as; lines are counted within it."""
+        self._entries = Entries(self.path, layout.access_keys_known)
         self._last: tuple[bytes, _Content] | None = None
         """What was read last, and what it is: whoever writes it reads it again."""
 
@@ -233,25 +233,16 @@ class AccessKeyFile:
             raise Misconfigured([Mistake(self.path, line, "what follows the keys is no YAML")])
         if frame.keys:  # written in brackets, say: all of it is one text
             return _without_twins(self.path, parts, list(frame.keys), [])
-        known: dict[str, AccessKey | tuple[Mistake, ...]] = {}
         keys: list[AccessKey | None] = []
         mistakes: list[Mistake] = []
-        for entry in parts.entries:
-            text = entry.value
-            read = known[text] = self._known.get(text) or self._entry(text)
-            if isinstance(read, AccessKey):
-                keys.append(read)
+        read = self._entries.read(entry.value for entry in parts.entries)
+        for entry, one in zip(parts.entries, read, strict=True):
+            if isinstance(one, AccessKey):
+                keys.append(one)
             else:
                 keys.append(None)
-                mistakes += (_moved(mistake, entry) for mistake in read)
-        self._known = known
+                mistakes += (_moved(mistake, entry) for mistake in one)
         return _without_twins(self.path, parts, keys, mistakes)
-
-    def _entry(self, text: str) -> AccessKey | tuple[Mistake, ...]:
-        try:
-            return handwritten.load(self.path, text.encode(), AccessKey)
-        except Misconfigured as error:
-            return tuple(error.mistakes)
 
 
 def _without_twins(

@@ -250,6 +250,11 @@ class Layout:
         return join(self.state, "proxy", "access-keys.lock")
 
     @property
+    def access_keys_known(self) -> str:
+        """What valid access keys were read as: a cache, for to parse thousands takes seconds."""
+        return join(self.state, "proxy", "access-keys.known.json")
+
+    @property
     def licence(self) -> str:
         """The licence, by which model requests are carried."""
         return join(self.config, "licence.key")

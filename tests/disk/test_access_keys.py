@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agentd.disk import lock
+from agentd.disk.access_key_entries import Entries
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import Conflict, NotFound, Unavailable
@@ -268,13 +269,13 @@ def test_thousands_of_keys_are_known_by_their_text_after_an_edit(file, layout, m
     write(layout, "keys:\n" + "".join(map(by_hand, keys)))
     assert len(file.read().keys) == 2000
     parsed = []
-    real = AccessKeyFile._entry
+    real = Entries._parsed
 
     def counted(self, text):
         parsed.append(text)
         return real(self, text)
 
-    monkeypatch.setattr(AccessKeyFile, "_entry", counted)
+    monkeypatch.setattr(Entries, "_parsed", counted)
     file.change(keys[1000].id, lambda key: structs.replace(key, enabled=False))
     assert len(file.read().keys) == 2000
     assert len(parsed) == 1
