@@ -21,6 +21,9 @@ _PERMISSIONS: Mapping[str, str] = {
 }
 """opencode does everything unasked by default. Nobody is there to fill in a ``question``."""
 
+_UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
+"""A title is asked of the model for each session: nobody reads it, and no cost tells of it."""
+
 
 def launch(
     assignment: Assignment,
@@ -37,7 +40,7 @@ def launch(
     given = tuple(assignment.command or command)
     if posixpath.basename(given[0]) != "opencode":
         return Launch(given)
-    settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False}
+    settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False, **_UNTITLED}
     environment: dict[str, str] = {}
     if endpoint:
         options = {"baseURL": endpoint.base}
@@ -46,7 +49,7 @@ def launch(
             environment[KEY_VARIABLE] = endpoint.key
         settings["provider"] = {PROVIDER: _provider(assignment, options, prices)}
         settings["model"] = f"{PROVIDER}/{assignment.model}"
-        settings["enabled_providers"] = [PROVIDER]  # titles would go to a host of opencode's own
+        settings["enabled_providers"] = [PROVIDER]  # no host of opencode's own
     environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
     return Launch(given, environment)
 

@@ -1,16 +1,19 @@
-"""The real Codex, agentd's remote API, its gateway and a scripted supplier, in one piece."""
+"""A real agent, agentd's remote API, its gateway and a scripted supplier, in one piece."""
 
 import os
 import re
 import shutil
+import stat
 import subprocess
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentd.disk.layout import Layout
-from tests.agent.engines.programs import CODEX
+from tests.agent.engines.programs import CODEX, OPENCODE
+from tests.agent.engines.test_daemon import SOURCE
 from tests.agent.served import Served
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
@@ -22,24 +25,46 @@ SECRET = "ghp_" + "aB3dE5fG7h" * 3 + "J1kL9m"
 USED = Tokens(input=1000, cached=100, output=50)
 
 
+ENGINES: dict[str, dict[str, Any]] = {
+    "codex": {"engine": "codex"},
+    "opencode": {"engine": "acp", "command": ["opencode", "acp"]},
+}
+READING = {
+    "codex": Call("exec_command", {"cmd": "cat token.txt"}),
+    "opencode": Call("bash", {"command": "cat token.txt", "description": "reads"}),
+}
+
+
 def _write_it_down(request: Request) -> Answer:
     """What a model does that was told the secret: it can name only what stands for it."""
     placeholder = re.findall(r"SECRET_[A-Za-z0-9_]+", str(request.body))[-1]
     command = f"printf %s {placeholder} > written.txt"
-    return Answer((Call("exec_command", {"cmd": command}),), USED)
+    if "exec_command" in request.tools:
+        return Answer((Call("exec_command", {"cmd": command}),), USED)
+    return Answer((Call("bash", {"command": command, "description": "writes"}),), USED)
 
 
-@pytest.mark.skipif(not shutil.which(CODEX), reason="no Codex: see tests/agent/engines")
-def test_codex_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_what_the_ledger_says(
-    house: House, tmp_path: Path
+def _home(folder: Path) -> Path:
+    """A home with the programs in ``bin``."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "codex").symlink_to(CODEX)
+    (folder / "bin" / "opencode").write_text(SOURCE)
+    (folder / "bin" / "opencode").chmod(stat.S_IRWXU)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("agent", "program", "through"),
+    [("codex", CODEX, "by-responses"), ("opencode", OPENCODE, "by-chat")],
+    ids=["codex", "opencode"],
+)
+def test_an_agent_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_what_the_ledger_says(
+    house: House, tmp_path: Path, agent: str, program: Path, through: str
 ) -> None:
-    models = {
-        "proxy": house.models,
-        "models": [
-            {"name": "codex", "engine": "codex", "supplier": "agentd", "model": "by-responses"}
-            | {"context": 100_000},
-        ],
-    }
+    if not shutil.which(program):
+        pytest.skip(f"no {program}: see tests/agent/engines")
+    engine = ENGINES[agent] | {"supplier": "agentd", "model": through, "context": 100_000}
+    models = {"proxy": house.models, "models": [{"name": agent, **engine}]}
     rules = [{"decision": "allow", "kind": "shell"}, {"decision": "allow", "kind": "write"}]
     served = Served(tmp_path, models, approval_rules=rules)
     house.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
@@ -48,16 +73,14 @@ def test_codex_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_what
     subprocess.run(["git", "init", "--quiet", str(served.workspace)], check=True)
     (served.workspace / "token.txt").write_text(f"token: {SECRET}\n")
     house.supplier.script(
-        Answer((Call("exec_command", {"cmd": "cat token.txt"}),), USED),
+        Answer((READING[agent],), USED),
         _write_it_down,
         Answer((Say("I wrote it down."),), USED),
     )
-    home = tmp_path / "home"
-    (home / "bin").mkdir(parents=True)
-    (home / "bin" / "codex").symlink_to(CODEX)
+    home = _home(tmp_path / "home")
     path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
     with served.running(HOME=str(home), PATH=path) as caller:
-        chat = caller.chat("Write the token down.", model="codex")
+        chat = caller.chat("Write the token down.", model=agent)
         said = caller.at_rest(chat)
         cost = Decimal(str(caller.client.status(chat)["totalCost"]))
     assert said[-1]["content"] == "I wrote it down.", said
