@@ -6,6 +6,9 @@ The only importer of ``secrets``, so that every source of chance is seen in one 
 import itertools
 import secrets
 import string
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -70,6 +73,11 @@ def new_code() -> str:
 def new_generation() -> str:
     """Tells one history of a state folder from another: 128 random bits in hexadecimal."""
     return secrets.token_hex(16)
+
+
+def new_life() -> str:
+    """Tells one run of a daemon from the others of its folder: 32 random bits in hexadecimal."""
+    return secrets.token_hex(4)
 
 
 def new_connection_id() -> str:
@@ -158,3 +166,42 @@ class Sequences:
     def reserved(self, marks: Marks) -> None:
         """These marks are stored."""
         self._reserved = self._reserved.merged(marks)
+
+
+class Life(Struct, frozen=True):
+    """One run of a daemon over a state folder: its name, and the seqs of its records."""
+
+    name: str
+    after: int
+    """The last seq that may have been given out before it."""
+    upto: int | None = None
+    """The last of its seqs that is on the disk; None as long as it runs."""
+
+
+class Lives:
+    """Which run wrote which records, in this history of the state folder.
+
+    An older copy of the folder grows past the seqs that listeners saw in what became of the
+    original: the same numbers, other events. The lives tell the two apart.
+    """
+
+    def __init__(self, lives: Iterable[Life] = ()) -> None:
+        self._lives = tuple(lives)
+        self._named = {life.name: life for life in self._lives}
+
+    @property
+    def current(self) -> str:
+        """The name of the running one; empty when none is known."""
+        return self._lives[-1].name if self._lives else ""
+
+    def name_of(self, seq: int) -> str:
+        """The life of a record; empty for one from before the lives that are known."""
+        place = bisect_left(self._lives, seq, key=attrgetter("after"))
+        return self._lives[place - 1].name if place else ""
+
+    def knew(self, seq: int, name: str) -> bool:
+        """Whether that life had this seq, in this history; one without a name may have had any."""
+        if not name:
+            return True
+        life = self._named.get(name)
+        return life is not None and life.after <= seq and (life.upto is None or seq <= life.upto)

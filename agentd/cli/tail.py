@@ -17,7 +17,7 @@ from agentd.wire.sse import Received
 FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
 _WIDTH = 200
 _ID = re.compile("[1-9][0-9]{0,15}", re.ASCII)
-_MARK = re.compile(r"[0-9]{1,16}(\.[0-9]{1,4})?", re.ASCII)
+_MARK = re.compile(r"[0-9]{1,16}(\.[0-9]{1,4})?(~[0-9a-f]{8})?")
 
 EXAMPLES = f"""\
 examples:

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -133,9 +134,11 @@ async def started(
         written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
 
         doorkeepers = await doorkeepers_of(stack, settings, layout, roll, bus)
-        replay = Replay(layout, encoded, state.sequences.used.seq, chats.recorded())
+        replay = Replay(
+            layout, partial(encoded, state.lives), state.sequences.used.seq, chats.recorded()
+        )
         stack.push_async_callback(replay.close)
-        feed = Feed(bus, chats, replay, state.sequences.used.seq)
+        feed = Feed(bus, chats, replay, state.sequences.used.seq, state.lives)
         crew = Crew(written, layout, environ, engine)
         await crew.start(state.generation)
         stack.push_async_callback(crew.stop)

@@ -135,6 +135,11 @@ class Layout:
         return join(self.state, "ids.json")
 
     @property
+    def lives(self) -> str:
+        """Which run of the daemon wrote which records."""
+        return join(self.state, "lives.json")
+
+    @property
     def index(self) -> str:
         """Every chat at a glance: a cache that makes starting cheap."""
         return join(self.state, "index.json")
@@ -248,11 +253,6 @@ class Layout:
     def access_keys_lock(self) -> str:
         """Held by whoever changes the access keys."""
         return join(self.state, "proxy", "access-keys.lock")
-
-    @property
-    def access_keys_known(self) -> str:
-        """What valid access keys were read as: a cache, for to parse thousands takes seconds."""
-        return join(self.state, "proxy", "access-keys.known.json")
 
     @property
     def licence(self) -> str:

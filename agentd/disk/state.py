@@ -17,9 +17,10 @@ from agentd.disk.document import make_folder, read, replace, sweep, trouble
 from agentd.disk.index import read_index, write_index
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Broken, seal, unseal
+from agentd.disk.lives import begin_life
 from agentd.disk.load import take_stock
 from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake
-from agentd.ids import Marks, Sequences
+from agentd.ids import Lives, Marks, Sequences
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,9 @@ class State:
     sequences: Sequences
     chats: dict[int, Summary]
     generation: str
-    """Tells this history of the folder from every other."""
+    """Tells this folder, and every copy of it, from any other."""
+    lives: Lives
+    """Which run of the daemon wrote which records."""
 
     def announce(self, daemon: Daemon) -> None:
         """Tell other programs of this machine where the daemon listens. Blocking."""
@@ -106,12 +109,14 @@ def open_state(layout: Layout) -> State:
         known = {summary.id: summary for summary in index.chats}
         chats, seen = take_stock(layout, known, mend=writable)
         marks = _stored_marks(layout).merged(index.highest).merged(seen)
+        there = max((chat.seq for chat in chats.values()), default=0)
+        lives = begin_life(layout.lives, marks.seq, there, writable=writable)
     except BaseException:
         if lock:
             lock.release()
         raise
     inode = _inode(layout.daemon_lock)
-    return State(layout, lock, inode, Sequences(marks), chats, generation)
+    return State(layout, lock, inode, Sequences(marks), chats, generation, lives)
 
 
 def _inode(path: str) -> int:

@@ -13,8 +13,9 @@ from contextlib import suppress
 from agentd.chats.chat import LARGEST_ID
 from agentd.errors import BadRequest
 from agentd.web.call import Answer, Call
-from agentd.web.feed import WHOLE, Feed, Mark, Told
+from agentd.web.feed import Feed, Told
 from agentd.web.live import Roll
+from agentd.web.mark import Mark, read_mark
 from agentd.wire import sse
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -25,7 +26,6 @@ LAST_SECONDS = 0.5
 _PORTION = 256 * 1024
 _RETRY_SECONDS = 1.0
 
-_MARK = re.compile(r"([0-9]{1,16})(?:\.([0-9]{1,4}))?")
 _HEAD = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache, no-store",
@@ -55,29 +55,30 @@ class EventStream:
         with self._roll.held(call.caller, listener.end, call.remote_ip):
             # What is told from now on waits for the listener; all before it is asked for.
             self._feed.subscribe(listener.hear)
-            upto = self._feed.position
+            upto = self._feed.mark
             try:
                 yield sse.retry(_RETRY_SECONDS)
-                async for portion in self._caught_up(listener, since or Mark(upto), upto):
+                async for portion in self._caught_up(listener, since, upto):
                     yield portion
                 while not listener.ended:
                     if await listener.heard(self._keep_alive):
                         if portion := listener.portion():
                             yield portion
                     else:  # the events of other chats have passed: they need not be read again
-                        yield sse.mark(str(Mark(self._feed.position)))
+                        yield sse.mark(str(self._feed.mark))
             finally:
                 self._feed.unsubscribe(listener.hear)
                 listener.gone()
 
     async def _caught_up(
-        self, listener: "_Listener", since: Mark, upto: int
+        self, listener: "_Listener", since: Mark | None, upto: Mark
     ) -> AsyncGenerator[bytes, None]:
         """What was missed; live events gather meanwhile, so they never overtake."""
-        span = f'{{"from":{since.seq},"to":{upto}}}'
-        missed = await self._feed.missed(since, upto, listener.chats)
+        since = since or upto
+        span = f'{{"from":{since.seq},"to":{upto.seq}}}'
+        missed = await self._feed.missed(since, upto.seq, listener.chats)
         if missed is None:
-            yield sse.event(span, "gap", str(Mark(upto)))
+            yield sse.event(span, "gap", str(upto))
             return
         yield sse.event(span, "resumed", str(since))
         async for portion in missed:
@@ -85,7 +86,7 @@ class EventStream:
                 return
             if portion.data:
                 yield portion.data
-        yield sse.mark(str(Mark(upto)))
+        yield sse.mark(str(upto))
 
 
 class _Listener:
@@ -150,12 +151,10 @@ class _Listener:
 
 
 def _mark(given: str | None) -> Mark | None:
-    if not given:
-        return None
-    found = _MARK.fullmatch(given)
-    if not found:
-        raise BadRequest("Last-Event-ID (or since) is no id of an event of this stream")
-    return Mark(int(found[1]), int(found[2]) if found[2] else WHOLE)
+    try:
+        return read_mark(given) if given else None
+    except ValueError:
+        raise BadRequest("Last-Event-ID (or since) is no id of an event of this stream") from None
 
 
 def _chats(given: str | None) -> frozenset[int] | None:

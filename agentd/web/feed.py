@@ -1,7 +1,6 @@
 """The events as every live connection gets them: in order, each encoded once.
 
-An event has a *mark*: the ``seq`` of its record, and its part, for one record may tell several
-things. Whoever comes back with the last mark that he saw gets what he missed, or hears of a gap.
+Whoever comes back with the last mark that he saw gets what he missed, or hears of a gap.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from collections.abc import (
 )
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from agentd.chats.fold import Summary
 from agentd.errors import Unavailable
@@ -44,9 +43,11 @@ from agentd.events import (
     SkillsUpdate,
     Stored,
 )
+from agentd.ids import Lives
 from agentd.web.bot_views import bot_view
 from agentd.web.catalog_views import models_view, skills_view
 from agentd.web.job_views import BuildOutputView, build_view, deployment_view
+from agentd.web.mark import WHOLE, Mark, read_mark
 from agentd.web.place_views import FilesChangeView, file_view, head_view
 from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
 from agentd.wire import sse
@@ -61,19 +62,8 @@ QUIET = 30
 MISSED_BYTES = 64 * 1024 * 1024
 """More than that missed is told to a client of the hub as a gap."""
 
-WHOLE = 1 << 30
-"""The part of a record's last event: whoever has it has the whole record."""
-
-
-class Mark(NamedTuple):
-    """A place in the order of all events."""
-
-    seq: int
-    part: int = WHOLE
-
-    def __str__(self) -> str:
-        """``17`` after the whole record 17, ``17.0`` after the first of its events."""
-        return f"{self.seq}" if self.part == WHOLE else f"{self.seq}.{self.part}"
+NOBODY = Lives()
+"""Where no run of the daemon is told from another."""
 
 
 class Told(Record):
@@ -82,7 +72,7 @@ class Told(Record):
     __slots__ = ("_sse", "mark", "name")
 
     def __init__(self, event: Event, mark: Mark | None) -> None:
-        chat, arguments = _arguments(event)
+        chat, arguments = _arguments(event, mark.life if mark else "")
         super().__init__(event.name, arguments, seq=mark.seq if mark else None, chat=chat)
         self.name = event.name
         self.mark = mark
@@ -179,11 +169,17 @@ def _weight(event: Event) -> int:
 
 
 class Feed:
-    """Hears the bus, encodes, tells its listeners; reads back what somebody missed."""
+    """Hears the bus, encodes, tells its listeners; reads back what somebody missed.
 
-    def __init__(self, bus: Bus, chats: Chats, history: History, latest: int) -> None:
+    ``latest`` is the last seq, ``lives`` are the runs of the daemon, with this one.
+    """
+
+    def __init__(
+        self, bus: Bus, chats: Chats, history: History, latest: int, lives: Lives = NOBODY
+    ) -> None:
         self._chats = chats
         self._history = history
+        self._lives = lives
         self._listeners: dict[Listener, None] = {}
         self._part = 0
         self._recent = _Recent(latest)
@@ -192,6 +188,11 @@ class Feed:
         self.position = latest
         """The seq of the last record of which everything was told."""
         bus.subscribe(self._heard)
+
+    @property
+    def mark(self) -> Mark:
+        """Where whoever has everything is."""
+        return Mark(self.position, life=self._lives.current)
 
     def subscribe(self, listener: Listener) -> None:
         """Have ``listener`` called with each event from now on; it must not fail or wait."""
@@ -206,16 +207,17 @@ class Feed:
     ) -> AsyncIterator[Portion] | None:
         """What was told after a mark, up to the record ``upto``; None: it cannot be told any more.
 
-        That is so for too many events, and for a mark from the future: the state folder is an
-        older copy than the one that the listener knew. Each portion is made when it is asked for.
+        That is so for too many events, and for a mark that is none of this history: the state
+        folder is an older copy of the one that the listener knew, though it may have grown since.
+        Each portion is made when it is asked for.
         """
-        if after.seq > upto:
+        if after.seq > upto or not self._lives.knew(after.seq, after.life):
             return None
         first = after.seq if after.part == WHOLE else after.seq - 1
         recent = self._recent.after(first, upto)
         portions: AsyncIterator[Portion] | None
         if recent is not None:
-            portions = _encoded(recent, chats)
+            portions = _encoded(recent, chats, self._lives)
         else:
             portions = await self._history.missed(self._chats.recorded(), first, upto, chats)
         return portions if portions is None or after.part == WHOLE else _cut(portions, after)
@@ -235,7 +237,7 @@ class Feed:
         mark = None
         if isinstance(event, Stored):
             whole = isinstance(event, Last)
-            mark = Mark(event.seq, WHOLE if whole else self._part)
+            mark = Mark(event.seq, WHOLE if whole else self._part, self._lives.current)
             self._part = 0 if whole else self._part + 1
             if whole:
                 self.position = event.seq
@@ -261,18 +263,19 @@ async def gathered(portions: AsyncIterator[Portion]) -> list[Told] | None:
     return told
 
 
-def encoded(seq: int, events: Sequence[Event]) -> bytes:
+def encoded(lives: Lives, seq: int, events: Sequence[Event]) -> bytes:
     """All events of one record as server-sent events; a ``Last`` is the last of them."""
-    marks = [Mark(seq, part) for part in range(len(events) - 1)] + [Mark(seq)]
+    life = lives.name_of(seq)
+    marks = [Mark(seq, part, life) for part in [*range(len(events) - 1), WHOLE]]
     return b"".join(Told(*pair).sse for pair in zip(events, marks, strict=True))
 
 
 async def _encoded(
-    recent: list[tuple[int, Event]], chats: frozenset[int] | None
+    recent: list[tuple[int, Event]], chats: frozenset[int] | None, lives: Lives
 ) -> AsyncGenerator[Portion, None]:
     """What was told, encoded portion by portion, off the loop."""
     records = (
-        Encoded(seq, 0 if chat is None else chat, 0, encoded(seq, events))
+        Encoded(seq, 0 if chat is None else chat, 0, encoded(lives, seq, events))
         for seq, chat, events in _records(recent)
         if chats is None or chat in chats
     )
@@ -294,7 +297,7 @@ async def _cut(portions: AsyncIterator[Portion], after: Mark) -> AsyncGenerator[
         if portion.rows and portion.rows[0] == after.seq:
             size = portion.rows[2]
             rest = b"".join(
-                event for event in _events(portion.data[:size]) if _mark_of(event) > after
+                event for event in _events(portion.data[:size]) if after.precedes(_mark_of(event))
             )
             rows = portion.rows[:]
             rows[2] = len(rest)
@@ -319,15 +322,16 @@ def _events(data: bytes) -> Iterator[bytes]:
 
 
 def _mark_of(event: bytes) -> Mark:
-    seq, _, part = event[4 : event.index(b"\n")].partition(b".")
-    return Mark(int(seq), int(part) if part else WHOLE)
+    return read_mark(event[4 : event.index(b"\n")].decode())
 
 
-def _arguments(event: Event) -> tuple[int | None, list[object]]:  # noqa: PLR0911 - a table
+def _arguments(  # noqa: PLR0911 - a table
+    event: Event, life: str
+) -> tuple[int | None, list[object]]:
     """The chat that an event is about, and its arguments on the wire."""
     match event:
         case ChatUpdate(chat=chat, reason=reason):
-            return chat.id, [chat_view(chat, reason)]
+            return chat.id, [chat_view(chat, reason, life)]
         case ChatGone(chat=chat):
             return chat.id, [chat.id]
         case MessageUpdate() | QueueUpdate() | ApprovalUpdate() | MessageDelta():

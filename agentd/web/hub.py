@@ -14,10 +14,11 @@ from urllib.parse import parse_qsl
 from agentd import ids
 from agentd.errors import BadRequest, NotFound
 from agentd.web.call import Answer, Call
-from agentd.web.feed import Feed, Mark, Told, gathered
+from agentd.web.feed import Feed, Told, gathered
 from agentd.web.hub_client import Client
 from agentd.web.links import PollLink, StreamLink, check_upgrade, upgrade
 from agentd.web.live import REFUSED_SECONDS, Roll
+from agentd.web.mark import Mark
 from agentd.wire.signalr import negotiate
 from agentd.wire.signalr.hub import Subscribe
 from agentd.wire.signalr.negotiate import DIRECT, Terms, Transport
@@ -120,7 +121,7 @@ class Hub:
         upto = self._feed.position
         live: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hear(live)
-        portions = await self._feed.missed(Mark(wish.since), upto, wish.chats)
+        portions = await self._feed.missed(Mark(wish.since, life=wish.life), upto, wish.chats)
         missed = None if portions is None else await gathered(portions)
         await live  # what is on its way waits with the client, which knows what it gets twice
         events: Sequence[Event] | None = missed

@@ -1,5 +1,6 @@
 """The query parameters and request headers that routes take, each described once."""
 
+from agentd.web.mark import PATTERN
 from agentd.web.remote import WAIT_LIMIT
 from agentd.web.table import Parameter
 
@@ -32,7 +33,7 @@ API_KEY = Parameter(
     "api_key", "query", "The access key, where headers cannot be set.", {"type": "string"}
 )
 CONNECTION = Parameter("id", "query", "The token that negotiating gave.", {"type": "string"})
-_MARK: dict[str, object] = {"type": "string", "pattern": r"^[0-9]{1,16}(\.[0-9]{1,4})?$"}
+_MARK: dict[str, object] = {"type": "string", "pattern": f"^{PATTERN}$"}
 LAST_EVENT = Parameter(
     "Last-Event-ID",
     "header",

@@ -34,7 +34,7 @@ class StatusView(Struct, frozen=True, rename="camel"):
 
 
 class ChatView(Struct, frozen=True, rename="camel"):
-    """The argument of ``chatUpdate``; ``seq`` is a mark to come back with."""
+    """The argument of ``chatUpdate``; ``seq`` and ``life`` are what to come back with."""
 
     chat_id: Id
     status: Status
@@ -52,6 +52,8 @@ class ChatView(Struct, frozen=True, rename="camel"):
     labels: tuple[str, ...]
     reason: str
     seq: int
+    life: str
+    """Of the daemon that told it: an older copy of its state folder has other events."""
 
 
 class MessageView(Struct, frozen=True, rename="camel"):
@@ -113,7 +115,7 @@ def status_view(summary: Summary) -> StatusView:
     )
 
 
-def chat_view(chat: Summary, reason: str) -> ChatView:
+def chat_view(chat: Summary, reason: str, life: str) -> ChatView:
     """A chat as events show it; ``reason`` is the type of the record that changed it."""
     return ChatView(
         chat_id=chat.id,
@@ -129,6 +131,7 @@ def chat_view(chat: Summary, reason: str) -> ChatView:
         labels=chat.labels,
         reason=reason,
         seq=chat.seq,
+        life=life,
     )
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from agentd.web.mark import read_mark
 from agentd.wire.sse import Reader, Received
 from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import PATIENCE, Keeper, Life, until_true
@@ -56,7 +57,7 @@ def _history(life: Life) -> list[Received]:
     with closing(_events(life, "0")) as portions:
         for events, mark in portions:
             found += events
-            if found and int(mark.partition(".")[0]) >= json.loads(found[0].data)["to"]:
+            if found and read_mark(mark).seq >= json.loads(found[0].data)["to"]:
                 break
     assert found[0].name == "resumed"
     return found[1:]

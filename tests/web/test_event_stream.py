@@ -115,7 +115,13 @@ def history(serving, since="0", *lines):
     with listening(serving, f"{EVENTS}?since={since}", *lines) as stream:
         stream.until(lambda: stream.events)
         last = json.loads(stream.events[0].data)["to"]
-        return list(stream.until(lambda: stream.reader.last_id == str(last)).events[1:])
+        return list(stream.until(lambda: whole(stream.reader.last_id) == last).events[1:])
+
+
+def whole(mark):
+    """The seq of a whole record; -1 for a mark within one."""
+    place = mark.partition("~")[0]
+    return int(place) if place.isdigit() else -1
 
 
 def refused(serving, path=EVENTS, *lines, key=KEY):
@@ -145,7 +151,7 @@ def test_the_first_event_says_resumed_and_tells_where_one_is(daemon, client):
         (first,) = stream.events
         place = json.loads(first.data)
         assert first.name == "resumed"
-        assert place["from"] == place["to"] == int(stream.reader.last_id)
+        assert place["from"] == place["to"] == whole(stream.reader.last_id)
         assert b"text/event-stream; charset=utf-8" in stream.head
         assert b"Cache-Control: no-cache, no-store" in stream.head
         assert stream.body.startswith(b"retry: 1000\n\n")
@@ -205,11 +211,41 @@ def test_a_mark_from_the_future_is_a_gap_and_live_goes_on(daemon, client, mark):
         (gap,) = stream.events
         assert gap.name == "gap"
         place = json.loads(gap.data)
-        assert place == {"from": int(mark.partition(".")[0]), "to": int(gap.id)}
+        assert place == {"from": int(mark.partition(".")[0]), "to": whole(gap.id)}
         chat = client.chat(title="after the gap")
         (update,) = stream.count(1)
         assert json.loads(update.data)[0]["chatId"] == chat
     assert history(daemon, gap.id) == [update]
+
+
+@pytest.mark.parametrize("hot", [True, False], ids=["copied at work", "copied at rest"])
+def test_an_older_copy_of_the_folder_that_grew_past_a_mark_is_a_gap(serve, tmp_path, hot):
+    first = serve()
+    state, copy = Path(first.layout.state), tmp_path / "copy"
+    talk(first.client(), 1)
+    shared = history(first)[-1].id
+    if hot:
+        shutil.copytree(state, copy)
+    else:
+        first.stop()
+        first.join()
+        shutil.copytree(state, copy)
+        first = serve()
+    talk(first.client(), 2)
+    lost = [event.id for event in history(first, shared)]
+    first.stop()
+    first.join()
+    shutil.rmtree(state)
+    copy.rename(state)
+    again = serve()
+    while whole(history(again)[-1].id) < whole(lost[-1]):
+        talk(again.client(), 3)
+    for mark in lost:
+        with listening(again, f"{EVENTS}?since={mark}") as stream:
+            assert stream.until(lambda s=stream: s.events).events[0].name == "gap"
+    everything = history(again)
+    place = [event.id for event in everything].index(shared)
+    assert history(again, shared) == everything[place + 1 :]
 
 
 def test_too_many_missed_are_a_gap(serve, monkeypatch):

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from functools import partial
 
 import msgspec
 import pytest
@@ -10,7 +11,8 @@ from agentd.disk import replay
 from agentd.disk.replay import Replay
 from agentd.events import KeysUpdate
 from agentd.web import feed as module
-from agentd.web.feed import WHOLE, Feed, Mark, encoded, gathered
+from agentd.web.feed import Feed, encoded, gathered
+from agentd.web.mark import WHOLE, Mark
 from tests.conftest import ME, living
 from tests.disk.test_replay import busy
 
@@ -21,9 +23,11 @@ class Fed:
     def __init__(self, life):
         self.life = life
         latest = life.state.sequences.used.seq
-        self.replay = Replay(life.layout, encoded, latest, life.chats.recorded())
+        lives = life.state.lives
+        encode = partial(encoded, lives)
+        self.replay = Replay(life.layout, encode, latest, life.chats.recorded())
         self.told = []
-        self.feed = Feed(life.bus, life.chats, self.replay, latest)
+        self.feed = Feed(life.bus, life.chats, self.replay, latest, lives)
         self.feed.subscribe(self.told.append)
 
     async def missed(self, mark, upto=None, chats=None):
@@ -47,6 +51,8 @@ def kept(request, monkeypatch):
 def test_a_mark_is_written_as_the_seq_and_the_part_unless_the_record_is_whole():
     assert str(Mark(17)) == "17"
     assert str(Mark(17, 0)) == "17.0"
+    assert str(Mark(17, life="0a1b2c3d")) == "17~0a1b2c3d"
+    assert str(Mark(17, 0, "0a1b2c3d")) == "17.0~0a1b2c3d"
     assert sorted([Mark(18, 0), Mark(17), Mark(17, 1), Mark(17, 0)]) == [
         Mark(17, 0), Mark(17, 1), Mark(17), Mark(18, 0),
     ]  # fmt: skip

@@ -1,5 +1,6 @@
-"""The hub's methods: ``Subscribe(chatIds | "all", sinceSeq?)``, ``Unsubscribe(chatIds | "all")``.
+"""The hub's methods: ``Subscribe(chatIds, sinceSeq?, life?)`` and ``Unsubscribe(chatIds)``.
 
+``chatIds`` is a list, or ``"all"``; ``sinceSeq`` and ``life`` are those of the last ``chatUpdate``.
 A connection that calls neither gets every event. The first list of chats narrows it to these,
 further lists add to them, ``"all"`` widens it again. Events that concern no chat always come.
 """
@@ -22,10 +23,14 @@ Chats: TypeAlias = frozenset[int] | None
 
 
 class Subscribe(Struct, frozen=True):
-    """The client wants events of these chats too; with ``since``, also what came after that seq."""
+    """The client wants events of these chats too; with ``since``, also what came after that seq.
+
+    ``life`` is that of the daemon that told it; empty when the client does not say.
+    """
 
     chats: Chats
     since: int | None = None
+    life: str = ""
 
 
 class Unsubscribe(Struct, frozen=True):
@@ -50,14 +55,15 @@ def command(call: Call) -> Command:
     if call.stream:
         raise BadRequest(f"{method.capitalize()} is to be invoked, it is no stream")
     arguments = call.arguments
-    most = 2 if method == "subscribe" else 1
+    most = 3 if method == "subscribe" else 1
     if not isinstance(arguments, list) or not 1 <= len(arguments) <= most:
         raise BadRequest(
-            'Expected Subscribe(chatIds | "all", sinceSeq?), Unsubscribe(chatIds | "all")'
+            'Expected Subscribe(chatIds | "all", sinceSeq?, life?), Unsubscribe(chatIds | "all")'
         )
     if method == "unsubscribe":
         return Unsubscribe(_chats(arguments[0]))
-    return Subscribe(_chats(arguments[0]), _since(arguments[1]) if len(arguments) > 1 else None)
+    chats, since, life = [*arguments, None, None][:3]
+    return Subscribe(_chats(chats), _since(since), _life(life))
 
 
 class Subscription:
@@ -100,6 +106,12 @@ def _since(given: Any) -> int | None:
     if given is not None and not _is_number(given, 0):
         raise BadRequest("sinceSeq is an integer from 0")
     return int(given) if given is not None else None
+
+
+def _life(given: Any) -> str:
+    if given is not None and not isinstance(given, str):
+        raise BadRequest("life is a text, as chatUpdate tells it")
+    return given or ""
 
 
 def _is_number(given: Any, least: int) -> bool:

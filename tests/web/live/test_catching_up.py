@@ -84,6 +84,18 @@ def told(fed: Fed) -> list[Line]:
     return [json.loads(event.data[:-1]) for event in fed.told]
 
 
+@pytest.mark.gen_test(timeout=20)
+async def test_who_knew_another_history_of_the_folder_is_told_of_a_gap(layout: Layout) -> None:
+    async with living(layout) as life, home(life) as (fed, served):
+        (seen,) = told(fed)[-1]["arguments"]
+        assert seen["life"] == life.state.lives.current
+        for known, expected in ((seen["life"], []), ("0badc0de", ["gap"]), (None, [])):
+            guest = Guest(served, str(known))
+            guest.say({**COME, "arguments": ["all", seen["seq"], known]})
+            await until(lambda guest=guest: guest.link.lines[-1].get("type") == 3)
+            assert [line["target"] for line in guest.link.events] == expected
+
+
 @pytest.mark.parametrize("kept", [0, 50, 9999])
 @pytest.mark.gen_test(timeout=20)
 async def test_what_happens_while_the_missed_is_read_comes_after_it_once(

@@ -17,7 +17,9 @@ def asked(target, *arguments, stream=False):
 def test_calls_become_commands():
     assert asked("Subscribe", "all") == Subscribe(None)
     assert asked("Subscribe", [1, 2, 2], 7) == Subscribe(frozenset({1, 2}), 7)
+    assert asked("Subscribe", "all", 7, "0a1b2c3d") == Subscribe(None, 7, "0a1b2c3d")
     assert asked("subscribe", [], None) == Subscribe(frozenset())
+    assert asked("subscribe", [], 7, None) == Subscribe(frozenset(), 7)
     assert asked("Unsubscribe", "all") == Unsubscribe(None)
     assert asked("UNSUBSCRIBE", [3]) == Unsubscribe(frozenset({3}))
 
@@ -29,7 +31,8 @@ def test_calls_become_commands():
         (("x" * 1000,), "^Unknown hub method 'x{80}'$"),
         ((None,), "Unknown hub method ''"),
         (("Subscribe",), "Expected Subscribe"),
-        (("Subscribe", "all", 1, 2), "Expected Subscribe"),
+        (("Subscribe", "all", 1, "0a1b2c3d", 2), "Expected Subscribe"),
+        (("Subscribe", "all", 1, 2), "life"),
         (("Unsubscribe", "all", 1), "Expected Subscribe"),
         (("Subscribe", "some"), "chatIds"),
         (("Subscribe", 5), "chatIds"),
