@@ -250,6 +250,11 @@ class Layout:
         return join(self.state, "proxy", "revoked.json")
 
     @property
+    def access_keys_known(self) -> str:
+        """What valid access keys were read as: a cache, for to parse thousands takes seconds."""
+        return join(self.state, "proxy", "access-keys.known.json")
+
+    @property
     def access_keys_lock(self) -> str:
         """Held by whoever changes the access keys."""
         return join(self.state, "proxy", "access-keys.lock")
