@@ -138,6 +138,32 @@ def backwards(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
         yield 0, rest
 
 
+def holding(fd: int, begin: int, end: int, what: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each line between two line ends that has some bytes in it, as ``backwards``: much faster."""
+    rest = b""
+    while end > begin:
+        at = max(end - 4 * _CHUNK, begin)
+        data = os.pread(fd, end - at, at) + rest
+        least = data.find(b"\n") + 1 if at > begin else 0  # what is before it is cut
+        stop = len(data)
+        while (found := data.rfind(what, least, stop)) >= 0:
+            stop = data.rfind(b"\n", 0, found) + 1
+            yield at + stop, data[stop : data.find(b"\n", found) + 1 or len(data)]
+        rest, end = data[:least] if least else data, at
+
+
+def line_begin(fd: int, at: int) -> int:
+    """Where the first line begins at or after a byte; the file's end where there is none."""
+    if at <= 0:
+        return 0
+    at -= 1
+    while data := os.pread(fd, _CHUNK, at):
+        if (found := data.find(b"\n")) >= 0:
+            return at + found + 1
+        at += len(data)
+    return at
+
+
 def _pieces(data: bytes) -> list[bytes]:
     *whole, rest = data.split(b"\n")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])

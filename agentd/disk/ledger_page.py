@@ -4,9 +4,11 @@ import os
 import re
 from contextlib import suppress
 
+import msgspec
+
 from agentd.disk.document import trouble
 from agentd.disk.layout import Layout
-from agentd.disk.ledger_file import backwards, days_in, entry_in
+from agentd.disk.ledger_file import backwards, days_in, entry_in, holding, line_begin
 from agentd.disk.lines import Broken
 from agentd.errors import BadRequest
 from agentd.proxy.entry import Entry
@@ -81,6 +83,10 @@ class _Looking:
         self._wanted = wanted
         self._limit = limit
         self._left = LOOK
+        self._bytes = _bytes_of(wanted)
+
+    def _done(self) -> bool:
+        return len(self.found) == self._limit or self._left <= 0
 
     def through(self, path: str, end: int | None) -> int | None:
         """Look through a file from a byte backwards; where it stopped, None at its beginning."""
@@ -94,18 +100,26 @@ class _Looking:
             size = os.fstat(fd).st_size
             if end and (end > size or os.pread(fd, 1, end - 1) != b"\n"):
                 raise BadRequest("The ledger was priced anew meanwhile", "Begin at its first page.")
-            return self._through(fd, size if end is None else end)
+            return self._through(fd, size if end is None else end) or None
         finally:
             os.close(fd)
 
-    def _through(self, fd: int, end: int) -> int | None:
-        for at, line in backwards(fd, end):
-            if len(self.found) == self._limit or self._left <= 0:
-                return at + len(line)
-            self._left -= len(line)
-            if line.endswith(b"\n"):  # else it is just being written
-                self._take(line)
-        return None
+    def _through(self, fd: int, end: int) -> int:
+        """Where the lines end that are left."""
+        if self._done():
+            return end
+        least = line_begin(fd, end - self._left) if self._bytes else 0
+        lines = holding(fd, least, end, self._bytes) if self._bytes else backwards(fd, end)
+        for at, line in lines:
+            if not line.endswith(b"\n"):  # it is just being written
+                continue
+            self._left -= end - at
+            self._take(line)
+            end = at
+            if self._done():
+                return end
+        self._left -= end - least
+        return least
 
     def _take(self, line: bytes) -> None:
         try:
@@ -115,6 +129,18 @@ class _Looking:
             return
         if self._wanted.fits(entry):
             self.found.append(entry)
+
+
+def _bytes_of(wanted: Filter) -> bytes:
+    """What stands in each line that is wanted, so that others need not be taken apart.
+
+    The rarest of what is asked for; empty where nothing of it is told by some bytes.
+    """
+    for name in ("text", "key", "model", "channel", "error", "status", "outcome"):
+        if asked := getattr(wanted, name):
+            told = msgspec.json.encode(asked)
+            return told.strip(b'"') if name == "text" else b'"%b":%b' % (name.encode(), told)
+    return b""
 
 
 def _place(cursor: str) -> tuple[str, int]:

@@ -50,4 +50,5 @@ class Page(Struct, frozen=True):
     next: str
     """Where to go on; empty at the end. A page that looked long and found little has one, too."""
     damaged: int = 0
-    """Lines on the way that are not sound, and so are not among the entries."""
+    """Lines on the way that are not sound, and so are not among the entries; where not all are
+    wanted, maybe only those that look as if they were."""

@@ -9,13 +9,14 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentd.clock import FrozenClock, parse_iso
-from agentd.disk import ledger_days, ledger_page, ledger_reprice, ledger_writer
+from agentd.disk import ledger_days, ledger_file, ledger_page, ledger_reprice, ledger_writer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_file import Standing, read_on
@@ -597,6 +598,45 @@ async def test_a_page_of_what_is_rare_stops_looking_and_goes_on(layout, ledger, 
         cursor, pages = page.next, pages + 1
     assert found == ["r-3"]
     assert pages > 2
+
+
+@given(
+    st.lists(st.sampled_from(("large", "rare", 'so "called"', "é" * 50)), max_size=30),
+    st.sampled_from(
+        [
+            {"model": "rare"},
+            {"model": 'so "called"'},
+            {"model": "é" * 50, "status": 200},
+            {"text": "-1"},
+            {"text": '"'},
+            {"outcome": "ok"},
+            {"min_cost": Decimal(0)},
+        ]
+    ),
+    st.integers(1, 4),
+    st.sampled_from((400, 3000, 10**6)),
+)
+def test_pages_of_what_is_wanted_tell_each_once_however_short_they_are(models, wanted, limit, look):
+    entries = [entry(n, at(DAY if n < 10 else NEXT), model=one) for n, one in enumerate(models)]
+    wanted = Filter(**wanted)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        layout = Layout(folder, folder)
+        os.makedirs(layout.ledger)
+        for one in entries:
+            with open(layout.ledger_day(one.at[:10]), "ab") as file:
+                file.write(seal(one))
+        patch.setattr(ledger_page, "LOOK", look)
+        patch.setattr(ledger_file, "_CHUNK", 512)
+        found, cursor = [], ""
+        while True:
+            page = ledger_page.page(layout, wanted, limit, cursor)
+            found += page.entries
+            assert len(page.entries) <= limit
+            assert page.next != cursor or not cursor
+            cursor = page.next
+            if not cursor:
+                break
+    assert found == [one for one in reversed(entries) if wanted.fits(one)]
 
 
 async def test_a_page_of_a_day_opens_no_other_days_file(layout, ledger, monkeypatch):
