@@ -95,6 +95,7 @@ class Reply:
                 "Date": self._date(),
                 "X-Request-Id": self._request_id,
                 "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",  # an address may hold a key
             }
         )
         headers.update(answer.headers)

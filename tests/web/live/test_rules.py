@@ -3,10 +3,13 @@
 import logging
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
 from io import StringIO
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -195,7 +198,7 @@ def test_rule_11_an_id_is_good_only_with_the_key_that_negotiated_it(
     assert dial(f"id={token}", key=daemon.new_key("other")).status == 404
 
 
-@pytest.mark.parametrize("how", ["by hand", "by agentd"])
+@pytest.mark.parametrize("how", ["by hand", "by agentd", "by the API"])
 def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
     daemon: Serving, dial: Dial, how: str
 ) -> None:
@@ -207,13 +210,27 @@ def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
     began = time.monotonic()
     if how == "by hand":
         delete_by_hand(daemon.layout, "lost")
+    elif how == "by the API":
+        assert daemon.client().delete("/api/keys/lost").status == 204
+        daemon.client().chat(title="nothing of it is told")
     else:
         KeyFile(daemon.layout).revoke("lost", "2026-01-01T00:00:00.000Z")
     said = list(cut.records())
     assert time.monotonic() - began < AT_ONCE
     assert said[-1] == {"type": 7, "error": "The access key is no longer valid"}
+    assert "chatUpdate" not in [record.get("target") for record in said]
     daemon.client().chat()
     assert "chatUpdate" in [event["target"] for event in kept.events(2)]
+
+
+def test_rule_11_without_the_file_of_keys_all_of_them_are_lost(daemon: Serving, dial: Dial) -> None:
+    """Rule 11."""
+    cut = dial(key=daemon.new_key("lost"))
+    cut.greet(1, PING)
+    began = time.monotonic()
+    Path(daemon.layout.keys).unlink()
+    assert list(cut.records())[-1] == {"type": 7, "error": "The access key is no longer valid"}
+    assert time.monotonic() - began < AT_ONCE
 
 
 def test_rule_12_at_shutdown_clients_are_told_to_come_back(daemon: Serving, dial: Dial) -> None:
@@ -371,6 +388,26 @@ def test_a_record_over_32_kib_ends_the_connection_with_a_reason(dial: Dial) -> N
     assert "32768" in last["error"]
 
 
+@pytest.mark.parametrize("pieces", [1, 6])
+def test_a_message_over_256_kib_ends_the_connection_in_one_frame_or_in_many(
+    client: Client, dial: Dial, pieces: int
+) -> None:
+    listening, other = dial(), dial()
+    listening.greet()
+    other.greet(1, PING)
+    size = 300_000 // pieces
+    head = bytes([0xFF]) + struct.pack("!Q", size) + bytes(4)
+    opcodes = [0x01] + [0x00] * (pieces - 1)
+    opcodes[-1] |= 0x80
+    with suppress(ConnectionError):
+        for opcode in opcodes:
+            listening.connection.sendall(bytes([opcode]) + head + b"x" * size)
+    assert list(listening.records()) == []
+    assert listening.code == 1009
+    client.chat()
+    assert other.events(1)
+
+
 def test_records_of_up_to_32_kib_are_taken(dial: Dial) -> None:
     listening = dial()
     listening.greet()
@@ -388,6 +425,20 @@ def test_an_unknown_method_is_answered_and_the_connection_stays(client: Client, 
     assert answer["error"]
     client.chat()
     assert listening.events(1)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", f"{HUB}/negotiate"), ("GET", HUB), ("GET", "/api/events"), ("GET", "/api/no")],
+)
+@pytest.mark.parametrize("key", [KEY, "wrong"])
+def test_an_address_that_may_hold_a_key_is_told_to_no_other_page(
+    daemon: Serving, method: str, path: str, key: str
+) -> None:
+    connection = HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)
+    with closing(connection):
+        connection.request(method, f"{path}?api_key={key}", headers={"X-API-Key": key})
+        assert connection.getresponse().headers["Referrer-Policy"] == "no-referrer"
 
 
 def test_the_hubs_address_is_matched_without_case_and_with_a_slash(client: Client) -> None:
