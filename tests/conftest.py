@@ -1,12 +1,15 @@
 """What several tests share: a state folder, and a daemon's inner parts living on it."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from agentd.agent.approval import Policy
 from agentd.agent.approvals import Approvals
@@ -27,6 +30,13 @@ from agentd.disk.layout import Layout
 from agentd.disk.skills import SkillFolder
 from agentd.disk.state import State, open_state
 from agentd.events import Bus, Event
+from agentd.proxy.secrets.detect import Detector
+
+# A slow machine is no failure: neither an example nor the making of one has a time limit.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ordinary", _PATIENT, max_examples=50)
+settings.register_profile("thorough", _PATIENT, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
 
 ME = "key:test"
 
@@ -97,6 +107,20 @@ def dispatcher_of(
     chats = life.chats.summaries
     assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")
     return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """``-n auto``: two for each core, for most tests wait more than they work."""
+    return min(2 * len(os.sched_getaffinity(0)), 8)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patterns_are_made_once() -> Iterator[None]:
+    """Rules that are alike share their patterns: else each daemon's start would make them anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentd.proxy.secrets.hiding.Detector", lru_cache(8)(Detector))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -100,7 +100,8 @@ class Hiding:
         self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
-        self.rules = rules
+        self._rules = rules
+        self._detector = Detector(rules)
 
     @property
     def rules(self) -> Rules:
@@ -109,7 +110,9 @@ class Hiding:
 
     @rules.setter
     def rules(self, rules: Rules) -> None:
-        """Takes some milliseconds: all patterns are made."""
+        """Takes some milliseconds, unless they are the same: all patterns are made."""
+        if rules == self._rules:
+            return
         self._detector = Detector(rules)
         self._rules = rules
         self._elements.clear()
