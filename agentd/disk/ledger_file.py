@@ -144,12 +144,12 @@ def holding(fd: int, begin: int, end: int, what: bytes) -> Iterator[tuple[int, b
     while end > begin:
         at = max(end - 4 * _CHUNK, begin)
         data = os.pread(fd, end - at, at) + rest
-        least = data.find(b"\n") + 1 if at > begin else 0  # what is before it is cut
+        cut = data.find(b"\n") + 1 or len(data) if at > begin else 0
         stop = len(data)
-        while (found := data.rfind(what, least, stop)) >= 0:
+        while (found := data.rfind(what, cut, stop)) >= 0:
             stop = data.rfind(b"\n", 0, found) + 1
             yield at + stop, data[stop : data.find(b"\n", found) + 1 or len(data)]
-        rest, end = data[:least] if least else data, at
+        rest, end = data[:cut], at
 
 
 def line_begin(fd: int, at: int) -> int:

@@ -626,7 +626,7 @@ def test_pages_of_what_is_wanted_tell_each_once_however_short_they_are(models, w
             with open(layout.ledger_day(one.at[:10]), "ab") as file:
                 file.write(seal(one))
         patch.setattr(ledger_page, "LOOK", look)
-        patch.setattr(ledger_file, "_CHUNK", 512)
+        patch.setattr(ledger_file, "_CHUNK", 80)
         found, cursor = [], ""
         while True:
             page = ledger_page.page(layout, wanted, limit, cursor)
