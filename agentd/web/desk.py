@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import format_timestamp
+from tornado.iostream import IOStream
 
 from agentd.access.gate import Gate
 from agentd.web.access_log import AccessLog
@@ -14,6 +15,8 @@ from agentd.web.patience import Patience
 from agentd.web.table import Table
 from agentd.web.wrong_keys import WrongKeys
 
+HEAD_SECONDS = 10.0
+"""How long a connection may take to send a request's head, and so how long it may idle."""
 BODY_SECONDS = 30.0
 """Time that a whole body may take to come."""
 
@@ -50,6 +53,8 @@ class Desk:
         self.wrong_keys = wrong_keys
         self.at_work: set[asyncio.Future[None]] = set()
         """The exchanges whose answer is being made."""
+        self.heads = Patience(HEAD_SECONDS, IOStream.close)
+        """The connections on which a request is to come."""
         self.bodies = Patience(BODY_SECONDS, HTTP1Connection.close)
         """The connections on which a body is to come."""
         self._date = ("", 0.0)

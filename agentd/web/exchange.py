@@ -74,6 +74,7 @@ class Exchange(HTTPMessageDelegate):
         """Look at the head; nothing of the body is read before the gate has decided."""
         assert isinstance(start_line, RequestStartLine)
         self._began = time.monotonic()  # not before: an idle connection waits for its next request
+        self._desk.heads.end(self._connection.stream)
         head = self._head = Head(self._desk, start_line, headers, self._remote_ip)
         self._reply.bodiless = head.method == "HEAD"
         if head.has_body:  # at a fraction of the cost of Tornado's own timeout

@@ -22,9 +22,6 @@ from agentd.web.table import HUB, Route
 _ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
 """Where clients of models put their key, beside ``Authorization: Bearer``."""
 
-_BODY = frozenset(("Content-Length", "Transfer-Encoding"))
-"""The headers that announce a body."""
-
 
 class Head:
     """One request's head; ``by`` names the caller once the gate has let him in.
@@ -61,7 +58,7 @@ class Head:
     @property
     def has_body(self) -> bool:
         """Whether it announces a body, be it an empty one."""
-        return not _BODY.isdisjoint(self.headers)
+        return "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
 
     @property
     def length(self) -> int:

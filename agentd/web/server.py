@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
 
-from tornado.http1connection import HTTP1Connection
+from tornado.http1connection import HTTP1Connection, HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate, HTTPServerConnectionDelegate
 from tornado.iostream import IOStream
@@ -18,8 +18,6 @@ from agentd.web.envelope import full, malformed
 from agentd.web.exchange import Exchange
 from agentd.web.receiving import PORTION, receive_directly
 
-HEAD_SECONDS = 10.0
-"""How long a connection may take to send a request's head, and so how long it may idle."""
 HEAD_LIMIT = 64 * 1024
 
 MOST = 14_000
@@ -42,8 +40,9 @@ class _Requests(HTTPServerConnectionDelegate):
     def start_request(
         self, server_conn: object, request_conn: HTTPConnection
     ) -> HTTPMessageDelegate:
-        """The next request of a connection begins."""
+        """The next request of a connection is waited for."""
         assert isinstance(request_conn, HTTP1Connection)
+        self._desk.heads.begin(request_conn.stream)
         context = request_conn.context
         return Exchange(self._desk, request_conn, getattr(context, "remote_ip", ""))
 
@@ -58,17 +57,18 @@ class Server(HTTPServer):
     def initialize(self, desk: Desk) -> None:  # type: ignore[override]
         """Have the exchanges of this desk answer."""
         self._access_log = desk.access_log
+        self._heads = desk.heads
         self._most = room()
         self._leaving: set[asyncio.Task[None]] = set()
         super().initialize(
             _Requests(desk),
-            idle_connection_timeout=HEAD_SECONDS,
-            body_timeout=None,  # the exchange sees to it, at less cost
+            body_timeout=None,  # the desk sees to it, at less cost
             max_header_size=HEAD_LIMIT,
             chunk_size=PORTION,
             # The exchange itself stops at its limit, and says so in the envelope.
             max_body_size=2**60,
         )
+        self.conn_params.header_timeout = None  # so it does to this
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Serve one connection; Tornado's bare refusal of what is not HTTP gets a body."""
@@ -85,6 +85,12 @@ class Server(HTTPServer):
         stream.write = write_enveloped  # type: ignore[method-assign,assignment]
         receive_directly(stream)
         super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """A connection is over."""
+        assert isinstance(server_conn, HTTP1ServerConnection)
+        self._heads.end(server_conn.stream)
+        super().on_close(server_conn)
 
     def _refused(self, address: Any) -> bytes:
         request_id = ids.new_request_id()

@@ -455,7 +455,7 @@ def test_a_slow_body_holds_nobody_up(shared: Serving, chat: int) -> None:
 
 
 def test_half_a_head_is_hung_up_on(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
-    monkeypatch.setattr("agentd.web.server.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("agentd.web.desk.HEAD_SECONDS", 0.1)
     port = serve().port
     for half in (b"", b"GET", b"GET / HTTP/1.1\r\nHost: localhost\r\n"):
         assert raw(port, half) == []

@@ -99,7 +99,7 @@ def test_connection_close_is_honoured(daemon: Serving) -> None:
 
 
 def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
-    monkeypatch.setattr("agentd.web.server.HEAD_SECONDS", 0.1)
+    monkeypatch.setattr("agentd.web.desk.HEAD_SECONDS", 0.1)
     assert [a.status for a in raw(serve().port, request("GET", "/healthz"))] == [200]
 
 
