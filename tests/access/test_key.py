@@ -55,10 +55,10 @@ def test_no_other_text_matches(text):
 
 def test_a_huge_key_is_refused_at_once():
     huge = "x" * 1_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(20):
         assert RING.match(huge) is None
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1
 
 
 def test_an_unset_environment_key_matches_nothing():

@@ -376,10 +376,10 @@ def test_many_requests_share_one_reading(tmp_path):
 def test_without_an_edit_a_request_costs_one_stat(tmp_path):
     async def test(here: Scene) -> None:
         reads = here.service._reads
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(1000):
             await here.service.fresh()
-        assert (time.perf_counter() - began) / 1000 < 100e-6
+        assert (time.process_time() - began) / 1000 < 100e-6
         assert here.service._reads == reads
 
     scene(test, tmp_path)

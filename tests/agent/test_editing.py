@@ -78,7 +78,7 @@ def test_nothing_to_do_is_told():
 
 def test_looking_for_the_nearest_line_takes_no_time_in_a_large_file():
     text = "".join(f"{'x' * 190} {number}\n" for number in range(200_000))
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(BadRequest):
         edited(text, "x" * 150 + "y" * 40 + "\nz", "n")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -78,9 +78,9 @@ def test_a_variable_given_twice_is_a_mistake():
 
 @pytest.mark.parametrize("part", ['A="\n', "A='\n", "A=x ", "A= ", "A=1\n", '"\\', " ", "="])
 def test_any_file_is_read_in_linear_time(part):
-    began = time.perf_counter()
+    began = time.process_time()
     assert read(part * (1_000_000 // len(part))) == {}
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @given(st.binary(max_size=100) | st.text(alphabet="AGENTD_HOST='\"\\ #\n\r=", max_size=60))

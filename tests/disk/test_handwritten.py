@@ -233,9 +233,9 @@ def test_windows_line_ends_are_fine():
     ["[" * 400_000, "{a: " * 250_000, "- " * 500_000, "? " * 500_000, "[{a: " * 100_000],
 )
 def test_a_bomb_of_nesting_is_refused_before_a_tree_is_built(bomb):
-    began = time.perf_counter()
+    began = time.process_time()
     assert "nests deeper than 64 levels" in mistakes(bomb)[0]
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_a_bomb_of_aliases_is_refused():

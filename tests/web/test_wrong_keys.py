@@ -19,7 +19,7 @@ from tests.web.support import Reply, Serving, raw, request
 
 BOTS = "/api/remote/bots"
 LAST = "Connection: close"
-LATE = 0.6
+LATE = 1.5
 
 
 @pytest.fixture

@@ -252,8 +252,8 @@ def test_no_text_at_all_makes_it_fail(text):
 )
 @pytest.mark.parametrize("start", ["", "find ", "where is ", "how many lines of code ", "/search "])
 def test_no_line_keeps_it_busy(piece, start):
-    began = time.perf_counter()
+    began = time.process_time()
     understand((start + piece * LONGEST_LINE)[:LONGEST_LINE])
     understand(start + piece * 100_000)
     requests_in((start + piece * 30 + "\n") * 2000)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5

@@ -177,9 +177,9 @@ def test_half_a_character_is_never_taken():
 )
 def test_a_catastrophic_pattern_is_harmless(regex, text):
     look = detector(Rule(id="a", regex=regex))
-    began = time.perf_counter()
+    began = time.process_time()
     look.find(text.encode())
-    assert time.perf_counter() - began < 2  # it takes a backtracking engine years
+    assert time.process_time() - began < 2  # it takes a backtracking engine years
 
 
 def test_so_many_finds_that_they_would_take_long_are_one():
@@ -208,9 +208,9 @@ def test_so_many_finds_that_they_would_take_long_are_one():
     ],
 )
 def test_no_text_is_slow_for_the_built_in_rules(text):
-    began = time.perf_counter()
+    began = time.process_time()
     BUILT.find(text.encode())
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_letters_that_differ_have_more_entropy():

@@ -237,9 +237,9 @@ def test_a_growing_conversation_costs_only_its_new_part():
     hidden({"messages": messages}, hiding)
 
     def cost(body: bytes, key: str = "k") -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         hiding.hide(body, "anthropic", key)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     times = []
     for turn in range(5):

@@ -291,7 +291,7 @@ def test_a_long_stream_of_pieces_is_restored_in_linear_time():
     secrets = {MAKER.of(b"%d" % n, "env-value", "k"): f"line {n}\n" for n in range(300)}
     text = json.dumps({"x": " ".join([*secrets] * 4)})
     data = stream("anthropic", "", text, [4])
-    began = time.perf_counter()
+    began = time.process_time()
     _, called = heard("anthropic", run("anthropic", data, [1000], secrets))
     assert json.loads(called) == {"x": " ".join([*secrets.values()] * 4)}
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
