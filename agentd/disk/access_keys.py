@@ -205,17 +205,13 @@ class AccessKeyFile:
             if not fits:
                 raise Conflict(by_hand(self.path))
             if not dry_run:
-                self._bury(now.keys, expected)
+                known, left = _letters(now.keys), _letters(expected)
+                if back := left.keys() - known.keys():  # as by an undo
+                    self._graves.change(exhume=back)
                 document.replace(self.path, edited, expected=found.stamp if found else None)
-
-    def _bury(self, before: Iterable[AccessKey | None], after: Iterable[AccessKey | None]) -> None:
-        """Remember the letters that go, and no longer those that come back, as by an undo."""
-        known, left = _letters(before), _letters(after)
-        now = self._clock.now()
-        gone = [Grave(key.name, digest, now) for digest, key in known.items() if digest not in left]
-        back = left.keys() - known.keys()
-        if gone or back:
-            self._graves.change(bury=gone, exhume=back)
+                if gone := known.keys() - left.keys():
+                    at = self._clock.now()
+                    self._graves.change(bury=[Grave(known[one].name, one, at) for one in gone])
 
     def _content(self, data: bytes) -> _Content:
         """Raises ``Misconfigured`` when the file cannot be read as a whole."""

@@ -162,6 +162,19 @@ def test_a_dry_run_takes_nothing_away_and_what_is_put_back_is_good_again(file, l
     assert file.read().keys == (LAPTOP,)
 
 
+def test_a_change_that_fails_takes_no_key_away(file, layout, monkeypatch):
+    file.add(LAPTOP)
+
+    def full(*_, **__):
+        raise Unavailable("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentd.disk.document.replace", full)
+        with pytest.raises(Unavailable):
+            file.remove(LAPTOP.id)
+    assert file.read().keys == (LAPTOP,)
+
+
 def test_without_a_sound_memory_of_what_was_taken_away_nobody_is_let_in(file, layout):
     file.add(LAPTOP)
     Path(layout.access_keys_revoked).write_text("{")
