@@ -43,12 +43,19 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     """
 
     total: Decimal | None = None
+    """USD in all; it never begins anew."""
     day: Decimal | None = None
+    """USD a day."""
     week: Decimal | None = None
+    """USD a week, from Monday on."""
     month: Decimal | None = None
+    """USD a month."""
     requests_per_minute: Count | None = None
+    """Requests in a minute of the clock."""
     tokens_per_minute: Count | None = None
+    """Tokens in and out, in a minute of the clock."""
     parallel: Count | None = None
+    """Requests at the same time."""
 
     def __post_init__(self) -> None:
         for name, limit in structs.asdict(self).items():
@@ -82,15 +89,23 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
+    """The middle of its letters; it stays the same when they are issued anew."""
     name: Name
+    """What people call it; no two have the same."""
     secret: Secret
+    """What its letters are compared with."""
     created: Timestamp
+    """When it was made."""
     enabled: bool = True
+    """Whether it opens anything."""
     expires: Timestamp | None = None
+    """From when on it opens nothing; none: never."""
     models: tuple[Glob, ...] | None = None
     """Exact names or patterns with ``*`` and ``?``; absent: all, empty: none."""
     channels: tuple[Glob, ...] | None = None
+    """Those that its requests may go through, likewise."""
     limits: Limits = Limits()
+    """What it may spend and do."""
     keep_bodies: bool = False
     """Whether bodies of its requests are kept, secrets hidden."""
     before: Secret | None = None

@@ -25,7 +25,9 @@ class BurnLine(Struct, frozen=True):
     window: str
     """``total``, ``day``, ``week`` or ``month``."""
     limit: Decimal
+    """USD of the window, at most."""
     used: Decimal
+    """USD that are spent."""
     reserved: Decimal
     """By requests under way."""
     resets: Timestamp | None

@@ -30,6 +30,7 @@ class Transport(Struct, frozen=True, omit_defaults=True):
     """How a channel's supplier is reached: every call goes this way, or not at all."""
 
     kind: Literal["direct", "http", "socks5", "vpn"] = "direct"
+    """Directly, through a proxy, or through a VPN."""
     url: SecretText = ""
     """Of the proxy (``http://user:password@host:port``, ``socks5://…``; names are resolved by
     the proxy), or of the VPN: a link, or a subscription's address."""
@@ -45,13 +46,19 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One supplier. ``dialects``: what it understands, the preferred one first."""
 
     name: Name
+    """What models and keys call it."""
     dialects: Annotated[tuple[ChannelDialect, ...], Meta(min_length=1)]
+    """What the supplier understands, the preferred one first."""
     url: Address
+    """The supplier's address, to which each dialect's paths are added."""
     key: SecretText = ""
+    """The supplier's secret, or `env:NAME` or `file:PATH` that names it; shown masked."""
     enabled: bool = True
+    """Whether it is used."""
     local: bool = False
     """Whether the address may be one of this machine or its network."""
     transport: Transport = Transport()
+    """How the supplier is reached."""
     headers: dict[str, str] = {}
     """Sent with every call, beside the key's."""
     on_leave: Literal["cut", "drain"] = "cut"
@@ -70,11 +77,13 @@ class Way(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One channel through which a model is had; of equal ``priority``, ``weight`` decides."""
 
     channel: Name
+    """The name of the channel."""
     model: Annotated[str, Meta(max_length=200)] = ""
     """The supplier's name of the model; empty: the same."""
     priority: Annotated[int, Meta(ge=0, le=1000)] = 0
     """The smallest is tried first."""
     weight: Annotated[int, Meta(ge=0, le=1000)] = 1
+    """How often it is taken among ways of the same priority; 0: last."""
     prices: Prices | None = None
     """Where they are others than the model's."""
 
@@ -83,12 +92,17 @@ class ProxyModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model as callers of the gateway name it: an entry of ``models.yml``, section ``proxy``."""
 
     name: Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
+    """What callers ask for."""
     ways: Annotated[tuple[Way, ...], Meta(min_length=1)]
+    """The channels through which it is had."""
     enabled: bool = True
+    """Whether it can be called."""
     prices: Prices | None = None
+    """What it costs, in USD per million tokens; none: it is not known."""
     max_output: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
     """The most tokens of a reply: what is reserved when a caller does not say."""
     context: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None
+    """The most tokens that it reads."""
 
 
 def is_reference(secret: str) -> bool:

@@ -36,6 +36,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     """The access key's id; empty: none that is known."""
     key_name: str = ""
+    """The key's name at that time."""
     endpoint: str
     """The address that was called, such as ``/v1/chat/completions``."""
     model: str = ""
@@ -47,12 +48,15 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tries: int = 0
     """How many channels were asked."""
     stream: bool = False
+    """Whether the reply was to be streamed."""
     status: int
     """As it was answered to the caller."""
     outcome: Outcome
+    """How it ended: well, or refused, failed, broken off or left."""
     error: str = ""
     """The kind, such as ``rate_limit`` or ``limit_day``; empty when all went well."""
     usage: Usage = NOTHING
+    """Its tokens, each in one bucket."""
     cost: Decimal = Decimal(0)
     """USD, exactly: what counts against the limits."""
     was: Decimal | None = None
@@ -62,6 +66,7 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimated: bool = False
     """Whether the usage or a price is assumed rather than told, or a fee is not known."""
     timings: Timings = Timings()
+    """How long it took."""
     received: int = 0
     """Bytes of the caller's body."""
     sent: int = 0

@@ -39,9 +39,13 @@ class Licence(Struct, frozen=True, forbid_unknown_fields=True):
     """What a token says. Raises ``ValueError`` for what is no moment or no visible name."""
 
     holder: Line
+    """Whose it is."""
     edition: Line
+    """What kind it is."""
     issued: Timestamp
+    """When it was issued."""
     expires: Timestamp
+    """Until when it holds."""
 
     def __post_init__(self) -> None:
         for moment in (self.issued, self.expires):
@@ -55,6 +59,7 @@ class LicenceStatus(Struct, frozen=True):
     """Whether model requests are carried, and if not why, with what to do."""
 
     state: State
+    """Whether it holds."""
     reason: str = ""
     """Empty when it is valid."""
     licence: Licence | None = None

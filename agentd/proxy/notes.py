@@ -15,11 +15,15 @@ class Note(Struct, frozen=True, omit_defaults=True):
     n: int
     """Rises from line to line."""
     at: Timestamp
+    """When."""
     level: Level
+    """How bad it is."""
     kind: str
     """What it is about, such as ``channel_down`` or ``sign_in_failed``."""
     text: str
+    """What happened, in English."""
     channel: str = ""
+    """Which channel it is about; empty: none."""
     key: str = ""
     """An access key's id."""
     remote: str = ""

@@ -69,11 +69,17 @@ class Rates(Struct, frozen=True, kw_only=True):
     """
 
     input: Decimal
+    """Tokens that are read anew."""
     output: Decimal
+    """Tokens that are written."""
     cache_read: Decimal | None = None
+    """Tokens that the supplier knows from an earlier request."""
     cache_write: Decimal | None = None
+    """Tokens that the supplier remembers for some minutes."""
     cache_write_1h: Decimal | None = None
+    """Tokens that it remembers for an hour."""
     reasoning: Decimal | None = None
+    """Tokens that are thought."""
 
     def __post_init__(self) -> None:
         for name, rate in structs.asdict(self).items():
@@ -97,6 +103,7 @@ class Tier(Rates, frozen=True, kw_only=True):
     """Rates of a request with more than ``tokens`` tokens of input."""
 
     tokens: int
+    """Above how many tokens of input these rates hold."""
 
     def __post_init__(self) -> None:
         Rates.__post_init__(self)
@@ -108,6 +115,7 @@ class Prices(Rates, frozen=True, kw_only=True):
     """What a model costs; ``above`` a size of the input, all of a request costs another rate."""
 
     above: tuple[Tier, ...] = ()
+    """Other rates of a whole request, above a size of its input."""
 
     def __post_init__(self) -> None:
         Rates.__post_init__(self)

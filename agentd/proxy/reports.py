@@ -5,7 +5,7 @@ of a long one costs no more than a page of a short one. Where it is narrowed dow
 than one name of a side, it is made from what is kept apart of each day.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -111,20 +111,31 @@ class Line(Struct, frozen=True):
     title: str
     """A key's name."""
     requests: int
+    """How many there were, however they ended."""
     ok: int
+    """How many of them went well."""
     streams: int
+    """How many were streamed."""
     estimated: int
+    """How many were counted or priced by a guess."""
     input: int
+    """Tokens that were read anew."""
     cache_read: int
+    """Tokens that suppliers knew already."""
     cache_write: int
+    """Tokens that they remembered."""
     output: int
+    """Tokens that were written."""
     reasoning: int
+    """Tokens that were thought."""
     cost: Decimal
     """USD, exactly."""
     cache_share: float | None
     """Which part of all that the models read was known to the supplier; ``None`` of nothing."""
     received: int
+    """Bytes of the requests."""
     sent: int
+    """Bytes of the answers."""
     hidden: int
     """Secrets that were found."""
 
@@ -133,14 +144,18 @@ class Quantiles(Struct, frozen=True):
     """Milliseconds, to within 1 %; ``None`` of nothing."""
 
     p50: float | None
+    """Half took no longer."""
     p95: float | None
+    """95 of 100 took no longer."""
     p99: float | None
+    """99 of 100 took no longer."""
 
 
 class TimeLine(Struct, frozen=True):
     """How long answers took, of a day, an hour, a model, a channel, or in all."""
 
     name: str
+    """What the row is of, as `by` tells."""
     answers: int
     """Those that went well."""
     latency: Quantiles
@@ -153,18 +168,24 @@ class ErrorLine(Struct, frozen=True):
     """How often a kind of error came up."""
 
     error: str
+    """The kind, as in the request log."""
     requests: int
+    """How many requests ended so."""
 
 
 class LeakLine(Struct, frozen=True):
     """How many secrets a key's requests held on a day, by the rule that found them."""
 
     day: str
+    """In UTC."""
     key: str
+    """The access key's id."""
     title: str
     """The key's name."""
     rule: str
+    """What found them."""
     count: int
+    """How many."""
 
 
 def apart(by: By, only: Only = EVERYTHING) -> bool:
@@ -232,14 +253,11 @@ def errors(total: Totals) -> list[ErrorLine]:
     return sorted(made, key=lambda line: (-line.requests, line.error))
 
 
-def leaks(parts: Parts) -> list[LeakLine]:
-    """Secrets found, by day, key and rule, in this order."""
-    found = []
-    for date, part in parts:
-        rows = sorted(part.leaks())
-        names = part.names() if rows else {}
-        found += [LeakLine(date, key, names.get(key, ""), rule, many) for key, rule, many in rows]
-    return found
+def leaks(parts: Parts, names: Callable[[], Mapping[str, str]]) -> list[LeakLine]:
+    """Secrets found, by day, key and rule, in this order; ``names`` are asked for where any are."""
+    found = [(date, *row) for date, part in parts for row in sorted(part.leaks())]
+    named = names() if found else {}
+    return [LeakLine(day, key, named.get(key, ""), rule, many) for day, key, rule, many in found]
 
 
 def lines(report: Report[Totals], first: int = 0, count: int | None = None) -> list[Line]:

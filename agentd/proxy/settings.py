@@ -20,6 +20,7 @@ class Bodies(Struct, frozen=True, kw_only=True):
     """For how long and up to which size bodies are kept, of the keys that say so."""
 
     keep_days: Annotated[int, Meta(ge=1, le=3650)] = 7
+    """Days for which they are kept."""
     max_bytes: Annotated[int, Meta(ge=1024, le=64 * MIB)] = MIB
     """Of each; what is longer is cut."""
 
@@ -38,8 +39,11 @@ class Export(Struct, frozen=True, kw_only=True, omit_defaults=True):
     table: Identifier = "agentd_requests"
     """... but not the table, which is made."""
     user: Annotated[str, Meta(max_length=200, pattern="[!-~]*")] = ""
+    """Who signs in there."""
     password: SecretText = ""
+    """Its secret, or `env:NAME` or `file:PATH` that names it; shown masked."""
     enabled: bool = True
+    """Whether anything is sent."""
     since: Annotated[str, Meta(pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}")] | None = None
     """The first day (UTC) that is sent by itself; ``None``: all that there are."""
     today: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
+from msgspec import Struct, structs
 
 from agentd.access.gate import Surface
 from agentd.chats.chat import LARGEST_ID
@@ -23,6 +24,7 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.web.envelope import INTERNAL, KINDS, Envelope, Failure
+from agentd.web.meanings import meanings
 from agentd.web.table import FORM, Parameter, Route, Schema, Streamed
 
 JSON = "application/json"
@@ -55,6 +57,7 @@ class Contract:
         for kind in (*sorted(types, key=lambda kind: kind.__name__), Envelope):
             (told,), named = msgspec.json.schema_components([kind], ref_template=f"{place}{{name}}")
             _as_sent(named)
+            _explain(kind, named)
             self._of[kind] = self._added(told, named, place)
 
     def _added(self, told: Schema, named: dict[str, Any], place: str) -> Schema:
@@ -133,6 +136,29 @@ def _renamed(schema: Any, names: dict[str, str]) -> Any:
     if isinstance(schema, list | tuple):
         return type(schema)(_renamed(inner, names) for inner in schema)
     return schema
+
+
+def _explain(kind: type, named: dict[str, Any]) -> None:
+    """Tell what each field of the structs within a type means."""
+    for one in _structs(msgspec.inspect.type_info(kind), set()):
+        told = named.get(one.__name__, {}).get("properties", {})
+        for name, meaning in meanings(one).items():
+            if name in told:
+                told[name].setdefault("description", meaning)
+
+
+def _structs(told: object, seen: set[type]) -> Iterator[type[Struct]]:
+    """Every struct that is within what ``msgspec.inspect`` tells of a type."""
+    if isinstance(told, msgspec.inspect.StructType):
+        if told.cls in seen:
+            return
+        seen.add(told.cls)
+        yield told.cls
+    if isinstance(told, Struct):
+        told = structs.astuple(told)
+    if isinstance(told, tuple):
+        for inner in told:
+            yield from _structs(inner, seen)
 
 
 def _as_sent(schema: Any) -> None:

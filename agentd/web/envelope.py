@@ -20,8 +20,11 @@ class Envelope(Struct, frozen=True):
     """The body of every error: what kind, what happened, and what may help."""
 
     error: str
+    """The kind, one word."""
     message: str
+    """What happened, in English."""
     details: str
+    """What may help; may be empty."""
 
 
 class Failure(NamedTuple):

@@ -30,19 +30,28 @@ class SignIn(Struct, frozen=True):
     """
 
     user: Annotated[str, Meta(max_length=256)] | None = None
+    """The name; together with the password."""
     password: Annotated[str, Meta(max_length=LONGEST_PASSWORD)] | None = None
+    """The password."""
     code: Annotated[str, Meta(max_length=LONGEST_CODE)] | None = None
+    """A one-time code, alone."""
     bearer: bool = False
+    """Whether a token is wanted instead of a cookie, as by a program."""
 
 
 class SignedInView(Struct, frozen=True, rename="camel"):
     """A login: ``xsrf`` is what a page adds as ``X-XSRF-Token``; ``token`` only for a program."""
 
     user: str
+    """Who is signed in; empty: nobody by name."""
     role: Role
+    """What may be done."""
     xsrf: str
+    """What a page sends as X-XSRF-Token with each change."""
     expires_at: Timestamp
+    """Until when the login holds."""
     token: str | None
+    """What a program sends as Bearer; null: a cookie was set."""
 
 
 class SessionView(Struct, frozen=True, rename="camel"):

@@ -1,5 +1,6 @@
 """The daemon about itself: its health, its numbers, its addresses."""
 
+import asyncio
 import resource
 from ipaddress import ip_address
 
@@ -45,19 +46,19 @@ class System:
         """Answers, so it lives."""
         return Answer(Health())
 
-    def openapi(self, call: Call) -> Answer:
+    async def openapi(self, call: Call) -> Answer:
         """Every address, as OpenAPI 3.1."""
         if not self._openapi:  # made when first asked for: most daemons never are
-            self._openapi = openapi(self._table.routes)
+            self._openapi = await asyncio.to_thread(openapi, self._table.routes)
         return Answer(self._openapi)
 
-    def agent(self, call: Call) -> Answer:
+    async def agent(self, call: Call) -> Answer:
         """The management of the gateway, told by itself."""
-        return self._description.agent(call)
+        return await self._description.agent(call)
 
-    def agent_openapi(self, call: Call) -> Answer:
+    async def agent_openapi(self, call: Call) -> Answer:
         """The management's addresses, as OpenAPI 3.1."""
-        return self._description.openapi(call)
+        return await self._description.openapi(call)
 
     def metrics(self, call: Call) -> Answer:
         """What a monitoring system reads: one of this machine, or one with a key."""

@@ -30,8 +30,11 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int
     """From 1, in the order of the changes."""
     at: Timestamp
+    """When."""
     by: str
+    """Who did it."""
     remote: str
+    """From which address; empty: at a terminal."""
     action: str
     """Such as ``create``, ``change``, ``delete``, ``undo``."""
     resource: str

@@ -31,16 +31,27 @@ class SecretRule(Struct, frozen=True, kw_only=True):
     """One thing that counts as a secret: a form (``regex``), or an exact ``value``."""
 
     id: RuleId
+    """Its name."""
     kind: Kind = "pattern"
+    """Built in, a form, or an exact value."""
     mode: Mode = "hide"
+    """What becomes of what it finds: hidden, a reason to refuse the request, or only told."""
     enabled: bool = True
+    """Whether it is used."""
     description: Annotated[str, Meta(max_length=500)] = ""
+    """What it is for."""
     regex: Annotated[str, Meta(max_length=2000)] = ""
+    """The form of the secret."""
     group: Annotated[int, Meta(ge=0, le=99)] = 0
+    """Which group of the form is the secret; 0: all of it."""
     keywords: tuple[Word, ...] = ()
+    """Words of which one must be near; none: it is looked for everywhere."""
     entropy: Annotated[float, Meta(ge=0, le=8)] = 0.0
+    """How random it must look, in bits a character; 0: it need not."""
     allow: Allow = Allow()
+    """What is no secret though it looks so."""
     value: SecretText = ""
+    """The exact secret; shown masked."""
 
     def __repr__(self) -> str:
         """Without the value, wherever it is printed."""

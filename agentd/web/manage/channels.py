@@ -1,9 +1,10 @@
 """The channels: the suppliers of the model gateway, as they are managed."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from agentd.catalog.models import Models
 from agentd.errors import BadRequest, NotFound, nearest
@@ -18,7 +19,10 @@ from agentd.web.manage.checks import Checks, Wish, checked
 from agentd.web.manage.listing import Listing, flag
 from agentd.web.manage.resource import Resource
 
-ChannelView = shapes.shown(Channel, models=tuple[str, ...])
+ChannelView = shapes.shown(
+    Channel,
+    models=Annotated[tuple[str, ...], Meta(description="The models that are had through it.")],
+)
 """A channel, its secrets masked, and the ``models`` that have a way through it."""
 ChannelPage = shapes.listed(ChannelView)
 NewChannel = shapes.new(Channel)

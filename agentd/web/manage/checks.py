@@ -25,9 +25,13 @@ class RungView(Struct, frozen=True):
     """One step: how it ended, the milliseconds that it took, and why."""
 
     name: RungName
+    """Which step it is."""
     state: Literal["passed", "failed", "skipped"]
+    """How it ended."""
     ms: float
+    """Milliseconds that it took."""
     detail: str
+    """What came of it."""
 
 
 class CheckView(Struct, frozen=True):
@@ -37,9 +41,13 @@ class CheckView(Struct, frozen=True):
     """
 
     ok: bool
+    """Whether no step failed."""
     channel: str
+    """The name of the channel that was asked."""
     rungs: list[RungView]
+    """The steps, in order."""
     cost: Decimal | None
+    """USD of the paid request; null: its price is not known."""
 
 
 class Wish(Struct, frozen=True):

@@ -14,7 +14,9 @@ class CodeView(Struct, frozen=True, rename="camel"):
     """A code, told this once: until when it can be entered, and it can be so once."""
 
     code: str
+    """What the person enters."""
     expires_at: Timestamp
+    """Until when that is possible."""
 
 
 class CodeDesk:

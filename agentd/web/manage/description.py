@@ -4,6 +4,7 @@ Whatever the surface does stands in a row, and every row is told here, so that t
 matches what the surface does (the proxy specification, section 4).
 """
 
+import asyncio
 from collections.abc import Iterable
 
 from msgspec import UNSET
@@ -39,19 +40,19 @@ class Description:
         """Tell of the management in this table, and of what its recipe calls beside."""
         self._rows = tuple(_told_of(table))
 
-    def agent(self, call: Call) -> Answer:
+    async def agent(self, call: Call) -> Answer:
         """As JSON, or as text for a reader where that alone is accepted."""
         if self._view is None:  # made when first asked for
-            self._view = _described(self._rows)
+            self._view = await asyncio.to_thread(_described, self._rows)
         kind = _text_type(call.headers.get("Accept", ""))
         if kind:
             return Answer(markdown(self._view).encode(), headers={"Content-Type": kind})
         return Answer(self._view)
 
-    def openapi(self, call: Call) -> Answer:
+    async def openapi(self, call: Call) -> Answer:
         """The same addresses as OpenAPI 3.1."""
         if not self._openapi:
-            self._openapi = openapi(self._rows)
+            self._openapi = await asyncio.to_thread(openapi, self._rows)
         return Answer(self._openapi)
 
 

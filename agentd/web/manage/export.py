@@ -28,6 +28,7 @@ class ExportDay(Struct, frozen=True, rename="camel"):
     """One day of the ledger (UTC)."""
 
     day: str
+    """In UTC."""
     state: State
     """``pending``: nothing is sent; ``partial``: a part is; ``done``: all is, and the day is over;
     ``changed``: the ledger has other lines now, or the table other rows, and all is sent again."""
@@ -36,6 +37,7 @@ class ExportDay(Struct, frozen=True, rename="camel"):
     wanted: bool
     """Whether a backfill asked for it."""
     done_at: Timestamp | None
+    """When its last row was taken; null: not yet."""
     error: str
     """Why it could not be sent last; empty when it could."""
 
@@ -46,8 +48,11 @@ class ExportState(Struct, frozen=True, rename="camel"):
     phase: Phase
     """``waiting``: something failed, and is tried again in ``retry_seconds``."""
     url: str | None
+    """The database's address; null: none is set."""
     database: str
+    """Its name there."""
     table: str
+    """Where the rows go."""
     lag_days: int
     """Days that are over and still to be sent ..."""
     lag_since: str | None
@@ -55,11 +60,17 @@ class ExportState(Struct, frozen=True, rename="camel"):
     looked_at: Timestamp | None
     """When all days were last looked at, and nothing failed."""
     last_sent_at: Timestamp | None
+    """When rows were last taken; null: never."""
     last_error: str
+    """Why the last attempt failed; empty: it did not."""
     failed_at: Timestamp | None
+    """When that was; null: it did not."""
     retry_seconds: float
+    """Until it is tried again."""
     items: list[ExportDay]
+    """Days of the ledger, the newest first."""
     next: str
+    """The `cursor` of the next page; empty: this is the last one."""
 
 
 class Backfill(
@@ -68,16 +79,22 @@ class Backfill(
     """The first and the last day, such as ``2026-01-31``."""
 
     first: str
+    """The first day (UTC)."""
     last: str
+    """The last day, included."""
 
 
 class MissedDay(Struct, frozen=True, rename="camel"):
     """A day that is to be sent: its rows, and their bytes as JSON."""
 
     day: str
+    """In UTC."""
     state: State
+    """How far it was sent before."""
     rows: int
+    """How many are to be sent."""
     bytes: int
+    """Of these rows as JSON."""
     exact: bool
     """Whether these are counted, or reckoned from the day's first requests."""
 
@@ -86,8 +103,11 @@ class BackfillPlan(Struct, frozen=True, rename="camel"):
     """What a backfill sends: exactly the days that are missed or changed."""
 
     days: list[MissedDay]
+    """Each day that is to be sent."""
     rows: int
+    """Of all of them."""
     bytes: int
+    """Of all of them, as JSON."""
     started: bool
     """Whether it goes on in the background now; false for a dry run."""
 
@@ -96,15 +116,20 @@ class ExportRung(Struct, frozen=True, rename="camel"):
     """One step of the check."""
 
     name: Literal["settings", "reach", "sign_in", "table"]
+    """Which step it is."""
     passed: bool
+    """Whether it went well."""
     told: str
+    """What came of it."""
 
 
 class ExportCheck(Struct, frozen=True, rename="camel"):
     """Each step, up to the first that failed."""
 
     ok: bool
+    """Whether all steps passed."""
     rungs: list[ExportRung] = field(default_factory=list)
+    """The steps, in order."""
 
 
 class Exporting(Protocol):

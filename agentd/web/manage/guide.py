@@ -7,7 +7,9 @@ class Named(Struct, frozen=True):
     """A word and what it means here."""
 
     name: str
+    """The word."""
     meaning: str
+    """What it means."""
 
 
 SIGN_IN = [

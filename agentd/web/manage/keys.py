@@ -33,9 +33,13 @@ class SpentView(Struct, frozen=True):
     """USD that a key has spent, in all and in the windows of now."""
 
     total: Decimal
+    """Ever."""
     day: Decimal
+    """In the day of now."""
     week: Decimal
+    """In the week of now."""
     month: Decimal
+    """In the month of now."""
 
 
 class StandingView(Struct, frozen=True):
@@ -44,7 +48,9 @@ class StandingView(Struct, frozen=True):
     name: str
     """As in ``limits``."""
     limit: Decimal
+    """What it allows."""
     used: Decimal
+    """What is gone."""
     reserved: Decimal
     """By the calls under way."""
     resets: Timestamp | None
@@ -52,16 +58,20 @@ class StandingView(Struct, frozen=True):
 
 
 _MORE: dict[str, Any] = {
-    "last4": str,
-    "previous_until": Timestamp | None,
-    "spent": SpentView,
-    "standing": tuple[StandingView, ...],
+    "last4": Annotated[str, Meta(description="Its last letters, to tell it by.")],
+    "previous_until": Annotated[
+        Timestamp | None, Meta(description="Until when the letters before these are good, too.")
+    ],
+    "spent": Annotated[SpentView, Meta(description="USD, by the numbers that enforce limits.")],
+    "standing": Annotated[
+        tuple[StandingView, ...], Meta(description="Each limit, and how much of it is gone.")
+    ],
 }
+_LETTERS = Annotated[str, Meta(description="The key itself, told this once; empty in a dry run.")]
 AccessKeyView = shapes.shown(AccessKey, *_HIDDEN, **_MORE)
 """A key without its letters: the ``last4`` of them, and until when those before them are good."""
 AccessKeyPage = shapes.listed(AccessKeyView)
-IssuedKeyView = shapes.shown(AccessKey, *_HIDDEN, called="IssuedKeyView", key=str, **_MORE)
-"""A key with its letters (``key``; empty where it was only tried)."""
+IssuedKeyView = shapes.shown(AccessKey, *_HIDDEN, called="IssuedKeyView", key=_LETTERS, **_MORE)
 NewAccessKey = shapes.new(AccessKey, *_OURS)
 AccessKeyPatch = shapes.patch(AccessKey, *_OURS)
 _Noted = shapes.shown(AccessKey, *_HIDDEN, called="NotedKey", last4=str)
@@ -71,6 +81,7 @@ class Reissue(Struct, frozen=True, forbid_unknown_fields=True):
     """For how many seconds the letters of now are good beside the new ones."""
 
     grace: Annotated[int, Meta(ge=0, le=LONGEST_GRACE)] = 0
+    """Seconds for which the letters of now stay good."""
 
 
 class Keys(Protocol):

@@ -20,6 +20,7 @@ class InstallLicence(Struct, frozen=True, forbid_unknown_fields=True):
     """The licence, as its issuer gave it."""
 
     token: Annotated[str, Meta(min_length=1, max_length=licence.LONGEST + 100)]
+    """The licence, signed."""
 
 
 class Licences(Protocol):

@@ -26,8 +26,11 @@ class PreviewWish(Struct, frozen=True, forbid_unknown_fields=True):
     """One of these: a link (``ss://…``), the body of a subscription, or its address."""
 
     link: Text | None = None
+    """A link of a VPN client."""
     body: Text | None = None
+    """What is behind a subscription, as it came."""
     url: Text | None = None
+    """The address of a subscription, which is fetched."""
     local: bool = False
     """Whether the address may be one of this machine or its network."""
 
@@ -38,28 +41,39 @@ class PreviewServer(Struct, frozen=True, rename="camel"):
     name: str
     """By which a channel chooses it."""
     type: ServerType
+    """What it speaks."""
     host: str
+    """Its name or address."""
     port: int
+    """Its port."""
     engine: str | None
     """The program on this machine that reaches it; null: ``problem`` tells what to do."""
     problem: str
+    """Why it cannot be used; empty: it can."""
 
 
 class PreviewTraffic(Struct, frozen=True, rename="camel"):
     """Bytes that the subscription allows, and that are used; null where it does not tell."""
 
     used: int | None
+    """Bytes that are used."""
     total: int | None
+    """Bytes that may be used."""
     left: int | None
+    """Bytes that are left."""
     expires_at: Timestamp | None
+    """Until when it holds."""
 
 
 class ChannelPreview(Struct, frozen=True, rename="camel"):
     """What may be told of a VPN."""
 
     title: str
+    """The subscription's name; empty: it tells none."""
     servers: list[PreviewServer]
+    """Those that are found."""
     traffic: PreviewTraffic
+    """What the subscription allows."""
     skipped: dict[str, int]
     """Why entries were left out, and how many."""
 

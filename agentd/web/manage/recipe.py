@@ -16,34 +16,48 @@ class Variable(Struct, frozen=True, omit_defaults=True):
     """What a caller is to know; one with a ``default`` may be left as it is."""
 
     name: str
+    """What the steps call it, in braces."""
     meaning: str
+    """What to put in its place."""
     default: Any = UNSET
+    """What it is where nothing else is known."""
 
 
 class Expect(Struct, frozen=True):
     """What is answered; ``where``: values by their places."""
 
     status: int
+    """The HTTP status."""
     where: dict[str, Any] = {}
+    """What stands at some places of the answer."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
     """One request. ``save``: variables, and the places in the answer that they are taken from."""
 
     title: str
+    """What it does."""
     method: str
+    """The HTTP method."""
     path: str
+    """The address."""
     headers: dict[str, str]
+    """The headers to send."""
     body: Any = None
+    """The JSON body to send; null: none."""
     expect: Expect = Expect(200)
+    """What is answered."""
     save: dict[str, str] = {}
+    """Variables for later steps, by the places in the answer where they stand."""
 
 
 class Recipe(Struct, frozen=True):
     """The steps in their order, and what a caller is to know before the first."""
 
     variables: tuple[Variable, ...]
+    """What a caller is to know before the first step."""
     steps: tuple[Step, ...]
+    """One after the other."""
 
 
 VARIABLES = (

@@ -6,10 +6,10 @@ it is made from, once it was asked for.
 
 from collections.abc import Awaitable, Iterable, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, get_args
+from typing import Annotated, Any, Protocol, get_args
 from urllib.parse import parse_qsl, urlencode
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agentd.clock import Clock
 from agentd.proxy import reports
@@ -29,12 +29,17 @@ class CacheLine(Struct, frozen=True):
     """Which part of what the models read was known to the suppliers."""
 
     name: str
+    """What the row is of, as `by` tells."""
     title: str
+    """A key's name, where it is of a key."""
     requests: int
+    """How many there were."""
     input: int
     """Tokens that were read anew."""
     cache_read: int
+    """Tokens that suppliers knew already."""
     cache_write: int
+    """Tokens that they remembered."""
     cache_share: float | None
     """Of all that was read; null of nothing."""
 
@@ -43,9 +48,13 @@ class SpenderLine(Struct, frozen=True):
     """A key, and its part of all that was spent."""
 
     key: str
+    """Its id."""
     title: str
+    """Its name."""
     requests: int
+    """How many it made."""
     cost: Decimal
+    """USD that it spent."""
     share: float | None
     """Of the cost of all keys; null of nothing."""
 
@@ -53,13 +62,22 @@ class SpenderLine(Struct, frozen=True):
 LineView, TimeView = shapes.shown(Line, called="SpendLine"), shapes.shown(TimeLine)
 CacheView, SpenderView = shapes.shown(CacheLine), shapes.shown(SpenderLine)
 ErrorView, LeakView = shapes.shown(ErrorLine), shapes.shown(LeakLine)
-_DAYS: dict[str, Any] = {"from": str, "to": str}
-SpendReport = page_of("SpendReport", LineView, **_DAYS, by=str, total=LineView)
-TimeReport = page_of("TimeReport", TimeView, **_DAYS, by=str, total=TimeView)
-CacheReport = page_of("CacheReport", CacheView, **_DAYS, by=str, total=CacheView)
-SpenderReport = page_of("SpenderReport", SpenderView, **_DAYS, total=Decimal)
-ErrorReport = page_of("ErrorReport", ErrorView, **_DAYS, total=int)
-LeakReport = page_of("LeakReport", LeakView, **_DAYS, total=int)
+_DAYS: dict[str, Any] = {
+    "from": Annotated[str, Meta(description="The first day (UTC) that is counted.")],
+    "to": Annotated[str, Meta(description="The last day, included.")],
+}
+_BY_WHAT = Annotated[str, Meta(description="What a row is of.")]
+_ALL = Meta(description="Of all rows together, not only of this page.")
+SpendReport = page_of(
+    "SpendReport", LineView, **_DAYS, by=_BY_WHAT, total=Annotated[LineView, _ALL]
+)
+TimeReport = page_of("TimeReport", TimeView, **_DAYS, by=_BY_WHAT, total=Annotated[TimeView, _ALL])
+CacheReport = page_of(
+    "CacheReport", CacheView, **_DAYS, by=_BY_WHAT, total=Annotated[CacheView, _ALL]
+)
+SpenderReport = page_of("SpenderReport", SpenderView, **_DAYS, total=Annotated[Decimal, _ALL])
+ErrorReport = page_of("ErrorReport", ErrorView, **_DAYS, total=Annotated[int, _ALL])
+LeakReport = page_of("LeakReport", LeakView, **_DAYS, total=Annotated[int, _ALL])
 
 _BY: tuple[By, ...] = get_args(By)
 _TIMED_BY: tuple[TimedBy, ...] = get_args(TimedBy)
@@ -254,13 +272,16 @@ class ReportView(Struct, frozen=True):
     """One report: its address is ``/api/agent/reports/`` and its name."""
 
     name: str
+    """The last part of its address."""
     tells: str
+    """What is in it."""
 
 
 class ReportsView(Struct, frozen=True):
     """All of them."""
 
     items: list[ReportView]
+    """All reports."""
 
 
 class ReportList:

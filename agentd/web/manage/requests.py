@@ -30,7 +30,11 @@ _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _USD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 
 RequestView = shapes.shown(Entry, called="RequestView")
-RequestPage = page_of("RequestPage", RequestView, damaged=int)
+RequestPage = page_of(
+    "RequestPage",
+    RequestView,
+    damaged=Annotated[int, Meta(description="Lines on the way that are not sound, and left out.")],
+)
 """Some requests, the newest first. A page that looked long and found little has a ``next``, too;
 ``damaged`` lines of the ledger on the way are not among them."""
 DifferenceView = shapes.shown(Difference)
@@ -69,7 +73,9 @@ class BodiesView(Struct, frozen=True):
     """What the caller sent and was answered, secrets hidden."""
 
     request: str
+    """What the caller sent."""
     response: str
+    """What it was answered."""
     base64: bool
     """Whether they stand in base64, since they are not UTF-8."""
 
@@ -78,14 +84,18 @@ class RequestDetailView(Struct, frozen=True):
     """One request; ``bodies`` only where its key says that they are kept."""
 
     request: RequestView  # type: ignore[valid-type]
+    """Its line of the ledger."""
     bodies: BodiesView | None
+    """What was said; null where that is not kept."""
 
 
 class Reprice(Struct, frozen=True, rename={"first": "from", "last": "to"}):
     """The days (UTC) whose requests are priced by the prices of now, both included."""
 
     first: Annotated[str, Meta(pattern=f"^{_DAY}$")]
+    """The first day (UTC)."""
     last: Annotated[str, Meta(pattern=f"^{_DAY}$")]
+    """The last day, included."""
 
 
 class Ledger(Protocol):

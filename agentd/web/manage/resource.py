@@ -37,6 +37,7 @@ class CopyTo(Struct, frozen=True, forbid_unknown_fields=True):
     """What the copy is to be called."""
 
     name: str
+    """The copy's name."""
 
 
 class Resource(Generic[E]):

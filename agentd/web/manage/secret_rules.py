@@ -28,14 +28,18 @@ class Sample(Struct, frozen=True, forbid_unknown_fields=True):
     """A text to be looked through, by the rules that hold, and by one that is to be tried."""
 
     text: str
+    """What is looked through."""
     rule: NewSecretRule | None = None  # type: ignore[valid-type]
+    """A rule that is to be tried beside those that hold."""
 
 
 class FindingView(Struct, frozen=True):
     """A secret that would be found, without anything of it."""
 
     rule: str
+    """What found it."""
     mode: Mode
+    """What would become of it."""
     line: int
     """From 1."""
     offset: int
@@ -48,7 +52,9 @@ class FindingsView(Struct, frozen=True):
     """What would be found, in order; ``blocked`` is the rule that would forbid the request."""
 
     findings: list[FindingView]
+    """Each secret."""
     blocked: str
+    """The rule for which the request would be refused; empty: none."""
 
 
 class Rules(Book[SecretRule], Protocol):

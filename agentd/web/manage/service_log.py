@@ -1,7 +1,9 @@
 """The gateway's service log: what befell it, the newest first."""
 
 from collections.abc import Awaitable, Callable
-from typing import get_args
+from typing import Annotated, get_args
+
+from msgspec import Meta
 
 from agentd.proxy.notes import Level, Note, NoteFilter, NotePage
 from agentd.web.call import Answer, Call
@@ -11,7 +13,11 @@ from agentd.web.manage.pages import one_of, page_of
 from agentd.web.table import Parameter
 
 NoteView = shapes.shown(Note)
-NotePageView = page_of("NotePage", NoteView, dropped=int)
+NotePageView = page_of(
+    "NotePage",
+    NoteView,
+    dropped=Annotated[int, Meta(description="Lines that were lost since the start.")],
+)
 """Some notes; ``dropped`` tells how many were lost since the start."""
 
 LEVELS: tuple[str, ...] = get_args(Level)

@@ -23,15 +23,20 @@ class SettingView(Struct, frozen=True):
     name: str
     """As in ``proxy.yml``."""
     value: Any
+    """What holds now."""
     default: Any
+    """What holds where the file says nothing."""
     description: str
+    """What it is for."""
 
 
 class GatewaySettingsView(Struct, frozen=True):
     """All settings, and what is wrong with ``proxy.yml`` (empty: nothing)."""
 
     settings: list[SettingView]
+    """Each setting."""
     mistakes: list[str]
+    """What is wrong with the file; what it said before holds then."""
 
 
 class Following(SettingsBook, Protocol):

@@ -17,6 +17,8 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct, field, structs
 
 from agentd.errors import BadRequest
+from agentd.web.manage.pages import page_of
+from agentd.web.meanings import derived
 
 S = TypeVar("S", bound=Struct)
 
@@ -27,15 +29,13 @@ Spelling: TypeAlias = Literal["camel"] | None
 def shown(kind: type[Struct], *without: str, called: str = "", **more: Any) -> Any:
     """The struct that tells of a ``kind``; ``more`` are further fields, by their types."""
     fields = [(one.name, _mapped(one.type, shown)) for one in _fields(kind, without)]
-    return _made(called or f"{kind.__name__}View", [*fields, *more.items()])
+    return _made(called or f"{kind.__name__}View", [*fields, *more.items()], kind)
 
 
 @cache
 def listed(view: Any) -> Any:
     """The struct of a page: some ``items``, and where to go on (``next``; empty at the end)."""
-    return _made(
-        view.__name__.removesuffix("View") + "Page", [("items", list[view]), ("next", str)]
-    )
+    return page_of(view.__name__.removesuffix("View") + "Page", view)
 
 
 @cache
@@ -46,7 +46,7 @@ def new(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
         (one.name, _mapped(one.type, within), *_default(one, within))
         for one in _fields(kind, without)
     ]
-    return _made(f"New{kind.__name__}", fields, strict=True, spelling=spelling)
+    return _made(f"New{kind.__name__}", fields, kind, strict=True, spelling=spelling)
 
 
 @cache
@@ -56,7 +56,7 @@ def patch(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> An
         (one.name, reduce(or_, (_within(one.type, spelling), None, UnsetType)), UNSET)
         for one in _fields(kind, without)
     ]
-    return _made(f"{kind.__name__}Patch", fields, strict=True, spelling=spelling)
+    return _made(f"{kind.__name__}Patch", fields, kind, strict=True, spelling=spelling)
 
 
 def told(noun: Struct, view: Any, **more: object) -> Any:
@@ -101,9 +101,14 @@ def _fields(kind: type[Struct], without: tuple[str, ...]) -> list[structs.FieldI
 
 
 def _made(
-    name: str, fields: list[Any], *, strict: bool = False, spelling: Spelling = "camel"
+    name: str,
+    fields: list[Any],
+    noun: type[Struct],
+    *,
+    strict: bool = False,
+    spelling: Spelling = "camel",
 ) -> Any:
-    return defstruct(
+    made_ = defstruct(
         name,
         fields,
         rename=spelling,
@@ -112,6 +117,8 @@ def _made(
         forbid_unknown_fields=strict,
         module=__name__,
     )
+    derived(made_, noun)
+    return made_
 
 
 def _mapped(kind: Any, make: Callable[[Any], Any]) -> Any:

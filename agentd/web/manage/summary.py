@@ -27,13 +27,17 @@ class SpanView(Struct, frozen=True, rename="camel"):
     """What was done since the beginning of a day or month (UTC)."""
 
     requests: int
+    """How many there were."""
     ok: int
+    """How many went well."""
     errors: dict[str, int]
     """Requests that did not go well, by kind."""
     cost: Decimal
     """USD."""
     input_tokens: int
+    """Tokens that were read."""
     output_tokens: int
+    """Tokens that were written or thought."""
     secrets: int
     """That were found in requests."""
 
@@ -42,14 +46,18 @@ class TopModelView(Struct, frozen=True):
     """One of today's dearest models."""
 
     name: str
+    """As callers name it."""
     requests: int
+    """How many there were."""
     cost: Decimal
+    """USD."""
 
 
 class TroubledView(Struct, frozen=True, rename="camel"):
     """A channel that rests, or whose last call failed."""
 
     name: str
+    """The channel's."""
     state: str
     """``ok``, ``resting`` or ``disabled``."""
     seconds: float
@@ -61,6 +69,7 @@ class TroubledView(Struct, frozen=True, rename="camel"):
     worked: int
     """Calls since the start."""
     failed: int
+    """How many calls failed since the start."""
     resting_models: dict[str, float]
     """Its models that rest while it does not, and for how many seconds."""
 
@@ -69,54 +78,78 @@ class ChannelsView(Struct, frozen=True):
     """How many channels fare how, and which have trouble: those that rest first."""
 
     ok: int
+    """Those that are used."""
     resting: int
+    """Those that rest after failures."""
     disabled: int
+    """Those that are switched off."""
     troubled: list[TroubledView]
+    """Each that rests or failed last."""
 
 
 class KeysView(Struct, frozen=True):
     """How many access keys there are; an enabled one may be expired."""
 
     total: int
+    """All of them."""
     enabled: int
+    """Those that are enabled."""
 
 
 class LicenceShortView(Struct, frozen=True):
     """Whether model requests are carried."""
 
     state: str
+    """Whether it holds."""
     reason: str
+    """Why it does not, with what to do; empty: it does."""
     expires: Timestamp | None
+    """Until when it holds; null: there is none."""
 
 
 class DamagedDayView(Struct, frozen=True):
     """A day of the ledger with lines that are not sound, which count nowhere."""
 
     day: str
+    """In UTC."""
     lines: int
+    """How many are not sound."""
 
 
 class DroppedView(Struct, frozen=True):
     """What was lost since the start: lines of the service log, bodies that were to be kept."""
 
     notes: int
+    """Lines of the service log."""
     bodies: int
+    """Bodies of requests."""
 
 
 class SummaryView(Struct, frozen=True, rename="camel"):
     """The gateway at a glance."""
 
     at: Timestamp
+    """When it was looked."""
     version: str
+    """Of the daemon."""
     licence: LicenceShortView
+    """Whether model requests are carried."""
     today: SpanView
+    """Since the beginning of the day."""
     month: SpanView
+    """Since the beginning of the month."""
     top_models: list[TopModelView]
+    """Today's dearest models."""
     channels: ChannelsView
+    """How the channels fare."""
     models: int
+    """How many can be called."""
     keys: KeysView
+    """How many access keys there are."""
     damaged: list[DamagedDayView]
+    """Days of the ledger that are not whole."""
     dropped: DroppedView
+    """What was lost since the start."""
     mistakes: list[str]
     """Why files of the configuration are not taken as they are now."""
 

@@ -81,6 +81,23 @@ def test_every_example_is_a_body_that_is_taken(place: Place) -> None:
             assert not wrong, (address["method"], address["path"], wrong)
 
 
+def test_every_field_says_what_it_means(place: Place) -> None:
+    silent = [
+        f"{name}.{field}"
+        for name, schema in place.description.told["schemas"].items()
+        for field, told in schema.get("properties", {}).items()
+        if not told.get("description") or "\n" in told["description"]
+    ]
+    silent += [
+        f"{method} {path}: {parameter['name']}"
+        for (method, path), address in place.description.addresses.items()
+        for parameter in address["parameters"]
+        if path.startswith("/api/agent") and parameter["in"] != "path"
+        if not parameter["description"]
+    ]
+    assert not silent
+
+
 def test_every_address_answers_as_it_is_told(tmp_path: Any) -> None:
     """Status, fields and types, by the examples."""
     with open_place(tmp_path) as place:
