@@ -26,6 +26,7 @@ CLIENTS = pytest.mark.parametrize(
 def test_a_client_connects_and_is_told_of_new_messages(
     listen: Listen, client: Client, name: str, transport: str
 ) -> None:
+    """Specification 6, 'messageUpdate': chatId, message."""
     listening = listen(name, transport=transport)
     listening.wait("open")
     chat = client.chat(prompt="Hello")
@@ -37,6 +38,7 @@ def test_a_client_connects_and_is_told_of_new_messages(
 
 @CLIENTS
 def test_a_client_with_a_wrong_key_is_refused(listen: Listen, name: str, transport: str) -> None:
+    """Specification 5.8 and 6."""
     refused = listen(name, transport=transport, key="agent_" + "x" * 32).wait("refused")
     assert "401" in refused["error"]
 
@@ -45,6 +47,7 @@ def test_a_client_with_a_wrong_key_is_refused(listen: Listen, name: str, transpo
 def test_a_client_whose_key_is_deleted_by_hand_is_cut_and_told_nothing_more(
     daemon: Serving, listen: Listen, client: Client, name: str, transport: str
 ) -> None:
+    """Specification 5.3 and 6."""
     lost, kept = daemon.new_key("lost"), daemon.new_key("kept")
     cut = listen(name, transport=transport, key=lost)
     other = listen(name, transport=transport, key=kept)

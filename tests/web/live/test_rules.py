@@ -345,6 +345,7 @@ def test_a_foreign_host_name_is_misdirected(dial: Dial) -> None:
 
 
 def test_the_key_in_an_address_opens_the_hub_and_nothing_else(daemon: Serving) -> None:
+    """Specification 5.2."""
     nobody = daemon.client(key=None)
     assert nobody.send("POST", f"{HUB}/negotiate?api_key={KEY}").status == 200
     for path in ("/api/remote/bots", "/api/events", "/api/remote/chats/1/status"):
