@@ -72,7 +72,7 @@ class Answers:
         """Secrets found, by day, key and rule, in this order."""
 
         def made(parts: Parts, before: list[LeakLine] | None = None) -> list[LeakLine]:
-            return [*(before or ()), *reports.leaks(parts)]
+            return [*(before or ()), *reports.leaks(parts, self._names)]
 
         return self._reported(("leaks",), first, last, made, apart=True)
 
@@ -94,6 +94,16 @@ class Answers:
             ],
         )
 
+    def _names(self, first: str, last: str) -> dict[str, str]:
+        """The last name that each key had in these days."""
+        names: dict[str, str] = {}
+        today = self._today()
+        for _, part in self._days.cover(first, min(last, _day_before(today))):
+            names |= part.names()
+        for _, day in self._days.between(max(first, today), last):
+            names |= day.names()
+        return names
+
     def _reported(
         self, what: Question, first: str, last: str, made: Callable[..., T], *, apart: bool
     ) -> T:
@@ -103,7 +113,7 @@ class Answers:
             return self._closed((*what, first, last), first, last, made, apart=apart)
         before = None
         if first < today:
-            end = (date.fromisoformat(today) - timedelta(days=1)).isoformat()
+            end = _day_before(today)
             before = self._closed((*what, first, end), first, end, made, apart=apart)
         return made(self._days.between(max(first, today), last), before)
 
@@ -120,6 +130,10 @@ class Answers:
         while len(self._known) > 1 and sum(one[2] for one in self._known.values()) > REMEMBERED:
             self._known.popitem(last=False)
         return answer
+
+
+def _day_before(day: str) -> str:
+    return (date.fromisoformat(day) - timedelta(days=1)).isoformat()
 
 
 def _size(answer: object) -> int:

@@ -14,7 +14,7 @@ from agentd.errors import BadRequest
 from agentd.proxy.entry import Entry
 from agentd.proxy.page import Filter, Page
 
-LOOK = 16 * 1024 * 1024
+LOOK = 8 * 1024 * 1024
 """Bytes after which a page is given as it is, however little was found."""
 MOST = 1000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

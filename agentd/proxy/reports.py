@@ -253,10 +253,13 @@ def errors(total: Totals) -> list[ErrorLine]:
     return sorted(made, key=lambda line: (-line.requests, line.error))
 
 
-def leaks(parts: Parts, names: Callable[[], Mapping[str, str]]) -> list[LeakLine]:
-    """Secrets found, by day, key and rule, in this order; ``names`` are asked for where any are."""
+def leaks(parts: Parts, names: Callable[[str, str], Mapping[str, str]]) -> list[LeakLine]:
+    """Secrets found, by day, key and rule, in this order.
+
+    ``names`` tells the last name of each key from a day to another.
+    """
     found = [(date, *row) for date, part in parts for row in sorted(part.leaks())]
-    named = names() if found else {}
+    named = names(found[0][0], found[-1][0]) if found else {}
     return [LeakLine(day, key, named.get(key, ""), rule, many) for day, key, rule, many in found]
 
 

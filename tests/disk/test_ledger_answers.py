@@ -179,6 +179,14 @@ async def test_leaks_are_told_by_day_key_and_rule(ledger):
     assert {(one.rule, one.count) for one in found} == {("jwt", 1)}
 
 
+async def test_a_leak_bears_the_last_name_of_its_key(ledger):
+    await ledger.book(booked(99, key="a" * 12, key_name="laptop"))
+    found = await ledger.leaks(FIRST, LAST)
+    assert {one.title for one in found if one.key == "a" * 12} == {""}
+    await ledger.book(booked(99, key="a" * 12, key_name="laptop", hidden={"jwt": 2}))
+    assert (await ledger.leaks(FIRST, LAST))[-1].title == "laptop"
+
+
 async def test_an_overview_tells_what_was_just_booked(ledger):
     first = await ledger.overview()
     assert (first.day, first.today.requests, first.month.requests) == (LAST, 1, 10)
