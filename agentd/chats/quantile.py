@@ -5,7 +5,9 @@ A bucket is as wide as 2 % of what is in it, so a quantile is told to within 1 %
 the sum is the histogram of everything.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import ceil, log
 from typing import TypeAlias
 
@@ -28,9 +30,19 @@ def note(histogram: Histogram, milliseconds: int) -> None:
 
 def quantile(histogram: Mapping[int, int], part: float) -> float | None:
     """The least duration, in ms, that ``part`` (0 to 1) of all do not exceed; None of none."""
-    rank = max(1, ceil(part * sum(histogram.values())))
-    for bucket in sorted(histogram):
-        rank -= histogram[bucket]
-        if rank <= 0:
-            return 0.0 if bucket == _NOTHING else 2 * _GROWTH**bucket / (_GROWTH + 1)
-    return None
+    return quantiles(histogram, (part,))[0]
+
+
+def quantiles(histogram: Mapping[int, int], parts: Sequence[float]) -> list[float | None]:
+    """Several of them, for hardly more than one."""
+    buckets = sorted(histogram)
+    passed = list(accumulate(map(histogram.__getitem__, buckets)))
+    if not passed:
+        return [None] * len(parts)
+    ranks = [max(1, ceil(part * passed[-1])) for part in parts]
+    return [_middle(buckets[bisect_left(passed, rank)]) for rank in ranks]
+
+
+def _middle(bucket: int) -> float:
+    """What is within 1 % of all durations in a bucket, in ms."""
+    return 0.0 if bucket == _NOTHING else 2 * _GROWTH**bucket / (_GROWTH + 1)

@@ -11,7 +11,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from agentd.chats.quantile import Histogram, quantile
+from agentd.chats.quantile import Histogram, quantiles
 from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Times, Totals
 from agentd.wire.spreadsheet import Cell as Field
 from agentd.wire.spreadsheet import comma_separated
@@ -348,7 +348,7 @@ def _named(by: By, date: str, name: str) -> str:
 
 
 def _quantiles(histogram: Histogram) -> Quantiles:
-    return Quantiles(*(quantile(histogram, part) for part in (0.5, 0.95, 0.99)))
+    return Quantiles(*quantiles(histogram, (0.5, 0.95, 0.99)))
 
 
 def _fields(row: Struct) -> Iterator[tuple[str, Field]]:

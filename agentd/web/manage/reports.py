@@ -4,6 +4,7 @@ A page costs the same however many rows the report has; where all its days are o
 it is made from, once it was asked for.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Protocol, get_args
@@ -215,7 +216,7 @@ class ReportDesk:
         days = days_of(call, self._today())
         report = await self._ledger.times(by, *days, self._only(call))
         first, count, after = portion(call, len(report.rows))
-        lines = reports.time_lines(report, first, count)
+        lines = await asyncio.to_thread(reports.time_lines, report, first, count)
         total = shapes.told(reports.time_line("", report.total), TimeView)
         page = Page(f"latency-by-{by}", days, lines, after)
         return page.told(call, TimeReport, TimeView, by=by, total=total)
