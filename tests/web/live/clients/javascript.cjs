@@ -1,6 +1,6 @@
 // Listens with @microsoft/signalr and prints what happens, one JSON object per line.
 // The only argument is JSON: url, transport, stateful, reconnect, calls, timeout (ms), catchUp (after
-// a reconnection, ask for all since the last seq).
+// a reconnection, ask for all since the last seq and life).
 // It stops when its standard input ends.
 
 const signalR = require("@microsoft/signalr");
@@ -23,10 +23,10 @@ if (wish.reconnect) builder.withAutomaticReconnect(Array(400).fill(50));
 const connection = builder.build();
 if (wish.timeout) connection.serverTimeoutInMilliseconds = wish.timeout;
 
-let seq = 0;
+let last = [];
 for (const name of EVENTS) {
   connection.on(name, (...given) => {
-    if (name === "chatUpdate") seq = given[0].seq;
+    if (name === "chatUpdate") last = [given[0].seq, given[0].life];
     say("event", { name, arguments: given });
   });
 }
@@ -34,7 +34,7 @@ connection.onreconnecting((error) => say("reconnecting", { error: String(error |
 connection.onreconnected(async (id) => {
   say("reconnected", { id });
   if (!wish.catchUp) return;
-  await connection.invoke("Subscribe", "all", seq);
+  await connection.invoke("Subscribe", "all", ...last);
   say("caught up");
 });
 connection.onclose((error) => say("closed", { error: String(error || "") }));

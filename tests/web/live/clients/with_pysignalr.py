@@ -1,7 +1,7 @@
 """Listens with pysignalr and prints what happens, one JSON object per line.
 
 The only argument is JSON: ``url``, ``calls``, ``catchUp`` (once open again, ask for all since the
-last seq). It is ended by a signal.
+last seq and life). It is ended by a signal.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from pysignalr.messages import CompletionMessage
 
 EVENTS = ("messageUpdate", "chatUpdate", "queueUpdate", "keysUpdate", "gap")
 
-LAST: dict[str, int] = {}
-"""The seq of the last event."""
+LAST: list[Any] = []
+"""The seq and the life of the last event."""
 
 
 def say(what: str, **more: object) -> None:
@@ -31,7 +31,7 @@ def hearing(name: str) -> Callable[[Any], Awaitable[None]]:
 
     async def heard(arguments: Any) -> None:
         if name == "chatUpdate":
-            LAST["seq"] = arguments[0]["seq"]
+            LAST[:] = arguments[0]["seq"], arguments[0]["life"]
         say("event", name=name, arguments=arguments)
 
     return heard
@@ -46,7 +46,7 @@ async def main(wish: dict[str, Any]) -> None:
     async def opened() -> None:
         say("open")
         if wish.get("catchUp") and LAST:
-            await client.send("Subscribe", ["all", LAST["seq"]], caught_up)
+            await client.send("Subscribe", ["all", *LAST], caught_up)
 
     async def caught_up(_: Any) -> None:
         say("caught up")
