@@ -29,15 +29,24 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._second = (-1, "")
+        self._millisecond = (-1, "")
 
     def now(self) -> Timestamp:
         """The wall clock now."""
-        second, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        millisecond = time.time_ns() // 1_000_000
+        known, text = self._millisecond
+        if millisecond != known:  # each request asks several times
+            text = self._written(millisecond)
+            self._millisecond = (millisecond, text)
+        return text
+
+    def _written(self, millisecond: int) -> Timestamp:
+        second, rest = divmod(millisecond, 1000)
         known, text = self._second
-        if second != known:  # each request asks several times: the date is written once a second
+        if second != known:  # the date is written once a second
             text = iso(datetime.fromtimestamp(second, UTC))[: -len("000Z")]
             self._second = (second, text)
-        return f"{text}{nanoseconds // 1_000_000:03d}Z"
+        return f"{text}{rest:03d}Z"
 
     def monotonic(self) -> float:
         """The system's monotonic clock."""
