@@ -7,8 +7,10 @@ is passed over, so that its sender hears the answer and the connection stays usa
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
@@ -39,7 +41,9 @@ from agentd.web.table import Route
 log = logging.getLogger(__name__)
 
 PASSED_OVER = 16 * 1024 * 1024
-"""Bytes of a body that are read to no end before the connection is closed instead."""
+"""Bytes of a body that are read to no end before the connection is ended instead."""
+HEARD_OUT = 64 * 1024 * 1024
+"""Bytes of it after which its sender, who does not listen, is cut off."""
 AT_ONCE = 0.001
 """Seconds after its head within which a body is as good as sent with it."""
 PASSING_SECONDS = 10.0
@@ -63,7 +67,7 @@ class Exchange(HTTPMessageDelegate):
         self._guessed = False
         self._chunks: list[bytes] = []
         self._incoming: Incoming | None = None
-        self._size = 0
+        self._size = self._passed = 0
         self._task: asyncio.Task[None] | None = None
         self._whole = False
         self._upgraded: HTTPMessageDelegate | None = None
@@ -95,10 +99,8 @@ class Exchange(HTTPMessageDelegate):
         if self._incoming and self._incoming.wanted:
             return self._incoming.feed(chunk)
         self._size += len(chunk)
-        if self._size > max(PASSED_OVER, self._route.limit if self._route else 0):
-            self._hang_up()
-        elif self._refusal or self._incoming or self._route is None:
-            pass
+        if self._refusal or self._incoming or self._route is None:
+            self._pass_over(len(chunk))
         elif self._size > self._route.limit:
             self._refuse_size(self._route)
         else:
@@ -143,8 +145,13 @@ class Exchange(HTTPMessageDelegate):
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit(self._request_id)
         if head.length > self._route.limit:
-            self._reply.last = "Expect" in head.headers or head.length > PASSED_OVER
+            waits = "Expect" in head.headers
+            self._reply.last = waits or head.length > PASSED_OVER
             self._refuse_size(self._route)
+            if waits:
+                self._connection.finish()
+            elif self._reply.last:
+                self._part()
             return
         head.check_type(self._route)
         if self._route.streams:
@@ -158,16 +165,28 @@ class Exchange(HTTPMessageDelegate):
         self._chunks.clear()
         self._refusal = TooLarge("The body is too large", f"At most {route.limit} bytes.")
         self._send_error(self._refusal)
-        if self._reply.last:
-            self._connection.finish()
 
-    def _hang_up(self) -> None:
-        """Have done with a body that does not end."""
-        self._reply.last = True
-        if not self._reply.begun:
-            assert self._refusal
-            self._send_error(self._refusal)
-        self._connection.finish()
+    def _pass_over(self, size: int) -> None:
+        """More of a body that nobody wants."""
+        before, self._passed = self._passed, self._passed + size
+        if self._passed > HEARD_OUT:
+            self._connection.close()
+        elif before <= PASSED_OVER < self._passed:
+            self._reply.last = True
+            if self._refusal and not self._reply.begun:
+                self._send_error(self._refusal)
+            if self._reply.begun:
+                self._part()
+
+    def _part(self) -> None:
+        """End our side only: to close while a body comes is a reset, which takes our answer along.
+
+        Its sender may send the rest of it, and then hear.
+        """
+        stream = self._connection.stream
+        with suppress(OSError):  # he has left
+            if not stream.writing():
+                stream.socket.shutdown(socket.SHUT_WR)
 
     def _refuse(self, refusal: Exception) -> None:
         """Answer what was refused: late if it is a guesser's, or a poll, which comes at once."""

@@ -1,4 +1,4 @@
-"""Bodies that are larger than they may be."""
+"""Bodies that are larger than they may be: whoever sends one hears so, however he sends it."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,22 @@ import openai
 import pytest
 
 from agentd.proxy.channel import ChannelDialect
-from tests.web.gateway.callers import CHANNELS, Standing, asked, every_dialect, read, standing
+from agentd.web import exchange
+from tests.web.gateway.callers import (
+    CHANNELS,
+    Caller,
+    Standing,
+    Told,
+    asked,
+    every_dialect,
+    read,
+    standing,
+)
 from tests.web.gateway.conftest import House
 
 MOST = 2**20
+FIFTY = 50 * 2**20
+PIECE = b" " * 2**18
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +32,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
     with standing(tmp_path_factory.mktemp("house"), prepare) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    """A gateway that takes more than what is passed over of any body."""
+
+    def prepare(house: House) -> None:
+        house.settings["max_body"] = 20 * MOST
+
+    with standing(tmp_path_factory.mktemp("roomy"), prepare) as made:
+        yield made
+
+
+def chunked_head(caller: Caller, dialect: ChannelDialect) -> bytes:
+    path, _ = asked(dialect, f"by-{CHANNELS[dialect]}")
+    return caller.request(path, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -33,16 +61,60 @@ def test_a_body_that_is_too_large_is_refused_in_the_dialect(
     body = b" " * size
     request = caller.request(path, body)
     if chunked:
-        head = caller.request(path, b"").replace(
-            b"Content-Length: 0", b"Transfer-Encoding: chunked"
-        )
-        request = head + b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
+        request = chunked_head(caller, dialect) + b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)
     with caller.connected() as line:
         line.sendall(request)
         told = read(line, dialect)
-    assert told.status == 413
-    assert told.error()
+    refused(place, told)
+
+
+def sent_whole(caller: Caller, dialect: ChannelDialect, *, chunked: bool) -> Told:
+    """Fifty megabytes, by somebody who listens only when he has sent them all."""
+    path, _ = asked(dialect, f"by-{CHANNELS[dialect]}")
+    with caller.connected() as line:
+        if chunked:
+            line.sendall(chunked_head(caller, dialect))
+            for _ in range(FIFTY // len(PIECE)):
+                line.sendall(b"%x\r\n%b\r\n" % (len(PIECE), PIECE))
+            line.sendall(b"0\r\n\r\n")
+        else:
+            line.sendall(caller.request(path, b" " * FIFTY))
+        return read(line, dialect)
+
+
+def refused(place: Standing, told: Told) -> None:
+    assert (told.status, told.whole) == (413, True)
+    assert "too large" in told.error()["message"]
     assert not place.supplier.requests
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
+@every_dialect
+def test_who_sends_fifty_megabytes_before_he_listens_hears_the_refusal_in_his_dialect(
+    place: Standing, roomy: Standing, dialect: ChannelDialect, chunked: bool
+) -> None:
+    for one in (place, roomy):
+        refused(one, sent_whole(one.caller(), dialect, chunked=chunked))
+
+
+@every_dialect
+def test_who_sends_fifty_megabytes_with_no_good_key_hears_so_in_his_dialect(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    told = sent_whole(Caller(place.daemon.port, "sk-agentd-none"), dialect, chunked=True)
+    assert (told.status, told.whole) == (401, True)
+    assert told.error()["message"]
+
+
+def test_who_sends_without_end_and_never_listens_is_cut_off(place: Standing) -> None:
+    piece, sent = b"%x\r\n%b\r\n" % (len(PIECE), PIECE), 0
+    with place.caller().connected() as line:
+        line.sendall(chunked_head(place.caller(), "anthropic"))
+        with pytest.raises(ConnectionError):
+            while sent < 2 * exchange.HEARD_OUT:
+                line.sendall(piece)
+                sent += len(piece)
+    assert sent < 1.5 * exchange.HEARD_OUT
 
 
 @pytest.mark.parametrize("size", [2 * MOST, 80 * MOST])
