@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from agentd.disk.layout import Layout
 from agentd.disk.models import load as load_models
 from agentd.disk.settings import load as load_settings
+from tests.ports import free_port
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -49,10 +49,10 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
         for name in (checkout / folder).iterdir():
             if name.name != "README.md":
                 shutil.rmtree(name) if name.is_dir() else name.unlink()
-    port = free_port()
+    port, supplier = str(free_port()), str(free_port())
     # The installed command of this environment stands in for the fresh one of the first block.
     (checkout / ".venv").symlink_to(Path(sys.executable).parent.parent)
-    session = "\n".join(SESSION).replace("8750", port).replace("8760", free_port())
+    session = "\n".join(SESSION).replace("8750", port).replace("8760", supplier)
     environment = {**os.environ, "AGENTD_PORT": port, "PYTHONPATH": str(checkout)}
     for name in ("AGENTD_KEY", "AGENT_API_KEY", "AGENTD_STATE", "AGENTD_CONFIG", "PROXY_APP_HASH"):
         environment.pop(name, None)
@@ -82,13 +82,6 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
     assert "-:1: url-password, 13 characters (hide)" in done.stdout, told
     assert "# agentd" in done.stdout, told
     assert '"title":"laptop","requests":1' in done.stdout, told
-
-
-def free_port() -> str:
-    """A port that nobody uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 def test_the_configuration_that_it_shows_is_taken_as_it_stands(tmp_path: Path) -> None:

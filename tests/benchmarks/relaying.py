@@ -21,7 +21,8 @@ from agentd.proxy.access_key import issue
 from tests.benchmarks.bare_supplier import CHUNKS
 from tests.benchmarks.load import Shot
 from tests.benchmarks.measures import Row, Size, ratio_of_rates, scratch_folder
-from tests.benchmarks.servers import MIB, Gun, Server, daemon, free_port, request, running
+from tests.benchmarks.servers import MIB, Gun, Server, daemon, request, running
+from tests.ports import free_port
 
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 CONNECTIONS = 64

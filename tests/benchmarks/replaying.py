@@ -9,8 +9,9 @@ from statistics import median
 
 from tests.benchmarks import servers
 from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, free_port, request, running
+from tests.benchmarks.servers import Gun, Server, request, running
 from tests.benchmarks.states import Maker
+from tests.ports import free_port
 
 CHATS = 10
 _PLACE = re.compile(rb'"to":([0-9]+)\}')

@@ -14,6 +14,7 @@ import msgspec
 
 from agentd.disk.layout import Layout
 from tests.benchmarks.load import Score, Shot
+from tests.ports import free_port
 
 ROOT = dirname(dirname(dirname(__file__)))
 START_LIMIT = 60.0
@@ -139,10 +140,3 @@ def request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

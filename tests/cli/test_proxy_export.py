@@ -13,7 +13,7 @@ from agentd.disk.lines import seal
 from agentd.disk.secret_rules import seed
 from agentd.proxy.export.days import Chunk, Day, Span
 from agentd.proxy.export.needs import Kept
-from tests.outside.proxies import free_port
+from tests.ports import free_port
 from tests.proxy.entries import entry
 
 LAYOUT = Layout("state", "config")

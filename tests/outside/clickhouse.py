@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from agentd.proxy.settings import Export
-from tests.outside.proxies import free_port
+from tests.ports import free_port
 
 USER, PASSWORD = "agentd", "p4ssword-of-clickhouse"
 

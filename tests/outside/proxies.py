@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import until
+from tests.ports import free_port
 
 USER, PASSWORD = "user", "p4ssword"
 
@@ -20,13 +21,6 @@ Timeout 60
 MaxClients 20
 BasicAuth {USER} {PASSWORD}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:

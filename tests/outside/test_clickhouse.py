@@ -15,7 +15,7 @@ from agentd.proxy.export.rows import COLUMNS, line
 from agentd.proxy.settings import Export
 from tests.outside.clickhouse import PASSWORD, Server, serving
 from tests.outside.loopback import OK, supplier
-from tests.outside.proxies import free_port
+from tests.ports import free_port
 from tests.proxy.entries import entry
 
 DAY, SOURCE = "2026-01-01", "a1b2"

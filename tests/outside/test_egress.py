@@ -17,7 +17,8 @@ from agentd.proxy.transport import proxy_server
 from agentd.proxy.upstream import Request
 from tests.conftest import until
 from tests.outside.loopback import OK, QUICK, repeated, supplier
-from tests.outside.proxies import PASSWORD, free_port, http_proxy, socks_proxy
+from tests.outside.proxies import PASSWORD, http_proxy, socks_proxy
+from tests.ports import free_port
 
 ABC = OK + b"Content-Length: 3\r\n\r\nabc"
 DIRECT = Transport()

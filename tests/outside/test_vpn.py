@@ -28,8 +28,9 @@ from agentd.proxy.upstream import Request
 from agentd.proxy.vpn.subscription import single
 from tests.conftest import until
 from tests.outside.loopback import OK, QUICK, repeated, supplier
-from tests.outside.proxies import free_port, program
+from tests.outside.proxies import program
 from tests.outside.test_dialing import answering
+from tests.ports import free_port
 
 ABC = OK + b"Content-Length: 3\r\n\r\nabc"
 METHOD, PASSWORD = "aes-256-gcm", "p4ssw0rd-of-the-server"

@@ -16,7 +16,7 @@ from agentd.disk.lines import seal
 from agentd.proxy.export.days import Day
 from agentd.proxy.export.needs import Kept
 from tests.outside.clickhouse import PASSWORD, Server, serving
-from tests.outside.proxies import free_port
+from tests.ports import free_port
 from tests.proxy.entries import entry
 from tests.supplier.steps import Say
 from tests.web.gateway.conftest import House
