@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from agentd.agent.conversation import Conversation, Launch
 from agentd.agent.engine import Alive, Answer, Assignment, Kept, Progress, Question
@@ -32,6 +33,7 @@ class Chat:
         self.decide: Callable[[Question], bool] = lambda _: True
         self.process = 0
         self.memory = ""
+        self._turns = f"engines-{uuid4().hex}.1"  # no other chat's programs are ended with its own
         self._endpoint = Endpoint(supplier.url, KEY) if supplier else None
         self._command = command
         self._launch = launch
@@ -61,7 +63,7 @@ class Chat:
         """Carry out a prompt, to its end or until something was told; then it is stopped."""
         if self._endpoint:
             more = {"model": MODEL, "supplier": "scripted", **more}
-        assignment = Assignment(1, prompt, memory=self.memory, turn="engines.1.1", **more)
+        assignment = Assignment(1, prompt, memory=self.memory, turn=f"{self._turns}.1", **more)
         told: list[Progress] = []
         async with aclosing(self.engine.run(assignment, self)) as progress:
             async for step in progress:
