@@ -42,13 +42,15 @@ def _anew(place: Standing) -> None:
     place.supplier.forget()
 
 
-def together(place: Standing, caller: Caller, dialect: ChannelDialect, count: int) -> list[Told]:
+def together(
+    place: Standing, caller: Caller, dialect: ChannelDialect, count: int, *, stream: bool = False
+) -> list[Told]:
     """So many calls, of which none is answered before all have been let in or refused."""
     stall, before = Stall(0), len(place.supplier.requests)
     place.supplier.script(*[Answer((Say("well"),), USED, faults=(stall,))] * count)
     with ExitStack() as stack:
         lines = [
-            stack.enter_context(caller.begin(dialect, f"by-{CHANNELS[dialect]}", stream=False))
+            stack.enter_context(caller.begin(dialect, f"by-{CHANNELS[dialect]}", stream=stream))
             for _ in range(count)
         ]
         until(lambda: len(place.supplier.requests) - before + len(place.so_far(caller)) == count)
@@ -56,12 +58,16 @@ def together(place: Standing, caller: Caller, dialect: ChannelDialect, count: in
         return [read(line, dialect) for line in lines]
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @every_dialect
-def test_a_crowd_never_passes_a_limit_of_money(place: Standing, dialect: ChannelDialect) -> None:
+def test_a_crowd_never_passes_a_limit_of_money(
+    place: Standing, dialect: ChannelDialect, stream: bool
+) -> None:
     limit = Decimal("0.06")
     caller = place.caller(limits={"day": str(limit)})
-    told = together(place, caller, dialect, CROWD)
+    told = together(place, caller, dialect, CROWD, stream=stream)
     answered = [one for one in told if one.status == 200]
+    assert all(one.ended for one in answered) or not stream
     refused = [one for one in told if one.status == 429]
     assert len(answered) + len(refused) == CROWD
     entries = place.of(caller, CROWD)
