@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -107,6 +108,12 @@ def dispatcher_of(
     chats = life.chats.summaries
     assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")
     return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
+
+
+def pytest_configure() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would the programs of tests."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
