@@ -7,7 +7,7 @@ other thread waiting for longer than a few milliseconds. Everything here blocks.
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -19,8 +19,10 @@ T = TypeVar("T")
 
 SLICE = 128 * 1024
 """Bytes above which a slice ends."""
+THIN = 16 * 1024
+"""The same, where a question is about few rows of many."""
 PAUSE = 0.0002
-"""Seconds between two slices in which other threads have their turn."""
+"""Seconds in which other threads have their turn, each time as much as a slice was read."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -47,12 +49,14 @@ def decoder(kind: Any) -> "Decoder[Any]":
     return msgspec.json.Decoder(_Slice[list[tuple[str, kind]]])
 
 
-def laid_out(parts: Mapping[str, Rows]) -> tuple[dict[str, Place], list[bytes]]:
-    """Where each part will be, and the lines of them all."""
+def laid_out(
+    parts: Mapping[str, Rows], thin: Container[str] = ()
+) -> tuple[dict[str, Place], list[bytes]]:
+    """Where each part will be, and the lines of them all; some parts have ``thin`` slices."""
     places, lines, at = {}, [], 0
     for part, rows in parts.items():
         place = places[part] = Place(at, [], [])
-        for name, slice_ in _slices(rows):
+        for name, slice_ in _slices(rows, THIN if part in thin else SLICE):
             place.names.append(name)
             place.sizes.append(len(slice_))
             lines.append(slice_)
@@ -78,6 +82,10 @@ class Parts:
         self._head = head
         self._places = places
 
+    def __contains__(self, part: str) -> bool:
+        """Whether there is such a part."""
+        return part in self._places
+
     def rows(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
         """Every row, in the order of the names."""
         return self._between(part, kind, 0, len(self._places[part].sizes))
@@ -97,6 +105,7 @@ class Parts:
     ) -> Iterator[tuple[str, T]]:
         place = self._places[part]
         at = self._head + place.at + sum(place.sizes[:begin])
+        since = 0
         fd = os.open(self._path, _READ)
         try:
             for size in place.sizes[begin:end]:
@@ -104,17 +113,19 @@ class Parts:
                     yield from _decoded(kind, os.pread(fd, size, at)).rows
                 except Broken as error:
                     raise Broken(f"its part {part}: {error}") from error
-                at += size
-                time.sleep(PAUSE)
+                at, since = at + size, since + size
+                if since >= SLICE:
+                    since = 0
+                    time.sleep(PAUSE)
         finally:
             os.close(fd)
 
 
-def _slices(rows: Rows) -> Iterator[tuple[str, bytes]]:
+def _slices(rows: Rows, most: int) -> Iterator[tuple[str, bytes]]:
     """The name of the first row of each slice, and its line."""
     first, held, size = "", list[Raw](), 0
     for name, row in rows:
-        if size >= SLICE:
+        if size >= most:
             yield first, seal(_Slice(held))
             held, size = [], 0
         first = first if held else name

@@ -5,7 +5,7 @@ what it is about. Everything here blocks.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import Standing
 from agentd.disk.ledger_parts import Decoder, Parts, Place, Rows, decoder, head_of, laid_out
 from agentd.disk.lines import Broken, seal
+from agentd.proxy.reports import EVERYTHING, Only
 from agentd.proxy.sums import Spent
 from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Tally, Times, Totals, spent
 
@@ -78,10 +79,10 @@ class Fold:
         """One row of a side."""
         return self.tally.tables[side].get(name)
 
-    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
-        """All that is kept apart, or what is of one key."""
+    def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
+        """All that is kept apart, or what is asked for of it."""
         for cell, figures in self.tally.cells.items():
-            if not key or cell.key == key:
+            if only.fits(cell):
                 yield cell, figures
 
     def leaks(self) -> Iterator[tuple[str, str, int]]:
@@ -165,12 +166,28 @@ class Report(Stored):
         """What of the day's file it was made from."""
         return self.head.standing
 
-    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
-        """All that is kept apart, or what is of one key."""
-        one = self._parts.find("cells", _cells, key)
-        rows = self._told((key, row) for row in one) if key else self._read("cells", _cells)
-        for name, (hour, model, channel, totals, times) in rows:
-            yield Cell(hour, model, channel, name), Figures(totals, times)
+    def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
+        """All that is kept apart, or what is asked for of it."""
+        for cell, figures in self._of_models(only) if self._by_model(only) else self._of_keys(only):
+            if only.fits(cell):
+                yield cell, figures
+
+    def _by_model(self, only: Only) -> bool:
+        """Whether few models are asked for; a report of earlier days may not tell them apart."""
+        return bool(only.model or only.channel) and not only.key and "cells/model" in self._parts
+
+    def _of_models(self, only: Only) -> Iterator[tuple[Cell, Figures]]:
+        ways = self._told(self._parts.find("ways", _names, only.channel))
+        for model in [only.model] if only.model else list(ways):
+            found = self._told(self._parts.find("cells/model", _cells, model))
+            for hour, channel, key, totals, times in found:
+                yield Cell(hour, model, channel, key), Figures(totals, times)
+
+    def _of_keys(self, only: Only) -> Iterator[tuple[Cell, Figures]]:
+        one = self._told(self._parts.find("cells", _cells, only.key))
+        rows = ((only.key, row) for row in one) if only.key else self._read("cells", _cells)
+        for key, (hour, model, channel, totals, times) in rows:
+            yield Cell(hour, model, channel, key), Figures(totals, times)
 
     def leaks(self) -> Iterator[tuple[str, str, int]]:
         """Secrets that were found: the key, the rule and how many."""
@@ -205,9 +222,10 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
     parts |= {side: sorted(tally.tables[side].items(), key=_name) for side in SIDES}
     parts |= {f"{side}/times": sorted(tally.times[side].items(), key=_name) for side in TIMED}
-    parts["cells"] = _by_key(tally)
+    parts["cells"], parts["cells/model"] = _cells_by(tally, "key"), _cells_by(tally, "model")
+    parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
     parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.leaks())
-    places, lines = laid_out(parts)
+    places, lines = laid_out(parts, thin=("cells", "cells/model"))
     head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
@@ -217,11 +235,12 @@ def _name(row: tuple[str, object]) -> str:
     return row[0]
 
 
-def _by_key(tally: Tally) -> Iterator[tuple[str, object]]:
-    """The cells, those of each key together: to sort them all would take long in one piece."""
-    keys: dict[str, list[tuple[Cell, Figures]]] = {}
+def _cells_by(tally: Tally, side: Literal["model", "key"]) -> Iterator[tuple[str, object]]:
+    """The cells of each name together: to sort them all would take long in one piece."""
+    names: dict[str, list[tuple[Cell, Figures]]] = {}
     for cell, figures in tally.cells.items():
-        keys.setdefault(cell.key, []).append((cell, figures))
-    for key, cells in sorted(keys.items(), key=_name):
-        for (hour, model, channel, _), figures in cells:
-            yield key, (hour, model, channel, *figures)
+        names.setdefault(getattr(cell, side), []).append((cell, figures))
+    for name, cells in sorted(names.items(), key=_name):
+        for (hour, model, channel, key), figures in cells:
+            others = (hour, channel, key) if side == "model" else (hour, model, channel)
+            yield name, (*others, *figures)

@@ -18,7 +18,7 @@ from agentd.disk.ledger_parts import Parts, Place, Rows, head_of, laid_out
 from agentd.disk.ledger_report import Fold, Report, Stored
 from agentd.disk.lines import Broken, seal
 from agentd.errors import AgentdError
-from agentd.proxy.reports import Part
+from agentd.proxy.reports import EVERYTHING, Only, Part
 from agentd.proxy.stretches import Stretch, cover
 from agentd.proxy.tally import Cell, Figures, Side, Table, Times, TimeTable, Totals, nothing
 
@@ -65,7 +65,7 @@ class Stretched(Stored):
         """All requests in one."""
         return self.head.total
 
-    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
+    def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
         """There are none."""
         return iter(())
 
@@ -188,7 +188,7 @@ class Merged:
         """One row of a side."""
         return self._tables[side].get(name)
 
-    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
+    def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
         """There are none."""
         return iter(())
 

@@ -51,8 +51,8 @@ class Part(Protocol):
         """One row of a side."""
         ...
 
-    def cells(self, key: str = "") -> Iterator[tuple[Cell, Figures]]:
-        """All that is kept apart, or what is of one key; of several days there is none."""
+    def cells(self, only: "Only") -> Iterator[tuple[Cell, Figures]]:
+        """All that is asked for of what is kept apart; of several days there is none."""
         ...
 
     def leaks(self) -> Iterator[tuple[str, str, int]]:
@@ -73,13 +73,10 @@ class Only(Struct, frozen=True):
 
     def fits(self, cell: Cell) -> bool:
         """Whether it is asked for."""
-        return all(
-            not asked or asked == is_
-            for asked, is_ in (
-                (self.model, cell.model),
-                (self.channel, cell.channel),
-                (self.key, cell.key),
-            )
+        return (
+            self.model in ("", cell.model)
+            and self.channel in ("", cell.channel)
+            and self.key in ("", cell.key)
         )
 
     def row(self, by: By) -> tuple[Side, str] | None:
@@ -325,9 +322,8 @@ def _of_part(by: By, date: str, part: Part, only: Only) -> Iterator[tuple[str, T
         if row:
             yield _named(by, date, one[1] if by == one[0] else ""), row
     else:
-        for cell, figures in part.cells(only.key):
-            if only.fits(cell):
-                yield _named(by, date, getattr(cell, side) if side else ""), figures.totals
+        for cell, figures in part.cells(only):
+            yield _named(by, date, getattr(cell, side) if side else ""), figures.totals
 
 
 def _times_of(by: TimedBy, date: str, part: Part, only: Only) -> Iterator[tuple[str, Times]]:
@@ -337,9 +333,8 @@ def _times_of(by: TimedBy, date: str, part: Part, only: Only) -> Iterator[tuple[
         rows = part.times(side) if side else iter([("", part.total.times)])
         yield from ((_named(by, date, name), row) for name, row in rows)
     else:
-        for cell, figures in part.cells(only.key):
-            if only.fits(cell):
-                yield _named(by, date, getattr(cell, side) if side else ""), figures.times
+        for cell, figures in part.cells(only):
+            yield _named(by, date, getattr(cell, side) if side else ""), figures.times
 
 
 def _named(by: By, date: str, name: str) -> str:

@@ -1,13 +1,15 @@
 """What many days add up to: from few files, remembered, and never of another ledger than this."""
 
+import os
 from datetime import timedelta
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from agentd.clock import FrozenClock, iso
-from agentd.disk import ledger_answers
+from agentd.disk import ledger_answers, ledger_parts
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_report import Fold, write_report
@@ -218,6 +220,48 @@ def test_a_report_of_a_large_day_is_read_in_small_pieces(layout):
     assert len(report.head.parts["cells"].sizes) > 2
     assert dict(report.rows("key")) == fold.tally.tables["key"]
     assert dict(report.cells()) == fold.tally.cells
-    assert [cell.model for cell, _ in report.cells("000000001234")] == ["m1234"]
+    asked = Only(key="000000001234")
+    assert [cell.model for cell, _ in report.cells(asked)] == ["m1234"]
     assert report.row("model", "m77").requests == 1
     assert report.row("model", "none") is None
+
+
+NARROW = [
+    Only(*asked)
+    for asked in product(("", "m7", "none"), ("", "c3", "none"), ("", f"{5:012d}", "none"))
+]
+
+
+@pytest.mark.parametrize("only", NARROW)
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_is_kept_apart_is_told_as_it_is_asked_for(layout, only, earlier):
+    fold = Fold(FIRST)
+    for n in range(2000):
+        more = {"key": f"{n % 9:012d}", "model": f"m{n % 400}", "channel": f"c{n % 5}"}
+        fold.tally.book(entry(n, f"{FIRST}T{n % 24:02d}:00:00.000Z", **more))
+    Path(layout.ledger_reports).mkdir(parents=True)
+    write_report(layout, fold)
+    report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
+    if earlier:  # another agentd wrote it, which did not know of these parts
+        del report.head.parts["cells/model"], report.head.parts["ways"]
+
+    found = list(report.cells(only))
+    assert dict(found) == {cell: one for cell, one in fold.tally.cells.items() if only.fits(cell)}
+    assert len(dict(found)) == len(found)
+    assert dict(fold.cells(only)) == dict(found)
+
+
+def test_of_a_few_models_little_is_read(layout, monkeypatch):
+    fold = Fold(FIRST)
+    for n in range(3000):
+        fold.tally.book(entry(n, key=f"{n:012d}", model=f"m{n % 1000:04d}", channel=f"c{n % 200}"))
+    Path(layout.ledger_reports).mkdir(parents=True)
+    write_report(layout, fold)
+    report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
+    read = []
+    real = os.pread
+    monkeypatch.setattr(
+        ledger_parts.os, "pread", lambda fd, size, at: read.append(size) or real(fd, size, at)
+    )
+    assert len(list(report.cells(Only(channel="c7")))) == 15
+    assert sum(read) < os.path.getsize(layout.ledger_report(FIRST)) / 8
