@@ -95,7 +95,7 @@ def _whole(head: bytes, body: bytes) -> bool:
 
 
 def fire(shot: Shot) -> Score:
-    """Keep every connection busy until the time or the number is up."""
+    """Keep every connection busy until the time or the number is up; one answer there must be."""
     poll = select.epoll()
     requests = cycle(shot.requests)
     clients = {}
@@ -108,7 +108,8 @@ def fire(shot: Shot) -> Score:
     end = began + shot.seconds
     for client in clients.values():
         client.send(next(requests))
-    while len(waits) < shot.count if shot.count else time.perf_counter() < end:
+    least = shot.count or 1
+    while len(waits) < least or (not shot.count and time.perf_counter() < end):
         for client in _readable(poll, clients, shot.patience):
             took = client.receive()
             if took is None:

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+from tests.benchmarks.load import Shot, fire
 from tests.benchmarks.measures import MEASURES
-from tests.benchmarks.servers import ROOT
+from tests.benchmarks.servers import ROOT, bare, request, running
 
 
 def test_every_benchmark_runs_and_prints_its_rows() -> None:
@@ -18,3 +20,9 @@ def test_every_benchmark_runs_and_prints_its_rows() -> None:
     assert len(lines) - 1 >= len(MEASURES)
     for what in ("GET status", "POST queue", "PUT queue", "one turn", "start", "resident"):
         assert any(what in line for line in lines[1:]), done.stdout
+
+
+def test_a_shot_too_short_for_an_answer_waits_for_one(tmp_path: Path) -> None:
+    with running(bare(str(tmp_path))) as server:
+        score = fire(Shot(server.port, [request("GET", "/")], seconds=0.0))
+        assert score.answers >= 1
