@@ -164,10 +164,17 @@ class Misconfigured(AgentdError):
         self.mistakes = mistakes
 
 
+SOUGHT = 1000
+"""Names among which a near one is sought; it takes some milliseconds."""
+TOLD = 50
+"""Names that are told."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``; did you mean "port"?``, or all that are known when none is near."""
+    """``; did you mean "port"?``, or those that are known when none is near."""
     names = list(known)
-    close = difflib.get_close_matches(name[:64].lower(), names, 1)
+    close = difflib.get_close_matches(name[:64].lower(), names, 1) if len(names) <= SOUGHT else []
     if close:
         return f'; did you mean "{close[0]}"?'
-    return f" (known: {', '.join(names)})" if names else ""
+    more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
+    return f" (known: {', '.join(names[:TOLD])}{more})" if names else ""
