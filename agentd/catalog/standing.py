@@ -50,6 +50,7 @@ class Standing(Struct, frozen=True, rename="camel"):
     """One setting, for a person or a program to see."""
 
     name: str
+    """As in the file."""
     value: Any
     """What is in force."""
     next: Any
@@ -59,12 +60,15 @@ class Standing(Struct, frozen=True, rename="camel"):
     file: Any
     """What ``agentd.yml`` says; null when it says nothing of it, or null."""
     default: Any
+    """What holds where nothing is said."""
     source: str
     """Whose word ``next`` is: ``--port``, ``AGENTD_PORT``, ``agentd.yml:3`` or ``default``."""
     restart: bool
     """Whether a change has to wait for a restart."""
     secret: bool
+    """Whether it is shown masked."""
     description: str
+    """What it is for."""
     schema: dict[str, Any]
     """JSON Schema of the values that it takes."""
 
@@ -73,14 +77,31 @@ class SettingsView(Struct, frozen=True, rename="camel"):
     """All settings in the schema's order, and what is wrong with the hand-edited files."""
 
     settings: tuple[Standing, ...]
+    """Each setting."""
     mistakes: tuple[Mistake, ...]
+    """What is wrong with the files; what they said before holds then."""
 
 
 class Written(Struct, frozen=True):
-    """What ``agentd.yml`` says: its content, and the line of each setting that stands in it."""
+    """What ``agentd.yml`` says: its content, and the line of each setting that stands in it.
+
+    A line is 0 for what is only to be written.
+    """
 
     settings: Settings = Settings()
     lines: Mapping[str, int] = {}
+
+
+def masked(settings: Settings) -> Settings:
+    """The settings as they may be told."""
+    told = {name: MASK for name in SECRET if getattr(settings, name)}
+    return structs.replace(settings, **told)
+
+
+def unmasked(new: Settings, old: Settings) -> Settings:
+    """What is meant by settings in which a mask stands for the secret that is there."""
+    told = {name: getattr(old, name) for name in SECRET if getattr(new, name) == MASK}
+    return structs.replace(new, **told)
 
 
 def kept(started: Settings, next_start: Settings) -> Settings:
@@ -123,7 +144,10 @@ def _shown(value: Any, secret: bool) -> Any:
 def _source(name: str, said: Written, typed: Mapping[str, Given]) -> str:
     if name in typed:
         return typed[name][1]
-    return f"agentd.yml:{said.lines[name]}" if name in said.lines else "default"
+    line = said.lines.get(name)
+    if line is None:
+        return "default"
+    return f"agentd.yml:{line}" if line else "agentd.yml"
 
 
 def _schema(kind: Any) -> dict[str, Any]:

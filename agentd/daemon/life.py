@@ -177,7 +177,7 @@ async def started(
         )
         catalog = written.rows(chats, agent.trouble, mistakes_of(layout, doorkeepers, *others))
         managed = await stack.enter_async_context(
-            Management(layout, clock, gateway, doorkeepers.access, written.models)
+            Management(layout, clock, gateway, doorkeepers.access, written)
         )
         parts = (
             *(shop, desks, workplace, library, messaging, gateway, managed),

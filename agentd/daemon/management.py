@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Self
 
-from agentd.catalog.models import Models
 from agentd.clock import Clock
 from agentd.daemon.checking import Checking
 from agentd.daemon.gateway import ModelGateway
+from agentd.daemon.written import HandWritten
 from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.changes import ChangeJournal
@@ -18,7 +18,6 @@ from agentd.disk.channels import ChannelBook
 from agentd.disk.gateway_settings import GatewaySettingsBook
 from agentd.disk.layout import Layout
 from agentd.disk.proxy_models import ProxyModelBook
-from agentd.disk.reload import Reloaded
 from agentd.disk.secret_rule_book import SecretRuleBook
 from agentd.disk.secret_rules import seed
 from agentd.outside.subscription import Subscriptions
@@ -27,6 +26,7 @@ from agentd.proxy.channel import Channel, ProxyModel
 from agentd.proxy.management.secret_rules import Samples
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.daemon_settings import DaemonSettingsDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.manage.preview import PreviewDesk
@@ -48,13 +48,13 @@ class Management:
         clock: Clock,
         gateway: ModelGateway,
         keys: AccessKeyBook,
-        models: Reloaded[Models],
+        written: HandWritten,
     ) -> None:
         self._layout = layout
         self._clock = clock
         self._gateway = gateway
         self._keys = keys
-        self._models = models
+        self._written = written
         self.journal = ChangeJournal(layout, clock)
         """Where every change by any route of the surface is to be noted."""
         self.rows: tuple[Route, ...] = ()
@@ -75,13 +75,13 @@ class Management:
         checks = Checking(gateway, self._clock)
         channels = ChannelDesk(
             ChannelBook(layout, file=gateway.channels),
-            lambda: self._models.current,
+            lambda: self._written.models.current,
             journal,
             self._needs_channel,
             checks,
         )
         models = ProxyModelDesk(
-            ProxyModelBook(layout, self._models),
+            ProxyModelBook(layout, self._written.models),
             lambda: gateway.channels.current,
             journal,
             self._needs_model,
@@ -94,13 +94,15 @@ class Management:
             journal,
         )
         settings = GatewaySettingsDesk(GatewaySettingsBook(layout, file=gateway.settings), journal)
-        undoing = (channels, models, keys, rules, settings)
+        daemon = DaemonSettingsDesk(self._written.settings, journal, self._written.view)
+        undoing = (channels, models, keys, rules, settings, daemon)
         return manage.Desks(
             channels=channels,
             models=models,
             keys=keys,
             secret_rules=rules,
             settings=settings,
+            daemon=daemon,
             changes=ChangeDesk(journal, (one.managed for one in undoing)),
             preview=PreviewDesk(Subscriptions(clash.read), engines_found),
         )
@@ -111,7 +113,7 @@ class Management:
 
     def _needs_channel(self, channel: Channel) -> str:
         keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]
-        models = self._models.current.using(channel.name)
+        models = self._written.models.current.using(channel.name)
         return "; ".join(filter(None, (_told("model", models), _told("access key", keys))))
 
     def _needs_model(self, model: ProxyModel) -> str:

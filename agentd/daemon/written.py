@@ -93,10 +93,10 @@ class HandWritten:
             await asyncio.sleep(SKILLS_SECONDS)
             await self.skills.skills()
 
-    def view(self) -> SettingsView:
-        """All settings, and what is wrong with any of the files."""
+    def view(self, would: Settings | None = None) -> SettingsView:
+        """All settings, or how they ``would`` be, and what is wrong with any of the files."""
         mistakes = (*self.settings.mistakes, *self.models.mistakes, *self.skills.mistakes)
-        return SettingsView(self.settings.standings(), (*mistakes, *self._others()))
+        return SettingsView(self.settings.standings(would), (*mistakes, *self._others()))
 
     def _settings_changed(self) -> None:
         for listener in self._hearing:

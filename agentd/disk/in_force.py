@@ -50,19 +50,43 @@ class SettingsInForce:
         """Why the file as it is now is not taken; empty when it is."""
         return self.file.mistakes
 
-    def standings(self) -> tuple[Standing, ...]:
-        """How each setting stands."""
+    def standings(self, would: Settings | None = None) -> tuple[Standing, ...]:
+        """How each setting stands, or ``would`` if the file said this."""
         typed = self._outside.typed if self._outside else {}
-        return standings(self.current, self._next, self.file.current, typed)
+        if would is None:
+            return standings(self.current, self._next, self.file.current, typed)
+        lines, usual = self.file.current.lines, Settings()
+        said = Written(
+            would,
+            {
+                name: lines.get(name, 0)
+                for name in NAMES
+                if getattr(would, name) != getattr(usual, name)
+            },
+        )
+        later = self._outside.settled(would, self._path) if self._outside else would
+        return standings(kept(self._started, later), later, said, typed)
+
+    async def read(self) -> Settings:
+        """What the file says now, or said last without a mistake."""
+        await self.refresh()
+        return self.file.current.settings
 
     async def refresh(self) -> None:
         """Look at the file. When this returns, what it said at the call is in force, or told."""
         await self.file.refresh()
 
-    async def set(self, changes: Mapping[str, object]) -> None:
+    async def change(
+        self,
+        changes: Mapping[str, object],
+        check: Callable[[Settings], object] = bool,
+        *,
+        dry_run: bool = False,
+    ) -> Settings:
         """Write these into the file, all or none; what may be is in force when this returns.
 
-        ``None`` takes a setting out of the file, a mask leaves the secret as it is. Raises
+        ``None`` takes a setting out of the file, a mask leaves the secret as it is; ``check`` is
+        given what the file says before, and may raise. The answer is what it says then. Raises
         ``BadRequest`` with every mistake, ``Conflict`` when the file has mistakes of its own or
         somebody else saved it meanwhile, and ``Unavailable``.
         """
@@ -73,8 +97,10 @@ class SettingsInForce:
             name: value for name, value in changes.items() if not (name in SECRET and value == MASK)
         }
         async with self._writing:
-            await asyncio.to_thread(self._write, wanted)
-            await self.refresh()
+            after = await asyncio.to_thread(self._write, wanted, check, dry_run)
+            if not dry_run:
+                await self.refresh()
+        return after.settings
 
     def _load(self) -> Written:
         if self._outside is None:
@@ -89,11 +115,16 @@ class SettingsInForce:
             self.current = kept(self._started, self._next)
         self._changed()
 
-    def _write(self, wanted: Mapping[str, object]) -> None:
+    def _write(
+        self, wanted: Mapping[str, object], check: Callable[[Settings], object], dry_run: bool
+    ) -> Written:
+        def fits(before: Written, after: Written) -> bool:
+            check(before.settings)
+            return _fits(wanted, before, after)
+
+        put = partial(_put, wanted=wanted)
         try:
-            splice.rewrite(
-                self._path, self._parsed, partial(_put, wanted=wanted), partial(_fits, wanted)
-            )
+            return splice.rewrite(self._path, self._parsed, put, fits, dry_run=dry_run)
         except Misconfigured as error:
             told = [mistake.what for mistake in error.mistakes]
             raise BadRequest(told[0], "\n".join(told[1:])) from error

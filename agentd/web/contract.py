@@ -147,9 +147,9 @@ def _explain(kind: type, named: dict[str, Any]) -> None:
                 told[name].setdefault("description", meaning)
 
 
-def _structs(told: object, seen: set[type]) -> Iterator[type[Struct]]:
-    """Every struct that is within what ``msgspec.inspect`` tells of a type."""
-    if isinstance(told, msgspec.inspect.StructType):
+def _structs(told: object, seen: set[type]) -> Iterator[type]:
+    """Every struct or dataclass that is within what ``msgspec.inspect`` tells of a type."""
+    if isinstance(told, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
         if told.cls in seen:
             return
         seen.add(told.cls)

@@ -5,6 +5,7 @@ finds it; a struct that is made from a noun has the noun's.
 """
 
 import ast
+import dataclasses
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,29 +15,37 @@ from typing import Annotated, get_args, get_origin
 import msgspec
 from msgspec import Struct, structs
 
-_NOUNS: dict[type[Struct], type[Struct]] = {}
+_NOUNS: dict[type, type] = {}
 
 
-def derived(kind: type[Struct], noun: type[Struct]) -> None:
+def derived(kind: type, noun: type) -> None:
     """The fields of one struct mean what those of the other do, where the names are the same."""
     _NOUNS[kind] = noun
 
 
-def meanings(kind: type[Struct]) -> dict[str, str]:
+def meanings(kind: type) -> dict[str, str]:
     """What the fields mean, one line each, by their names on the wire; blocks a little at first."""
     known = dict(_known(_NOUNS[kind])) if kind in _NOUNS else {}
     known |= _known(kind)
-    told = {one.encode_name: known.get(one.name, "") for one in structs.fields(kind)}
+    told = {wire: known.get(name, "") for name, wire, _ in _fields(kind)}
     return {name: " ".join(meaning.split()) for name, meaning in told.items() if meaning}
 
 
-def _known(kind: type[Struct]) -> Iterator[tuple[str, str]]:
+def _known(kind: type) -> Iterator[tuple[str, str]]:
     written: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         written |= _in_module(one.__module__).get(one.__qualname__, {})
-    for field in structs.fields(kind):
-        if meaning := _by_type(field.type) or written.get(field.name):
-            yield field.name, meaning
+    for name, _, of in _fields(kind):
+        if meaning := _by_type(of) or written.get(name):
+            yield name, meaning
+
+
+def _fields(kind: type) -> Iterator[tuple[str, str, object]]:
+    """Each field's name, its name on the wire, and its type."""
+    if issubclass(kind, Struct):
+        yield from ((one.name, one.encode_name, one.type) for one in structs.fields(kind))
+    elif dataclasses.is_dataclass(kind):
+        yield from ((one.name, one.name, one.type) for one in dataclasses.fields(kind))
 
 
 def _by_type(kind: object) -> str | None:

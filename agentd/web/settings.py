@@ -28,7 +28,7 @@ class InForce(Protocol):
         """Take up what the file says at the call."""
         ...
 
-    async def set(self, changes: Mapping[str, object]) -> None:
+    async def change(self, changes: Mapping[str, object]) -> Settings:
         """Write these into the file, all or none."""
         ...
 
@@ -51,7 +51,7 @@ class SettingsDesk:
         kept = sorted(changes.keys() & BY_ADMINISTRATORS)
         if kept and call.caller.role != "administrator":
             raise Forbidden(f"Only an administrator may change {' and '.join(kept)}")
-        await self._settings.set(changes)
+        await self._settings.change(changes)
         shown = self._view()
         told = tuple(one for one in shown.settings if one.name in changes)
         return Answer(SettingsView(told, shown.mistakes))

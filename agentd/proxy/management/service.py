@@ -14,10 +14,10 @@ from msgspec import Raw, Struct, structs
 
 from agentd.errors import Conflict, NotFound, PreconditionFailed
 from agentd.proxy.management.changes import Change, Doing, Kept, Shown
-from agentd.proxy.management.settings import revised, shown
-from agentd.proxy.settings import GatewaySettings
 
 E = TypeVar("E", bound=Struct)
+S = TypeVar("S", bound=Struct)
+S_co = TypeVar("S_co", bound=Struct, covariant=True)
 
 _values = msgspec.json.Decoder(dict[str, Raw])
 
@@ -212,46 +212,57 @@ class Managed(Generic[E]):
         return entry
 
 
-class SettingsBook(Protocol):
-    """Where the settings are written down (``disk.gateway_settings.GatewaySettingsBook``)."""
+class SettingsBook(Protocol[S_co]):
+    """Where settings are written down: ``disk.gateway_settings``, ``disk.in_force``."""
 
-    async def read(self) -> GatewaySettings:
+    async def read(self) -> S_co:
         """What the file says now."""
         ...
 
     async def change(
         self,
         changes: Mapping[str, object],
-        check: Callable[[GatewaySettings], object] = bool,
+        check: Callable[[S_co], object] = bool,
         *,
         dry_run: bool = False,
-    ) -> GatewaySettings:
+    ) -> S_co:
         """Write these, all or none; ``None`` takes one out of the file."""
         ...
 
 
-class ManagedSettings:
-    """The settings, as they are changed: all that one request names, or none."""
+class ManagedSettings(Generic[S]):
+    """The settings of one file, as they are changed: all that one request names, or none.
 
-    resource = "settings"
+    ``show`` masks the secrets in them, and ``unmask(new, old)`` puts those of ``old`` in the
+    masks' places; it may raise ``BadRequest``.
+    """
 
-    def __init__(self, book: SettingsBook, journal: Journal) -> None:
+    def __init__(
+        self,
+        resource: str,
+        book: SettingsBook[S],
+        journal: Journal,
+        *,
+        show: Callable[[S], S],
+        unmask: Callable[[S, S], S],
+    ) -> None:
+        self.resource = resource
         self._book = book
         self._journal = journal
+        self._show = show
+        self._unmask = unmask
 
-    def tag(self, settings: GatewaySettings) -> str:
+    def tag(self, settings: S) -> str:
         """As ``Managed.tag``."""
         return self._journal.tag(msgspec.json.encode(_whole(settings)))
 
-    async def change(
-        self, revise: Callable[[GatewaySettings], GatewaySettings], doing: Doing
-    ) -> GatewaySettings:
+    async def change(self, revise: Callable[[S], S], doing: Doing) -> S:
         """What ``revise`` makes of them. ``PreconditionFailed``, and as the book."""
         async with self._journal.turn:
             before = await self._book.read()
             if doing.expects is not None and self.tag(before) not in doing.expects:
                 raise PreconditionFailed("They were changed since", "Read them again.")
-            after = revised(revise(before), before)
+            after = self._unmask(revise(before), before)
             if after != before:
                 await self._write(before, after, doing, "change")
         return after
@@ -267,19 +278,19 @@ class ManagedSettings:
 
     async def _write(
         self,
-        before: GatewaySettings,
-        after: GatewaySettings,
+        before: S,
+        after: S,
         doing: Doing,
         action: str,
         undoes: int | None = None,
     ) -> Change:
-        def check(said: GatewaySettings) -> None:
+        def check(said: S) -> None:
             if said != before:
                 raise Conflict("Somebody else changed them meanwhile; try again")
 
         names = [
             name
-            for name in GatewaySettings.__struct_fields__
+            for name in before.__struct_fields__
             if getattr(before, name) != getattr(after, name)
         ]
         await self._book.change(_written(after, names), check, dry_run=doing.dry_run)
@@ -289,22 +300,22 @@ class ManagedSettings:
             action,
             self.resource,
             ", ".join(names),
-            before=_builtins(shown(before), names),
-            after=_builtins(shown(after), names),
+            before=_builtins(self._show(before), names),
+            after=_builtins(self._show(after), names),
             kept=Kept(resource=self.resource, before=_raw(was), after=_raw(became)),
             undoes=undoes,
         )
 
 
-def _set(settings: GatewaySettings, values: Mapping[str, Raw]) -> GatewaySettings:
-    types = {one.name: one.type for one in structs.fields(GatewaySettings)}
+def _set(settings: S, values: Mapping[str, Raw]) -> S:
+    types = {one.name: one.type for one in structs.fields(settings)}
     told = {name: msgspec.json.decode(raw, type=types[name]) for name, raw in values.items()}
     return structs.replace(settings, **told)
 
 
-def _written(settings: GatewaySettings, names: Iterable[str]) -> dict[str, object]:
+def _written(settings: Struct, names: Iterable[str]) -> dict[str, object]:
     """As the book takes them: what is at its default is taken out of the file."""
-    usual = GatewaySettings()
+    usual = type(settings)()
     return {
         name: None
         if getattr(settings, name) == getattr(usual, name)
@@ -313,7 +324,7 @@ def _written(settings: GatewaySettings, names: Iterable[str]) -> dict[str, objec
     }
 
 
-def _builtins(settings: GatewaySettings, names: Iterable[str]) -> Shown:
+def _builtins(settings: Struct, names: Iterable[str]) -> Shown:
     return {name: msgspec.to_builtins(getattr(settings, name)) for name in names}
 
 

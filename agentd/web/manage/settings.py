@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from agentd.errors import Mistake
 from agentd.proxy.management.service import Journal, ManagedSettings, SettingsBook
-from agentd.proxy.management.settings import shown
+from agentd.proxy.management.settings import revised, shown
 from agentd.proxy.settings import GatewaySettings
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
@@ -39,7 +39,7 @@ class GatewaySettingsView(Struct, frozen=True):
     """What is wrong with the file; what it said before holds then."""
 
 
-class Following(SettingsBook, Protocol):
+class Following(SettingsBook[GatewaySettings], Protocol):
     """The settings and their file (``disk.gateway_settings.GatewaySettingsBook``)."""
 
     @property
@@ -53,7 +53,7 @@ class GatewaySettingsDesk:
 
     def __init__(self, book: Following, journal: Journal) -> None:
         self._book = book
-        self.managed = ManagedSettings(book, journal)
+        self.managed = ManagedSettings("settings", book, journal, show=shown, unmask=revised)
 
     async def gateway_settings(self, _: Call) -> Answer:
         """Every one."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from agentd.web.manage.changes import ChangeDesk
 from agentd.web.manage.channels import ChannelDesk
+from agentd.web.manage.daemon_settings import DaemonSettingsDesk
 from agentd.web.manage.keys import AccessKeyDesk
 from agentd.web.manage.models import ProxyModelDesk
 from agentd.web.manage.preview import PreviewDesk
@@ -29,6 +30,7 @@ class Desks(NamedTuple):
     keys: AccessKeyDesk
     secret_rules: SecretRuleDesk
     settings: GatewaySettingsDesk
+    daemon: DaemonSettingsDesk
     changes: ChangeDesk
     preview: PreviewDesk
 
@@ -40,7 +42,7 @@ def rows(desks: Desks) -> tuple[Route, ...]:
         *manage_models.rows(desks.models),
         *manage_keys.rows(desks.keys),
         *manage_secret_rules.rows(desks.secret_rules),
-        *manage_settings.rows(desks.settings),
+        *manage_settings.rows(desks.settings, desks.daemon),
         *manage_changes.rows(desks.changes),
         *manage_preview.rows(desks.preview),
     )

@@ -1,0 +1,121 @@
+"""The settings of ``agentd.yml``, managed by a program: the same file, and what waits is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.catalog.settings import Settings
+from agentd.catalog.standing import BY_ADMINISTRATORS, MASK, RESTART, SECRET
+from tests.web.gateway.conftest import House
+from tests.web.support import HASH, Client, Reply
+
+ALL = "/api/agent/settings/daemon"
+
+
+@pytest.fixture
+def file(house: House) -> Path:
+    """A hand-written ``agentd.yml``."""
+    path = Path(house.layout.settings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"# ours\nport: 0\nagent_api_key: {HASH}   # of the laptop\n"
+        "max_parallel_turns: 1   # one thing at a time\n"
+    )
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def manager(file: Path, manager: Client) -> Client:
+    """Who manages, once the file is there."""
+    return manager
+
+
+def setting(reply: Reply, name: str) -> dict[str, Any]:
+    """How one stands."""
+    assert reply.status == 200, reply.body
+    return {one["name"]: one for one in reply["settings"]}[name]
+
+
+def test_every_setting_is_told_and_which_wait_for_a_restart(manager: Client) -> None:
+    reply = manager.get(ALL)
+    told = {one["name"]: one for one in reply["settings"]}
+    assert list(told) == list(Settings.__struct_fields__)
+    assert {name for name, one in told.items() if one["restart"]} == RESTART
+    assert {name for name, one in told.items() if one["secret"]} == SECRET
+    assert told["agent_api_key"]["value"] == MASK
+    assert HASH.encode() not in reply.body
+    assert told["max_parallel_turns"]["source"] == "agentd.yml:4"
+
+
+def test_what_is_changed_holds_or_waits_and_the_file_keeps_its_comments(
+    file: Path, manager: Client
+) -> None:
+    wish = {"max_parallel_turns": 5, "port": 8751, "agent_api_key": MASK}
+    reply = manager.patch(ALL, wish)
+    now = setting(reply, "max_parallel_turns")
+    assert (now["value"], now["next"], now["waits"]) == (5, 5, False)
+    port = setting(reply, "port")
+    assert (port["next"], port["waits"], port["restart"]) == (8751, True, True)
+    text = file.read_text()
+    assert "max_parallel_turns: 5   # one thing at a time\n" in text
+    assert f"# ours\nport: 8751\nagent_api_key: {HASH}   # of the laptop\n" in text
+    reply = manager.patch(ALL, {"max_parallel_turns": None})
+    assert setting(reply, "max_parallel_turns")["value"] == 2
+    assert "max_parallel_turns" not in file.read_text()
+    assert setting(manager.get("/api/agent/settings/daemon"), "port")["file"] == 8751
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_parallel_turns": 0},
+        {"max_parallel_turns": "4"},
+        {"parallel": 4},
+        {"agent_api_key": "agent_secret"},
+        {"approval_rules": [{"decision": "perhaps"}]},
+        *({name: None} for name in sorted(BY_ADMINISTRATORS)),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    file: Path, manager: Client, wrong: dict[str, Any]
+) -> None:
+    before = file.read_bytes()
+    reply = manager.patch(ALL, {"drain_seconds": 1, **wrong})
+    assert reply.status == 400
+    assert file.read_bytes() == before
+    assert manager.get("/api/agent/changes")["items"] == []
+
+
+def test_a_dry_run_and_another_version_change_nothing(file: Path, manager: Client) -> None:
+    before, tag = file.read_bytes(), manager.get(ALL).headers["ETag"]
+    reply = manager.patch(f"{ALL}?dry_run=true", {"turn_steps": 9, "port": 8751})
+    steps, port = setting(reply, "turn_steps"), setting(reply, "port")
+    assert (steps["value"], steps["file"], steps["source"]) == (9, 9, "agentd.yml")
+    assert (port["next"], port["waits"]) == (8751, True)
+    assert file.read_bytes() == before
+    assert setting(manager.get(ALL), "turn_steps")["value"] == 60
+    assert manager.patch(ALL, {"turn_steps": 9}, {"If-Match": tag}).status == 200
+    assert manager.patch(ALL, {"turn_steps": 8}, {"If-Match": tag}).status == 412
+    assert setting(manager.get(ALL), "turn_steps")["value"] == 9
+
+
+def test_a_change_is_noted_without_its_secret_and_taken_back(file: Path, manager: Client) -> None:
+    other = "0" * 64
+    rules = [{"decision": "allow", "kind": "shell", "subject": "git status*"}]
+    wish = {"agent_api_key": other, "budget_per_day": 20.5, "approval_rules": rules}
+    assert manager.patch(ALL, wish).status == 200
+    assert other in file.read_text()
+    reply = manager.get("/api/agent/changes")
+    (change,) = reply["items"]
+    assert change["resource"] == "daemon-settings"
+    assert change["name"] == "agent_api_key, approval_rules, budget_per_day"
+    assert other.encode() not in reply.body and HASH.encode() not in reply.body
+    assert manager.patch(ALL, {"turn_steps": 7}).status == 200
+    assert manager.send("POST", "/api/agent/changes/1/undo").status == 200
+    assert HASH in file.read_text() and "# of the laptop" in file.read_text()
+    now = manager.get(ALL)
+    assert setting(now, "budget_per_day")["value"] is None
+    assert setting(now, "turn_steps")["value"] == 7
+    assert manager.send("POST", "/api/agent/changes/1/undo").status == 409
