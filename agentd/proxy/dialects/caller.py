@@ -5,12 +5,11 @@ only glanced at and passed on; any other is understood, said in the channel's di
 reply's events are told again in the caller's.
 """
 
-from collections.abc import Iterable
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.proxy.dialects.conversation import Conversation, ErrorKind, Event, Finished
+from agentd.proxy.dialects.conversation import ErrorKind, Event, Finished
 from agentd.proxy.dialects.conversation import SupplierError as Failed
 from agentd.proxy.price import Usage
 
@@ -71,49 +70,4 @@ class Writer(Protocol):
 
         ``SupplierError`` becomes the dialect's error event, without a success terminator.
         """
-        ...
-
-
-class CallerDialect(Protocol):
-    """A module of ``dialects.callers``."""
-
-    def glance(self, body: bytes) -> Glance:
-        """Raises ``BadRequest`` for what is no request: no JSON object, no model, a name twice."""
-        ...
-
-    def understood(self, body: bytes) -> Conversation:
-        """All of a request. ``BadRequest`` says what has no counterpart; nothing is dropped."""
-        ...
-
-    def passed_on(self, body: bytes, model: str) -> bytes:
-        """The request for a supplier of the same dialect: its model named, usage asked for.
-
-        All else stays as it was written.
-        """
-        ...
-
-    def tap(self, glance: Glance) -> Tap:
-        """For a streamed answer that is passed on."""
-        ...
-
-    def usage(self, body: bytes) -> Usage | None:
-        """What a whole answer that is passed on counts; None: nothing."""
-        ...
-
-    def writer(self, glance: Glance, request_id: str, created: int) -> Writer:
-        """For a reply that is translated. ``created``: seconds since 1970."""
-        ...
-
-    def whole(
-        self, events: Iterable[Event], glance: Glance, request_id: str, created: int
-    ) -> bytes:
-        """A translated reply at once; the events end with ``Finished``."""
-        ...
-
-    def error(self, kind: GatewayError, message: str, request_id: str) -> tuple[int, bytes]:
-        """Status and body of an error, as a caller of this dialect expects it."""
-        ...
-
-    def error_event(self, kind: GatewayError, message: str, request_id: str) -> bytes:
-        """What ends a stream that broke: an error event, and no success terminator."""
         ...

@@ -1,7 +1,7 @@
 """What must be known of every request before anything is done with it."""
 
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers import CALLERS, embeddings, estimate, gemini
+from agentd.proxy.dialects.callers import CALLERS, asked_gemini, embeddings, estimate
 from agentd.proxy.gateway.asking import Asked
 
 
@@ -11,7 +11,7 @@ def glanced(asked: Asked) -> Glance:
     if endpoint.kind == "embeddings":
         return embeddings.glance(asked.body)
     if endpoint.dialect == "gemini":
-        return gemini.glance(asked.body, asked.model, asked.stream)
+        return asked_gemini.glance(asked.body, asked.model, asked.stream)
     return CALLERS[endpoint.dialect].glance(asked.body)
 
 

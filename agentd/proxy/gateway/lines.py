@@ -7,7 +7,8 @@ piece that ends the reply is given away, how it ended and what it counted.
 from collections.abc import Iterable
 from typing import Protocol
 
-from agentd.proxy.dialects.caller import CallerDialect, Tap, Writer
+from agentd.proxy.dialects.caller import Tap, Writer
+from agentd.proxy.dialects.callers import CallerDialect
 from agentd.proxy.dialects.conversation import Event, Finished, SupplierError, UsageSeen
 from agentd.proxy.dialects.dialect import Reader
 from agentd.proxy.price import Usage

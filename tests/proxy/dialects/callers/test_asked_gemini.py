@@ -7,7 +7,7 @@ import pytest
 from agentd.errors import BadRequest
 from agentd.proxy.dialects import gemini as supplier
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers import gemini
+from agentd.proxy.dialects.callers import asked_gemini as gemini
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from agentd.proxy.dialects.callers import CALLERS, extras, gemini
+from agentd.proxy.dialects.callers import CALLERS, asked_gemini, extras
 
 BODY = {"model": "m", "messages": [], "input": "hello", "max_tokens": 5}
 
 
 def glanced(dialect, **more):
     body = json.dumps({**BODY, **more}).encode()
-    return gemini.glance(body, "m") if dialect == "gemini" else CALLERS[dialect].glance(body)
+    return asked_gemini.glance(body, "m") if dialect == "gemini" else CALLERS[dialect].glance(body)
 
 
 @pytest.mark.parametrize(
