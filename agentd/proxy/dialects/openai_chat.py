@@ -126,13 +126,7 @@ def reader() -> StreamReader:
 
 def answer(body: bytes) -> list[Event]:
     """As ``Dialect.answer``."""
-    reply = _Reply()
-
-    def told() -> Iterator[Event]:
-        yield from reading.heard(reply, body)
-        yield from reply.ended()
-
-    return reading.whole(told())
+    return reading.answered(_Reply(), body)
 
 
 def _messages(conversation: Conversation) -> list[dict[str, object]]:

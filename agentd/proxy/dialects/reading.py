@@ -83,6 +83,16 @@ def heard(reply: Reply, data: str | bytes) -> Iterator[Event]:
         yield SupplierError("garbled", f"The supplier sent what is no JSON object: {start!r}")
 
 
+def answered(reply: Reply, body: bytes) -> list[Event]:
+    """The events of an answer that was not streamed, where that is one piece of a stream."""
+
+    def told() -> Iterator[Event]:
+        yield from heard(reply, body)
+        yield from reply.ended()
+
+    return whole(told())
+
+
 def whole(events: Iterator[Event]) -> list[Event]:
     """The events of an answer that was not streamed, up to its end, which is told in any case."""
     told: list[Event] = []

@@ -40,6 +40,12 @@ class Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of a request in which nothing may stand that is not known."""
 
 
+class Named(Struct):
+    """Which model is asked for, and nothing beside it."""
+
+    model: Name
+
+
 class Rules(Struct, frozen=True):
     """What becomes of fields of a request that a ``Conversation`` has no place for.
 
@@ -90,6 +96,13 @@ def pieces(body: bytes) -> dict[str, Raw]:
 def assembled(body: bytes, fields: Mapping[str, Raw], changes: Mapping[str, object]) -> bytes:
     """The body that these are the fields of, some of them changed; itself if none is."""
     return msgspec.json.encode({**fields, **changes}) if changes else body
+
+
+def for_model(body: bytes, model: str) -> bytes:
+    """The body with another model named; all else stays as it was written."""
+    fields = pieces(body)
+    named = some(fields, Named).model
+    return assembled(body, fields, {} if named == model else {"model": model})
 
 
 def glanced(body: bytes, shape: type[S]) -> S:

@@ -14,13 +14,11 @@ from agentd.proxy.dialects.callers.asked import (
     Rules,
     Strict,
     Tokens,
-    assembled,
+    for_model,
     glanced,
     joined,
     paragraphs,
     picture,
-    pieces,
-    some,
     translated,
 )
 from agentd.proxy.dialects.callers.seals import unsealed
@@ -216,9 +214,7 @@ def glance(body: bytes) -> Glance:
 
 def passed_on(body: bytes, model: str) -> bytes:
     """As ``CallerDialect.passed_on``; a message always tells its usage."""
-    fields = pieces(body)
-    named = some(fields, _Glanced).model
-    return assembled(body, fields, {} if named == model else {"model": model})
+    return for_model(body, model)
 
 
 def understood(body: bytes) -> Conversation:

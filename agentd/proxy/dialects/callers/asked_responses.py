@@ -10,19 +10,17 @@ from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
-    Name,
+    Named,
     Rules,
     Strict,
     Tokens,
     Verbosity,
-    assembled,
+    for_model,
     glanced,
     joined,
     paragraphs,
     part,
     picture,
-    pieces,
-    some,
     translated,
     verbosity,
 )
@@ -73,11 +71,7 @@ _HOW = {"web_search": ' (with Codex: web_search = "disabled" in its config.toml)
 """How a tool is left out that a program has by itself."""
 
 
-class _Named(Struct):
-    model: Name
-
-
-class _Glanced(_Named):
+class _Glanced(Named):
     stream: bool | None = None
     max_output_tokens: Tokens | None = None
     background: bool | None = None
@@ -247,9 +241,7 @@ def glance(body: bytes) -> Glance:
 
 def passed_on(body: bytes, model: str) -> bytes:
     """As ``CallerDialect.passed_on``; a response always tells its usage."""
-    fields = pieces(body)
-    named = some(fields, _Named).model
-    return assembled(body, fields, {} if named == model else {"model": model})
+    return for_model(body, model)
 
 
 def understood(body: bytes) -> Conversation:

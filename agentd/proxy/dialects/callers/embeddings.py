@@ -2,21 +2,15 @@
 
 from typing import TypeAlias
 
-from msgspec import Struct
-
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import estimate
-from agentd.proxy.dialects.callers.asked import Name, assembled, glanced, pieces, some
+from agentd.proxy.dialects.callers.asked import Named, for_model, glanced
 
 _Piece: TypeAlias = str | int | list[int]
 
 
-class _Model(Struct):
-    model: Name
-
-
-class _Glanced(_Model):
+class _Glanced(Named):
     input: str | list[_Piece]
 
 
@@ -33,9 +27,7 @@ def glance(body: bytes) -> Glance:
 
 def passed_on(body: bytes, model: str) -> bytes:
     """The request with its model named; all else stays as it was written."""
-    fields = pieces(body)
-    named = some(fields, _Model).model
-    return assembled(body, fields, {} if named == model else {"model": model})
+    return for_model(body, model)
 
 
 def tokens(body: bytes) -> int:
