@@ -186,9 +186,10 @@ class LeakLine(Struct, frozen=True):
 
 
 def apart(by: By, only: Only = EVERYTHING) -> bool:
-    """Whether a report needs each day for itself."""
-    row = only.row(by)
-    return by in ("day", "hour") or (only != EVERYTHING and row is None)
+    """Whether a report is made from each day by itself: it must be, or is as cheap so."""
+    if only == EVERYTHING:
+        return by in ("total", "day", "hour")  # all of a day in one stands in its head
+    return by in ("day", "hour") or only.row(by) is None
 
 
 def totals(

@@ -119,8 +119,8 @@ def test_a_day_that_is_counted_is_not_changed_by_being_asked(entries, side):
         assert dict(day.rows(side)) == before
 
 
-def test_only_days_and_hours_and_what_is_narrowed_to_two_names_need_each_day():
-    assert [by for by in BY if apart(by)] == ["day", "hour"]
+def test_totals_days_hours_and_what_is_narrowed_to_two_names_are_made_from_each_day():
+    assert [by for by in BY if apart(by)] == ["total", "day", "hour"]
     assert not apart("key", Only(key="a"))
     assert not apart("total", Only(model="a"))
     assert apart("model", Only(key="a"))
