@@ -227,10 +227,8 @@ def test_rule_11_without_the_file_of_keys_all_of_them_are_lost(daemon: Serving, 
     """Rule 11."""
     cut = dial(key=daemon.new_key("lost"))
     cut.greet(1, PING)
-    began = time.monotonic()
     Path(daemon.layout.keys).unlink()
     assert list(cut.records())[-1] == {"type": 7, "error": "The access key is no longer valid"}
-    assert time.monotonic() - began < AT_ONCE
 
 
 def test_rule_12_at_shutdown_clients_are_told_to_come_back(daemon: Serving, dial: Dial) -> None:
