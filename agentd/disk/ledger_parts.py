@@ -7,7 +7,7 @@ other thread waiting for longer than a few milliseconds. Everything here blocks.
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -17,12 +17,12 @@ from agentd.disk.lines import Broken, seal, unseal
 
 T = TypeVar("T")
 
-SLICE = 128 * 1024
-"""Bytes above which a slice ends."""
-THIN = 16 * 1024
-"""The same, where a question is about few rows of many."""
+SLICE = 16 * 1024
+"""Bytes above which a slice ends: a question about one row reads as much."""
 PAUSE = 0.0002
-"""Seconds in which other threads have their turn, each time as much as a slice was read."""
+"""Seconds in which other threads have their turn ..."""
+PAUSE_EVERY = 128 * 1024
+"""... each time that so many bytes were read."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -49,14 +49,12 @@ def decoder(kind: Any) -> "Decoder[Any]":
     return msgspec.json.Decoder(_Slice[list[tuple[str, kind]]])
 
 
-def laid_out(
-    parts: Mapping[str, Rows], thin: Container[str] = ()
-) -> tuple[dict[str, Place], list[bytes]]:
-    """Where each part will be, and the lines of them all; some parts have ``thin`` slices."""
+def laid_out(parts: Mapping[str, Rows]) -> tuple[dict[str, Place], list[bytes]]:
+    """Where each part will be, and the lines of them all."""
     places, lines, at = {}, [], 0
     for part, rows in parts.items():
         place = places[part] = Place(at, [], [])
-        for name, slice_ in _slices(rows, THIN if part in thin else SLICE):
+        for name, slice_ in _slices(rows):
             place.names.append(name)
             place.sizes.append(len(slice_))
             lines.append(slice_)
@@ -86,8 +84,8 @@ class Parts:
         """Whether there is such a part."""
         return part in self._places
 
-    def rows(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
-        """Every row, in the order of the names."""
+    def slices(self, part: str, kind: "Decoder[T]") -> Iterator[list[tuple[str, T]]]:
+        """Every row, in the order of the names, as many at once as a slice has."""
         return self._between(part, kind, 0, len(self._places[part].sizes))
 
     def find(self, part: str, kind: "Decoder[T]", name: str) -> Iterator[T]:
@@ -96,13 +94,12 @@ class Parts:
         begin = end = max(bisect_left(names, name) - 1, 0)
         while end < len(names) and names[end] <= name:
             end += 1
-        for found, row in self._between(part, kind, begin, end):
-            if found == name:
-                yield row
+        for rows in self._between(part, kind, begin, end):
+            yield from (row for found, row in rows if found == name)
 
     def _between(
         self, part: str, kind: "Decoder[T]", begin: int, end: int
-    ) -> Iterator[tuple[str, T]]:
+    ) -> Iterator[list[tuple[str, T]]]:
         place = self._places[part]
         at = self._head + place.at + sum(place.sizes[:begin])
         since = 0
@@ -110,22 +107,22 @@ class Parts:
         try:
             for size in place.sizes[begin:end]:
                 try:
-                    yield from _decoded(kind, os.pread(fd, size, at)).rows
+                    yield _decoded(kind, os.pread(fd, size, at)).rows
                 except Broken as error:
                     raise Broken(f"its part {part}: {error}") from error
                 at, since = at + size, since + size
-                if since >= SLICE:
+                if since >= PAUSE_EVERY:
                     since = 0
                     time.sleep(PAUSE)
         finally:
             os.close(fd)
 
 
-def _slices(rows: Rows, most: int) -> Iterator[tuple[str, bytes]]:
+def _slices(rows: Rows) -> Iterator[tuple[str, bytes]]:
     """The name of the first row of each slice, and its line."""
     first, held, size = "", list[Raw](), 0
     for name, row in rows:
-        if size >= most:
+        if size >= SLICE:
             yield first, seal(_Slice(held))
             held, size = [], 0
         first = first if held else name

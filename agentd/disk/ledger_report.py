@@ -5,6 +5,7 @@ what it is about. Everything here blocks.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Literal, TypeVar
 
 import msgspec
@@ -119,7 +120,10 @@ class Stored:
 
     def names(self) -> Mapping[str, str]:
         """The last name of each key."""
-        return dict(self._read("names", _names))
+        names: dict[str, str] = {}
+        for rows in self._told(self._parts.slices("names", _names)):
+            names.update(rows)
+        return names
 
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
         """All of it from one side."""
@@ -134,7 +138,7 @@ class Stored:
         return next(self._told(self._parts.find(side, _totals, name)), None)
 
     def _read(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
-        return self._told(self._parts.rows(part, kind))
+        return chain.from_iterable(self._told(self._parts.slices(part, kind)))
 
     def _told(self, rows: Iterator[T]) -> Iterator[T]:
         try:
@@ -225,7 +229,7 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts["cells"], parts["cells/model"] = _cells_by(tally, "key"), _cells_by(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
     parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.leaks())
-    places, lines = laid_out(parts, thin=("cells", "cells/model"))
+    places, lines = laid_out(parts)
     head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
