@@ -17,6 +17,8 @@ from agentd.web.wrong_keys import WrongKeys
 
 HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and so how long it may idle."""
+TAKING_SECONDS = 300.0
+"""How long a caller may leave a portion of a streamed answer untaken."""
 BODY_SECONDS = 30.0
 """Time that a whole body may take to come."""
 
@@ -53,10 +55,12 @@ class Desk:
         self.wrong_keys = wrong_keys
         self.at_work: set[asyncio.Future[None]] = set()
         """The exchanges whose answer is being made."""
-        self.heads = Patience(HEAD_SECONDS, IOStream.close)
+        self.heads: Patience[IOStream] = Patience(HEAD_SECONDS, IOStream.close)
         """The connections on which a request is to come."""
         self.bodies = Patience(BODY_SECONDS, HTTP1Connection.close)
         """The connections on which a body is to come."""
+        self.takers: Patience[IOStream] = Patience(TAKING_SECONDS, IOStream.close)
+        """The connections on which a portion of an answer is to be taken."""
         self._date = ("", 0.0)
 
     def date(self) -> str:

@@ -59,7 +59,7 @@ class Exchange(HTTPMessageDelegate):
         self._remote_ip = remote_ip
         self._began = time.monotonic()
         self._request_id = ids.new_request_id()
-        self._reply = Reply(connection, desk.date, self._request_id)
+        self._reply = Reply(connection, desk.date, self._request_id, desk.takers)
         self._head: Head
         self._route: Route | None = None
         self._call: Call | None = None

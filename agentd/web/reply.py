@@ -1,16 +1,18 @@
 """The answer to one request, put on the wire."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import cast
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPHeaders, ResponseStartLine
+from tornado.iostream import IOStream
 
 from agentd.web.body import encoded
 from agentd.web.call import Answer
+from agentd.web.patience import Patience
 
 _JSON = "application/json; charset=utf-8"
 
@@ -36,9 +38,14 @@ class Reply:
     """
 
     def __init__(
-        self, connection: HTTP1Connection, date: Callable[[], str], request_id: str
+        self,
+        connection: HTTP1Connection,
+        date: Callable[[], str],
+        request_id: str,
+        takers: Patience[IOStream],
     ) -> None:
         self._connection = connection
+        self._takers = takers
         self._date = date
         self._request_id = request_id
         self.bodiless = False
@@ -62,8 +69,8 @@ class Reply:
     async def stream(self, answer: Answer) -> None:
         """Send it in portions, each once the caller has taken the one before.
 
-        Raises what making the first portion raises, before anything is sent. To cancel it is to
-        hang up on a caller who does not take what it is given.
+        Raises what making the first portion raises, before anything is sent. A caller who does
+        not take what it is given is hung up on in time, and at once when this is cancelled.
         """
         assert answer.portions is not None
         async with aclosing(answer.portions):
@@ -73,14 +80,24 @@ class Reply:
                 await self._begin(answer.status, self._head(answer), b"")
                 return
             try:
-                await self._begin(answer.status, self._head(answer), first)
+                await self._taken(self._begin(answer.status, self._head(answer), first))
                 async for portion in portions:
-                    await self._connection.write(portion)
+                    await self._taken(self._connection.write(portion))
             except asyncio.CancelledError:
                 self._connection.close()
                 raise
 
-    def _begin(self, status: int, headers: _Head, chunk: bytes) -> Awaitable[None]:
+    async def _taken(self, sent: "asyncio.Future[None]") -> None:
+        if sent.done():
+            return await sent
+        stream = self._connection.stream
+        self._takers.begin(stream)
+        try:
+            return await sent
+        finally:
+            self._takers.end(stream)
+
+    def _begin(self, status: int, headers: _Head, chunk: bytes) -> "asyncio.Future[None]":
         self.begun = True
         line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
         sent = self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)

@@ -116,6 +116,20 @@ def test_a_stop_waits_for_nobody_who_does_not_read(place: Standing) -> None:
         assert {entry.outcome for entry in place.of(slow, SLOW)} == {"left"}
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentd.web.desk.TAKING_SECONDS", 0.2)
+
+
+def test_who_reads_nothing_is_hung_up_on_in_time_and_his_supplier_let_go(
+    impatient: None, place: Standing
+) -> None:
+    slow = place.caller()
+    with reader(slow, "endless") as line:
+        assert len(line.recv(1)) == 1
+        assert {entry.outcome for entry in place.of(slow, 1)} == {"left"}
+
+
 class Drops(io.RawIOBase):
     """What a connection brings, a byte at a time."""
 
