@@ -45,6 +45,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The one that answered, or was asked last; empty: none was."""
     supplier_model: str = ""
     """The supplier's name of the model."""
+    tier: str = ""
+    """The tier of service that was asked for; empty: the usual one."""
     tries: int = 0
     """How many channels were asked."""
     stream: bool = False

@@ -8,9 +8,9 @@ their words are taken apart here, at the edge. Only buckets are priced and kept.
 from collections.abc import Iterable, Mapping
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 MOST_TOKENS = 10**12
 """What claims more tokens than this is no count."""
@@ -111,11 +111,20 @@ class Tier(Rates, frozen=True, kw_only=True):
             raise ValueError(f"tokens: {self.tokens} is no size; expected more than 0")
 
 
+class ServiceRates(Rates, frozen=True, kw_only=True):
+    """Rates of a request that asks for another tier of service than the usual one."""
+
+    tier: Annotated[str, Meta(min_length=1, max_length=40)]
+    """As requests name it, such as ``priority`` or ``flex``."""
+
+
 class Prices(Rates, frozen=True, kw_only=True):
     """What a model costs; ``above`` a size of the input, all of a request costs another rate."""
 
     above: tuple[Tier, ...] = ()
     """Other rates of a whole request, above a size of its input."""
+    services: tuple[ServiceRates, ...] = ()
+    """The rates of other tiers of service; one that is not here has no known price."""
 
     def __post_init__(self) -> None:
         Rates.__post_init__(self)
@@ -123,6 +132,20 @@ class Prices(Rates, frozen=True, kw_only=True):
         for size in sizes:
             if sizes.count(size) > 1:
                 raise ValueError(f"above: two tiers begin above {size} tokens; one must go")
+        names = [service.tier for service in self.services]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"services: two have the tier {name}; one must go")
+
+    def served(self, tier: str) -> "Prices | None":
+        """The prices of a tier of service (empty: the usual one); None where it has none."""
+        if not tier:
+            return self
+        for service in self.services:
+            if service.tier == tier:
+                rates = {name: getattr(service, name) for name in Rates.__struct_fields__}
+                return Prices(**rates)
+        return None
 
     def rates(self, total_input: int) -> Rates:
         """The rates of a whole request with so many tokens of input."""

@@ -62,16 +62,17 @@ def settled(
 ) -> Pricing:
     """The prices by which a request to ``model`` is counted; ``otherwise`` are the assumed ones.
 
-    They are those of the usual tier of service. What another ``tier`` costs is not known: where
-    that is not refused, the usual prices are counted, as a guess. Raises ``Forbidden`` when the
-    price is not known and that is to be refused.
+    Where it is not known what another ``tier`` of service costs, and that is not refused, the
+    prices of the usual one are counted, as a guess. Raises ``Forbidden`` when the price is not
+    known and that is to be refused.
     """
-    if prices and not tier:
-        return Pricing(prices)
+    if prices and (served := prices.served(tier)):
+        return Pricing(served)
     if tier and policy == "refuse":
         raise Forbidden(
             f'What the model "{model}" costs with the service tier "{tier}" is not known.',
-            "Leave the service tier out, or set unknown_price in proxy.yml to estimate or flag.",
+            "Leave it out, give the model's prices services in models.yml, or set unknown_price in"
+            " proxy.yml to estimate or flag.",
         )
     if prices:
         return Pricing(prices, known=False)

@@ -27,7 +27,8 @@ def prices_in(models: Mapping[str, ProxyModel]) -> PricesOf:
     def prices_of(entry: Entry) -> tuple[Prices | None, str]:
         model = models.get(entry.model)
         otherwise = model.prices if model else None
-        prices = known.get((entry.model, entry.channel, entry.supplier_model), otherwise)
+        usual = known.get((entry.model, entry.channel, entry.supplier_model), otherwise)
+        prices = usual and (usual.served(entry.tier) or usual)
         return prices, version(prices) if prices else ""
 
     return prices_of

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.errors import Forbidden
-from agentd.proxy.price import NOTHING, Prices, Tier, Usage
+from agentd.proxy.channel import ProxyModel, Way
+from agentd.proxy.price import NOTHING, Prices, ServiceRates, Tier, Usage
 from agentd.proxy.pricing import (
     ASSUMED_OUTPUT,
+    Booked,
     Pricing,
     booked,
     output_at_most,
@@ -18,6 +20,8 @@ from agentd.proxy.pricing import (
     upper_bound,
     version,
 )
+from agentd.proxy.repricing import prices_in
+from tests.proxy.entries import entry
 
 RATE = st.decimals(0, 100, places=4)
 MAYBE = st.none() | RATE
@@ -95,6 +99,30 @@ def test_another_tier_of_service_is_refused_or_guessed_at_the_usual_price():
         found = booked(Usage(input=1_000_000), settled("gpt", CHEAP, policy, DEAR, "flex"))
         assert (found.cost, found.estimated, found.priced) == (1, True, version(CHEAP))
     assert settled("gpt", None, "flag", CHEAP, "flex") == Pricing(None, known=False)
+
+
+def test_a_tier_of_service_with_rates_of_its_own_has_a_known_price():
+    fast = ServiceRates(tier="priority", input=Decimal(2), output=Decimal(4))
+    prices = Prices(input=Decimal(1), output=Decimal(2), services=(fast,))
+    pricing = settled("gpt", prices, "refuse", DEAR, "priority")
+    assert booked(Usage(input=10**6, output=10**6), pricing) == Booked(
+        Decimal(6), version(Prices(input=Decimal(2), output=Decimal(4))), False
+    )
+    assert settled("gpt", prices, "refuse", DEAR) == Pricing(prices)
+    assert version(prices) == version(CHEAP)
+    with pytest.raises(Forbidden):
+        settled("gpt", prices, "refuse", DEAR, "flex")
+    with pytest.raises(ValueError, match="two have the tier priority"):
+        Prices(input=Decimal(1), output=Decimal(2), services=(fast, fast))
+
+
+def test_what_was_asked_of_another_tier_is_priced_anew_by_its_own_rates():
+    fast = ServiceRates(tier="priority", input=Decimal(2), output=Decimal(4))
+    prices = Prices(input=Decimal(1), output=Decimal(2), services=(fast,))
+    model = ProxyModel(name="large", ways=(Way(channel="one"),), prices=prices)
+    prices_of = prices_in({"large": model})
+    assert prices_of(entry(tier="priority"))[0] == prices.served("priority")
+    assert prices_of(entry())[0] == prices_of(entry(tier="flex"))[0] == prices
 
 
 def test_what_is_assumed_is_marked():

@@ -44,6 +44,7 @@ COLUMNS: tuple[Column, ...] = (
     _name("model"),
     _name("channel"),
     _name("supplier_model"),
+    _name("tier"),
     _same("tries", "UInt32"),
     _same("stream", "UInt8"),
     _same("status", "UInt16"),
@@ -85,6 +86,7 @@ class Row(Struct, frozen=True, kw_only=True):
     model: str
     channel: str
     supplier_model: str
+    tier: str
     tries: int
     stream: bool
     status: int
@@ -128,6 +130,7 @@ def row(entry: Entry, day: str, source: str, version: int) -> Row:
         model=entry.model,
         channel=entry.channel,
         supplier_model=entry.supplier_model,
+        tier=entry.tier,
         tries=entry.tries,
         stream=entry.stream,
         status=entry.status,

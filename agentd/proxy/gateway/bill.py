@@ -137,6 +137,7 @@ class Bill:
             model=glance.model,
             channel=choice.channel.name if choice else "",
             supplier_model=choice.supplier_model if choice else "",
+            tier=glance.tier if choice and choice.passes else "",
             tries=self._tries,
             stream=glance.stream,
             status=status,

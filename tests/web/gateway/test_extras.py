@@ -32,6 +32,11 @@ def place(
         way = {"channel": "odd", "model": "scripted-large"}
         house.models.append({"name": "odd", "ways": [way], "prices": PRICES, "max_output": 1000})
 
+        way = {"channel": "chat", "model": "scripted-large"}
+        fast = {"tier": "priority", "input": "6", "output": "30"}
+        prices = {**PRICES, "services": [fast]}
+        house.models.append({"name": "fast", "ways": [way], "prices": prices, "max_output": 1000})
+
     with standing(tmp_path_factory.mktemp("house"), prepare) as made:
         yield made
 
@@ -59,6 +64,14 @@ def test_another_tier_of_service_is_for_the_policy_of_unknown_prices(
     assert "priority" in json.dumps(place.supplier.requests[0].body)
     assert entry.estimated
     assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
+
+
+def test_a_tier_of_service_with_rates_of_its_own_costs_those(place: Standing) -> None:
+    place.supplier.script(Answer((Say("well"),), USED))
+    told = place.caller().ask("openai-chat", "fast", body=body("openai-chat", "fast", "priority"))
+    entry = place.entry(told)
+    assert (told.status, entry.tier, entry.estimated) == (200, "priority", False)
+    assert float(entry.cost) == pytest.approx((1000 * 6 + 100 * 30) / 10**6)
 
 
 @every_dialect
