@@ -19,8 +19,8 @@ from tests.supplier.steps import Answer, Break, Garble, Refuse, Say, Stall, Step
 from tests.supplier.supplier import Supplier
 from tests.web.support import until
 
-SILENCE, TURN = 1.5, 4.0
-"""Seconds that a program may be silent, and that a turn of the native engine may take."""
+SILENCE, TURN = 6.0, 8.0
+"""Seconds of silence, of which a busy machine makes some, and of a turn of the native engine."""
 
 DEAD = f"acp ended in the middle of the turn with exit code 3. Its last words:\n\n{WORDS}"
 SILENT = r"acp said nothing for \d seconds, so it was ended\."
