@@ -89,7 +89,7 @@ class Crew:
     async def start(self, generation: str) -> None:
         """End what a killed daemon of this state folder left behind."""
         self._generation = generation
-        await end_strays(generation)
+        await end_strays(generation, orphans=True)
 
     def reach_gateway(self, url: str, key: str) -> None:
         """The daemon's own gateway is up: the engines find their models there, too."""

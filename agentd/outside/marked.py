@@ -6,6 +6,7 @@ next.
 """
 
 import os
+import re
 import select
 import signal
 import time
@@ -22,6 +23,7 @@ MOST_ROUNDS = 20
 """A process may start others while it is looked for; then they are looked for once more."""
 _DEATH = 2.0
 """Seconds that the kernel is given to end what was killed."""
+_NAME = re.compile(r"([1-9][0-9]{0,8})\.([0-9]{1,18})\.(.*)", re.ASCII)
 _STARTED = 19
 """The field of ``/proc/PID/stat`` that tells its start, counted behind the name."""
 
@@ -39,6 +41,15 @@ def identity(pid: int) -> Process:
     return Process(pid, int(fields[_STARTED]), boot())
 
 
+def name_of(pid: int) -> str:
+    """What tells the process that has this number now from any other; empty where nobody tells."""
+    try:
+        process = identity(pid)
+    except OSError:
+        return ""
+    return f"{process.pid}.{process.started}.{process.boot}"
+
+
 def held(process: Process) -> int | None:
     """A descriptor of this very process; None when it is gone, whoever has its number now."""
     try:
@@ -53,6 +64,16 @@ def held(process: Process) -> int | None:
         pass
     os.close(handle)
     return None
+
+
+def lives(name: str) -> bool:
+    """Whether the process that ``name_of`` named has not ended."""
+    found = _NAME.fullmatch(name)
+    handle = held(Process(int(found[1]), int(found[2]), found[3])) if found else None
+    if handle is None:
+        return False
+    os.close(handle)
+    return True
 
 
 def is_over(handle: int) -> bool:

@@ -17,9 +17,13 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from agentd.errors import Unavailable
+from agentd.outside.marked import name_of
 
 MARK = "AGENTD_TURN"
 """The variable that tells for which turn, of which daemon, a program was started (``strays``)."""
+
+DAEMON = "AGENTD_DAEMON"
+"""The variable that tells which process started a program (``marked.name_of``)."""
 
 INHERITED = frozenset(
     (
@@ -55,13 +59,13 @@ class Finished(Struct, frozen=True):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a program may see of our environment, and ``more``."""
+    """What a program may see of our environment, who starts it, and ``more``."""
     inherited = {
         name: value
         for name, value in os.environ.items()
         if name in INHERITED or name.startswith("LC_")
     }
-    return inherited | more
+    return inherited | {DAEMON: name_of(os.getpid())} | more
 
 
 async def run(

@@ -15,19 +15,20 @@ import os
 
 from agentd.outside import marked
 from agentd.outside.marked import Variables
-from agentd.outside.process import MARK
+from agentd.outside.process import DAEMON, MARK
 
 log = logging.getLogger(__name__)
 
 
-async def end_strays(prefix: str) -> int:
+async def end_strays(prefix: str, *, orphans: bool = False) -> int:
     """``end_strays_now`` in a thread."""
-    return await asyncio.to_thread(end_strays_now, prefix)
+    return await asyncio.to_thread(end_strays_now, prefix, orphans=orphans)
 
 
-def end_strays_now(prefix: str) -> int:
+def end_strays_now(prefix: str, *, orphans: bool = False) -> int:
     """Kill every program of our user with this mark, or one that goes on behind a dot.
 
+    With ``orphans`` only those whose daemon is dead: another one may serve a copy of our folder.
     Returns how many there were. This process and those that it descends from are spared. Where
     processes cannot be looked up (no ``/proc``, no pidfd) nothing is done, and the log says so.
     Raises ``ValueError`` for an empty mark, which every daemon's programs have.
@@ -40,12 +41,20 @@ def end_strays_now(prefix: str) -> int:
     exact = f"{MARK}={prefix}".encode()
 
     def belongs(variables: Variables) -> bool:
-        return any(one == exact or one.startswith(exact + b".") for one in variables)
+        ours = any(one == exact or one.startswith(exact + b".") for one in variables)
+        return ours and not (orphans and _has_daemon(variables))
 
     ended = marked.end_all(belongs, _lineage())
     if ended:
         log.info("ended %d programs that were left of %s", ended, prefix)
     return ended
+
+
+def _has_daemon(variables: Variables) -> bool:
+    """Whether the process that started this program lives."""
+    head = f"{DAEMON}=".encode()
+    named = (one.removeprefix(head) for one in variables if one.startswith(head))
+    return any(marked.lives(name.decode(errors="replace")) for name in named)
 
 
 def _lineage() -> frozenset[int]:

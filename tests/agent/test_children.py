@@ -23,7 +23,7 @@ SECRETS = {
 """What the daemon's environment holds beside what a program needs."""
 
 ALLOWED = {"AGENTD_TURN", "HOME", "LANG", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL"}
-ALLOWED |= {"TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", "_", "OLDPWD", "LC_ALL"}
+ALLOWED |= {"AGENTD_DAEMON", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", "_", "OLDPWD", "LC_ALL"}
 ALLOWED |= {"GIT_PAGER", "GIT_TERMINAL_PROMPT", "PAGER", "TERM"}
 
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 import pytest
 
 from agentd.outside import strays
-from agentd.outside.process import MARK, environment
+from agentd.outside.marked import lives, name_of
+from agentd.outside.process import DAEMON, MARK, environment
 from agentd.outside.strays import end_strays_now
 
 SLEEP = "import time; time.sleep(60)"
@@ -75,6 +76,28 @@ def test_a_generation_is_a_mark_too(generation, started):
     started += [marked(f"{generation}.1.2"), marked(f"{generation}.7.9"), marked(f"{generation}2")]
     assert end_strays_now(generation) == 2
     assert started[2].poll() is None
+
+
+def test_of_a_generation_only_what_no_living_daemon_started_is_left_behind(generation, started):
+    """A copy of the folder bears the same generation: its daemon ends nothing of the other's."""
+    other, killed = marked(None), marked(None)
+    started += [other, killed]
+    names = [name_of(one.pid) for one in (other, killed)]
+    names += [names[0].replace(".", ".9", 1), "", "x", "0.0.", "99999999999999999999.1.x"]
+    of_each = [marked(f"{generation}.1.2", **{DAEMON: name}) for name in names]
+    started += of_each
+    assert lives(names[0]) and lives(names[1])
+    killed.kill()
+    os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)  # nobody fetched it yet
+    assert end_strays_now(generation, orphans=True) == len(names) - 1
+    assert of_each[0].poll() is None
+    assert end_strays_now(generation) == 1
+    assert not any(lives(name) for name in names[1:])
+
+
+def test_a_program_is_told_who_started_it():
+    assert environment()[DAEMON] == name_of(os.getpid())
+    assert name_of(2**22 + 1) == ""
 
 
 def test_what_a_killed_daemon_left_is_found_also_what_fled(generation, tmp_path, started):
