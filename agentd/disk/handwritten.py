@@ -27,6 +27,9 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What YAML forbids, and what it takes for a line's end although no editor shows one."""
 
+_VISIBLE = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
+"""What most files are made of, and nothing else."""
+
 
 def load(
     where: str,
@@ -68,6 +71,8 @@ def decoded(where: str, text: bytes, limit: int = LIMIT) -> str:
         line = text.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise Misconfigured([Mistake(where, line, what)]) from error
+    if not text.translate(None, _VISIBLE):
+        return content
     mistakes = [
         Mistake(where, content.count("\n", 0, found.start()) + 1, _told(found[0]))
         for found, _ in zip(_INVISIBLE.finditer(content), range(10), strict=False)

@@ -116,8 +116,8 @@ def taken_apart(content: str, name: str) -> Listing:
         return Listing(content, (), "")
     dash = len(found[1])
     end = _end(content, first.start(), dash)
-    dashes = re.compile(rf"(?m)^ {{{dash}}}-(?: |\r?$)")
-    starts = [one.start() for one in dashes.finditer(content, first.start(), end)]
+    dashes = re.compile(rf"(?m)\n {{{dash}}}-(?: |\r?$)")  # a pattern is sought by its first letter
+    starts = [one.start() + 1 for one in dashes.finditer(content, first.start() - 1, end)]
     begins = [_above(content, at, begin, dash) for at in starts]
     entries, line, seen = [], 1, 0
     for at, above, after in zip(starts, begins, [*begins[1:], end], strict=True):
@@ -129,10 +129,10 @@ def taken_apart(content: str, name: str) -> Listing:
 
 def _end(content: str, first: int, dash: int) -> int:
     """Where the list ends: before a line less indented than its entries, and what is outside."""
-    ends = re.compile(rf"(?m)^(?![ \t]*(?:#|\r?$)| {{{dash + 1}}}| {{{dash}}}-(?: |\r?$))").search(
+    ends = re.compile(rf"(?m)\n(?![ \t]*(?:#|\r?$)| {{{dash + 1}}}| {{{dash}}}-(?: |\r?$))").search(
         content, first
     )
-    end = ends.start() if ends else len(content)
+    end = ends.end() if ends else len(content)
     while _is_outside(content[_line_before(content, end) : end], dash):
         end = _line_before(content, end)
     return end
