@@ -91,11 +91,14 @@ def test_the_mistakes_of_every_source_come_at_once(home, folder):
     ]
 
 
-def test_a_hash_in_upper_case_is_refused_whatever_its_source(home, folder):
-    (folder / ".env").write_text(f"AGENT_API_KEY={'A' * 64}\n")
-    with pytest.raises(Misconfigured, match="upper case") as caught:
-        load(folder)
-    assert "AAAA" not in caught.value.message
+@pytest.mark.parametrize("name", ["AGENT_API_KEY", "PROXY_APP_HASH"])
+def test_a_hash_in_upper_case_is_refused_whatever_its_source(home, folder, name):
+    """The proxy specification, section 5.2: the sum is in lowercase."""
+    for file, environ in ((f"{name}={'A' * 64}\n", {}), ("", {name: "A" * 64})):
+        (folder / ".env").write_text(file)
+        with pytest.raises(Misconfigured, match="upper case") as caught:
+            load(folder, environ=environ)
+        assert "AAAA" not in caught.value.message
 
 
 def test_a_settings_file_that_is_a_link_is_told(home, folder):

@@ -50,6 +50,7 @@ def test_a_tool_call_is_passed_on(house: House, openai_client: openai.OpenAI) ->
 def test_without_a_licence_nothing_flows_and_the_refusal_says_what_to_do(
     house: House, up: Callable[..., Serving]
 ) -> None:
+    """The proxy specification, section 1: no traffic without a licence."""
     house.licensed = False
     key, daemon = house.key(), up()
     client = openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0)

@@ -19,6 +19,7 @@ def written(house: House) -> str:
 def test_channels_are_listed_with_their_models_and_masked_secrets(
     house: House, manager: Client
 ) -> None:
+    """The proxy specification, section 2: secrets are masked."""
     reply = manager.get(ALL)
     assert [one["name"] for one in reply["items"]] == ["chat", "gemini", "messages", "responses"]
     chat = reply["items"][0]
@@ -28,6 +29,7 @@ def test_channels_are_listed_with_their_models_and_masked_secrets(
 
 
 def test_a_channel_that_is_not_there_tells_the_nearest_name(manager: Client) -> None:
+    """The proxy specification, section 7: what is not found is told as such."""
     for reply in (
         manager.get(f"{ALL}/chatt"),
         manager.patch(f"{ALL}/chatt", {}),
@@ -65,6 +67,7 @@ def test_a_list_is_filtered_by_name_and_by_being_enabled(manager: Client) -> Non
 
 
 def test_a_channel_is_created_and_in_the_file(house: House, manager: Client) -> None:
+    """The proxy specification, sections 1 and 2: channels are created."""
     reply = manager.post(ALL, {**NEW, "key": "sk-0123456789abcdef", "coolDown": 5})
     assert reply.status == 201
     assert reply.headers["Location"] == f"{ALL}/other"
@@ -74,6 +77,7 @@ def test_a_channel_is_created_and_in_the_file(house: House, manager: Client) -> 
 
 
 def test_a_taken_name_is_a_conflict(manager: Client) -> None:
+    """The proxy specification, section 7: a taken name is a conflict."""
     for reply in (
         manager.post(ALL, {**NEW, "name": "chat"}),
         manager.patch(f"{ALL}/chat", {"name": "gemini"}),
@@ -101,12 +105,14 @@ def test_a_taken_name_is_a_conflict(manager: Client) -> None:
 def test_what_a_channel_cannot_be_is_refused_and_nothing_is_written(
     house: House, manager: Client, wrong: dict[str, object]
 ) -> None:
+    """The proxy specification, section 7: bad requests."""
     before = written(house)
     assert manager.post(ALL, {**NEW, **wrong}).status == 400
     assert written(house) == before
 
 
 def test_a_patch_changes_what_it_names_and_null_is_the_default(manager: Client) -> None:
+    """The proxy specification, section 2: channels are edited."""
     wish = {"coolDown": 7, "headers": {"X-Team": "a", "X-Part": "b"}, "timeout": 9}
     assert manager.patch(f"{ALL}/chat", wish)["headers"] == {"X-Team": "a", "X-Part": "b"}
     reply = manager.patch(f"{ALL}/chat", {"coolDown": None, "headers": {"X-Part": None}})
@@ -119,6 +125,7 @@ def test_a_patch_changes_what_it_names_and_null_is_the_default(manager: Client) 
 def test_a_masked_secret_that_is_written_back_keeps_the_secret(
     house: House, manager: Client
 ) -> None:
+    """The proxy specification, section 2: secrets are written, never read."""
     shown = manager.get(f"{ALL}/chat").json()
     del shown["models"]
     reply = manager.patch(f"{ALL}/chat", shown)
@@ -169,6 +176,7 @@ def test_a_place_that_the_file_names_already_can_be_kept(
 
 
 def test_a_channel_in_use_is_neither_deleted_nor_renamed(house: House, manager: Client) -> None:
+    """The proxy specification, section 7: what is in use is a conflict."""
     for reply in (
         manager.delete(f"{ALL}/chat"),
         manager.patch(f"{ALL}/chat", {"name": "chat-2"}),

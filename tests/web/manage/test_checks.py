@@ -75,6 +75,7 @@ def at(manager: Client, url: str, **more: Any) -> None:
 
 
 def test_a_good_channel_passes_every_step_and_costs_nothing(house: House, manager: Client) -> None:
+    """The proxy specification, sections 1 and 2: a channel's connection is checked."""
     found = check(manager, f"{CHANNELS}/chat/check")
     assert (found["ok"], found["channel"], found["cost"]) == (True, "chat", 0)
     assert states(found) == {
@@ -197,6 +198,7 @@ def test_a_proxy_resolves_the_name_and_its_failure_is_the_connections(
 def test_a_stalled_supplier_does_not_hold_a_check_up(
     manager: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The proxy specification, section 1: checks are quick probes."""
     monkeypatch.setattr("agentd.outside.ladder.SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         at(manager, f"http://127.0.0.1:{silent.getsockname()[1]}")

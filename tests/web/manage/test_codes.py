@@ -31,6 +31,7 @@ def daemon(house, manager) -> Serving:
 
 
 def test_a_code_is_ten_letters_good_for_five_minutes(manager):
+    """The proxy specification, sections 3, 4 and 8."""
     reply = manager.post("/api/agent/session", None)
     assert len(reply["code"]) == 10
     begun = parse_iso(manager.get("/api/agent/summary")["at"])
@@ -38,6 +39,7 @@ def test_a_code_is_ten_letters_good_for_five_minutes(manager):
 
 
 def test_it_signs_an_administrator_in_for_ninety_days_by_cookie(daemon, manager):
+    """The proxy specification, sections 3 and 8."""
     reply = enter(daemon, code_of(manager).lower())
     assert reply.status == 200
     assert reply["role"] == "administrator"
@@ -61,6 +63,7 @@ def test_a_session_by_code_is_no_management_key_nor_the_other_way_round(daemon, 
 
 
 def test_fifty_at_once_get_one_session(daemon, manager):
+    """The proxy specification, sections 3 and 8: a code is good for one use."""
     for _ in range(3):
         code = code_of(manager)
         with ThreadPoolExecutor(50) as pool:

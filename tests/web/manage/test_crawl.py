@@ -99,6 +99,7 @@ def crawl(manager: Client) -> dict[str, Reply]:
 
 
 def test_no_get_tells_a_secret(house: House, manager: Client) -> None:
+    """The proxy specification, sections 1 and 2: no secret is ever revealed."""
     secrets = fill(manager)
     found = crawl(manager)
     assert len(found) > 12

@@ -39,6 +39,7 @@ def setting(reply: Reply, name: str) -> dict[str, Any]:
 
 
 def test_every_setting_is_told_and_which_wait_for_a_restart(manager: Client) -> None:
+    """The proxy specification, section 1: all but the administrator's password."""
     reply = manager.get(ALL)
     told = {one["name"]: one for one in reply["settings"]}
     assert list(told) == list(Settings.__struct_fields__)
@@ -52,6 +53,7 @@ def test_every_setting_is_told_and_which_wait_for_a_restart(manager: Client) -> 
 def test_what_is_changed_holds_or_waits_and_the_file_keeps_its_comments(
     file: Path, manager: Client
 ) -> None:
+    """The proxy specification, section 5.6: all product configuration."""
     wish = {"max_parallel_turns": 5, "port": 8751, "agent_api_key": MASK}
     reply = manager.patch(ALL, wish)
     now = setting(reply, "max_parallel_turns")

@@ -1,4 +1,4 @@
-"""``GET /api/agent``: what it says is so, all of it, and nothing beside it."""
+"""``GET /api/agent`` (the proxy specification, section 4): what it says is so, and nothing beside."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ def told(client: Client) -> dict[str, Any]:
 
 
 def test_the_recipe_runs_as_it_stands(house: House, up: Callable[..., Serving]) -> None:
-    """A script that knows only the address, the key and its supplier does it all."""
+    """Section 4: a script that knows only the address, the key and its supplier does it all."""
     house.channels, house.models = [], []
     house.supplier.script(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
     daemon = up(environ={"PROXY_APP_HASH": HASH})
@@ -56,6 +56,7 @@ def test_the_recipe_runs_as_it_stands(house: House, up: Callable[..., Serving]) 
 
 
 def test_every_address_of_the_surface_is_told_and_no_other(place: Place) -> None:
+    """The proxy specification, section 4: the full list of addresses."""
     everything = place.daemon.client().get("/api/openapi.json").json()["paths"]
     there = {
         (method.upper(), path)
@@ -99,7 +100,7 @@ def test_every_field_says_what_it_means(place: Place) -> None:
 
 
 def test_every_address_answers_as_it_is_told(tmp_path: Any) -> None:
-    """Status, fields and types, by the examples."""
+    """Section 4: status, fields and types, by the examples."""
     with open_place(tmp_path) as place:
         left = [one for key, one in place.description.addresses.items() if key not in place.walked]
         gone = [one for one in left if one["method"] == "DELETE"]
@@ -120,7 +121,7 @@ def out_of_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pla
 def test_every_error_that_is_told_can_be_provoked(
     place: Place, out_of_order: tuple[Place, Place]
 ) -> None:
-    """But for ``Disabled``, which ``test_kinds_of_keys`` has for each of them."""
+    """Sections 4 and 7; ``Disabled`` is provoked for each in ``test_kinds_of_keys``."""
     missed = []
     for (method, path), address in place.description.addresses.items():
         if not path.startswith("/api/agent"):

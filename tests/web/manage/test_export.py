@@ -76,6 +76,7 @@ def settled(client: Client) -> Any:
 def test_the_ledger_is_sent_by_itself_and_each_day_is_told(
     managed: Callable[..., Client], server: Server
 ) -> None:
+    """The proxy specification, section 1: the export's state is read."""
     client = managed(**to(server, table="by_itself"))
     now = settled(client)
     assert [(day["day"], day["state"], day["rows"]) for day in now["items"]] == [
@@ -105,6 +106,7 @@ def test_days_are_told_page_by_page_and_by_their_state(
 def test_a_backfill_is_tried_first_and_then_sends_exactly_the_missed_days(
     managed: Callable[..., Client], server: Server
 ) -> None:
+    """The proxy specification, section 1: missed days are sent later."""
     client = managed(**to(server, table="filled", since=DAYS[2]))
     settled(client)
     dry = client.post(f"{ALL}/backfill?dry_run=true", SPAN)

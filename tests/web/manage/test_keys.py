@@ -38,6 +38,7 @@ def _answering(house: House) -> None:
 
 
 def test_a_key_is_told_once_and_then_only_its_end(house: House, manager: Client) -> None:
+    """The proxy specification, section 2: a finished key is told exactly once."""
     reply = manager.post(ALL, {"name": "laptop", "limits": {"day": 5, "requestsPerMinute": 60}})
     assert reply.status == 201, reply.body
     key = reply["key"]
@@ -65,6 +66,7 @@ def test_a_key_is_found_by_its_id_and_by_its_name(manager: Client) -> None:
 
 
 def test_what_is_shown_of_limits_is_what_enforces_them(house: House, manager: Client) -> None:
+    """The proxy specification, section 2: keys have spend limits."""
     key = manager.post(ALL, {"name": "k", "limits": {"day": "0.05", "parallel": 3}}).json()
     assert asks(manager, key["key"]).status == 200
     cost = float(house.entries(1)[0].cost)
@@ -80,6 +82,7 @@ def test_what_is_shown_of_limits_is_what_enforces_them(house: House, manager: Cl
 
 
 def test_another_limit_holds_from_the_next_request_on(manager: Client) -> None:
+    """The proxy specification, section 1: limits are changed."""
     key = manager.post(ALL, {"name": "k"})["key"]
     assert asks(manager, key).status == 200
     assert manager.patch(f"{ALL}/k", {"limits": {"total": 0}})["limits"]["total"] == 0
@@ -91,6 +94,7 @@ def test_another_limit_holds_from_the_next_request_on(manager: Client) -> None:
 
 
 def test_a_key_that_is_disabled_or_deleted_opens_nothing_at_once(manager: Client) -> None:
+    """The proxy specification, section 1: keys are disabled and deleted."""
     key = manager.post(ALL, {"name": "k"})["key"]
     assert manager.send("POST", f"{ALL}/k/disable")["enabled"] is False
     assert asks(manager, key).status == 401
@@ -102,6 +106,7 @@ def test_a_key_that_is_disabled_or_deleted_opens_nothing_at_once(manager: Client
 
 
 def test_letters_before_are_good_for_the_grace_only(manager: Client) -> None:
+    """The proxy specification, section 1: keys are reissued."""
     first = manager.post(ALL, {"name": "k"}).json()
     reply = manager.post(f"{ALL}/k/reissue", {"grace": 60})
     assert (reply.status, reply["id"]) == (200, first["id"])
@@ -154,6 +159,7 @@ def test_what_a_key_cannot_be_is_refused(manager: Client, wrong: dict[str, Any])
 
 
 def test_two_names_that_look_alike_are_a_conflict(manager: Client) -> None:
+    """The proxy specification, section 7: a taken name is a conflict."""
     manager.post(ALL, {"name": "Laptop"})
     assert manager.post(ALL, {"name": "laptop"}).status == 409
 

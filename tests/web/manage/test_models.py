@@ -18,6 +18,7 @@ HERE = f"{ALL}/deepseek%2Fchat:v3"
 
 
 def test_a_model_is_created_read_and_deleted_by_its_name(house: House, manager: Client) -> None:
+    """The proxy specification, sections 1 and 2: models are created."""
     reply = manager.post(ALL, NEW)
     assert reply.status == 201, reply.body
     shown = manager.get(reply.headers["Location"])
@@ -31,6 +32,7 @@ def test_a_model_is_created_read_and_deleted_by_its_name(house: House, manager: 
 
 
 def test_a_patch_replaces_ways_and_null_takes_prices_away(manager: Client) -> None:
+    """The proxy specification, section 2: models are edited."""
     manager.post(ALL, NEW)
     reply = manager.patch(HERE, {"ways": [{"channel": "gemini"}], "prices": None})
     assert reply.status == 200, reply.body
@@ -60,6 +62,7 @@ def test_what_a_model_cannot_be_is_refused(manager: Client) -> None:
 
 
 def test_a_model_that_a_key_names_is_not_deleted(house: House, up: Callable[..., Serving]) -> None:
+    """The proxy specification, section 7: what is in use is a conflict."""
     house.key(name="ours", models=["by-chat"])
     manager = up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
     reply = manager.delete(f"{ALL}/by-chat")
@@ -68,6 +71,7 @@ def test_a_model_that_a_key_names_is_not_deleted(house: House, up: Callable[...,
 
 
 def test_a_model_is_copied_and_switched(manager: Client) -> None:
+    """The proxy specification, section 2: models are copied, enabled and disabled."""
     reply = manager.post(f"{ALL}/by-chat/copy", {"name": "twin"})
     assert (reply.status, reply["ways"][0]["model"]) == (201, "scripted-large")
     assert manager.send("POST", f"{ALL}/twin/disable")["enabled"] is False

@@ -81,6 +81,7 @@ def servers(reply: Reply) -> list[tuple[Any, ...]]:
 def test_every_kind_of_link_is_previewed_without_how_one_signs_in(
     client: Client, kind: str
 ) -> None:
+    """The proxy specification, section 1: the servers behind a link are previewed."""
     link, expected = LINKS[kind]
     reply = client.post(PATH, {"link": link})
     assert servers(reply) == [(expected.name, expected.type, expected.host, expected.port)]

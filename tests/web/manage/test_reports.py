@@ -67,6 +67,7 @@ def summary(manager: Client) -> dict:
 
 
 def test_requests_come_the_newest_first_page_by_page(manager):
+    """The proxy specification, sections 1 and 2: the request log is read."""
     found, cursor = [], ""
     while True:
         page = manager.get(f"/api/agent/requests?limit=4&cursor={cursor}").json()
@@ -175,6 +176,7 @@ def test_only_some_days_are_priced_anew_at_once(manager, wish):
 
 
 def test_the_list_of_reports_tells_each_that_there_is(manager):
+    """The proxy specification, section 1: all analytics reports are read."""
     assert {one["name"] for one in rows(manager, "reports")} == set(ALL)
     for name in ALL:
         assert manager.get(f"/api/agent/reports/{name}").status == 200
@@ -215,6 +217,7 @@ def test_reports_are_narrowed_down(manager, name, query, requests):
 
 
 def test_top_spenders_errors_latency_cache_and_leaks(manager):
+    """The proxy specification, sections 1 and 2: leak reports are viewed."""
     top = rows(manager, f"reports/top-spenders?{DAYS}")
     assert [(one["key"], one["title"], one["share"]) for one in top] == [
         (B, "=bob", 0.6),
@@ -284,6 +287,7 @@ def test_latency_is_not_told_by_key(manager):
 
 
 def test_the_summary_tells_the_gateway_at_a_glance(house, manager):
+    """The proxy specification, sections 1 and 2: the main page's summary."""
     told = manager.get("/api/agent/summary").json()
     assert told["licence"]["state"] == "valid"
     assert told["today"]["requests"] == 0
@@ -322,6 +326,7 @@ def test_the_summary_tells_damaged_days_and_files_with_mistakes(house, manager):
 
 
 def test_the_licence_is_told_and_installed(house, manager):
+    """The proxy specification, sections 1 and 2: the licence's status."""
     before = manager.get("/api/agent/licence").json()
     assert before["state"] == "valid"
     token = Path(house.layout.licence).read_text().strip()

@@ -45,6 +45,7 @@ def test_built_in_rules_are_listed_and_can_only_be_switched(manager: Client) -> 
 
 
 def test_a_rule_holds_from_when_it_is_written(house: House, manager: Client) -> None:
+    """The proxy specification, section 1: rules are maintained."""
     text = "see TICKET-123456"
     assert found(manager, text) == []
     reply = manager.post(ALL, PATTERN)
@@ -146,6 +147,7 @@ def test_a_change_of_a_built_in_rule_is_taken_back(manager: Client) -> None:
 
 
 def test_a_rule_can_be_tried_before_it_is_written(house: House, manager: Client) -> None:
+    """The proxy specification, sections 1 and 2: rules are tested as a dry run."""
     text = f"TICKET-123456 and {AWS}"
     rules = [one["rule"] for one in found(manager, text, rule={**PATTERN, "mode": "report"})]
     assert rules[0] == "ticket"

@@ -95,6 +95,7 @@ def test_a_secret_that_is_not_to_be_sent_is_noted_without_it(house, gateway):
 
 
 def test_notes_come_page_by_page_the_newest_first(house, gateway):
+    """The proxy specification, sections 1 and 2: the proxy-service log is read."""
     _, manager = gateway
     for number in range(4):
         name = f"n{number}"

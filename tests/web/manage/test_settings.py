@@ -18,6 +18,7 @@ def value(reply: Reply, name: str) -> Any:
 
 
 def test_every_setting_is_told_with_its_default_and_use(manager: Client) -> None:
+    """The proxy specification, section 2: settings are read."""
     reply = manager.get(ALL)
     assert [one["name"] for one in reply["settings"]] == list(GatewaySettings.__struct_fields__)
     assert all(one["description"].endswith(".") for one in reply["settings"])
@@ -29,6 +30,7 @@ def test_every_setting_is_told_with_its_default_and_use(manager: Client) -> None
 def test_what_is_changed_is_in_the_file_and_its_comments_stay(
     house: House, manager: Client
 ) -> None:
+    """The proxy specification, section 1: what is written lands in the same files."""
     path = Path(house.layout.gateway_settings)
     path.write_text("# ours\ntries: 2   # enough\nbodies: {keep_days: 3, max_bytes: 2048}\n")
     reply = manager.patch(ALL, {"tries": 3, "bodies": {"keep_days": 5}, "hiding": False})
