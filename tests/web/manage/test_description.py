@@ -1,4 +1,4 @@
-"""``GET /api/agent`` (the proxy specification, section 4): what it says is so, and nothing beside."""
+"""``GET /api/agent`` says what is so, and all of it (the proxy specification, section 4)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
