@@ -85,11 +85,11 @@ class House:
         return until(lambda: found if len(found := self.booked()) >= count else None)
 
     def booked(self, words: str = "") -> list[Entry]:
-        """The lines of the ledger, those with these words in them."""
+        """The whole lines of the ledger with these words in them; the last may be half written."""
         found = []
         for path in sorted(Path(self.layout.state, "proxy", "requests").glob("*.jsonl")):
-            for line in path.read_bytes().splitlines():
-                if words.encode() not in line:
+            for line in path.read_bytes().splitlines(keepends=True):
+                if words.encode() not in line or not line.endswith(b"\n"):
                     continue
                 fields = json.loads(line)
                 fields.pop("crc")
