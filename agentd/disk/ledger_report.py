@@ -212,10 +212,13 @@ class Report(Stored):
         fold.standing, fold.mtime_ns = self.head.standing, self.head.mtime_ns
         fold.saved = fold.standing.lines, fold.mtime_ns
         tally = fold.tally
-        tally.total, tally.names = self.head.total.copied(), dict(self.names())
-        tally.quarters, tally.cells = self.quarters(), dict(self.cells())
-        tally.tables = {side: dict(self.rows(side)) for side in SIDES}
-        tally.times = {side: dict(self.times(side)) for side in TIMED}
+        tally.names, tally.quarters = dict(self.names()), self.quarters()
+        tally.take_up(
+            self.head.total.copied(),
+            dict(self.cells()),
+            {side: dict(self.rows(side)) for side in SIDES},
+            {side: dict(self.times(side)) for side in TIMED},
+        )
         return fold
 
 

@@ -162,6 +162,11 @@ class Figures(NamedTuple):
         self.totals.book(entry)
         self.times.book(entry)
 
+    def add(self, other: "Figures") -> None:
+        """Count the other in."""
+        self.totals.add(other.totals)
+        self.times.add(other.times)
+
 
 def nothing() -> Figures:
     """Of no request, to be added to."""
@@ -169,42 +174,84 @@ def nothing() -> Figures:
 
 
 class Tally:
-    """The fold of a day's entries, from every side at once."""
+    """The fold of a day's entries, from every side at once.
+
+    An entry is counted in once, in its cell; what that adds to every side is worked out for many
+    together, when somebody looks.
+    """
 
     def __init__(self) -> None:
-        self.total = nothing()
-        self.cells: dict[Cell, Figures] = {}
-        self.tables: dict[Side, Table] = {side: {} for side in SIDES}
-        self.times: dict[Side, TimeTable] = {side: {} for side in TIMED}
         self.quarters: dict[int, dict[str, Spent]] = {}
         """What each key spent, by the quarter of an hour (``sums.quarter``)."""
         self.names: dict[str, str] = {}
         """The last name of each key."""
+        self._total = nothing()
+        self._cells: dict[Cell, Figures] = {}
+        self._tables: dict[Side, Table] = {side: {} for side in SIDES}
+        self._times: dict[Side, TimeTable] = {side: {} for side in TIMED}
+        self._fresh: dict[Cell, Figures] = {}
+        """What was counted in since somebody looked."""
+
+    @property
+    def total(self) -> Figures:
+        """All entries in one."""
+        self._settle()
+        return self._total
+
+    @property
+    def cells(self) -> dict[Cell, Figures]:
+        """All that is kept apart."""
+        self._settle()
+        return self._cells
+
+    @property
+    def tables(self) -> dict[Side, Table]:
+        """What the entries add up to from each side."""
+        self._settle()
+        return self._tables
+
+    @property
+    def times(self) -> dict[Side, TimeTable]:
+        """How long they took, from the sides that are ``TIMED``."""
+        self._settle()
+        return self._times
+
+    def take_up(
+        self,
+        total: Figures,
+        cells: dict[Cell, Figures],
+        tables: dict[Side, Table],
+        times: dict[Side, TimeTable],
+    ) -> None:
+        """Go on from what another tally came to. It is this one's from now on."""
+        self._total, self._cells, self._tables, self._times = total, cells, tables, times
 
     def book(self, entry: Entry) -> None:
         """Count a request in."""
         model = entry.model if entry.channel else ""
         cell = Cell(entry.at[11:13], model, entry.channel, entry.key)
-        self.total.book(entry)
-        if cell not in self.cells:
-            self.cells[cell] = nothing()
-        self.cells[cell].book(entry)
-        for side, name in zip(SIDES, cell, strict=True):
-            found = self.tables[side].get(name)
-            if found is None:
-                found = self.tables[side][name] = Totals()
-            found.book(entry)
-        for side, name in zip(TIMED, cell, strict=False):
-            times = self.times[side].get(name)
-            if times is None:
-                times = self.times[side][name] = Times()
-            times.book(entry)
+        if cell not in self._fresh:
+            self._fresh[cell] = nothing()
+        self._fresh[cell].book(entry)
         spent = self.quarters.setdefault(quarter(entry.at), {})
         if entry.key not in spent:
             spent[entry.key] = Spent()
         spent[entry.key].book(entry)
         if entry.key_name:
             self.names[entry.key] = entry.key_name
+
+    def _settle(self) -> None:
+        fresh, self._fresh = self._fresh, {}
+        for cell, figures in fresh.items():
+            self._total.add(figures)
+            for side, name in zip(SIDES, cell, strict=True):
+                self._tables[side].setdefault(name, Totals()).add(figures.totals)
+            for side, name in zip(TIMED, cell, strict=False):
+                self._times[side].setdefault(name, Times()).add(figures.times)
+            if cell in self._cells:
+                self._cells[cell].add(figures)
+            else:
+                self._cells[cell] = figures
 
 
 def spent(totals: Totals) -> Spent:
