@@ -62,6 +62,19 @@ def _target(url: str) -> str:
     return target
 
 
+_ODD = "The header %r holds a character that no header may"
+
+
+@lru_cache(256)
+def _checked(name: str) -> str:
+    """A header's name that the caller may set. ``BadRequest``."""
+    if not _TOKEN.fullmatch(name):
+        raise BadRequest(_ODD % name)
+    if name.lower() in _OURS:
+        raise BadRequest(f"The header {name!r} is not the caller's to set")
+    return name
+
+
 def written(request: Request, to: Origin) -> bytes:
     """The whole request. ``BadRequest`` for what would not arrive as it was meant."""
     target = _target(request.url)
@@ -69,11 +82,9 @@ def written(request: Request, to: Origin) -> bytes:
         raise BadRequest("The request's method is none")
     lines = [f"{request.method} {target} HTTP/1.1", f"host: {to}", "accept-encoding: identity"]
     for name, value in request.headers.items():
-        if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise BadRequest(f"The header {name!r} holds a character that no header may")
-        if name.lower() in _OURS:
-            raise BadRequest(f"The header {name!r} is not the caller's to set")
-        lines.append(f"{name}: {value}")
+        if not _VALUE.fullmatch(value):
+            raise BadRequest(_ODD % name)
+        lines.append(f"{_checked(name)}: {value}")
     if request.body or request.method not in _BODILESS:
         lines.append(f"content-length: {len(request.body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + request.body

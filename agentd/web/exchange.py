@@ -44,7 +44,7 @@ PASSED_OVER = 16 * 1024 * 1024
 """Bytes of a body that are read to no end before the connection is ended instead."""
 HEARD_OUT = 64 * 1024 * 1024
 """Bytes of it after which its sender, who does not listen, is cut off."""
-AT_ONCE = 0.001
+AT_ONCE = 0.01
 """Seconds after its head within which a body is as good as sent with it."""
 PASSING_SECONDS = 10.0
 """Time that the rest of a streamed body has, once it was answered."""
@@ -199,7 +199,7 @@ class Exchange(HTTPMessageDelegate):
 
     def _later(self, answer: Answer | Awaitable[Answer]) -> None:
         self._connection.set_close_callback(self.on_connection_close)
-        self._task = asyncio.ensure_future(self._finish_later(answer))
+        self._task = asyncio.get_running_loop().create_task(self._finish_later(answer))
         self._desk.at_work.add(self._task)
         self._task.add_done_callback(self._desk.at_work.discard)
 
