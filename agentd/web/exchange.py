@@ -44,8 +44,6 @@ PASSED_OVER = 16 * 1024 * 1024
 """Bytes of a body that are read to no end before the connection is ended instead."""
 HEARD_OUT = 64 * 1024 * 1024
 """Bytes of it after which its sender, who does not listen, is cut off."""
-AT_ONCE = 0.01
-"""Seconds after its head within which a body is as good as sent with it."""
 PASSING_SECONDS = 10.0
 """Time that the rest of a streamed body has, once it was answered."""
 
@@ -65,6 +63,7 @@ class Exchange(HTTPMessageDelegate):
         self._call: Call | None = None
         self._refusal: Exception | None = None
         self._guessed = False
+        self._at_once = False
         self._chunks: list[bytes] = []
         self._incoming: Incoming | None = None
         self._size = self._passed = 0
@@ -93,6 +92,12 @@ class Exchange(HTTPMessageDelegate):
                 self._desk.wrong_keys.management.failed(self._remote_ip, head.has_key)
         except AgentdError as error:
             self._refusal = error
+        if head.has_body:  # what is there already is taken in before the loop's next turn
+            self._at_once = True
+            asyncio.get_running_loop().call_soon(self._dawdles)
+
+    def _dawdles(self) -> None:
+        self._at_once = False
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Take in a part of the body, unless the request was refused or answered already."""
@@ -119,7 +124,7 @@ class Exchange(HTTPMessageDelegate):
             self._refuse(self._refusal or NotFound("Nothing is here"))
         elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
-            self._later(self._answered(self._route, self._call))
+            self._later(self._answered(self._route, self._call, at_once=self._at_once))
         else:
             try:
                 answer = self._route.endpoint(self._call)
@@ -203,10 +208,13 @@ class Exchange(HTTPMessageDelegate):
         self._desk.at_work.add(self._task)
         self._task.add_done_callback(self._desk.at_work.discard)
 
-    async def _answered(self, route: Route, call: Call) -> Answer:
-        """The answer, if its caller may still have it: keys and logins end while bodies come."""
+    async def _answered(self, route: Route, call: Call, *, at_once: bool = False) -> Answer:
+        """The answer, if its caller may still have it: keys and logins end while bodies come.
+
+        ``at_once``: the body came with the head, so nothing can have ended meanwhile.
+        """
         try:
-            if time.monotonic() - self._began > AT_ONCE:
+            if not at_once:
                 await self._still_welcome()
             answer = route.endpoint(call)
             return answer if isinstance(answer, Answer) else await answer
