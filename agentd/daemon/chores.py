@@ -11,7 +11,9 @@ from agentd.access.service import KeyService
 from agentd.chats.service import ChatService
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
+from agentd.disk.ledger import Ledger
 from agentd.disk.state import State
+from agentd.errors import Unavailable
 from agentd.outside.service_manager import Notifier
 from agentd.web.feed import Feed
 
@@ -21,6 +23,8 @@ INDEX_SECONDS = 60.0
 """How often the index is stored while something changes."""
 EVENTS_SECONDS = 1.0
 """How often the last events go into the log of events."""
+SUMS_SECONDS = 300.0
+"""How often it is looked whether days of the ledger are over, or were changed."""
 LOCK_SECONDS = 5.0
 """How often the daemon makes sure that the folder's lock is still its own."""
 LOST_LOCK = 75
@@ -58,6 +62,16 @@ async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
         if not await asyncio.to_thread(state.holds_lock):
             log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
             stop(LOST_LOCK)
+
+
+async def keep_sums(ledger: Ledger) -> None:
+    """Have what closed days add up to ready: after the start, and after the end of each day."""
+    while True:
+        try:
+            await ledger.make_ahead()
+        except Unavailable as error:
+            log.warning("long reports are not made ahead: %s", error.message)
+        await asyncio.sleep(SUMS_SECONDS)
 
 
 class Followed(Protocol):

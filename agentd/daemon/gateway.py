@@ -17,6 +17,7 @@ from msgspec import structs
 from agentd import __version__
 from agentd.catalog.models import Models
 from agentd.clock import Clock, iso, parse_iso
+from agentd.daemon.chores import keep_sums
 from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
@@ -153,6 +154,7 @@ class ModelGateway:
         await self._know_own()
         self._opened = True
         self._later(self._keep_house())
+        self._later(keep_sums(self.ledger))
         await self._note_start()
         return self
 

@@ -21,7 +21,7 @@ from agentd.disk.ledger_page import find, page
 from agentd.disk.ledger_reprice import Repricing
 from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
-from agentd.errors import AgentdError
+from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.entry import Entry
 from agentd.proxy.overview import Overview
 from agentd.proxy.page import Filter, Page
@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 READ_EVERY = 1000
 """Lines that are added up at once while nobody asks."""
+
+BREATH = 0.01
+"""Seconds between two stretches of days that are made ahead."""
 
 LOOK_AGAIN = 10.0
 """Seconds after which an overview is made anew though nothing was booked."""
@@ -164,6 +167,19 @@ class Ledger:
         if self._overview is None or self._overview[0] != now:
             self._overview = now, await self._asked(self._answers.overview)
         return self._overview[1]
+
+    async def make_ahead(self) -> None:
+        """Have kept what stretches of closed days add up to, so that long reports take short.
+
+        One by one, so that questions come between. Where it is broken off, nothing is lost.
+        """
+        for stretch in await self._on_thread(self._days.closed):
+            try:
+                if not await self._asked(partial(self._days.make, stretch)):
+                    return
+            except Unavailable as error:  # each report of these days tells it, too
+                log.info("from %s on some days cannot be read: %s", stretch.first, error.message)
+            await asyncio.sleep(BREATH)
 
     async def damaged(self) -> list[str]:
         """Each line that is not sound, ``path:line: why``: it counts nowhere, and stays there."""

@@ -6,10 +6,12 @@ belongs to one thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sized
 from datetime import date, timedelta
 from heapq import nlargest
 from typing import Any, TypeAlias, TypeVar, cast
+
+from msgspec import structs
 
 from agentd.disk.ledger_days import Days
 from agentd.proxy import reports
@@ -53,7 +55,10 @@ class Answers:
         def made(parts: Parts, before: Report[Totals] | None = None) -> Report[Totals]:
             return reports.totals(by, parts, only, before)
 
-        return self._reported(("totals", by, only), first, last, made, apart=apart(by, only))
+        report = self._reported(("totals", by, only), first, last, made, apart=apart(by, only))
+        if by == "key" and only != EVERYTHING:
+            return structs.replace(report, names=self._names(first, last))
+        return report
 
     def times(self, by: TimedBy, first: str, last: str, only: Only = EVERYTHING) -> Report[Times]:
         """How long answers took."""
@@ -94,15 +99,9 @@ class Answers:
             ],
         )
 
-    def _names(self, first: str, last: str) -> dict[str, str]:
+    def _names(self, first: str, last: str) -> Mapping[str, str]:
         """The last name that each key had in these days."""
-        names: dict[str, str] = {}
-        today = self._today()
-        for _, part in self._days.cover(first, min(last, _day_before(today))):
-            names |= part.names()
-        for _, day in self._days.between(max(first, today), last):
-            names |= day.names()
-        return names
+        return self._reported(("names",), first, last, reports.names, apart=False)
 
     def _reported(
         self, what: Question, first: str, last: str, made: Callable[..., T], *, apart: bool
@@ -137,4 +136,4 @@ def _day_before(day: str) -> str:
 
 
 def _size(answer: object) -> int:
-    return len(answer.rows) if isinstance(answer, Report) else len(cast("list[object]", answer))
+    return len(answer.rows) if isinstance(answer, Report) else len(cast("Sized", answer))

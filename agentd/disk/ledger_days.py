@@ -22,6 +22,7 @@ from agentd.disk.ledger_stretches import Stretches
 from agentd.disk.lines import Broken
 from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.reports import Part
+from agentd.proxy.stretches import Stretch
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Days:
         """Those that were opened, with their size and time of change."""
         self._distrusted: set[str] = set()
         """Days whose report proved to be damaged."""
-        self._stretches = Stretches(layout, self.known, self.day, keeps=keeps)
+        self._stretches = Stretches(layout, self.known, self.day)
 
     def asked(self, do: Callable[[], T]) -> T:
         """Ask; where a day's report proves to be damaged, that is made anew, and all asked again.
@@ -107,6 +108,14 @@ class Days:
     def cover(self, first: str, last: str) -> Iterator[tuple[str, Part]]:
         """The same where all are closed and it does not matter which is which: fewer parts."""
         return self._stretches.cover(first, last)
+
+    def closed(self) -> list[Stretch]:
+        """Everything closed that is to be kept, in an order in which to ``make`` it."""
+        return list(self._stretches.closed(self._today()))
+
+    def make(self, stretch: Stretch) -> bool:
+        """Have a closed stretch kept for questions to come; whether the disk took it."""
+        return self._stretches.make(stretch)
 
     def version(self, first: str, last: str) -> tuple[tuple[str, int, int], ...]:
         """What tells one content of these days from another."""

@@ -5,20 +5,22 @@ what it is about. Everything here blocks.
 """
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import chain
 from typing import Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import Standing
 from agentd.disk.ledger_parts import Decoder, Parts, Place, Rows, decoder, head_of, laid_out
 from agentd.disk.lines import Broken, seal
+from agentd.proxy.columns import Columns, columns
 from agentd.proxy.reports import EVERYTHING, Only
 from agentd.proxy.sums import Spent
-from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Tally, Times, Totals, spent
+from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Table, Tally, Times, Totals, spent
 
 T = TypeVar("T")
 
@@ -72,6 +74,10 @@ class Fold:
         """The day from one side."""
         yield from self.tally.tables[side].items()
 
+    def columns(self, side: Side) -> Columns:
+        """The same, as columns."""
+        return columns(self.rows(side))
+
     def times(self, side: Side) -> Iterator[tuple[str, Times]]:
         """How long it took, from a side that is ``TIMED``."""
         yield from self.tally.times[side].items()
@@ -108,6 +114,10 @@ _times = decoder(Times)
 _cells = decoder(tuple[str, str, str, Totals, Times])
 _leaks = decoder(tuple[str, int])
 _quarters = decoder(dict[str, Spent])
+_raw = decoder(Raw)
+_name_column = msgspec.json.Decoder(list[str])
+_cost_column = msgspec.json.Decoder(list[Decimal])
+_count_column = msgspec.json.Decoder(list[int])
 
 
 class Stored:
@@ -128,6 +138,20 @@ class Stored:
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
         """All of it from one side."""
         return self._read(side, _totals)
+
+    def columns(self, side: Side) -> Columns:
+        """The same, as columns; what an earlier agentd wrote lacks them."""
+        if f"{side}/columns" not in self._parts:
+            return columns(self.rows(side))
+        found = dict(self._read(f"{side}/columns", _raw))
+        try:
+            names = _name_column.decode(found.pop("names"))
+            cost = _cost_column.decode(found.pop("cost"))
+            counts = {name: _count_column.decode(column) for name, column in found.items()}
+        except (msgspec.DecodeError, KeyError) as error:
+            why = f"its columns by {side} are of an unknown form: {error}"
+            raise BrokenReport(self._path, self._day, why) from error
+        return Columns(names, cost, counts)
 
     def times(self, side: Side) -> Iterator[tuple[str, Times]]:
         """How long it took, from a side that is ``TIMED``."""
@@ -228,6 +252,7 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts: dict[str, Rows] = {"names": sorted(tally.names.items())}
     parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
     parts |= {side: sorted(tally.tables[side].items(), key=_name) for side in SIDES}
+    parts |= {f"{side}/columns": in_columns(tally.tables[side]) for side in SIDES if side != "hour"}
     parts |= {f"{side}/times": sorted(tally.times[side].items(), key=_name) for side in TIMED}
     parts["cells"], parts["cells/model"] = _cells_by(tally, "key"), _cells_by(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
@@ -236,6 +261,12 @@ def write_report(layout: Layout, fold: Fold) -> None:
     head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
+
+
+def in_columns(table: Table) -> Rows:
+    """The columns of a side as they are kept."""
+    made = columns(sorted(table.items(), key=_name))
+    return sorted([("names", made.names), ("cost", made.cost), *made.counts.items()], key=_name)
 
 
 def _name(row: tuple[str, object]) -> str:

@@ -1,7 +1,8 @@
 """What stretches of closed days add up to, remembered in ``reports/YYYY-MM-DD+<days>.json``.
 
 A report of many days is then made from few files (``proxy.stretches``). They are caches: one is
-believed while the days that it was made from are what they were. Everything here blocks.
+believed while the days that it was made from are what they were, and what lacks is told by smaller
+ones. They are made ahead, one by one: nobody who asks waits for that. Everything here blocks.
 """
 
 import logging
@@ -15,11 +16,11 @@ from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_balance import look, stamp_of
 from agentd.disk.ledger_parts import Parts, Place, Rows, head_of, laid_out
-from agentd.disk.ledger_report import Fold, Report, Stored
+from agentd.disk.ledger_report import Fold, Report, Stored, in_columns
 from agentd.disk.lines import Broken, seal
 from agentd.errors import AgentdError
 from agentd.proxy.reports import EVERYTHING, Only, Part
-from agentd.proxy.stretches import Stretch, cover
+from agentd.proxy.stretches import Stretch, cover, inside
 from agentd.proxy.tally import Cell, Figures, Side, Table, Times, TimeTable, Totals, nothing
 
 log = logging.getLogger(__name__)
@@ -75,23 +76,17 @@ class Stretched(Stored):
 
 
 class Stretches:
-    """The files. ``known`` are all days that there are, in order; ``day`` tells a closed one.
-
-    What reads beside a running daemon ``keeps`` nothing.
-    """
+    """The files. ``known`` are all days that there are, in order; ``day`` tells a closed one."""
 
     def __init__(
         self,
         layout: Layout,
         known: Callable[[], Sequence[str]],
         day: Callable[[str], Fold | Report],
-        *,
-        keeps: bool,
     ) -> None:
         self._layout = layout
         self._known = known
         self._day = day
-        self._keeps = keeps
         self._files: dict[Stretch, tuple[tuple[int, int], Stretched]] = {}
 
     def cover(self, first: str, last: str) -> Iterator[tuple[str, Part]]:
@@ -101,23 +96,52 @@ class Stretches:
             for stretch in cover(max(first, known[0]), min(last, known[-1])):
                 yield from self._told(stretch, known)
 
-    def _told(self, stretch: Stretch, known: Sequence[str]) -> Iterator[tuple[str, Part]]:
-        begin, end = bisect_left(known, stretch.first), bisect_right(known, stretch.last)
-        days = known[begin:end]
-        if len(days) < 2:
-            yield from ((day, self._day(day)) for day in days)
-            return
-        of = {day: _version(self._day(day)) for day in days}
-        found = self._stored(stretch)
-        if found and found.head.of == of:
-            yield stretch.first, found
-            return
+    def closed(self, today: str) -> Iterator[Stretch]:
+        """Each closed day that there is, and then each stretch of them, the narrowest first."""
+        known = self._known()
+        closed = known[: bisect_left(known, today)]
+        if closed:
+            yield from (Stretch(day, 1) for day in closed)
+            stretches = inside(closed[0], closed[-1])
+            yield from (one for one in stretches if len(_within(one, closed)) > 1)
+
+    def make(self, stretch: Stretch) -> bool:
+        """Keep a stretch that is not kept yet, or no more; whether the disk took it."""
+        known = self._known()
+        of = self._versions(stretch, known)
+        if len(of) < 2 or self._believed(stretch, of):
+            return True
         merged = Merged()
         for part in stretch.parts():
             for _, one in self._told(part, known):
                 merged.add(one)
-        self._keep(stretch, of, merged)
-        yield stretch.first, merged
+        places, lines = laid_out(merged.parts())
+        head = Head(FORMAT, stretch.first, of, merged.total, places)
+        try:
+            replace(self._layout.ledger_stretch(*stretch), seal(head) + b"".join(lines))
+        except AgentdError as error:
+            log.warning("%d days from %s on were not kept: %s", stretch.days, stretch.first, error)
+            return False
+        return True
+
+    def _told(self, stretch: Stretch, known: Sequence[str]) -> Iterator[tuple[str, Part]]:
+        """The stretch as it is kept, or else what it is made of."""
+        of = self._versions(stretch, known)
+        if len(of) < 2:
+            yield from ((day, self._day(day)) for day in of)
+        elif found := self._believed(stretch, of):
+            yield stretch.first, found
+        else:
+            for part in stretch.parts():
+                yield from self._told(part, known)
+
+    def _versions(self, stretch: Stretch, known: Sequence[str]) -> dict[str, Version]:
+        """The days of a stretch that there are."""
+        return {day: _version(self._day(day)) for day in _within(stretch, known)}
+
+    def _believed(self, stretch: Stretch, of: Mapping[str, Version]) -> "Stretched | None":
+        found = self._stored(stretch)
+        return found if found and found.head.of == of else None
 
     def _stored(self, stretch: Stretch) -> Stretched | None:
         path = self._layout.ledger_stretch(*stretch)
@@ -133,19 +157,9 @@ class Stretches:
             log.info("%s is not used, it is made anew: %s", path, error)
             return None
 
-    def _keep(self, stretch: Stretch, of: dict[str, Version], merged: "Merged") -> None:
-        if not self._keeps:
-            return
-        places, lines = laid_out(merged.parts())
-        head = Head(FORMAT, stretch.first, of, merged.total, places)
-        try:
-            replace(self._layout.ledger_stretch(*stretch), seal(head) + b"".join(lines))
-        except AgentdError as error:
-            log.warning("%d days from %s on were not kept: %s", stretch.days, stretch.first, error)
-
 
 class Merged:
-    """Some days in memory."""
+    """Some days, to be kept."""
 
     def __init__(self) -> None:
         self.total = nothing()
@@ -169,36 +183,17 @@ class Merged:
         """As they are kept."""
         rows: dict[str, Rows] = {"names": sorted(self._names.items())}
         rows |= {side: _sorted(table) for side, table in self._tables.items()}
+        rows |= {f"{side}/columns": in_columns(table) for side, table in self._tables.items()}
         rows |= {f"{side}/times": _sorted(timed) for side, timed in self._times.items()}
         return rows
-
-    def names(self) -> Mapping[str, str]:
-        """The last name of each key."""
-        return self._names
-
-    def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
-        """All of it from one side."""
-        yield from self._tables[side].items()
-
-    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
-        """How long it took."""
-        yield from self._times[side].items()
-
-    def row(self, side: Side, name: str) -> Totals | None:
-        """One row of a side."""
-        return self._tables[side].get(name)
-
-    def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
-        """There are none."""
-        return iter(())
-
-    def leaks(self) -> Iterator[tuple[str, str, int]]:
-        """There are none."""
-        return iter(())
 
 
 def _sorted(table: Mapping[str, object]) -> list[tuple[str, object]]:
     return sorted(table.items(), key=lambda row: row[0])
+
+
+def _within(stretch: Stretch, days: Sequence[str]) -> Sequence[str]:
+    return days[bisect_left(days, stretch.first) : bisect_right(days, stretch.last)]
 
 
 def _version(day: Fold | Report) -> Version:

@@ -12,6 +12,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from agentd.chats.quantile import Histogram, quantiles
+from agentd.proxy.columns import NOTHING, Columns, Ranked, added
 from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Times, Totals
 from agentd.wire.spreadsheet import Cell as Field
 from agentd.wire.spreadsheet import comma_separated
@@ -41,6 +42,10 @@ class Part(Protocol):
 
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
         """All of it from one side, each name once."""
+        ...
+
+    def columns(self, side: Side) -> Columns:
+        """The same as ``rows``, for the sides that may have many."""
         ...
 
     def times(self, side: Side) -> Iterator[tuple[str, Times]]:
@@ -200,14 +205,14 @@ def totals(
 ) -> Report[Totals]:
     """Times in their order, everything else by what it cost, the dearest first.
 
-    ``before`` is the same report of earlier days, which is left as it is.
+    ``before`` is the same report of earlier days, which is left as it is. Names of keys are told
+    of whole days; of a narrowed report, who asks for it adds them: ``names``.
     """
+    if only == EVERYTHING and by in ("model", "channel", "key"):
+        return _ranked(by, parts, before)
     found = dict(before.rows) if before else {}
-    names = dict(before.names) if before else {}
     total, own = (before.total if before else _NO_TOTALS).copied(), set[str]()
     for date, part in parts:
-        if by == "key":
-            names |= part.names()
         for name, row in _of_part(by, date, part, only):
             if name not in own:
                 found[name] = found.get(name, _NO_TOTALS).copied()
@@ -218,9 +223,17 @@ def totals(
         if only == EVERYTHING:
             total.add(part.total.totals)
     if by in ("day", "hour"):
-        return Report(sorted(found.items()), total, names)
+        return Report(sorted(found.items()), total, {})
     ordered = sorted(found.items(), key=lambda row: (-row[1].cost, -row[1].requests, row[0]))
-    return Report(ordered, total, names)
+    return Report(ordered, total, {})
+
+
+def names(parts: Parts, before: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The last name of each key; ``before`` are those of earlier days."""
+    found = dict(before or {})
+    for _, part in parts:
+        found |= part.names()
+    return found
 
 
 def times(
@@ -308,6 +321,19 @@ def as_csv(rows: Sequence[Struct]) -> bytes:
         return b""
     head = [name for name, _ in _fields(rows[0])]
     return comma_separated([head, *([value for _, value in _fields(row)] for row in rows)])
+
+
+def _ranked(side: Side, parts: Parts, before: Report[Totals] | None) -> Report[Totals]:
+    """All of a side: with many names, nearly all the work is to add up rows that nobody reads."""
+    found = before.rows.of if before and isinstance(before.rows, Ranked) else NOTHING
+    titles = dict(before.names) if before else {}
+    total = (before.total if before else _NO_TOTALS).copied()
+    for _, part in parts:
+        if side == "key":
+            titles |= part.names()
+        found = added(found, part.columns(side))
+        total.add(part.total.totals)
+    return Report(Ranked(found), total, titles)
 
 
 _NO_TOTALS, _NO_TIMES = Totals(), Times()

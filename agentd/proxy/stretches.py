@@ -40,6 +40,14 @@ def cover(first: str, last: str, narrower_than: int = 1000) -> Iterator[Stretch]
         day += width
 
 
+def inside(first: str, last: str) -> Iterator[Stretch]:
+    """Every stretch of the days from ``first`` to ``last``, the narrowest ones first."""
+    begin, end = _number(first), _number(last)
+    for width in reversed(WIDTHS):
+        for number in range(-(-begin // width) * width, end - width + 2, width):
+            yield Stretch(_day(number), width)
+
+
 def _number(day: str) -> int:
     return date.fromisoformat(day).toordinal()
 

@@ -14,6 +14,7 @@ from signal import SIGTERM
 from statistics import median
 from typing import NamedTuple
 
+from agentd.proxy.stretches import inside
 from tests.benchmarks.books import Books
 from tests.benchmarks.house import House
 from tests.benchmarks.load import Shot
@@ -98,6 +99,8 @@ def management(size: Size, gun: Gun) -> Iterator[Row]:
                 running(daemon(part[0].layout), SIGTERM) as other,
             ):
                 places = Place(part[0], other, part[1]), Place(full[0], one, full[1])
+                for place in places:
+                    _made_ahead(place)
                 yield from _compared(size, gun, *places)
             yield from _starts(size, full[0], _house(empty, size.booked)[0].layout)
     finally:
@@ -140,6 +143,18 @@ def _house(folder: str, lines: int) -> tuple[House, bytes]:
     status = request("GET", path, maker.finish())
     models, channels, keys = (max(lines // of, 1) for of in (10_000, 50_000, 2_000))
     return House(maker.layout, models, channels, keys), status
+
+
+def _made_ahead(place: Place) -> None:
+    """Wait until the sums of closed days are there that a daemon makes beside its work."""
+    books, late = place.books, time.monotonic() + 300
+    while not all(
+        os.path.exists(books.layout.ledger_stretch(*one))
+        for one in inside(str(books.first), str(books.last))
+    ):
+        if time.monotonic() > late:
+            raise SystemExit("what the closed days add up to was not made ahead in 5 minutes")
+        time.sleep(0.1)
 
 
 def _summaries(size: Size, gun: Gun, place: Place) -> Iterator[Row]:

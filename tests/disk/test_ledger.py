@@ -457,7 +457,7 @@ async def test_a_report_of_another_file_is_not_believed(layout, clock):
     await ledger.close()
 
 
-@pytest.mark.parametrize("part", ["key", "model", "cells"])
+@pytest.mark.parametrize("part", ["key", "model/columns", "cells"])
 async def test_a_damaged_part_of_a_report_is_made_anew(layout, clock, part):
     await life(layout, clock, [entry(n, at(DAY)) for n in range(3)])
     clock.move(86400)

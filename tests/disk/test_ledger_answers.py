@@ -1,5 +1,6 @@
 """What many days add up to: from few files, remembered, and never of another ledger than this."""
 
+import asyncio
 import os
 from datetime import timedelta
 from decimal import Decimal
@@ -7,14 +8,19 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agentd.clock import FrozenClock, iso
 from agentd.disk import ledger_answers, ledger_parts
+from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_report import Fold, write_report
 from agentd.errors import Unavailable
 from agentd.proxy import reports
+from agentd.proxy.columns import Ranked
+from agentd.proxy.entry import Timings
 from agentd.proxy.price import Prices
 from agentd.proxy.reports import Only
 from tests.conftest import overwrite
@@ -61,16 +67,102 @@ def stretches(layout) -> list[Path]:
     return sorted(Path(layout.ledger_reports).glob("*+*.json"))
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("by", ["total", "model", "channel", "key"])
-async def test_long_reports_are_the_sum_of_their_days(layout, ledger, by):
+async def test_long_reports_are_the_sum_of_their_days(layout, ledger, by, ahead):
+    if ahead:
+        await ledger.make_ahead()
     apart = [await ledger.totals(by, day(n), day(n)) for n in range(3, 100)]
     whole = await ledger.totals(by, day(3), LAST)
     assert whole.total.requests == sum(one.total.requests for one in apart) == 97
     assert dict(whole.rows)[whole.rows[0][0]].cost == sum(
         dict(one.rows).get(whole.rows[0][0], reports.Totals()).cost for one in apart
     )
-    if by != "total":
-        assert stretches(layout)
+    assert bool(stretches(layout)) == ahead  # who asks makes none
+
+
+async def test_stretches_are_made_ahead_and_only_those_that_lack(layout, ledger, clock):
+    await ledger.make_ahead()
+    made = stretches(layout)
+    assert len(made) >= 99 // 4 - 1 + 99 // 16 - 1
+    assert {path.name.partition("+")[0] < LAST for path in made} == {True}
+    inodes = {path: path.stat().st_ino for path in made}
+    made[0].unlink()
+    await ledger.make_ahead()
+    changed = [path for path in stretches(layout) if path.stat().st_ino != inodes[path]]
+    assert changed == made[:1]
+    for number in range(100, 104):
+        await ledger.book(booked(number))
+    clock.move(10 * 86400)
+    await ledger.make_ahead()
+    assert set(made) < set(stretches(layout))
+
+
+async def test_a_question_comes_between_two_stretches_that_are_made(layout, ledger):
+    ahead = asyncio.create_task(ledger.make_ahead())
+    while not stretches(layout):
+        await ledger.damaged()
+    between = len(stretches(layout))
+    ahead.cancel()
+    await asyncio.wait([ahead])
+    assert between < 99 // 4
+    assert (await ledger.totals("key", FIRST, day(98))).total.requests == 99
+    await ledger.make_ahead()
+    assert len(stretches(layout)) > between
+
+
+async def test_days_that_are_lost_leave_the_others_to_be_made_ahead(layout, ledger, caplog):
+    await ledger.make_ahead()
+    made = stretches(layout)
+    for path in made:
+        path.unlink()
+    os.unlink(layout.ledger_day(day(20)))
+    report = Path(layout.ledger_report(day(20)))
+    head, _, rest = report.read_bytes().partition(b"\n")
+    report.write_bytes(head + b"\n" + b"#" * len(rest))
+    with caplog.at_level("INFO"):
+        await ledger.make_ahead()
+    assert set(stretches(layout)) < set(made)
+    assert len(stretches(layout)) >= len(made) - 3
+    assert "cannot be read" in caplog.text
+
+
+SOME = st.lists(
+    st.tuples(
+        st.integers(0, 99), st.sampled_from("abc"), st.sampled_from("mn"), st.integers(1, 10**6)
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(SOME, st.integers(0, 99), st.integers(0, 99))
+def test_what_is_made_ahead_tells_what_all_requests_add_up_to(tmp_path_factory, some, one, other):
+    first, last = day(min(one, other)), day(max(one, other))
+    folder, folds, whole = str(tmp_path_factory.mktemp("state")), {}, Fold("")
+    layout = Layout(folder, folder)
+    os.makedirs(layout.ledger_reports)
+    for number, key, model, cost in some:
+        took = {"timings": Timings(total=cost / 100, first=cost / 200)}
+        made = booked(number, key=key * 12, model=model, cost=Decimal(cost).scaleb(-6), **took)
+        folds.setdefault(made.at[:10], Fold(made.at[:10])).tally.book(made)
+        if first <= made.at[:10] <= last:
+            whole.tally.book(made)
+    for fold in folds.values():
+        write_report(layout, fold)
+    days = Days(layout, lambda: "2027-01-01")
+    told = []
+    for _ in range(2):
+        answers = ledger_answers.Answers(days, lambda: "2027-01-01")
+        told.append([answers.totals(by, first, last) for by in ("model", "channel", "key")])
+        told.append([answers.times(by, first, last) for by in ("model", "channel")])
+        assert all(map(days.make, days.closed()))
+    assert (
+        told[0]
+        == told[2]
+        == [reports.totals(by, [("", whole)]) for by in ("model", "channel", "key")]
+    )
+    assert told[1] == told[3] == [reports.times(by, [("", whole)]) for by in ("model", "channel")]
 
 
 async def test_times_of_many_days_are_the_sum_of_their_days(ledger):
@@ -100,12 +192,14 @@ async def test_little_is_remembered(ledger, monkeypatch):
 
 
 async def test_a_day_that_is_priced_anew_is_another_in_every_report(layout, ledger):
+    await ledger.make_ahead()
     for by in ("model", "total", "day"):
         assert (await ledger.totals(by, FIRST, day(98))).total.cost == 99
     files = {path: path.read_bytes() for path in stretches(layout)}
     await ledger.reprice(day(20), day(20), lambda _: (PRICES, "v2"))
     for by in ("model", "total", "day"):
         assert (await ledger.totals(by, FIRST, day(98))).total.cost == 99
+    await ledger.make_ahead()
     changed = [path for path, data in files.items() if path.read_bytes() != data]
     assert {path.name.partition("+")[0] <= day(20) for path in changed} == {True}
     assert 2 <= len(changed) < len(files)
@@ -130,6 +224,8 @@ async def test_a_day_that_was_priced_anew_while_no_daemon_ran_is_another(layout,
 
 async def test_a_damaged_stretch_is_made_anew(layout, ledger, clock):
     first = await ledger.totals("key", FIRST, day(98))
+    await ledger.make_ahead()
+    assert stretches(layout)
     for path in stretches(layout):
         size = path.stat().st_size
         overwrite(str(path), size // 2, b"#######")
@@ -150,6 +246,7 @@ async def test_where_nothing_can_be_written_it_is_told_all_the_same(layout, ledg
         raise Unavailable("disk full")
 
     monkeypatch.setattr("agentd.disk.ledger_stretches.replace", full)
+    await ledger.make_ahead()
     report = await ledger.totals("key", FIRST, day(98))
     assert report.total.requests == 99
     assert not stretches(layout)
@@ -173,6 +270,14 @@ async def test_narrowed_reports_are_those_of_what_is_asked_for(ledger, by, only)
     if by != "key":
         times = await ledger.times(by, FIRST, LAST, only)
         assert sum(line.answers for line in reports.time_lines(times)) == 34
+
+
+@pytest.mark.parametrize("only", [Only(), Only(model="m2"), Only(channel="openai", model="m2")])
+async def test_a_report_by_key_bears_the_last_name_of_each(ledger, only):
+    await ledger.book(booked(98, key="c" * 12, key_name="desk", model="m2", channel="openai"))
+    await ledger.book(booked(99, key="c" * 12, key_name="laptop", model="m2", channel="openai"))
+    assert (await ledger.totals("key", FIRST, day(98), only)).names["c" * 12] == "desk"
+    assert (await ledger.totals("key", FIRST, LAST, only)).names["c" * 12] == "laptop"
 
 
 async def test_leaks_are_told_by_day_key_and_rule(ledger):
@@ -230,6 +335,20 @@ NARROW = [
     Only(*asked)
     for asked in product(("", "m7", "none"), ("", "c3", "none"), ("", f"{5:012d}", "none"))
 ]
+
+
+@pytest.mark.parametrize("side", ["model", "channel", "key"])
+def test_what_an_earlier_agentd_wrote_is_told_without_columns(layout, side):
+    fold = Fold(FIRST)
+    for n in range(200):
+        more = {"key": f"{n % 9:012d}", "model": f"m{n % 40}", "channel": f"c{n % 5}"}
+        fold.tally.book(entry(n, f"{FIRST}T01:00:00.000Z", **more))
+    os.makedirs(layout.ledger_reports)
+    write_report(layout, fold)
+    report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
+    as_columns = dict(Ranked(report.columns(side)))
+    del report.head.parts[f"{side}/columns"]
+    assert dict(Ranked(report.columns(side))) == as_columns == fold.tally.tables[side]
 
 
 @pytest.mark.parametrize("only", NARROW)

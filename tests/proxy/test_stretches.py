@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.proxy.stretches import WIDTHS, cover
+from agentd.proxy.stretches import WIDTHS, cover, inside
 
 DAYS = st.dates(date(2020, 1, 1), date(2030, 1, 1))
 COUNTS = st.integers(0, 500)
@@ -36,7 +36,20 @@ def test_a_stretch_is_made_of_four_of_the_next_width(day):
             assert [part.days for part in parts] == [stretch.days // 4] * 4
 
 
+@given(DAYS, COUNTS, st.data())
+def test_whatever_covers_some_of_the_days_is_inside_of_them_narrow_ones_first(first, count, data):
+    wanted = [(first + timedelta(n)).isoformat() for n in range(count + 1)]
+    every = list(inside(wanted[0], wanted[-1]))
+    assert [one.days for one in every] == sorted(one.days for one in every)
+    assert len(set(every)) == len(every)
+    assert {day for one in every for day in days_of([one])} <= set(wanted)
+    begin = data.draw(st.integers(0, count))
+    end = data.draw(st.integers(begin, count))
+    assert {one for one in cover(wanted[begin], wanted[end]) if one.days > 1} <= set(every)
+
+
 @given(DAYS, COUNTS)
 def test_the_wrong_way_round_there_is_none(first, count):
     last = (first - timedelta(count + 1)).isoformat()
     assert list(cover(first.isoformat(), last)) == []
+    assert list(inside(first.isoformat(), last)) == []
