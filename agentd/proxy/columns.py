@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 
 from msgspec import Struct
 
-from agentd.proxy.price import plus
+from agentd.proxy.price import plus_each
 from agentd.proxy.tally import Totals
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def added(one: Columns, other: Columns) -> Columns:
     counts = {**one.counts, **other.counts}
     for name in one.counts.keys() & other.counts.keys():
         counts[name] = list(map(add, one.counts[name], other.counts[name]))
-    return Columns(names, list(map(plus, one.cost, other.cost)), counts)
+    return Columns(names, plus_each(one.cost, other.cost), counts)
 
 
 class Ranked(Sequence[tuple[str, Totals]]):

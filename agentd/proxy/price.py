@@ -196,6 +196,11 @@ def plus(one: Decimal, other: Decimal) -> Decimal:
     return _EXACT.add(one, other)
 
 
+def plus_each(some: Iterable[Decimal], others: Iterable[Decimal]) -> list[Decimal]:
+    """The exact sums of amounts with their counterparts, many at once."""
+    return list(map(_EXACT.add, some, others))
+
+
 def _plain(amount: Decimal) -> Decimal:
     """The same amount as it is written in one way only: no exponent, no idle zeros."""
     tidy = amount.normalize(_EXACT)

@@ -326,14 +326,25 @@ def as_csv(rows: Sequence[Struct]) -> bytes:
 def _ranked(side: Side, parts: Parts, before: Report[Totals] | None) -> Report[Totals]:
     """All of a side: with many names, nearly all the work is to add up rows that nobody reads."""
     found = before.rows.of if before and isinstance(before.rows, Ranked) else NOTHING
-    titles = dict(before.names) if before else {}
-    total = (before.total if before else _NO_TOTALS).copied()
+    total, seen = (before.total if before else _NO_TOTALS).copied(), list[tuple[Part, set[str]]]()
     for _, part in parts:
-        if side == "key":
-            titles |= part.names()
-        found = added(found, part.columns(side))
+        more = part.columns(side)
+        found = added(found, more)
         total.add(part.total.totals)
+        seen.append((part, set(more.names)))
+    titles = _last_names(seen, before.names if before else {}) if side == "key" else {}
     return Report(Ranked(found), total, titles)
+
+
+def _last_names(
+    parts: Sequence[tuple[Part, set[str]]], before: Mapping[str, str]
+) -> Mapping[str, str]:
+    """The last name of each key; no part is read whose keys all have names in later ones."""
+    titles: dict[str, str] = {}
+    for part, keys in reversed(parts):
+        if not keys <= titles.keys():
+            titles = {**part.names(), **titles}
+    return {**before, **titles}
 
 
 _NO_TOTALS, _NO_TIMES = Totals(), Times()

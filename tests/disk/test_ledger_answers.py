@@ -142,9 +142,12 @@ def test_what_is_made_ahead_tells_what_all_requests_add_up_to(tmp_path_factory, 
     folder, folds, whole = str(tmp_path_factory.mktemp("state")), {}, Fold("")
     layout = Layout(folder, folder)
     os.makedirs(layout.ledger_reports)
-    for number, key, model, cost in some:
+    for number, key, model, cost in sorted(some):
+        named = key + str(cost) if cost % 3 else ""
         took = {"timings": Timings(total=cost / 100, first=cost / 200)}
-        made = booked(number, key=key * 12, model=model, cost=Decimal(cost).scaleb(-6), **took)
+        made = booked(
+            number, key=key * 12, model=model, cost=Decimal(cost).scaleb(-6), key_name=named, **took
+        )
         folds.setdefault(made.at[:10], Fold(made.at[:10])).tally.book(made)
         if first <= made.at[:10] <= last:
             whole.tally.book(made)
