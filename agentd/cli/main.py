@@ -3,43 +3,40 @@
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from itertools import takewhile
+from typing import Protocol, cast
 
 from agentd import __version__
-from agentd.cli import (
-    approve,
-    ask,
-    check,
-    demo,
-    hash_key,
-    hash_password,
-    init,
-    keys,
-    licence,
-    login_code,
-    proxy,
-    serve,
-    tail,
-    users,
-)
-from agentd.cli.options import Parser
+from agentd.cli.options import Parser, Subcommands
 from agentd.errors import AgentdError, BadRequest, Misconfigured
 
 COMMANDS = (
-    serve,
-    demo,
-    ask,
-    tail,
-    approve,
-    keys,
-    hash_key,
-    users,
-    hash_password,
-    login_code,
-    proxy,
-    licence,
-    check,
-    init,
+    "serve",
+    "demo",
+    "ask",
+    "tail",
+    "approve",
+    "keys",
+    "hash-key",
+    "users",
+    "hash-password",
+    "login-code",
+    "proxy",
+    "licence",
+    "check",
+    "init",
 )
+"""Each is a module beside this one."""
+
+
+class Command(Protocol):
+    """What such a module has."""
+
+    def add_parser(self, commands: Subcommands) -> None:
+        """Tell argparse about the command."""
+        ...
+
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -69,8 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if argv is None else argv
     try:
-        args = _parser().parse_args(argv)
+        args = _parser(_named(given)).parse_args(given)
         code: int = args.run(args)
     except SystemExit as stop:
         # argparse ends so after --help, and after telling what is wrong with the usage.
@@ -89,7 +87,15 @@ def _run(argv: Sequence[str] | None) -> int:
     return code
 
 
-def _parser() -> Parser:
+def _named(given: Sequence[str]) -> Sequence[str]:
+    """The commands that may be meant: only these are imported, or each start would take longer."""
+    before = list(takewhile(lambda word: word not in COMMANDS, given))
+    if len(before) == len(given) or "-h" in before or "--help" in before:
+        return COMMANDS
+    return [name for name in COMMANDS if name in given]
+
+
+def _parser(names: Sequence[str]) -> Parser:
     parser = Parser(
         prog="agentd",
         description="A coding agent behind one well-kept door.",
@@ -97,8 +103,9 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"agentd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for name in names:
+        module = import_module(f"agentd.cli.{name.replace('-', '_')}")
+        cast(Command, module).add_parser(commands)
     return parser
 
 
