@@ -30,7 +30,10 @@ from agentd.proxy.spend import OverLimit
 log = logging.getLogger(__name__)
 
 LARGE = 128 * 1024
-"""Bytes of a body above which its secrets are looked for off the loop."""
+"""Bytes of a body, new in its conversation, above which secrets are looked for off the loop."""
+
+GIANT = 1024 * 1024
+"""Bytes above which that is done off the loop in any case."""
 
 UNBOOKED = "The ledger cannot be written, so nothing is sent on or answered."
 """What callers are told; where and why is for whoever reads the logs."""
@@ -121,7 +124,9 @@ class Relay:
         if hiding is None:
             return Hidden(asked.body, {}, {}, "", ())
         dialect, key = asked.endpoint.dialect, asked.key.id
-        if len(asked.body) > LARGE:
+        if len(asked.body) > LARGE and (
+            len(asked.body) > GIANT or hiding.unknown(asked.body, key) > LARGE
+        ):
             return await asyncio.to_thread(hiding.hide, asked.body, dialect, key)
         return hiding.hide(asked.body, dialect, key)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector, Known
+from agentd.proxy.secrets.growth import Growth
 from agentd.proxy.secrets.known import Remembered
 from agentd.proxy.secrets.placeholder import Placeholders
 from agentd.proxy.secrets.recent import Recent
@@ -98,6 +99,7 @@ class Hiding:
     def __init__(self, rules: Rules, seed: bytes) -> None:
         self._placeholders = Placeholders(seed)
         self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
+        self._growth: Growth[_Element] = Growth()
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
         self._rules = rules
@@ -116,6 +118,7 @@ class Hiding:
         self._detector = Detector(rules)
         self._rules = rules
         self._elements.clear()
+        self._growth.clear()
         hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
         hiding += [value.id for value in rules.values if value.mode != "report"]
         for key_id, known in self._keys.items():
@@ -128,12 +131,16 @@ class Hiding:
         """
         run = _Run(body, key_id)
         known = self._known(key_id)
-        split = list(parts(body))
+        shared = self._growth.shared(key_id, body)
+        split = list(parts(body, {begin: end for begin, (end, _) in shared.elements.items()}))
+        met = {begin: element for begin, (_, element) in shared.elements.items()}
         for _ in range(_PASSES):
             run.mark, run.looks = known.looks()
-            elements = [self._element(run, part, known) for part in split]
+            elements = [self._element(run, part, known, met.get(part.start)) for part in split]
             if known.mark == run.mark:
                 break
+        first = shared.placeholder_in(body)
+        self._growth.keep(key_id, body, split, elements, first)
         secrets: dict[str, str] = {}
         pieces: list[bytes] = []
         at = 0
@@ -143,10 +150,14 @@ class Hiding:
                 pieces += (body[at : part.start + start], placeholder.encode())
                 at = part.start + end
         hidden = b"".join((*pieces, body[at:])) if pieces else body
-        if _answered_from_afar(body, dialect) or b"SECRET_" in body:
+        if _answered_from_afar(body, dialect) or first >= 0:
             secrets = {**known.values(), **secrets}
         blocked = next((element.blocked for element in elements if element.blocked), "")
         return Hidden(hidden, secrets, dict(run.found), blocked, tuple(run.findings))
+
+    def unknown(self, body: bytes, key_id: str) -> int:
+        """How many bytes of a request were not in the one before it in its conversation."""
+        return len(body) - self._growth.shared(key_id, body).size
 
     def sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
         """What would be found in a text, and where. Nothing of it is kept."""
@@ -164,7 +175,10 @@ class Hiding:
             self._keys.put(key_id, known)
         return known
 
-    def _element(self, run: _Run, part: Part, known: Remembered) -> _Element:
+    def _element(self, run: _Run, part: Part, known: Remembered, met: _Element | None) -> _Element:
+        """``met`` is what it was in the request before; only where that is old it is looked up."""
+        if met is not None and met.seen >= run.mark:
+            return met
         raw = memoryview(run.body)[part.start : part.end]
         name = (run.key_id, part.free, blake2b(raw, digest_size=16).digest())
         element = self._elements.get(name)

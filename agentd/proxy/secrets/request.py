@@ -4,7 +4,7 @@ The lists are a conversation's: they only grow, so each element is looked at onc
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,9 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
+_NONE: Mapping[int, int] = {}
+
+
 class Part(NamedTuple):
     """One member, or one element of a list: its bytes, and the JSON pointer to it."""
 
@@ -33,8 +36,11 @@ class Part(NamedTuple):
     """Whether all below it is of the user's choosing; see ``walk``."""
 
 
-def parts(body: bytes) -> Iterator[Part]:
-    """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice."""
+def parts(body: bytes, known: Mapping[int, int] = _NONE) -> Iterator[Part]:
+    """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice.
+
+    ``known`` tells of elements of lists where they end, by where they begin.
+    """
     try:
         fields = _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -42,14 +48,14 @@ def parts(body: bytes) -> Iterator[Part]:
     at = body.index(b"{") + 1
     for name, raw in fields.items():
         begins = _NAME.match(body, at)
-        size = len(memoryview(raw))
-        if not begins or body[begins.end() : begins.end() + size] != bytes(raw):
+        said = memoryview(raw)
+        if not begins or not body.startswith(said, begins.end()):
             raise BadRequest("The body names a member twice")
         start = begins.end()
-        at = start + size
+        at = start + len(said)
         if name not in _IDLE and body[start] in b'{["':
             if name in LISTS and body[start] == 0x5B:
-                yield from _items(body, start, raw, f"/{name}")
+                yield from _items(body, start, at, f"/{name}", known)
             else:
                 yield Part(start, at, f"/{name}", name in _FREE)
         at = _next(body, at) + 1
@@ -57,13 +63,22 @@ def parts(body: bytes) -> Iterator[Part]:
         raise BadRequest("The body names a member twice")
 
 
-def _items(body: bytes, start: int, raw: Raw, place: str) -> Iterator[Part]:
-    at = start + 1
-    for number, item in enumerate(_ITEMS.decode(raw)):
+def _items(
+    body: bytes, start: int, end: int, place: str, known: Mapping[int, int]
+) -> Iterator[Part]:
+    """The elements of the list between two bytes: the known ones first, which are not decoded."""
+    at, number = start + 1, 0
+    while (begin := _next(body, at)) in known:
+        at = known[begin]
+        yield Part(begin, at, f"{place}/{number}", False)
+        at, number = _next(body, at) + 1, number + 1
+        if at == end:
+            return
+    for item in _ITEMS.decode(b"[" + body[at:end]):
         begin = _next(body, at)
         at = begin + len(memoryview(item))
         yield Part(begin, at, f"{place}/{number}", False)
-        at = _next(body, at) + 1
+        at, number = _next(body, at) + 1, number + 1
 
 
 def _next(body: bytes, at: int) -> int:

@@ -8,11 +8,22 @@ from typing import Any
 import pytest
 
 from agentd.errors import BadRequest
+from agentd.proxy.secrets import growth
 from agentd.proxy.secrets.builtin import BUILT_IN
 from agentd.proxy.secrets.hiding import Hidden, Hiding
 from agentd.proxy.secrets.rules import Rule, Rules, Value
 from tests.proxy.secrets.bodies import PLACEHOLDER, hidden, new, put_back, said
 from tests.proxy.secrets.samples import PEM, TOKENS, letters
+
+
+@pytest.fixture(autouse=True, params=["large", "any"])
+def _requests_of_this_size_are_known_by_their_beginning(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.param == "any":
+        monkeypatch.setattr(growth, "LEAST", 0)
+        monkeypatch.setattr(growth, "_HEAD", 2)
+
 
 GITHUB, OPENAI = TOKENS["github"], TOKENS["openai"]
 

@@ -1,0 +1,109 @@
+"""What a request has in common with the one before it in its conversation: nearly all.
+
+Even to look up each element by its hash takes longer than all else that is done with a long
+request. Bytes that both requests begin with need not even be hashed.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Generic, NamedTuple, TypeVar
+
+from agentd.proxy.secrets.recent import Recent
+from agentd.proxy.secrets.request import Part
+
+E = TypeVar("E")
+
+LEAST = 16 * 1024
+"""Bytes of a request from which on this is worth its while."""
+
+MOST = 4 * 2**20
+"""A larger one is not kept."""
+
+CONVERSATIONS = 16
+"""Of how many the last request is kept."""
+
+_HEAD = 4096
+"""Bytes at the beginning by which a conversation is known again."""
+_STEP = 64 * 1024
+_PLACEHOLDER = b"SECRET_"
+
+
+class Shared(NamedTuple, Generic[E]):
+    """What is known of a request already."""
+
+    size: int
+    """Bytes at its beginning that are the same as before."""
+    elements: dict[int, tuple[int, E]]
+    """The parts in them, by where they begin: their end, and what was found out."""
+    placeholder: int
+    """Where the first placeholder stands in them; -1: there is none."""
+
+    def placeholder_in(self, body: bytes) -> int:
+        """The same of the whole request."""
+        if self.placeholder >= 0:
+            return self.placeholder
+        return body.find(_PLACEHOLDER, max(self.size - len(_PLACEHOLDER) + 1, 0))
+
+
+class _Before(NamedTuple, Generic[E]):
+    body: bytes
+    parts: Sequence[Part]
+    elements: Sequence[E]
+    placeholder: int
+
+
+class Growth(Generic[E]):
+    """The last requests of some conversations, with what was found out of their parts."""
+
+    def __init__(self) -> None:
+        self._before: Recent[tuple[str, bytes], _Before[E]] = Recent(CONVERSATIONS)
+
+    def shared(self, key_id: str, body: bytes) -> Shared[E]:
+        """What is known of this request of a key."""
+        before = self._before.get(_name(key_id, body)) if LEAST <= len(body) <= MOST else None
+        if before is None:
+            return Shared(0, {}, -1)
+        size = same(before.body, body)
+        elements = {
+            part.start: (part.end, element)
+            for part, element in zip(before.parts, before.elements, strict=True)
+            if part.end < size
+        }
+        whole = before.placeholder + len(_PLACEHOLDER) <= size
+        return Shared(size, elements, before.placeholder if whole else -1)
+
+    def keep(
+        self,
+        key_id: str,
+        body: bytes,
+        parts: Sequence[Part],
+        elements: Sequence[E],
+        placeholder: int,
+    ) -> None:
+        """Remember a request and its parts, for the next one."""
+        if LEAST <= len(body) <= MOST:
+            self._before.put(_name(key_id, body), _Before(body, parts, elements, placeholder))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._before.clear()
+
+
+def same(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    most = min(len(one), len(other))
+    low = 0
+    while low < most and one[low : low + _STEP] == other[low : low + _STEP]:
+        low = min(low + _STEP, most)
+    high = min(low + _STEP, most)
+    while high - low > 1:  # they differ before ``high``, and not before ``low``
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low if low == most or one[low] != other[low] else low + 1
+
+
+def _name(key_id: str, body: bytes) -> tuple[str, bytes]:
+    return key_id, blake2b(body[:_HEAD], digest_size=16).digest()
