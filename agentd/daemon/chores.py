@@ -25,6 +25,8 @@ EVENTS_SECONDS = 1.0
 """How often the last events go into the log of events."""
 SUMS_SECONDS = 300.0
 """How often it is looked whether days of the ledger are over, or were changed."""
+KEYS_SECONDS = 1.0
+"""How often the keys' file is looked at though nobody calls and nothing was heard of it."""
 LOCK_SECONDS = 5.0
 """How often the daemon makes sure that the folder's lock is still its own."""
 LOST_LOCK = 75
@@ -104,7 +106,9 @@ async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
         keys.wake()  # what was edited before the watch began
         for file in written:
             await file.refresh()
-        await asyncio.get_running_loop().create_future()
+        while True:  # keys that came and went between two scans are known to those they let in
+            await asyncio.sleep(KEYS_SECONDS)
+            await keys.fresh()
     finally:
         await watcher.stop()
 

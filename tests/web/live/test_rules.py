@@ -231,6 +231,22 @@ def test_rule_11_without_the_file_of_keys_all_of_them_are_lost(daemon: Serving, 
     assert list(cut.records())[-1] == {"type": 7, "error": "The access key is no longer valid"}
 
 
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files come and go between two scans of their folder."""
+    monkeypatch.setattr("agentd.disk.watch._scanned", lambda path: {})
+
+
+def test_rule_11_keys_whose_file_came_and_went_unseen_are_lost_too(
+    unseen: None, daemon: Serving, dial: Dial
+) -> None:
+    """Rule 11."""
+    cut = dial(key=daemon.new_key("lost"))
+    cut.greet(1, PING)
+    Path(daemon.layout.keys).unlink()
+    assert list(cut.records())[-1] == {"type": 7, "error": "The access key is no longer valid"}
+
+
 def test_rule_12_at_shutdown_clients_are_told_to_come_back(daemon: Serving, dial: Dial) -> None:
     """Rule 12."""
     listening = dial()
