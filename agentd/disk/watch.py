@@ -2,7 +2,8 @@
 
 Two parts with different duties. The scan is the truth: it compares the stamps of all files of a
 folder, at least once a second. The observer (inotify) only wakes the scan early, so nothing is
-lost when it is: no inotify to be had, an overflow, a dead thread, a folder that was swapped.
+lost when it is: no inotify to be had, an overflow, a dead thread, a folder that was swapped. A file
+that came and went between two scans was never there for it: who read it meanwhile must look again.
 """
 
 import asyncio
