@@ -13,7 +13,11 @@ INTERRUPTED = "Interrupted."
 
 
 class Work:
-    """The updates of a turn. A reply is whole when a tool, another message or the end follows."""
+    """The updates of a turn. A reply is whole when a tool, another message or the end follows.
+
+    An agent that asks its model again after a broken stream tells both attempts as one message
+    (opencode does), and the protocol has no word that takes the first one back: both stand.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
