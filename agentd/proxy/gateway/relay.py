@@ -123,12 +123,13 @@ class Relay:
         hiding = self._house.hiding()
         if hiding is None:
             return Hidden(asked.body, {}, {}, "", ())
-        dialect, key = asked.endpoint.dialect, asked.key.id
-        if len(asked.body) > LARGE and (
-            len(asked.body) > GIANT or hiding.unknown(asked.body, key) > LARGE
-        ):
-            return await asyncio.to_thread(hiding.hide, asked.body, dialect, key)
-        return hiding.hide(asked.body, dialect, key)
+        body, dialect, key = asked.body, asked.endpoint.dialect, asked.key.id
+        if len(body) > GIANT:
+            return await asyncio.to_thread(hiding.hide, body, dialect, key)
+        shared = hiding.shared(body, key)
+        if len(body) - shared.size > LARGE:
+            return await asyncio.to_thread(hiding.hide, body, dialect, key, shared)
+        return hiding.hide(body, dialect, key, shared)
 
     def _reserve(self, asked: Asked, bill: Bill, model: ProxyModel, choices: list[Choice]) -> None:
         """Set aside the most that the dearest of the choices can cost."""

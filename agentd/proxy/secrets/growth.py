@@ -4,7 +4,7 @@ Even to look up each element by its hash takes longer than all else that is done
 request. Bytes that both requests begin with need not even be hashed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Generic, NamedTuple, TypeVar
 
@@ -24,18 +24,19 @@ CONVERSATIONS = 16
 
 _HEAD = 4096
 """Bytes at the beginning by which a conversation is known again."""
-_STEP = 64 * 1024
 _PLACEHOLDER = b"SECRET_"
 
 
 class Shared(NamedTuple, Generic[E]):
     """What is known of a request already."""
 
-    size: int
+    size: int = 0
     """Bytes at its beginning that are the same as before."""
-    elements: dict[int, tuple[int, E]]
-    """The parts in them, by where they begin: their end, and what was found out."""
-    placeholder: int
+    ends: Mapping[int, int] = {}
+    """Where the parts in them end, by where they begin ..."""
+    elements: Mapping[int, E] = {}
+    """... and what was found out of them."""
+    placeholder: int = -1
     """Where the first placeholder stands in them; -1: there is none."""
 
     def placeholder_in(self, body: bytes) -> int:
@@ -62,15 +63,16 @@ class Growth(Generic[E]):
         """What is known of this request of a key."""
         before = self._before.get(_name(key_id, body)) if LEAST <= len(body) <= MOST else None
         if before is None:
-            return Shared(0, {}, -1)
+            return Shared()
         size = same(before.body, body)
+        ends = {part.start: part.end for part in before.parts if part.end < size}
         elements = {
-            part.start: (part.end, element)
+            part.start: element
             for part, element in zip(before.parts, before.elements, strict=True)
             if part.end < size
         }
         whole = before.placeholder + len(_PLACEHOLDER) <= size
-        return Shared(size, elements, before.placeholder if whole else -1)
+        return Shared(size, ends, elements, before.placeholder if whole else -1)
 
     def keep(
         self,
@@ -90,19 +92,16 @@ class Growth(Generic[E]):
 
 
 def same(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
-    most = min(len(one), len(other))
-    low = 0
-    while low < most and one[low : low + _STEP] == other[low : low + _STEP]:
-        low = min(low + _STEP, most)
-    high = min(low + _STEP, most)
-    while high - low > 1:  # they differ before ``high``, and not before ``low``
+    """How many bytes both begin with. Compared where they stand: copies would cost more."""
+    view = memoryview(one)
+    low, high = 0, min(len(one), len(other)) + 1  # so many are the same, and so many are not
+    while high - low > 1:
         middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
+        if other.startswith(view[low:middle], low):
             low = middle
         else:
             high = middle
-    return low if low == most or one[low] != other[low] else low + 1
+    return low
 
 
 def _name(key_id: str, body: bytes) -> tuple[str, bytes]:

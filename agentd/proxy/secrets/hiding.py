@@ -5,7 +5,6 @@ bytes, so that only what is new is looked through; and nothing but the secrets' 
 changed, so that a supplier knows the conversation again.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector, Known
-from agentd.proxy.secrets.growth import Growth
+from agentd.proxy.secrets.growth import Growth, Shared
 from agentd.proxy.secrets.known import Remembered
 from agentd.proxy.secrets.placeholder import Placeholders
 from agentd.proxy.secrets.recent import Recent
@@ -83,7 +82,7 @@ class _Run:
     def __init__(self, body: bytes, key_id: str) -> None:
         self.body = body
         self.key_id = key_id
-        self.found: Counter[str] = Counter()
+        self.found: dict[str, int] = {}
         self.findings: list[Finding] = []
         self.mark = 0
         """The key's, when this pass began; what is learnt from then on is for the next one."""
@@ -124,40 +123,54 @@ class Hiding:
         for key_id, known in self._keys.items():
             self._keys.put(key_id, known.only(frozenset(hiding)))
 
-    def hide(self, body: bytes, dialect: ChannelDialect, key_id: str) -> Hidden:
+    def shared(self, body: bytes, key_id: str) -> Shared[_Element]:
+        """What is known of a request from the one before it in its conversation."""
+        return self._growth.shared(key_id, body)
+
+    def hide(
+        self,
+        body: bytes,
+        dialect: ChannelDialect,
+        key_id: str,
+        shared: Shared[_Element] | None = None,
+    ) -> Hidden:
         """A request of this dialect without its secrets; where there are none, ``body`` itself.
 
-        Raises ``BadRequest`` for what is no JSON object, or names a member twice.
+        ``shared``, if given, is what the method of that name told of it. Raises ``BadRequest`` for
+        what is no JSON object, or names a member twice.
         """
+        shared = shared or self.shared(body, key_id)
         run = _Run(body, key_id)
         known = self._known(key_id)
-        shared = self._growth.shared(key_id, body)
-        split = list(parts(body, {begin: end for begin, (end, _) in shared.elements.items()}))
-        met = {begin: element for begin, (_, element) in shared.elements.items()}
-        for _ in range(_PASSES):
-            run.mark, run.looks = known.looks()
-            elements = [self._element(run, part, known, met.get(part.start)) for part in split]
-            if known.mark == run.mark:
-                break
+        split = parts(body, shared.ends)
+        elements = self._looked_through(run, split, known, shared)
         first = shared.placeholder_in(body)
         self._growth.keep(key_id, body, split, elements, first)
         secrets: dict[str, str] = {}
         pieces: list[bytes] = []
-        at = 0
+        at, blocked = 0, ""
         for part, element in zip(split, elements, strict=True):
+            blocked = blocked or element.blocked
             secrets.update(element.secrets)
             for start, end, placeholder in element.spans:
                 pieces += (body[at : part.start + start], placeholder.encode())
                 at = part.start + end
         hidden = b"".join((*pieces, body[at:])) if pieces else body
-        if _answered_from_afar(body, dialect) or first >= 0:
+        if first >= 0 or _answered_from_afar(body, dialect):
             secrets = {**known.values(), **secrets}
-        blocked = next((element.blocked for element in elements if element.blocked), "")
-        return Hidden(hidden, secrets, dict(run.found), blocked, tuple(run.findings))
+        return Hidden(hidden, secrets, run.found, blocked, tuple(run.findings))
 
-    def unknown(self, body: bytes, key_id: str) -> int:
-        """How many bytes of a request were not in the one before it in its conversation."""
-        return len(body) - self._growth.shared(key_id, body).size
+    def _looked_through(
+        self, run: _Run, split: list[Part], known: Remembered, shared: Shared[_Element]
+    ) -> list[_Element]:
+        """What each part holds, of the secrets too that were learnt from the others."""
+        met = shared.elements
+        for _ in range(_PASSES):
+            run.mark, run.looks = known.looks()
+            elements = [self._element(run, part, known, met.get(part.start)) for part in split]
+            if known.mark == run.mark:
+                break
+        return elements
 
     def sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
         """What would be found in a text, and where. Nothing of it is kept."""
@@ -226,7 +239,7 @@ class Hiding:
         self._told.put(digest, True)
         place = part.place + pointer(run.body[part.start : part.end], literal.start - part.start)
         for spot in spots:
-            run.found[spot.rule] += 1
+            run.found[spot.rule] = run.found.get(spot.rule, 0) + 1
             run.findings.append(self._finding(spot, place=place))
 
     def _finding(self, spot: Spot, place: str = "", offset: int = 0, line: int = 0) -> Finding:
@@ -237,8 +250,9 @@ class Hiding:
 
 def _answered_from_afar(body: bytes, dialect: ChannelDialect) -> bool:
     """Whether the supplier keeps what was said before, so that the request does not hold it."""
-    kept = (b'"previous_response_id"', b'"conversation"')
-    return dialect == "openai-responses" and any(name in body for name in kept)
+    if dialect != "openai-responses":
+        return False
+    return b'"previous_response_id"' in body or b'"conversation"' in body
 
 
 def _characters(text: bytes) -> int:

@@ -4,7 +4,7 @@ The lists are a conversation's: they only grow, so each element is looked at onc
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     """Whether all below it is of the user's choosing; see ``walk``."""
 
 
-def parts(body: bytes, known: Mapping[int, int] = _NONE) -> Iterator[Part]:
+def parts(body: bytes, known: Mapping[int, int] = _NONE) -> list[Part]:
     """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice.
 
     ``known`` tells of elements of lists where they end, by where they begin.
@@ -45,40 +45,41 @@ def parts(body: bytes, known: Mapping[int, int] = _NONE) -> Iterator[Part]:
         fields = _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("The body is no JSON object", str(error)) from None
+    found: list[Part] = []
     at = body.index(b"{") + 1
     for name, raw in fields.items():
         begins = _NAME.match(body, at)
         said = memoryview(raw)
-        if not begins or not body.startswith(said, begins.end()):
+        if not begins or not body.startswith(said, start := begins.end()):
             raise BadRequest("The body names a member twice")
-        start = begins.end()
         at = start + len(said)
         if name not in _IDLE and body[start] in b'{["':
             if name in LISTS and body[start] == 0x5B:
-                yield from _items(body, start, at, f"/{name}", known)
+                found += _items(body, start, at, f"/{name}", known)
             else:
-                yield Part(start, at, f"/{name}", name in _FREE)
+                found.append(Part(start, at, f"/{name}", name in _FREE))
         at = _next(body, at) + 1
     if fields and body[at:].strip(b" \t\r\n"):
         raise BadRequest("The body names a member twice")
+    return found
 
 
-def _items(
-    body: bytes, start: int, end: int, place: str, known: Mapping[int, int]
-) -> Iterator[Part]:
+def _items(body: bytes, start: int, end: int, place: str, known: Mapping[int, int]) -> list[Part]:
     """The elements of the list between two bytes: the known ones first, which are not decoded."""
-    at, number = start + 1, 0
+    found: list[Part] = []
+    at = start + 1
     while (begin := _next(body, at)) in known:
         at = known[begin]
-        yield Part(begin, at, f"{place}/{number}", False)
-        at, number = _next(body, at) + 1, number + 1
+        found.append(Part(begin, at, f"{place}/{len(found)}", False))
+        at = _next(body, at) + 1
         if at == end:
-            return
+            return found
     for item in _ITEMS.decode(b"[" + body[at:end]):
         begin = _next(body, at)
         at = begin + len(memoryview(item))
-        yield Part(begin, at, f"{place}/{number}", False)
-        at, number = _next(body, at) + 1, number + 1
+        found.append(Part(begin, at, f"{place}/{len(found)}", False))
+        at = _next(body, at) + 1
+    return found
 
 
 def _next(body: bytes, at: int) -> int:

@@ -12,13 +12,17 @@ from typing import NamedTuple
 
 import msgspec
 
-_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|[{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:([^"\\]{0,40})"(\s*:)?)?|[{}\[\]]')
+"""A mark, a short string, or only the quote that begins a longer one: its end is found quicker."""
+_COLON = re.compile(rb"\s*:")
 _STEP = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|[{}\[\],]', re.DOTALL)
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
 )
 _OPAQUE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
 _DATA_URL = re.compile(rb"data:(?!text/)[a-z]+/[^,;]{0,100};base64,")
+
+_QUOTE, _BACKSLASH = b'"\\'
 
 FREE = frozenset(
     (
@@ -67,16 +71,21 @@ def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
     """Every string between ``start`` and ``end``, a JSON value, that may hold text."""
     name = b""
     above: list[tuple[bytes, bool]] = []
-    for token in _TOKEN.finditer(raw, start, end):
-        content, colon = token.span(1), token.start(2)
-        if content[0] >= 0:
-            if colon >= 0:
-                name = raw[content[0] : content[1]]
-                if free:
-                    yield Literal(*content, name, free, True)
-            elif free or (name not in STRUCTURE and not _is_bytes(raw, *content, name)):
-                yield Literal(*content, name, free, False)
-        elif token.group() in b"{[":
+    at = start
+    while token := _TOKEN.search(raw, at, end):
+        at = token.end()
+        mark = raw[token.start()]
+        if mark == _QUOTE:
+            (first, last), is_name = token.span(1), token.start(2) >= 0
+            if first < 0:
+                first, last = at, _closing(raw, at, end)
+                colon = _COLON.match(raw, last + 1, end)
+                at, is_name = colon.end() if colon else last + 1, colon is not None
+            if is_name:
+                name = raw[first:last]
+            if free or not (is_name or name in STRUCTURE or _is_bytes(raw, first, last, name)):
+                yield Literal(first, last, name, free, is_name)
+        elif mark in b"{[":
             above.append((name, free))
             free = free or name in FREE
         elif above:
@@ -151,6 +160,19 @@ def raw_places(content: bytes, offsets: list[int]) -> list[int]:
             found.append(escape.start())
     found += [raw + offset - plain for offset in offsets[len(found) :]]
     return found
+
+
+def _closing(raw: bytes, at: int, end: int) -> int:
+    """Where the quote stands that ends the string whose content begins ``at``."""
+    close = raw.find(b'"', at, end)
+    while close > at and raw[close - 1] == _BACKSLASH:
+        before = close - 1
+        while before > at and raw[before - 1] == _BACKSLASH:
+            before -= 1
+        if (close - before) % 2 == 0:  # the backslashes are escaped, not the quote
+            break
+        close = raw.find(b'"', close + 1, end)
+    return close if close >= 0 else end
 
 
 def _is_bytes(raw: bytes, start: int, end: int, name: bytes) -> bool:

@@ -1,6 +1,9 @@
 """Strings are found by their bytes, escapes and all."""
 
 import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +11,11 @@ from hypothesis import strategies as st
 from agentd.proxy.secrets.walk import escaped, literals, places, pointer, raw_places, text_of
 
 TEXT = st.text(max_size=20)
+MARKED = st.text('\\":{}[], \naé', max_size=60)
+VALUES = st.recursive(
+    st.none() | MARKED,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(MARKED, inner, max_size=4),
+)
 
 
 def written(text: str, as_ascii: bool) -> bytes:
@@ -54,3 +62,23 @@ def test_names_are_told_only_where_a_user_chose_them():
         (b"deep", True),
         (b"c", False),
     ]
+
+
+@given(VALUES, st.booleans())
+def test_every_string_is_found_whatever_is_escaped_in_it(value, spaced):
+    raw = json.dumps(value, separators=(", ", " : ") if spaced else (",", ":")).encode()
+    found = [raw[one.start : one.end] for one in literals(raw, 0, len(raw), True)]
+    assert found == [text[1:-1] for text in _strings(value)]
+
+
+def _strings(value: Any) -> Iterator[bytes]:
+    """As the encoder writes them, in their order."""
+    match value:
+        case str():
+            yield json.dumps(value).encode()
+        case list():
+            yield from chain.from_iterable(map(_strings, value))
+        case dict():
+            for name, inner in value.items():
+                yield json.dumps(name).encode()
+                yield from _strings(inner)
