@@ -8,7 +8,7 @@ their words are taken apart here, at the edge. Only buckets are priced and kept.
 from collections.abc import Iterable, Mapping
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
@@ -213,12 +213,12 @@ def from_openai_chat(usage: object) -> Usage:
     ``cached_tokens`` and ``cache_write_tokens`` are inside ``prompt_tokens``. Here and below:
     what is missing, negative or no number counts as 0; nothing is ever raised.
     """
-    return _from_openai(usage, "prompt", "completion")
+    return _from_openai(usage, _CHAT)
 
 
 def from_openai_responses(usage: object) -> Usage:
     """The ``usage`` of a whole response of the Responses API, counted as in a chat completion."""
-    return _from_openai(usage, "input", "output")
+    return _from_openai(usage, _RESPONSES)
 
 
 def from_anthropic(*reports: object) -> Usage:
@@ -263,12 +263,29 @@ def from_gemini(usage: object) -> Usage:
     )
 
 
-def _from_openai(usage: object, into: str, out_of: str) -> Usage:
+class _Words(NamedTuple):
+    """How one of OpenAI's dialects calls what it counts."""
+
+    into: str
+    out_of: str
+    of_input: str
+    of_output: str
+
+
+_CHAT = _Words(
+    "prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details"
+)
+_RESPONSES = _Words(
+    "input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details"
+)
+
+
+def _from_openai(usage: object, words: _Words) -> Usage:
     counts = _map(usage)
-    prompt, completion = _count(counts, f"{into}_tokens"), _count(counts, f"{out_of}_tokens")
-    details = _map(counts.get(f"{into}_tokens_details"))
+    prompt, completion = _count(counts, words.into), _count(counts, words.out_of)
+    details = _map(counts.get(words.of_input))
     read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
-    reasoning = _count(_map(counts.get(f"{out_of}_tokens_details")), "reasoning_tokens")
+    reasoning = _count(_map(counts.get(words.of_output)), "reasoning_tokens")
     # xAI counts reasoning beside the completion, all others inside it; its total tells.
     beside = _count(counts, "total_tokens") == prompt + completion + reasoning
     return Usage(
@@ -281,13 +298,13 @@ def _from_openai(usage: object, into: str, out_of: str) -> Usage:
 
 
 def _map(value: object) -> Mapping[Any, object]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _count(counts: Mapping[Any, object], name: str) -> int:
     value = counts.get(name)
-    if isinstance(value, float) and value.is_integer():  # 12.0, as some languages write JSON
+    if type(value) is float and value.is_integer():  # 12.0, as some languages write JSON
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if type(value) is not int:  # True is another type
         return 0
     return value if 0 < value <= MOST_TOKENS else 0
