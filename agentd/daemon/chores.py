@@ -9,10 +9,12 @@ from typing import Protocol
 
 from agentd.access.service import KeyService
 from agentd.chats.service import ChatService
+from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.state import State
+from agentd.disk.watch import Watcher
 from agentd.errors import Unavailable
 from agentd.outside.service_manager import Notifier
 from agentd.web.feed import Feed
@@ -88,10 +90,10 @@ class Followed(Protocol):
         ...
 
 
-async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
+async def watch(
+    layout: Layout, keys: KeyService, access: AccessKeyBook, *written: Followed
+) -> None:
     """Notice files that a person edited at once, even while nobody calls."""
-    from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
-
     ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
 
     def noticed(name: str) -> None:
@@ -100,6 +102,7 @@ async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
 
     watcher = Watcher()
     watcher.add(layout.state, lambda name: keys.wake() if name in ours else None)
+    watcher.add(os.path.dirname(layout.access_keys), access.noticed)
     watcher.add(layout.config, noticed)
     try:
         await watcher.start()
@@ -109,6 +112,7 @@ async def watch(layout: Layout, keys: KeyService, *written: Followed) -> None:
         while True:  # keys that came and went between two scans are known to those they let in
             await asyncio.sleep(KEYS_SECONDS)
             await keys.fresh()
+            await access.look()
     finally:
         await watcher.stop()
 

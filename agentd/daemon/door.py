@@ -121,6 +121,7 @@ def open_door(
     system.describe(routes)
     gate = Gate(keys, people, access, settings.proxy_app_hash)
     desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, access)
+    access.hear(desk.dismiss)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)
     stack.callback(hub.close)

@@ -117,7 +117,8 @@ class ModelGateway:
         self._own: tuple[Value, ...] = ()
         self.suppliers = Suppliers(self._secrets, self._egress)
         """How each channel is reached."""
-        self._relay = Relay(self._house())
+        self._relay = Relay(self._house(keys))
+        keys.hear(self._relay.dismiss)
         self._gateway = Gateway(self._relay, keys, self.models)
 
     @property
@@ -181,7 +182,7 @@ class ModelGateway:
                 self.log.note("warning", "broke_off", text)
         self.log.note("info", "started", f"agentd {__version__} takes model requests")
 
-    def _house(self) -> House:
+    def _house(self, keys: AccessKeyBook) -> House:
         return House(
             models=self.models,
             channels=lambda: self.channels.current,
@@ -189,6 +190,7 @@ class ModelGateway:
             hiding=lambda: self._hiding if self.settings.current.hiding else None,
             licence=self._unlicensed,
             meter=self.meters.of,
+            welcomes=keys.welcomes,
             router=self.router,
             suppliers=self.suppliers,
             book=self.ledger,

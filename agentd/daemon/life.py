@@ -204,6 +204,7 @@ async def started(
             watch(
                 layout,
                 doorkeepers.keys,
+                doorkeepers.access,
                 doorkeepers.users,
                 gateway.licence,
                 *written.files,

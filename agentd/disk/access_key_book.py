@@ -3,6 +3,7 @@
 A key that is deleted, disabled or broken in the file opens nothing from the next request on: each
 request compares the file's stamp. A file that looks as if it were only being saved is given a
 quarter of a second, in which requests wait. What can no longer be read as valid is not valid.
+Who runs something on a key hears when it is good no more, though nobody calls.
 """
 
 import asyncio
@@ -11,16 +12,16 @@ import math
 from collections.abc import Callable
 from functools import partial
 from os.path import basename
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import structs
 
 from agentd.access.gate import Caller
-from agentd.clock import Clock
+from agentd.clock import Clock, Timestamp
 from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
 from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
-from agentd.proxy.keyring import AccessKeys
+from agentd.proxy.keyring import AccessKeys, still_opens
 
 OWN_ID = "agentdengine"
 OWN_NAME = "the agent's engines"
@@ -45,27 +46,27 @@ _UNREAD = object()
 
 Revise = Callable[[AccessKey], AccessKey]
 
+Lost: TypeAlias = Callable[[frozenset[str]], None]
+"""Is told of the ids of keys that opened something and do no more."""
+
 
 class AccessKeyBook:
-    """Keeps the keys fresh, admits them and changes them.
+    """Keeps the keys fresh, admits them and changes them."""
 
-    ``lost`` is called on the loop with the ids of the keys that opened something and do no more:
-    what runs on them may be ended.
-    """
-
-    def __init__(
-        self,
-        file: AccessKeyFile,
-        clock: Clock,
-        lost: Callable[[frozenset[str]], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, file: AccessKeyFile, clock: Clock) -> None:
         self.keys = AccessKeys()
         """Those that are valid now, disabled and expired ones too."""
         self.mistakes: tuple[Mistake, ...] = ()
         """Why others are not."""
         self._file = file
         self._clock = clock
-        self._lost = lost
+        self._hearing: list[Lost] = []
+        self._certain = self.keys
+        """Those of the last reading that was one ..."""
+        self._since = clock.now()
+        """... when it was told who lost his ..."""
+        self._next_end: Timestamp | None = None
+        """... and when the next of them will, for the key's time is over."""
         self._stamp: object = _UNREAD
         self._own: AccessKey | None = None
         self._noticed = 0.0
@@ -74,6 +75,10 @@ class AccessKeyBook:
         self._reads = 0
         self._reading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def hear(self, lost: Lost) -> None:
+        """Have ``lost`` called on the loop: what runs on such keys is to be ended."""
+        self._hearing.append(lost)
 
     async def fresh(self) -> None:
         """Called before each admission. Costs one ``stat`` when nothing changed.
@@ -91,9 +96,17 @@ class AccessKeyBook:
     def _look_anew(self) -> None:
         self._looked = False
 
+    async def look(self) -> None:
+        """Look at the file and at the clock, to be called now and then: nobody else may."""
+        await self.fresh()
+        if self._next_end and self._clock.now() >= self._next_end:
+            self._tell_lost()
+
     def noticed(self, name: str) -> None:
         """A file of this name, in the file's folder, was edited; called by a ``Watcher``."""
-        if name == basename(self._file.path):
+        if name == basename(self._file.graves):
+            self._look_again = -math.inf  # what it says counts, and our own file stays as it is
+        if name in map(basename, (self._file.path, self._file.graves)):
             task = asyncio.get_running_loop().create_task(self._refresh())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -121,6 +134,10 @@ class AccessKeyBook:
         if key is None or not key.enabled:
             return None
         return None if key.expires and key.expired(self._clock.now()) else key
+
+    def welcomes(self, key: AccessKey) -> bool:
+        """Whether what was begun with this key may go on: it is still good, with these letters."""
+        return still_opens(key, self.find(key.id), self._clock.now())
 
     def own(self) -> str:
         """A key for what this daemon starts itself: in no file, and gone when the daemon is.
@@ -217,10 +234,17 @@ class AccessKeyBook:
             self._look_again = math.inf if kept.certain else now + RETRY
         if kept.mistakes != self.mistakes:
             self._tell(kept)
-        before, self.keys = self.keys, AccessKeys(kept.keys)
-        self.mistakes = kept.mistakes
-        if lost := before.lost(self.keys):
-            self._lost(lost)
+        self.keys, self.mistakes = AccessKeys(kept.keys), kept.mistakes
+        if kept.certain:  # else nobody new is let in, but who is may stay until it is known
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        before, since = self._certain, self._since
+        self._certain, self._since = self.keys, self._clock.now()
+        self._next_end = self.keys.next_end(self._since)
+        if lost := before.lost(self.keys, since, self._since):
+            for hear in self._hearing:
+                hear(lost)
 
     def _tell(self, kept: Kept) -> None:
         for mistake in kept.mistakes:

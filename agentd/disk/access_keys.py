@@ -89,7 +89,9 @@ class AccessKeyFile:
 
     def __init__(self, layout: Layout, clock: Clock = _CLOCK) -> None:
         self.path = layout.access_keys
-        self._graves = Graves(layout.access_keys_revoked)
+        self.graves = layout.access_keys_revoked
+        """The file of those that were taken away."""
+        self._graves = Graves(self.graves)
         self._clock = clock
         self._lock = layout.access_keys_lock
         self._entries = Entries(self.path, layout.access_keys_known)

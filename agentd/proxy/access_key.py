@@ -134,6 +134,10 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether its time is over."""
         return self.expires is not None and now >= self.expires
 
+    def opens(self, now: Timestamp) -> bool:
+        """Whether it is good for anything."""
+        return self.enabled and not self.expired(now)
+
     def may_call(self, model: str) -> bool:
         """Whether the key is for this model."""
         return self.models is None or any(fnmatchcase(model, one) for one in self.models)

@@ -10,7 +10,8 @@ from agentd.proxy.price import NOTHING, Usage
 
 Outcome: TypeAlias = Literal["ok", "refused", "failed", "broken", "left"]
 """``refused``: by us, before any supplier was asked; ``failed``: by the supplier, or nobody could
-be reached; ``broken``: the supplier's answer broke off; ``left``: the caller did."""
+be reached; ``broken``: the supplier's answer broke off; ``left``: the caller did, or was sent away
+when his key was."""
 
 
 class Timings(Struct, frozen=True, omit_defaults=True):

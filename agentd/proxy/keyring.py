@@ -44,14 +44,25 @@ class AccessKeys:
             return known
         raise Unauthorized("This is no access key, or one that is not valid any more.")
 
-    def lost(self, after: "AccessKeys") -> frozenset[str]:
-        """The ids of the enabled keys that are gone, disabled or of other letters ``after``."""
+    def lost(self, after: "AccessKeys", since: Timestamp, now: Timestamp) -> frozenset[str]:
+        """The ids of the keys that were good at ``since`` and are not among those ``after``.
+
+        They are gone, disabled, expired or of other letters.
+        """
         return frozenset(
-            key.id for key in self if key.enabled and not _still_opens(key, after.find(key.id))
+            key.id
+            for key in self
+            if key.opens(since) and not still_opens(key, after.find(key.id), now)
         )
 
+    def next_end(self, now: Timestamp) -> Timestamp | None:
+        """When the first of those that are good now will expire; none: no one ever does."""
+        ends = (key.expires for key in self if key.expires and key.opens(now))
+        return min(ends, default=None)
 
-def _still_opens(key: AccessKey, after: AccessKey | None) -> bool:
-    if after is None or not after.enabled:
+
+def still_opens(key: AccessKey, after: AccessKey | None, now: Timestamp) -> bool:
+    """Whether a key that was good before still is, being ``after`` now."""
+    if after is None or not after.opens(now):
         return False
     return key.secret in (after.secret, after.before)

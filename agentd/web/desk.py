@@ -31,6 +31,14 @@ class Fresh(Protocol):
         ...
 
 
+class AtWork(Protocol):
+    """An answer that is being made; ``exchange.Exchange`` is one."""
+
+    def dismiss(self, lost: frozenset[str]) -> None:
+        """These access keys are good no more."""
+        ...
+
+
 class Desk:
     """What every exchange needs: the table, the gate, the hosts, the log."""
 
@@ -53,7 +61,7 @@ class Desk:
         self.hosts = hosts
         self.access_log = access_log
         self.wrong_keys = wrong_keys
-        self.at_work: set[asyncio.Future[None]] = set()
+        self.at_work: dict[asyncio.Future[None], AtWork] = {}
         """The exchanges whose answer is being made."""
         self.heads: Patience[IOStream] = Patience(HEAD_SECONDS, IOStream.close)
         """The connections on which a request is to come."""
@@ -62,6 +70,15 @@ class Desk:
         self.takers: Patience[IOStream] = Patience(TAKING_SECONDS, IOStream.close)
         """The connections on which a portion of an answer is to be taken."""
         self._date = ("", 0.0)
+
+    def dismiss(self, lost: frozenset[str]) -> None:
+        """The access keys of these ids are good no more: who waits with one is told so."""
+        # Each in a later turn of the loop than it began in: what never began cannot be ended.
+        asyncio.get_running_loop().call_soon(self._dismiss, lost)
+
+    def _dismiss(self, lost: frozenset[str]) -> None:
+        for one in list(self.at_work.values()):
+            one.dismiss(lost)
 
     def date(self) -> str:
         """The ``Date`` header, made once a second."""

@@ -70,6 +70,7 @@ class Exchange(HTTPMessageDelegate):
         self._task: asyncio.Task[None] | None = None
         self._whole = False
         self._upgraded: HTTPMessageDelegate | None = None
+        self._dismissed = False
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -147,6 +148,16 @@ class Exchange(HTTPMessageDelegate):
         if self._task and (waits or (self._incoming and not self._whole)):
             self._task.cancel()
 
+    def dismiss(self, lost: frozenset[str]) -> None:
+        """Access keys are good no more: who waits for an answer with one of them has another.
+
+        What is being given already is ended by whoever makes it.
+        """
+        if self._task and self._call and self._call.caller.access in lost:
+            self._dismissed = not self._reply.begun
+            if self._dismissed:
+                self._task.cancel()
+
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit(self._request_id)
         if head.length > self._route.limit:
@@ -205,8 +216,8 @@ class Exchange(HTTPMessageDelegate):
     def _later(self, answer: Answer | Awaitable[Answer]) -> None:
         self._connection.set_close_callback(self.on_connection_close)
         self._task = asyncio.get_running_loop().create_task(self._finish_later(answer))
-        self._desk.at_work.add(self._task)
-        self._task.add_done_callback(self._desk.at_work.discard)
+        self._desk.at_work[self._task] = self
+        self._task.add_done_callback(self._desk.at_work.pop)
 
     async def _answered(self, route: Route, call: Call, *, at_once: bool = False) -> Answer:
         """The answer, if its caller may still have it: keys and logins end while bodies come.
@@ -246,7 +257,9 @@ class Exchange(HTTPMessageDelegate):
                 self._connection.finish()
                 self._note(ready.status)
         except asyncio.CancelledError:
-            raise
+            if not self._dismissed:
+                raise
+            self._send_error(Unauthorized("The access key is good no more"))
         except StreamClosedError:
             return
         except Exception as error:  # a task boundary: any error becomes an answer

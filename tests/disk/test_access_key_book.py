@@ -14,6 +14,8 @@ from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
 
+END = "2026-01-01T00:01:00.000Z"
+
 
 class Kept:
     """A book over a file, and the ids of whom it told to be lost."""
@@ -24,7 +26,8 @@ class Kept:
         self.clock = FrozenClock()
         self.lost: list[frozenset[str]] = []
         self.heard = asyncio.Event()
-        self.book = AccessKeyBook(AccessKeyFile(layout), self.clock, self._hear)
+        self.book = AccessKeyBook(AccessKeyFile(layout), self.clock)
+        self.book.hear(self._hear)
 
     def _hear(self, lost: frozenset[str]) -> None:
         self.lost.append(lost)
@@ -215,7 +218,7 @@ def test_two_edits_with_the_same_stamp_are_both_seen(kept):
     run(work())
 
 
-def test_a_file_that_could_not_be_read_is_looked_at_again(kept, monkeypatch):
+def test_a_file_that_could_not_be_read_is_looked_at_again_and_ends_nothing(kept, monkeypatch):
     async def work() -> None:
         key, _ = await kept.book.add("laptop")
         kept.clock.move(1)
@@ -232,8 +235,10 @@ def test_a_file_that_could_not_be_read_is_looked_at_again(kept, monkeypatch):
         kept.clock.move(RACY)
         assert not await kept.opens(key)
         monkeypatch.setattr(document.os, "open", real)
+        assert not kept.lost
         kept.clock.move(RETRY)
         assert await kept.opens(key)
+        assert not kept.lost
 
     run(work())
 
@@ -254,6 +259,56 @@ def test_many_requests_at_once_read_an_edit_once(kept, monkeypatch):
         os.utime(kept.path, ns=(1, 1))
         assert all(await asyncio.gather(*(kept.opens(key) for _ in range(50))))
         assert len(reads) <= 2
+
+    run(work())
+
+
+def test_who_runs_something_on_a_key_hears_that_its_time_is_over(kept):
+    async def work() -> None:
+        _, made = await kept.book.add("laptop", lambda key: structs.replace(key, expires=END))
+        _, other = await kept.book.add("phone")
+        await kept.book.look()
+        assert kept.lost == []
+        kept.clock.move(60)
+        await kept.book.look()
+        await kept.book.look()
+        assert kept.lost == [{made.id}]
+        assert not kept.book.welcomes(made)
+        assert kept.book.welcomes(other)
+        await kept.book.remove(made.id)
+        assert kept.lost == [{made.id}]
+
+    run(work())
+
+
+def test_a_key_of_whatever_other_letters_is_not_the_one_that_was_let_in(kept):
+    async def work() -> None:
+        _, first = await kept.book.add("laptop")
+        _, second = await kept.book.reissue(first.id, 60)
+        assert kept.book.welcomes(first)
+        await kept.book.reissue(first.id, 0)
+        assert not kept.book.welcomes(first)
+        assert not kept.book.welcomes(second)
+        assert kept.lost == [{first.id}]
+
+    run(work())
+
+
+def test_a_key_that_is_reinstated_opens_as_soon_as_that_was_noticed(kept):
+    async def work() -> None:
+        key, made = await kept.book.add("laptop")
+        older = kept.path.read_text()
+        await kept.book.remove(made.id)
+        kept.path.write_text(older)
+        assert not await kept.opens(key)
+        kept.clock.move(1)
+        await kept.book.fresh()
+        AccessKeyFile(kept.layout).reinstate("laptop")
+        kept.book.noticed("revoked.json")
+        async with asyncio.timeout(5):
+            while not await kept.opens(key):
+                pass
+        await kept.book.stop()
 
     run(work())
 

@@ -57,16 +57,26 @@ def test_the_letters_before_open_within_their_grace():
         ring.admit(first, "2026-01-31T12:00:10.000Z")
 
 
-def test_lost_are_the_keys_that_are_gone_disabled_or_of_other_letters():
+def test_lost_are_the_keys_that_are_gone_disabled_expired_or_of_other_letters():
     gone, disabled, renewed, graced, same, was_off = (issue(name, NOW)[1] for name in "abcdef")
     was_off = structs.replace(was_off, enabled=False)
-    before = AccessKeys([gone, disabled, renewed, graced, same, was_off])
+    expires, expired, later = (
+        structs.replace(issue(at, NOW)[1], expires=f"2026-01-31T12:00:{at}.000Z")
+        for at in ("01", "00", "02")
+    )
+    timed = [expires, expired, later]
+    before = AccessKeys([gone, disabled, renewed, graced, same, was_off, *timed])
     after = AccessKeys(
         [
             structs.replace(disabled, enabled=False),
             reissue(renewed, NOW, 0)[1],
             reissue(graced, NOW, 10)[1],
             structs.replace(same, name="other"),
+            *timed,
         ]
     )
-    assert before.lost(after) == {gone.id, disabled.id, renewed.id}
+    soon = expires.expires
+    assert before.lost(after, NOW, soon) == {gone.id, disabled.id, renewed.id, expires.id}
+    assert before.next_end(NOW) == soon
+    assert before.next_end(soon) == later.expires
+    assert AccessKeys([same, was_off]).next_end(NOW) is None

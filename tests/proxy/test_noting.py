@@ -47,6 +47,16 @@ def over(name: str, resets: str | None) -> OverLimit:
     return OverLimit(LimitStanding(name, Decimal(1), Decimal(1), Decimal(0), resets), Decimal(1), 1)
 
 
+def test_a_key_that_is_gone_is_noted_once_for_all_that_ran_on_it(book, clock, noting):
+    for _ in range(3):
+        noting.dismissed(KEY)
+    assert book.kinds == ["key_gone"]
+    assert '"ann"' in book.texts[0]
+    clock.move(AGAIN)
+    noting.dismissed(KEY)
+    assert book.kinds == ["key_gone"] * 2
+
+
 def test_a_channel_that_rests_is_noted_once_until_it_answers_again(book, clock, noting):
     router = Router(lambda: 0.0, clock.monotonic, noting)
     for _ in range(5):

@@ -13,6 +13,12 @@ from agentd.proxy.dialects.caller import GatewayError
 LEFT = 499
 """The status of a call whose caller did not wait for the answer; nobody reads it but the ledger."""
 
+DISMISSED = 401
+"""The status of a call that waited for its answer when its key was taken away."""
+
+REVOKED = "revoked"
+"""The error of what was ended with its key, as the ledger has it."""
+
 
 class Endpoint(Struct, frozen=True):
     """An address of the gateway: the dialect spoken there, and what is asked for."""

@@ -52,6 +52,13 @@ class Attempts:
         self._house = house
         self._close = close
         self._later = later
+        self._streams: dict[Stream, str] = {}
+        """Those that are told, by the ids of their keys."""
+
+    def dismiss(self, lost: frozenset[str]) -> None:
+        """These keys are good no more: end the streams that were begun with them."""
+        for stream in [stream for stream, key in self._streams.items() if key in lost]:
+            stream.dismiss()
 
     async def to_the_end(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
         """As ``_asked``, and heard out should the caller leave meanwhile."""
@@ -59,8 +66,10 @@ class Attempts:
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            bill.heard_out = True
-            self._later(self._hear_out(asking, bill), waits=True)
+            bill.heard_out = self._house.welcomes(bill.key)
+            if not bill.heard_out:
+                asking.cancel()
+            self._later(self._hear_out(asking, bill), waits=bill.key.id)
             raise
 
     async def _hear_out(self, asking: "asyncio.Task[Result]", bill: Bill) -> None:
@@ -68,7 +77,8 @@ class Attempts:
             await asyncio.wait([asking])
         finally:
             asking.cancel()
-            outcome = asking.result() if asking.done() and not asking.exception() else None
+            answered = asking.done() and not asking.cancelled() and not asking.exception()
+            outcome = asking.result() if answered else None
             if isinstance(outcome, Answered) and outcome.portions:
                 await outcome.portions.aclose()
             else:
@@ -107,6 +117,7 @@ class Attempts:
         self, response: Response, calling: Calling, bill: Bill, choice: Choice
     ) -> Result:
         async def close(outcome: Outcome, error: str) -> None:
+            self._streams.pop(stream, None)
             if outcome == "ok":
                 self._house.router.worked(choice.channel)
             elif outcome == "broken":
@@ -129,6 +140,7 @@ class Attempts:
         )
         if error := await stream.begin():
             return Failed(error.kind, error)
+        self._streams[stream] = bill.key.id
         return Answered(200, _headers(bill, choice, response, calling), portions=stream)
 
     async def _whole(

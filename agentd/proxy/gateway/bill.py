@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from agentd.clock import Clock, Timestamp
-from agentd.proxy.access_key import Limits
+from agentd.proxy.access_key import AccessKey, Limits
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.extras import used
 from agentd.proxy.entry import Entry, Outcome, Timings
@@ -75,6 +75,11 @@ class Bill:
         """Whether the supplier's own tools were used: what that costs is not known."""
         self._written = Written(asked.endpoint.dialect)
         self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
+
+    @property
+    def key(self) -> AccessKey:
+        """Whose it is."""
+        return self._asked.key
 
     def reserve(self, meter: Meter[R], limits: Limits, upper: Decimal, tokens: int) -> None:
         """Set aside what the request may cost; raises ``OverLimit``."""

@@ -42,6 +42,8 @@ class House:
     """None: nothing is hidden."""
     licence: Callable[[], str]
     """Why nothing may flow, with what to do; empty: it may."""
+    welcomes: Callable[[AccessKey], bool]
+    """Whether what was begun with a key may go on."""
     meter: Callable[[AccessKey], Meter[Any]]
     router: Router
     suppliers: Suppliers

@@ -14,7 +14,7 @@ from agentd.proxy.notes import Level
 from agentd.proxy.spend import OverLimit
 
 AGAIN = 60.0
-"""Seconds for which one note of a channel that rests will do, if it comes and goes."""
+"""Seconds for which one note of a channel that rests will do, or of a key that is gone."""
 
 
 class Notes(Protocol):
@@ -34,6 +34,8 @@ class Noting:
         self._resting: dict[str, bool] = {}
         """Channels that rest, and whether that was noted."""
         self._noted: dict[str, float] = {}
+        self._gone: dict[str, float] = {}
+        """When it was noted of keys that they are."""
         self._reached: dict[tuple[str, str], Timestamp | None] = {}
         """Limits that were reached, by key and name: until when that was noted."""
         self._unbooked = 0
@@ -71,6 +73,13 @@ class Noting:
         """A request was refused for a secret in it."""
         text = f'A request of "{key.name}" held a secret (rule "{rule}") and was not sent on'
         self._notes.note("warning", "secret_blocked", text, key=key.id)
+
+    def dismissed(self, key: AccessKey) -> None:
+        """A request that was under way was ended, for its key is good no more."""
+        if self._now() - self._gone.get(key.id, float("-inf")) >= AGAIN:
+            self._gone[key.id] = self._now()
+            text = f'The access key "{key.name}" is good no more; what was under way is ended'
+            self._notes.note("warning", "key_gone", text, key=key.id)
 
     def edited(self, path: str, mistakes: Sequence[Mistake]) -> None:
         """A file of the configuration is another now, or has mistakes."""

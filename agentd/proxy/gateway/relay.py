@@ -15,7 +15,7 @@ from agentd.errors import AgentdError, BadRequest, Unavailable
 from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import errors
 from agentd.proxy.entry import Outcome
-from agentd.proxy.gateway.asking import LEFT, Answered, Asked, Refused
+from agentd.proxy.gateway.asking import DISMISSED, LEFT, REVOKED, Answered, Asked, Refused
 from agentd.proxy.gateway.attempt import Attempts, Failed
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling
@@ -45,8 +45,8 @@ class Relay:
     def __init__(self, house: House) -> None:
         self._house = house
         self._later: set[asyncio.Task[None]] = set()
-        self._waiting: set[asyncio.Task[None]] = set()
-        """Those of them that wait for a supplier."""
+        self._waiting: dict[asyncio.Task[None], str] = {}
+        """Those of them that wait for a supplier, by the ids of their keys."""
         self._attempts = Attempts(house, self._close, self.later)
         self._unbooked = False
 
@@ -64,15 +64,30 @@ class Relay:
             raise no from error
         except asyncio.CancelledError:
             if not bill.heard_out:
-                self.later(self._close(bill, "left", LEFT, ""))
+                status = LEFT if self._house.welcomes(asked.key) else DISMISSED
+                self.later(self._close(bill, "left", status, ""))
             raise
 
-    def later(self, work: Coroutine[Any, Any, None], *, waits: bool = False) -> None:
-        """Have something done that nobody waits for; ``close`` does, but for a supplier."""
+    def dismiss(self, lost: frozenset[str]) -> None:
+        """These keys are good no more: end what is told, and what is heard out.
+
+        Who waits for the beginning of an answer is sent away by who called ``answer``.
+        """
+        self._attempts.dismiss(lost)
+        for task in [task for task, key in self._waiting.items() if key in lost]:
+            task.cancel()
+
+    def later(self, work: Coroutine[Any, Any, None], *, waits: str = "") -> None:
+        """Have something done that nobody waits for; ``close`` does, but for a supplier.
+
+        ``waits`` is the id of the access key with which one is waited for.
+        """
         task = asyncio.get_running_loop().create_task(work)
-        for tasks in (self._later, self._waiting) if waits else (self._later,):
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+        if waits:
+            self._waiting[task] = waits
+            task.add_done_callback(self._waiting.pop)
 
     async def close(self) -> None:
         """Return once all is booked that was under way; nobody is heard out any more."""
@@ -193,6 +208,9 @@ class Relay:
             return
         if bill.heard_out and outcome in ("ok", "left"):
             outcome, status = "left", LEFT
+        if outcome == "left" and not self._house.welcomes(bill.key):
+            error = REVOKED
+            self._house.noting.dismissed(bill.key)
         entry = bill.close(outcome, status, error)
         try:
             await self._house.book.book(entry)

@@ -17,6 +17,9 @@ TRAILING_SECONDS = 2.0
 DRAINING_SECONDS = 600.0
 """How long the rest of a reply is heard out whose caller has left."""
 
+GONE = SupplierError("authentication", "The access key is good no more")
+"""What a caller is told in the middle of a reply."""
+
 
 class Restorer(Protocol):
     """Puts hidden values back; ``secrets.restoring`` makes them."""
@@ -35,10 +38,10 @@ Close: TypeAlias = Callable[[Outcome, str], Awaitable[None]]
 
 
 class Later(Protocol):
-    """Has something done that nobody waits for; what ``waits`` for a supplier may be cut short."""
+    """Has something done that nobody waits for."""
 
-    def __call__(self, work: Coroutine[Any, Any, None], *, waits: bool = False) -> None:
-        """Begin it."""
+    def __call__(self, work: Coroutine[Any, Any, None], *, waits: str = "") -> None:
+        """Begin it; what ``waits`` for a supplier, with the access key of that id, may be cut."""
         ...
 
 
@@ -72,6 +75,7 @@ class Stream:
         self._drains = drains
         self._first = b""
         self._over = False
+        self._dismissed = False
         self._coming: asyncio.Task[bytes] | None = None
 
     async def begin(self) -> SupplierError | None:
@@ -112,21 +116,33 @@ class Stream:
         if self._bill.closed:
             await self._end()
         elif self._drains and not self._over:
-            self._later(self._drained(), waits=True)
+            self._later(self._drained(), waits=self._bill.key.id)
         else:
             self._later(self._left())
 
+    def dismiss(self) -> None:
+        """The key is good no more: the supplier is let go of at once, and the caller told why."""
+        self._dismissed = True
+        self._response.close()  # whoever waits for its next piece is woken
+
     async def _heard(self) -> bytes:
         """The next bytes for the caller; none when the supplier's say nothing to him."""
+        if self._dismissed:
+            return self._broken("")
         try:
             piece = await (self._trailing() if self._line.end else self._next())
         except SupplierUnreachable as error:
-            self._over = True
-            return self._restored(self._line.broken(SupplierError("broken", error.message)))
+            return self._broken(error.message)
         if piece:
             return self._restored(self._line.feed(piece))
         self._over = True
         return self._restored(self._line.close())
+
+    def _broken(self, why: str) -> bytes:
+        """The end in the middle of the reply: ours, or the supplier's for this reason."""
+        self._over = True
+        error = GONE if self._dismissed else SupplierError("broken", why)
+        return self._restored(self._line.broken(error))
 
     async def _next(self) -> bytes:
         """What the supplier says next; where it is to be heard out, whoever waits may leave."""
@@ -157,7 +173,9 @@ class Stream:
     async def _settled(self) -> None:
         end = self._line.end
         self._bill.counted(self._line.usage, told=isinstance(end, Finished))
-        if isinstance(end, SupplierError):
+        if end is GONE:
+            await self._close("left", "")
+        elif isinstance(end, SupplierError):
             await self._close("broken", end.kind)
         else:
             await self._close("ok", "")

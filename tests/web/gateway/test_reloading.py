@@ -208,16 +208,3 @@ def test_a_key_with_a_mistake_in_its_lines_opens_nothing_alone_and_is_told(
     assert f"{path}:{line}" in caplog.text
     with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
         assert f"{path}:{line}" in json.dumps(manager.get("/api/agent/summary").json())
-
-
-def test_a_stream_under_way_ends_though_its_key_is_gone_and_is_booked(place: Standing) -> None:
-    caller, stall = place.caller(name="goes"), Stall(4)
-    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
-    with caller.begin("openai-chat", "by-chat", text="slowly") as line:
-        stall.reached.result(10)
-        AccessKeyFile(place.house.layout).remove(place.house.keys[-1])
-        assert caller.ask("openai-chat", "by-chat").status == 401
-        stall.release()
-        told = read(line, "openai-chat")
-    assert told.ended
-    assert place.entry(told).cost > 0
