@@ -28,6 +28,10 @@ FORMAT = 2
 """The format that this version writes; it reads none that is newer. 2 knows more records."""
 _SMALL = 64 * 1024
 
+PATIENCE = 1.0
+"""Seconds after which a lock that is held is another daemon's: when one is killed, a program that
+it was just starting holds its files for a moment longer."""
+
 
 class Format(Struct, frozen=True):
     """What ``FORMAT`` holds. ``generation`` tells one history of the folder from another."""
@@ -158,10 +162,10 @@ def _writable(layout: Layout) -> bool:
 
 
 def _lock(layout: Layout) -> FileLock:
-    """Take the kernel's lock: it dies with its holder, so it is never stale."""
+    """Take the kernel's lock: it dies with its holder, so it is never stale for long."""
     lock = FileLock(
         layout.daemon_lock,
-        timeout=0,
+        timeout=PATIENCE,
         mode=0o600,
         thread_local=False,
         fallback_to_soft=False,

@@ -105,6 +105,16 @@ def test_the_lock_dies_with_its_holder(layout):
     opened(layout)
 
 
+def test_a_lock_that_outlives_its_daemon_for_a_moment_is_waited_for(layout, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 20.0)
+    opened(layout)
+    command = [sys.executable, "-c", HOLDER.replace("60", "0.3"), layout.state]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "held\n"
+        opened(layout)
+
+
 def test_a_failed_start_lets_go_of_the_folder(layout):
     opened(layout)
     good = Path(layout.format).read_bytes()
