@@ -35,6 +35,8 @@ class Head:
     ) -> None:
         self.start_line = start_line
         self.headers = headers
+        self.has_body = "Content-Length" in headers or "Transfer-Encoding" in headers
+        """Whether it announces a body, be it an empty one."""
         self.method = start_line.method
         path, _, self.query = start_line.path.partition("?")
         self.path = hub_path(path)
@@ -54,11 +56,6 @@ class Head:
         presented = self._presented
         brought = (presented.header, presented.query, presented.access)
         return any(one is not None for one in brought)
-
-    @property
-    def has_body(self) -> bool:
-        """Whether it announces a body, be it an empty one."""
-        return "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
 
     @property
     def length(self) -> int:

@@ -100,9 +100,7 @@ class Reply:
     def _begin(self, status: int, headers: _Head, chunk: bytes) -> "asyncio.Future[None]":
         self.begun = True
         line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
-        sent = self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
-        sent.add_done_callback(lambda future: future.exception())
-        return sent
+        return self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
 
     def _head(self, answer: Answer) -> _Head:
         headers = _Head(
