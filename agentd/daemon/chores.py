@@ -5,18 +5,23 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol
 
 from agentd.access.service import KeyService
 from agentd.chats.service import ChatService
+from agentd.clock import Clock, iso, parse_iso
 from agentd.disk.access_key_book import AccessKeyBook
+from agentd.disk.bodies import BodyFiles
+from agentd.disk.export_state import first_unsent
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.state import State
 from agentd.disk.watch import Watcher
-from agentd.errors import Unavailable
+from agentd.errors import Misconfigured, Unavailable
 from agentd.outside.service_manager import Notifier
+from agentd.proxy.settings import GatewaySettings
 from agentd.web.feed import Feed
 
 log = logging.getLogger(__name__)
@@ -27,6 +32,8 @@ EVENTS_SECONDS = 1.0
 """How often the last events go into the log of events."""
 SUMS_SECONDS = 300.0
 """How often it is looked whether days of the ledger are over, or were changed."""
+HOUSE_SECONDS = 3600.0
+"""How often old files of the gateway are looked for."""
 KEYS_SECONDS = 1.0
 """How often the keys' file is looked at though nobody calls and nothing was heard of it."""
 LOCK_SECONDS = 5.0
@@ -66,6 +73,27 @@ async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
         if not await asyncio.to_thread(state.holds_lock):
             log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
             stop(LOST_LOCK)
+
+
+async def keep_house(
+    layout: Layout,
+    clock: Clock,
+    ledger: Ledger,
+    bodies: BodyFiles,
+    settings: Callable[[], GatewaySettings],
+) -> None:
+    """Let go of what the gateway wrote and is not to keep any longer."""
+    while True:
+        now = settings()
+        try:
+            if now.keep_days:
+                unsent = await asyncio.to_thread(first_unsent, layout, now.export)
+                await ledger.retain(now.keep_days, unsent)
+            oldest = parse_iso(clock.now()) - timedelta(days=now.bodies.keep_days)
+            await asyncio.to_thread(bodies.retain, iso(oldest)[:10])
+        except (Unavailable, Misconfigured) as error:
+            log.warning("old files of the gateway are not gone: %s", error.message)
+        await asyncio.sleep(HOUSE_SECONDS)
 
 
 async def keep_sums(ledger: Ledger) -> None:

@@ -8,7 +8,6 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
 from typing import Any, Self
 
@@ -16,13 +15,12 @@ from msgspec import structs
 
 from agentd import __version__
 from agentd.catalog.models import Models
-from agentd.clock import Clock, iso, parse_iso
-from agentd.daemon.chores import keep_sums
+from agentd.clock import Clock
+from agentd.daemon.chores import keep_house, keep_sums
 from agentd.disk import clash
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
 from agentd.disk.channels import load as load_channels
-from agentd.disk.export_state import first_unsent
 from agentd.disk.gateway_settings import load as load_settings
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
@@ -33,6 +31,7 @@ from agentd.disk.secret_rules import followed, seed
 from agentd.disk.service_log import ServiceLog
 from agentd.disk.state import announced
 from agentd.errors import AgentdError, Misconfigured, Unavailable
+from agentd.events import Bus, Event, ModelsUpdate
 from agentd.outside.egress import Egress
 from agentd.outside.subscription import Subscriptions
 from agentd.outside.upstream import HttpUpstream
@@ -51,9 +50,6 @@ from agentd.web.table import Route
 from agentd.web.tables.gateway import rows
 
 log = logging.getLogger(__name__)
-
-CHORES_SECONDS = 3600.0
-"""How often old files are looked for."""
 
 
 class Suppliers:
@@ -88,8 +84,10 @@ class ModelGateway:
         keys: AccessKeyBook,
         models: Callable[[], Models],
         generation: str,
+        bus: Bus,
     ) -> None:
         self._layout = layout
+        self._bus = bus
         self._clock = clock
         self._models = models
         self._named: tuple[Models | None, Mapping[str, ProxyModel]] = (None, {})
@@ -154,7 +152,12 @@ class ModelGateway:
         self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
         await self._know_own()
         self._opened = True
-        self._later(self._keep_house())
+        self._unsubscribe = self._bus.subscribe(self._heard)
+        self._later(
+            keep_house(
+                self._layout, self._clock, self.ledger, self.bodies, lambda: self.settings.current
+            )
+        )
         self._later(keep_sums(self.ledger))
         await self._note_start()
         return self
@@ -162,6 +165,7 @@ class ModelGateway:
     async def __aexit__(self, *_: object) -> None:
         """Book what is under way, and cut what is connected."""
         self.log.note("info", "stopping", "No more model requests are taken")
+        self._unsubscribe()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -189,8 +193,8 @@ class ModelGateway:
             settings=lambda: self.settings.current,
             hiding=lambda: self._hiding if self.settings.current.hiding else None,
             licence=self._unlicensed,
-            meter=self.meters.of,
             welcomes=keys.welcomes,
+            meter=self.meters.of,
             router=self.router,
             suppliers=self.suppliers,
             book=self.ledger,
@@ -206,6 +210,10 @@ class ModelGateway:
     def _edited(self, file: Reloaded[Any]) -> None:
         if self._opened:
             self._noting.edited(file.path, file.mistakes)
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, ModelsUpdate):
+            self._noting.edited(self._layout.models, event.mistakes)
 
     def _reset(self) -> None:
         self._edited(self.settings)
@@ -257,20 +265,6 @@ class ModelGateway:
     def _ruled(self) -> None:
         if self._hiding:
             self._hiding.rules = self.rules.current.including(self._own)
-
-    async def _keep_house(self) -> None:
-        """Let go of what is older than it is to be kept."""
-        while True:
-            now = self.settings.current
-            try:
-                if now.keep_days:
-                    unsent = await asyncio.to_thread(first_unsent, self._layout, now.export)
-                    await self.ledger.retain(now.keep_days, unsent)
-                oldest = parse_iso(self._clock.now()) - timedelta(days=now.bodies.keep_days)
-                await asyncio.to_thread(self.bodies.retain, iso(oldest)[:10])
-            except (Unavailable, Misconfigured) as error:
-                log.warning("old files of the gateway are not gone: %s", error.message)
-            await asyncio.sleep(CHORES_SECONDS)
 
     def _later(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -166,6 +166,7 @@ async def started(
                 doorkeepers.access,
                 lambda: written.models.current,
                 state.generation,
+                bus,
             )
         )
         others: tuple[Reloaded[Any], ...] = (

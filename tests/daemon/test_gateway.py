@@ -11,6 +11,7 @@ from agentd.clock import SystemClock
 from agentd.daemon.gateway import ModelGateway
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.access_keys import AccessKeyFile
+from agentd.events import Bus
 from agentd.proxy.access_key import Limits, issue
 from tests.conftest import until
 from tests.proxy.entries import entry
@@ -23,7 +24,8 @@ COST = Decimal("0.25")
 
 def made(layout):
     clock = SystemClock()
-    return ModelGateway(layout, {}, clock, AccessKeyBook(AccessKeyFile(layout), clock), Models, "g")
+    keys = AccessKeyBook(AccessKeyFile(layout), clock)
+    return ModelGateway(layout, {}, clock, keys, Models, "g", Bus())
 
 
 async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):

@@ -84,7 +84,7 @@ class Noting:
     def edited(self, path: str, mistakes: Sequence[Mistake]) -> None:
         """A file of the configuration is another now, or has mistakes."""
         if mistakes:
-            text = f"{mistakes[0]}; what the file said before stays in force"
+            text = f"{mistakes[0]}; what the file said before stays in force until it is mended"
             self._notes.note("error", "file_broken", text)
         else:
             self._notes.note("info", "file_read", f"{path} was changed, and is in force")

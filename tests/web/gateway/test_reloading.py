@@ -161,8 +161,7 @@ def test_a_broken_file_leaves_what_was_in_force_and_is_told_with_its_line(
         for line, broken in enumerate(("\n\nchannels: ]\n", "\n\n\nnonsense: 5\n"), 3):
             at_once(path, broken)
             until(lambda line=line: f"{path}:{line}:" in caplog.text)
-            if file != "models":
-                until(lambda line=line: f"{path}:{line}:" in told_of(place))
+            until(lambda line=line: f"{path}:{line}:" in told_of(place))
             calls.more()
             caplog.clear()
             at_once(path, before)

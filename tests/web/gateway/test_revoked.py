@@ -14,6 +14,7 @@ import pytest
 from msgspec import structs
 
 from agentd.clock import iso
+from agentd.disk.access_key_book import RACY
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.entry import Entry
@@ -284,7 +285,9 @@ def test_a_key_that_is_reinstated_by_command_opens_again(place: Standing) -> Non
     older = path.read_text()
     file.remove(key)
     path.write_text(older)
-    assert caller.ask("openai-chat", "by-chat").status == 401
+    began = time.monotonic()
+    while time.monotonic() < began + 5 * RACY:  # until the file is known for good
+        assert caller.ask("openai-chat", "by-chat").status == 401
     file.reinstate(key)
     place.supplier.script(Say("well"))
     until(lambda: caller.ask("openai-chat", "by-chat").status == 200)
