@@ -1,6 +1,7 @@
 """``agentd serve``: the daemon."""
 
 import argparse
+import gc
 import os
 
 from agentd.cli.options import Subcommands, place
@@ -28,6 +29,10 @@ def add_parser(commands: Subcommands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until told to stop."""
-    from agentd import daemon
+    gc.disable()  # what a start makes is there to stay; the daemon has it enabled once it is up
+    try:
+        from agentd import daemon
 
-    return daemon.run(*place(args), os.environ)
+        return daemon.run(*place(args), os.environ)
+    finally:
+        gc.enable()

@@ -226,6 +226,7 @@ async def started(
 def _ready(notifier: Notifier, layout: Layout, url: str) -> None:
     gc.freeze()  # what lives as long as the daemon need not be walked again, nor now
     gc.set_threshold(*GARBAGE)
+    gc.enable()
     notifier.ready(f"Serving {layout.state} on {url}")
     log.info("serving %s on %s", layout.state, url)
 
