@@ -147,10 +147,11 @@ class ModelGateway:
             await file.refresh()
         self._set()
         await self.licence.refresh()
-        self._hiding = Hiding(self.rules.current, await asyncio.to_thread(seed, self._layout))
+        secret = await asyncio.to_thread(seed, self._layout)
+        await self._know_own()
+        self._hiding = Hiding(self._to_look_for(), secret)
         zone = self.settings.current.zone
         self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
-        await self._know_own()
         self._opened = True
         self._unsubscribe = self._bus.subscribe(self._heard)
         self._later(
@@ -264,7 +265,10 @@ class ModelGateway:
 
     def _ruled(self) -> None:
         if self._hiding:
-            self._hiding.rules = self.rules.current.including(self._own)
+            self._hiding.rules = self._to_look_for()
+
+    def _to_look_for(self) -> Rules:
+        return self.rules.current.including(self._own)
 
     def _later(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

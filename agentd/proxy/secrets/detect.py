@@ -10,6 +10,7 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -48,10 +49,9 @@ class Detector:
             *(_Look(value.id, value.mode, _literally(value.text)) for value in rules.values),
             *(_Form(rule) for rule in enabled),
         ]
-        sources = [*(_literally(value.text) for value in rules.values)]
-        sources += [rule.regex for rule in enabled]
-        self._any = _together(sources)
-        self._which = _apart(sources)
+        self._sources = [*(_literally(value.text) for value in rules.values)]
+        self._sources += [rule.regex for rule in enabled]
+        self._any = _together(self._sources)
 
     def find(self, text: bytes, known: "Known | None" = None) -> list[Hit]:
         """Every secret, in order. Those to be hidden or blocked never overlap."""
@@ -60,6 +60,11 @@ class Detector:
         hits = self._plain(text, known)
         hits += self._encoded(text, known)
         return _settled(hits) if hits else hits
+
+    @cached_property
+    def _which(self) -> Any:
+        """Made when there is a first secret to be told apart."""
+        return _apart(self._sources)
 
     def _plain(self, text: bytes, known: "Known | None") -> list[Hit]:
         hits: list[Hit] = []
@@ -106,8 +111,13 @@ class _Look:
     def __init__(self, id: str, mode: Mode, regex: str, group: int = 0) -> None:  # noqa: A002
         self._id = id
         self._mode: Mode = mode
-        self._pattern = compiled(regex)
+        self._regex = regex
         self._group = group
+
+    @cached_property
+    def _pattern(self) -> Any:
+        """Made when it is first asked: of a hundred rules few ever are."""
+        return compiled(self._regex)
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """Every place in the text."""
