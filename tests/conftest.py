@@ -103,7 +103,9 @@ def dispatcher_of(
     """A dispatcher over the life's chats whose default engine is this one."""
     money = budget or Budget()
     approvals = Approvals(life.turns, life.clock, lambda: policy or Policy(), lambda: money)
-    engines = Engines({engine.name: engine}, lambda: engine.name, lambda: models or Models())
+    engines = Engines(
+        lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
+    )
     skills = SkillFolder(life.layout)
     chats = life.chats.summaries
     assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")

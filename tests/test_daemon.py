@@ -23,13 +23,13 @@ ROOT = Path(__file__).parent.parent
 
 HELD = """
 import sys
-from agentd.daemon import crew
+from agentd.daemon import engines
 from agentd.cli.main import main
 from tests.web.support import Engine
 
 engine = Engine()
 engine.hold()
-crew.OfflineEngine = lambda *_: engine
+engines.OfflineEngine = lambda *_: engine
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, with an engine whose turns never end."""

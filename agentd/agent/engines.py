@@ -1,6 +1,7 @@
 """Which engine carries out a prompt, and with which model."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from msgspec import Struct, structs
 
@@ -22,15 +23,18 @@ class Choice(Struct, frozen=True):
 
 
 class Engines:
-    """The engines that are configured; ``default`` and ``models`` tell what the files say now."""
+    """The engines that are configured; ``default`` and ``models`` tell what the files say now.
+
+    ``make`` is called for the first choice, and once: engines are much code.
+    """
 
     def __init__(
         self,
-        engines: Mapping[str, Engine],
+        make: Callable[[], Mapping[str, Engine]],
         default: Callable[[], str],
         models: Callable[[], Models],
     ) -> None:
-        self._engines = engines
+        self._make = make
         self._default = default
         self._models = models
 
@@ -47,6 +51,10 @@ class Engines:
         if model.supplier == GATEWAY and model.prices is None:
             model = structs.replace(model, prices=models.gateway_prices(model.model))
         return self._with(model.engine, model)
+
+    @cached_property
+    def _engines(self) -> Mapping[str, Engine]:
+        return self._make()
 
     def _with(self, name: str, model: Model | None) -> Choice:
         engine = self._engines.get(name)

@@ -25,9 +25,9 @@ from agentd.bots.conversation import (
     instruction,
     prompted,
 )
+from agentd.bots.house import House
 from agentd.bots.memory import Link, Memory
 from agentd.bots.messenger import Attachment, Incoming, Messenger
-from agentd.bots.work import House
 from agentd.catalog.bots import BotSettings
 from agentd.chats.chat import LARGEST_ID
 from agentd.chats.records import ChatChanged, Once

@@ -10,13 +10,12 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
 from agentd.bots.answering import Answering, Reply
+from agentd.bots.house import House, MemoryStore
 from agentd.bots.memory import Memory
 from agentd.bots.messenger import Incoming, Messenger
 from agentd.bots.telling import Telling
 from agentd.bots.work import (
     FIRST_SECONDS,
-    House,
-    MemoryStore,
     Notebook,
     Voice,
     delay_after,

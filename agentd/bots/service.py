@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from agentd.bots.polling import Polling
 from agentd.catalog.bots import Bot, Bots, BotSettings
 from agentd.errors import Mistake
+
+if TYPE_CHECKING:
+    from agentd.bots.polling import Polling
 
 
 class BotFile(Protocol):
@@ -55,7 +57,7 @@ class BotService:
         file: BotFile,
         configured: Configured,
         shown: Bots,
-        make: Callable[[BotSettings, Callable[[], None]], Polling],
+        make: "Callable[[BotSettings, Callable[[], None]], Polling]",
         told: Callable[[], None],
     ) -> None:
         self._file = file
@@ -151,6 +153,6 @@ class BotService:
         return Bot(bot.id, bot.name, bot.enabled, running=False)
 
 
-def _ended(polling: Polling, task: "asyncio.Task[None]") -> None:
+def _ended(polling: "Polling", task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()):
         polling.broke_down(error)

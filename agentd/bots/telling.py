@@ -11,8 +11,9 @@ from msgspec import structs
 
 from agentd.bots import answers
 from agentd.bots.conversation import keyboard, question_keys
+from agentd.bots.house import House
 from agentd.bots.memory import Link
-from agentd.bots.work import House, Notebook, Voice, delays, log
+from agentd.bots.work import Notebook, Voice, delays, log
 from agentd.chats.chat import Message, without_buttons
 from agentd.errors import NotFound, Unauthorized, Unavailable
 from agentd.events import ChatUpdate, Event, MessageUpdate

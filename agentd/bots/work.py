@@ -1,19 +1,15 @@
-"""What one bot works with: the house that it serves, its notebook, and its voice."""
+"""What one bot works with: its notebook, and its voice."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
+from agentd.bots.house import MemoryStore
 from agentd.bots.markup import parts, plain_parts
 from agentd.bots.memory import Memory
 from agentd.bots.messenger import Keyboard, Messenger
-from agentd.chats.approval import Approval
-from agentd.chats.service import ChatService
-from agentd.clock import Clock
 from agentd.errors import AgentdError, BadRequest, LimitReached, Unauthorized, Unavailable
-from agentd.events import Bus
 
 T = TypeVar("T")
 
@@ -24,67 +20,6 @@ LONGEST_SECONDS = 60.0
 """How long to wait for a network that is gone: twice as long each time, up to this."""
 FLOOD_SECONDS = 3600.0
 """The longest that the messenger is let have us wait."""
-
-
-class Turns(Protocol):
-    """The turns at work (``agent.service.Dispatcher``)."""
-
-    async def stop_turn(self, chat_id: int, by: str) -> bool:
-        """End the running turn; False when there is none."""
-        ...
-
-
-class Approvals(Protocol):
-    """The open questions (``agent.approvals.Approvals``)."""
-
-    async def answer(
-        self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
-    ) -> Approval:
-        """A person's decision; ``NotFound`` when the question is not open."""
-        ...
-
-
-class Transcriber(Protocol):
-    """Speech recognition, where there is any."""
-
-    async def transcribe(self, audio: bytes, name: str) -> str:
-        """What is said in a sound file; raises an ``AgentdError`` that tells why not."""
-        ...
-
-
-class Uploads(Protocol):
-    """The folder of the workspace for what is sent in, where there is any."""
-
-    async def keep(self, content: bytes, name: str) -> str:
-        """The file's path, relative to the workspace; raises an ``AgentdError``."""
-        ...
-
-
-class MemoryStore(Protocol):
-    """Where bots keep their memories. Both block."""
-
-    def load(self, bot_id: str) -> Memory:
-        """What was kept last; a fresh one when there is none."""
-        ...
-
-    def save(self, bot_id: str, memory: Memory) -> None:
-        """Keep it; durable when it returns, or ``Unavailable``."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """What the bots may see and do."""
-
-    chats: ChatService
-    turns: Turns
-    approvals: Approvals
-    clock: Clock
-    bus: Bus
-    models: Callable[[], Sequence[str]]
-    """The names of the models that a chat can choose."""
-    transcriber: Transcriber | None = None
-    uploads: Uploads | None = None
 
 
 class Notebook:

@@ -5,12 +5,11 @@ A part of the composition root (``daemon``), apart because bots need a little of
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from agentd.bots.house import House
 from agentd.bots.messenger import Messenger
-from agentd.bots.polling import Polling
 from agentd.bots.service import BotService
-from agentd.bots.work import House
 from agentd.catalog.bots import Bots, BotSettings
 from agentd.catalog.speech import Speech
 from agentd.chats.service import ChatService
@@ -31,6 +30,9 @@ from agentd.web.bots import BotDesk
 from agentd.web.table import Route
 from agentd.web.tables import bots
 from agentd.workspace.uploads import Inspection, safe_name
+
+if TYPE_CHECKING:
+    from agentd.bots.polling import Polling
 
 
 class Messaging:
@@ -67,7 +69,9 @@ class Messaging:
     def _file_changed(self) -> None:
         self._service.file_changed()
 
-    def _polling(self, bot: BotSettings, changed: Callable[[], None]) -> Polling:
+    def _polling(self, bot: BotSettings, changed: Callable[[], None]) -> "Polling":
+        from agentd.bots.polling import Polling  # noqa: PLC0415 - many a daemon has no bot
+
         return Polling(bot, self._connect, self._memories, self._house, changed)
 
     async def _connect(self, bot: BotSettings) -> Messenger:
@@ -79,7 +83,7 @@ class Messaging:
 
 
 class SentIn:
-    """The upload folder as bots use it; satisfies ``bots.work.Uploads``."""
+    """The upload folder as bots use it; satisfies ``bots.house.Uploads``."""
 
     def __init__(self, folder: UploadFolder) -> None:
         self._folder = folder
@@ -98,7 +102,7 @@ class SentIn:
 
 
 class Heard:
-    """Speech recognition as bots use it; satisfies ``bots.work.Transcriber``."""
+    """Speech recognition as bots use it; satisfies ``bots.house.Transcriber``."""
 
     def __init__(self, hearing: Transcriber, speech: Reloaded[Speech]) -> None:
         self._hearing = hearing

@@ -24,6 +24,7 @@ FORBIDDEN_TO_PRODUCT = {
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
 MAY_AWAIT = {
     "answering",
+    "house",
     "relay",
     "attempt",
     "stream",
@@ -119,7 +120,7 @@ def test_a_product_folder_imports_nouns_of_another_and_never_its_service() -> No
         services = {name for name in _modules(path) if name.endswith(".service")}
         foreign = {name for name in services if name.split(".")[0] != room}
         # The dispatcher and the bots command chats: they are to them what a caller is.
-        commands = name_of(path) in {"agent.service", "bots.answering", "bots.work"}
+        commands = name_of(path) in {"agent.service", "bots.answering", "bots.house"}
         if room in PRODUCT:
             found[path] = foreign - ({"chats.service"} if commands else set())
     _none(found, "imports of another folder's service:")
