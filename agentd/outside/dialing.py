@@ -12,9 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from typing import TypeAlias
 
-from python_socks import ProxyError, ProxyType
-from python_socks.async_.asyncio import Proxy
-
 from agentd.errors import SupplierUnreachable
 from agentd.proxy.addresses import is_public, literal, may_be_public
 from agentd.proxy.transport import ProxyServer
@@ -71,6 +68,9 @@ def through_socks5(proxy: ProxyServer, *, local: bool, ours: bool = False) -> Di
     """
 
     async def dial(host: str, port: int) -> socket.socket:
+        from python_socks import ProxyError, ProxyType  # noqa: PLC0415 - few need it, it is large
+        from python_socks.async_.asyncio import Proxy  # noqa: PLC0415
+
         _check(host, local=local)
         wrong: Exception | None = None
         for _, place in await _found(proxy, host, local=local or ours):

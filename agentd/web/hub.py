@@ -16,7 +16,7 @@ from agentd.errors import BadRequest, NotFound
 from agentd.web.call import Answer, Call
 from agentd.web.feed import Feed, Told, gathered
 from agentd.web.hub_client import Client
-from agentd.web.links import PollLink, StreamLink, check_upgrade, upgrade
+from agentd.web.links import PollLink, StreamLink
 from agentd.web.live import REFUSED_SECONDS, Roll
 from agentd.web.mark import Mark
 from agentd.wire.signalr import negotiate
@@ -67,6 +67,11 @@ class Hub:
     async def get(self, call: Call) -> Answer:
         """``GET``: a WebSocket, a stream of server-sent events, or one long poll."""
         if call.headers.get("Upgrade", "").lower() == "websocket":
+            from agentd.web.websocket import (  # noqa: PLC0415 - not at the start: it is large
+                check_upgrade,
+                upgrade,
+            )
+
             check_upgrade(call.headers)
             return Answer(status=101, upgrade=upgrade(self._opening(call)))
         try:

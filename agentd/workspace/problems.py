@@ -53,18 +53,14 @@ Role: TypeAlias = Literal["problem", "begun", "below", "place", "named"]
 place; the ``place`` itself; a place of the test that is ``named``."""
 
 
-class Pattern(Struct, frozen=True):
+class Row(Struct, frozen=True):
     """How one kind of line looks. Its groups are fields of ``Problem``, or ``name``."""
 
     tool: ToolName
     role: Role
-    line: re.Pattern[str]
+    line: str
     severity: Severity | None = None
     """None: the group ``severity`` tells."""
-
-
-def _row(tool: ToolName, role: Role, line: str, severity: Severity | None = None) -> Pattern:
-    return Pattern(tool, role, re.compile(line), severity)
 
 
 _AT = r"(?P<line>\d+)(?::(?P<column>\d+))?"
@@ -72,50 +68,50 @@ _HOW = r"(?P<severity>(?:fatal )?error|warning)"
 _SUMMARY = r"could not compile|aborting due to|.*generated \d+ warning|ld returned \d"
 _MS = r"(?:\d+>)?(?P<file>[^\s(][^(]*?) ?\((?P<line>\d+)(?:,(?P<column>\d+))?[\d,-]*\)"
 
-PATTERNS: tuple[Pattern, ...] = (
-    _row("mypy", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}: {_HOW}: (?P<text>.+)"),
-    _row("gcc", "problem", rf"(?P<file>(?:[A-Za-z]:)?[^\s:][^:]*):{_AT}: {_HOW}: (?P<text>.+)"),
-    _row(
+PATTERNS: tuple[Row, ...] = (
+    Row("mypy", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}: {_HOW}: (?P<text>.+)"),
+    Row("gcc", "problem", rf"(?P<file>(?:[A-Za-z]:)?[^\s:][^:]*):{_AT}: {_HOW}: (?P<text>.+)"),
+    Row(
         "gcc",
         "problem",
         r"(?:\S*ld: )?(?P<file>[^\s:]+):(?:(?P<line>\d+)|\([^)]*\)): (?P<text>undefined ref.+)",
         "error",
     ),
-    _row("tsc", "problem", rf"{_MS}: {_HOW} (?P<text>TS\d+: .+)"),
-    _row("tsc", "problem", rf"(?P<file>[^\s:][^:]*):{_AT} - {_HOW} (?P<text>TS\d+: .+)"),
-    _row("dotnet", "problem", rf"\s*{_MS}: {_HOW} (?P<text>[A-Z]*\d* ?: .+?)(?: \[[^\]]+\])?"),
-    _row("dotnet", "problem", rf"\s*(?:\d+>)?\w+ : {_HOW} (?P<text>[A-Z]+\d+: .+?)(?: \[.+\])?"),
-    _row("eslint", "place", r"(?P<file>(?:/|[A-Za-z]:\\)[^:]*\.\w+)"),
-    _row(
+    Row("tsc", "problem", rf"{_MS}: {_HOW} (?P<text>TS\d+: .+)"),
+    Row("tsc", "problem", rf"(?P<file>[^\s:][^:]*):{_AT} - {_HOW} (?P<text>TS\d+: .+)"),
+    Row("dotnet", "problem", rf"\s*{_MS}: {_HOW} (?P<text>[A-Z]*\d* ?: .+?)(?: \[[^\]]+\])?"),
+    Row("dotnet", "problem", rf"\s*(?:\d+>)?\w+ : {_HOW} (?P<text>[A-Z]+\d+: .+?)(?: \[.+\])?"),
+    Row("eslint", "place", r"(?P<file>(?:/|[A-Za-z]:\\)[^:]*\.\w+)"),
+    Row(
         "eslint",
         "below",
         rf"\s+(?P<line>\d+):(?P<column>\d+)\s+{_HOW}\s+(?P<text>.+?)",
     ),
-    _row("ruff", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}: (?P<text>[A-Z]+\d+ .+)", "error"),
-    _row("ruff", "begun", r"(?P<text>[A-Z]{1,7}\d{3,4} .+|invalid-syntax: .+)", "error"),
-    _row("ruff", "place", rf" +--> (?P<file>[^:]+\.pyi?):{_AT}"),
-    _row(
+    Row("ruff", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}: (?P<text>[A-Z]+\d+ .+)", "error"),
+    Row("ruff", "begun", r"(?P<text>[A-Z]{1,7}\d{3,4} .+|invalid-syntax: .+)", "error"),
+    Row("ruff", "place", rf" +--> (?P<file>[^:]+\.pyi?):{_AT}"),
+    Row(
         "cargo",
         "begun",
         r"(?P<severity>error|warning)(?:\[\w+\])?: "
         rf"(?!{_SUMMARY})(?P<text>.*[^\d\s.].*)",
     ),
-    _row("cargo", "place", rf" *--> (?P<file>[^:]+):{_AT}"),
-    _row("pytest", "named", r"_{3,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{3,}"),
-    _row("pytest", "named", r"(?P<file>[^\s:]+\.py):(?P<line>\d+): \w+(?:Error|Exception|Failed)?"),
-    _row(
+    Row("cargo", "place", rf" *--> (?P<file>[^:]+):{_AT}"),
+    Row("pytest", "named", r"_{3,} (?:ERROR at \w+ of )?(?P<name>\S.*?) _{3,}"),
+    Row("pytest", "named", r"(?P<file>[^\s:]+\.py):(?P<line>\d+): \w+(?:Error|Exception|Failed)?"),
+    Row(
         "pytest",
         "problem",
         r"(?:FAILED|ERROR) (?P<file>[^\s:]+\.py)(?:::(?P<name>.+?))?(?: - (?P<text>.*))?",
         "error",
     ),
-    _row("python", "problem", r"\s*(?P<file>[^\s:]+\.py):(?P<line>\d+): (?P<text>\w+Warning: .+)",
+    Row("python", "problem", r"\s*(?P<file>[^\s:]+\.py):(?P<line>\d+): (?P<text>\w+Warning: .+)",
          "warning"),
-    _row("python", "place", r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+).*'),
-    _row("python", "below", r"(?P<text>[A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)", "error"),
-    _row("go", "problem", rf"(?:vet: )?(?P<file>[^\s:]+\.go):{_AT}: (?P<text>.+)", "error"),
-    _row("go", "problem", r"\s+(?P<file>[^\s:]+_test\.go):(?P<line>\d+): (?P<text>.+)", "error"),
-    _row(
+    Row("python", "place", r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+).*'),
+    Row("python", "below", r"(?P<text>[A-Za-z_][\w.]*(?:Error|Exception)(?:: .*)?)", "error"),
+    Row("go", "problem", rf"(?:vet: )?(?P<file>[^\s:]+\.go):{_AT}: (?P<text>.+)", "error"),
+    Row("go", "problem", r"\s+(?P<file>[^\s:]+_test\.go):(?P<line>\d+): (?P<text>.+)", "error"),
+    Row(
         "generic",
         "problem",
         r"(?:[\w./+-]+: )?(?i:(?P<severity>fatal error|error|fatal|warning)): "
@@ -139,7 +135,7 @@ class Finder:
         self.errors = 0
         self.warnings = 0
         wanted = {"gcc" if tool == "clang" else tool for tool in tools or TOOLS}
-        self._patterns = [row for row in PATTERNS if row.tool in wanted]
+        self._patterns = [(row, re.compile(row.line)) for row in PATTERNS if row.tool in wanted]
         self._rest = b""
         self._skipping = False
         self._context = b""
@@ -198,14 +194,14 @@ class Finder:
         self._patience -= 1
         if not line:
             return
-        for pattern in self._patterns:
-            if found := pattern.line.fullmatch(line):
-                self._take(pattern, found.groupdict())
+        for row, pattern in self._patterns:
+            if found := pattern.fullmatch(line):
+                self._take(row, found.groupdict())
                 return
 
-    def _take(self, pattern: Pattern, groups: dict[str, str | None]) -> None:
-        told = _problem(pattern, groups)
-        match pattern.role:
+    def _take(self, row: Row, groups: dict[str, str | None]) -> None:
+        told = _problem(row, groups)
+        match row.role:
             case "problem":
                 name = (groups.get("name") or "").replace("::", ".")
                 if name:
@@ -259,8 +255,8 @@ def found_in(output: bytes, tools: Collection[ToolName] = ()) -> Iterator[Proble
     yield from finder.problems
 
 
-def _problem(pattern: Pattern, groups: dict[str, str | None]) -> Problem:
-    severity = pattern.severity
+def _problem(row: Row, groups: dict[str, str | None]) -> Problem:
+    severity = row.severity
     if severity is None:
         severity = "warning" if (groups.get("severity") or "").lower() == "warning" else "error"
     return Problem(
@@ -269,7 +265,7 @@ def _problem(pattern: Pattern, groups: dict[str, str | None]) -> Problem:
         (groups.get("file") or "")[:TEXT],
         _number(groups.get("line")),
         _number(groups.get("column")),
-        pattern.tool,
+        row.tool,
     )
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from agentd.disk.keys import KeyFile
-from agentd.web.links import SocketLink
+from agentd.web.websocket import SocketLink
 from agentd.web.scrub import LogFormatter
 from agentd.wire.signalr import records
 from agentd.wire.signalr.framing import text_frame
