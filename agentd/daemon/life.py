@@ -212,6 +212,7 @@ async def started(
                 *others,
             ),
             written.follow_skills(),
+            workplace.follow(),
             ping(notifier, committer),
         ):
             stack.push_async_callback(end, asyncio.create_task(chore))

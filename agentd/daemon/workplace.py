@@ -11,8 +11,8 @@ from os.path import dirname, join
 from typing import Self
 
 from agentd.clock import Clock
-from agentd.daemon.chores import end
 from agentd.disk.layout import Layout
+from agentd.disk.watch import Watcher
 from agentd.errors import AgentdError
 from agentd.events import Bus, FilesUpdate, GitUpdate
 from agentd.outside.uploads import UploadFolder
@@ -28,16 +28,17 @@ log = logging.getLogger(__name__)
 _TELLING = frozenset(("HEAD", "COMMIT_EDITMSG", "ORIG_HEAD"))
 """Files of git that are written when something else is checked out, or committed to."""
 
+MOMENT = 1.0
+"""Seconds that git may take to make a repository."""
+
 
 class Workplace:
     """For the workspace ``root``; ``generation`` is the state folder's."""
 
     def __init__(self, root: str, layout: Layout, generation: str, clock: Clock, bus: Bus) -> None:
         closed = (layout.state, layout.config, join(root, ".env"))
-        self._follower = _Follower(root, bus)
-        repository = WorkingCopy(root, closed, self._follower.tell)
-        self._repository = repository
-        self._following: asyncio.Task[None] | None = None
+        repository = WorkingCopy(root, closed, lambda head: self._follower.tell(head))
+        self._follower = _Follower(root, repository, bus)
         self.uploads = UploadFolder(
             root, generation, lambda *changed: bus.publish(FilesUpdate(*changed))
         )
@@ -51,21 +52,25 @@ class Workplace:
     async def __aenter__(self) -> Self:
         """Sweep away what uploads left behind that a killed daemon was receiving."""
         await self.uploads.sweep()
-        self._following = asyncio.create_task(self._follower.follow(self._repository))
+        await self._follower.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """What is under way ends with its connection."""
-        if self._following:
-            await end(self._following)
+
+    async def follow(self) -> None:
+        """Tell what is checked out whenever that is something else, until it is cancelled."""
+        await self._follower.follow()
 
 
 class _Follower:
     """Tells what is checked out whenever that is something else, whoever did it."""
 
-    def __init__(self, root: str, bus: Bus) -> None:
+    def __init__(self, root: str, repository: WorkingCopy, bus: Bus) -> None:
         self._root = root
+        self._repository = repository
         self._bus = bus
+        self._first: Head | None = None
         self._told: Head | None = None
         self._woken = asyncio.Event()
 
@@ -75,28 +80,33 @@ class _Follower:
             self._told = head
             self._bus.publish(GitUpdate(head))
 
-    async def follow(self, repository: WorkingCopy) -> None:
+    async def begin(self) -> None:
+        """See what is checked out now: whoever listens from now on hears of anything else."""
+        self._first = await self._head()
+
+    async def follow(self) -> None:
         """Until it is cancelled; a repository that is made meanwhile is noticed, too."""
         try:
-            await self._follow(repository)
+            await self._follow()
         except OSError as error:
             log.warning("what is checked out is not followed: %s", error)
 
-    async def _follow(self, repository: WorkingCopy) -> None:
-        from agentd.disk.watch import Watcher  # noqa: PLC0415 - the start does not wait for it
-
-        folder = await self._folder(repository)
+    async def _follow(self) -> None:
+        folder = await self._folder()
         watcher = Watcher()
         watcher.add(folder, self._noticed)
         watcher.add(join(folder, "logs"), self._noticed)
         try:
             await watcher.start()
-            first = await self._head(repository)
+            self._woken.set()  # by what happened since the beginning
             while True:
                 await self._woken.wait()
                 self._woken.clear()
-                head = await self._head(repository)
-                if head and head != (self._told or first):
+                head = await self._head()
+                if head is None:  # what is just being made is a repository in a moment
+                    await asyncio.sleep(MOMENT)
+                    head = await self._head()
+                if head and head != (self._told or self._first):
                     self.tell(head)
         finally:
             await watcher.stop()
@@ -105,22 +115,22 @@ class _Follower:
         if name in _TELLING:
             self._woken.set()
 
-    async def _folder(self, repository: WorkingCopy) -> str:
+    async def _folder(self) -> str:
         """Git's own folder, where there is one; else where it would be."""
         here = join(self._root, ".git")
         if not await asyncio.to_thread(_is_in_repository, self._root):
             return here
         try:
-            return await repository.folder()
+            return await self._repository.folder()
         except AgentdError:
             return here
 
-    async def _head(self, repository: WorkingCopy) -> Head | None:
+    async def _head(self) -> Head | None:
         """None without a repository, or in one that git does not trust."""
         if not await asyncio.to_thread(_is_in_repository, self._root):
             return None
         try:
-            return await repository.head()
+            return await self._repository.head()
         except AgentdError:
             return None
 

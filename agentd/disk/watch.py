@@ -4,6 +4,8 @@ Two parts with different duties. The scan is the truth: it compares the stamps o
 folder, at least once a second. The observer (inotify) only wakes the scan early, so nothing is
 lost when it is: no inotify to be had, an overflow, a dead thread, a folder that was swapped. A file
 that came and went between two scans was never there for it: who read it meanwhile must look again.
+
+Watchdog, whose observer it is, is imported in the thread that needs it: no start waits for it.
 """
 
 import asyncio
@@ -13,37 +15,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
-
-from watchdog.events import (
-    FileAttribEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
-from watchdog.observers import Observer
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentd.disk.document import TEMPORARY, Stamp, stamp_of
+
+if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
 
 Changed: TypeAlias = Callable[[str], None]
 """Called on the loop with the name, without its folder, of a file that is new, other or gone."""
 
 EVERY = 1.0
 """Seconds between two scans when nothing wakes one."""
-
-_EVENTS: list[type[FileSystemEvent]] = [
-    FileAttribEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-]
-"""Reading a file is none of them, so our own reading does not wake us."""
 
 _log = logging.getLogger("agentd.watch")
 
@@ -132,6 +115,8 @@ class Watcher:
             self._stop_observer()
 
     def _begin_observer(self) -> None:
+        from watchdog.observers import Observer  # noqa: PLC0415 - see above
+
         self._stop_observer()
         observer = Observer()
         self._observer = observer
@@ -153,7 +138,7 @@ class Watcher:
         with suppress(FileNotFoundError, NotADirectoryError):
             # The observer does not follow a link to the folder itself.
             path = os.path.realpath(folder.path, strict=True)
-            folder.watch = self._observer.schedule(handler, path, event_filter=_EVENTS)
+            folder.watch = self._observer.schedule(handler, path, event_filter=_edits())
             folder.identity = identity
 
     def _stop_observer(self) -> None:
@@ -163,18 +148,32 @@ class Watcher:
             observer.join()
 
 
-class _Waker(FileSystemEventHandler):
-    """Does no more than wake: whatever were raised here would end the observer's thread."""
+class _Waker:
+    """Told by the observer, does no more than wake: what were raised here would end its thread."""
 
     def __init__(self, wake: Callable[[], Any]) -> None:
         self._wake = wake
 
-    def dispatch(self, event: FileSystemEvent) -> None:
+    def dispatch(self, event: "FileSystemEvent") -> None:
         """Something happened; a file that we are writing ourselves is no news until it is named."""
         if TEMPORARY not in os.fsdecode(event.src_path) or event.dest_path:
             # The loop is closed while the observer is still being stopped.
             with suppress(RuntimeError):
                 self._wake()
+
+
+def _edits() -> list[type["FileSystemEvent"]]:
+    """Reading a file is none of them, so our own reading does not wake us."""
+    from watchdog import events  # noqa: PLC0415 - see above
+
+    return [
+        events.FileAttribEvent,
+        events.FileClosedEvent,
+        events.FileCreatedEvent,
+        events.FileDeletedEvent,
+        events.FileModifiedEvent,
+        events.FileMovedEvent,
+    ]
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -113,7 +113,7 @@ def _without_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left() -> None:
         raise OSError(errno.EMFILE, "inotify instance limit reached")
 
-    monkeypatch.setattr(watch, "Observer", none_left)
+    monkeypatch.setattr("watchdog.observers.Observer", none_left)
 
 
 def test_without_inotify_that_is_told_once(folder, monkeypatch, caplog):
