@@ -11,6 +11,7 @@ from tornado.iostream import IOStream
 from agentd.access.gate import Gate
 from agentd.web.access_log import AccessLog
 from agentd.web.hosts import Hosts
+from agentd.web.loop_turn import LoopTurn
 from agentd.web.patience import Patience
 from agentd.web.table import Table
 from agentd.web.wrong_keys import WrongKeys
@@ -63,6 +64,7 @@ class Desk:
         self.wrong_keys = wrong_keys
         self.at_work: dict[asyncio.Future[None], AtWork] = {}
         """The exchanges whose answer is being made."""
+        self.turn = LoopTurn()
         self.heads: Patience[IOStream] = Patience(HEAD_SECONDS, IOStream.close)
         """The connections on which a request is to come."""
         self.bodies = Patience(BODY_SECONDS, HTTP1Connection.close)

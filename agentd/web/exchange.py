@@ -63,7 +63,8 @@ class Exchange(HTTPMessageDelegate):
         self._call: Call | None = None
         self._refusal: Exception | None = None
         self._guessed = False
-        self._at_once = False
+        self._turn = -1
+        """Of the loop, in which the head came; what came with it is taken in before the next."""
         self._chunks: list[bytes] = []
         self._incoming: Incoming | None = None
         self._size = self._passed = 0
@@ -93,12 +94,8 @@ class Exchange(HTTPMessageDelegate):
                 self._desk.wrong_keys.management.failed(self._remote_ip, head.has_key)
         except AgentdError as error:
             self._refusal = error
-        if head.has_body:  # what is there already is taken in before the loop's next turn
-            self._at_once = True
-            asyncio.get_running_loop().call_soon(self._dawdles)
-
-    def _dawdles(self) -> None:
-        self._at_once = False
+        if head.has_body:
+            self._turn = self._desk.turn.number
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Take in a part of the body, unless the request was refused or answered already."""
@@ -125,7 +122,8 @@ class Exchange(HTTPMessageDelegate):
             self._refuse(self._refusal or NotFound("Nothing is here"))
         elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
-            self._later(self._answered(self._route, self._call, at_once=self._at_once))
+            at_once = self._turn == self._desk.turn.number
+            self._later(self._answered(self._route, self._call, at_once=at_once))
         else:
             try:
                 answer = self._route.endpoint(self._call)

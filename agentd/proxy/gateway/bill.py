@@ -71,6 +71,7 @@ class Bill:
         self._usage: Usage | None = None
         self._told = False
         self._marks: dict[str, float] = {}
+        """When each stage was reached, by the monotonic clock."""
         self._fee = False
         """Whether the supplier's own tools were used: what that costs is not known."""
         self._written = Written(asked.endpoint.dialect)
@@ -112,11 +113,13 @@ class Bill:
 
     def mark(self, stage: str) -> None:
         """A stage of ``Timings`` is reached; a second try overwrites the first."""
-        self._marks[stage] = round((self._clock.monotonic() - self._began) * 1000, 2)
+        self._marks[stage] = self._clock.monotonic()
 
     def timing(self) -> str:
         """The stages so far, as the header ``Server-Timing`` has them."""
-        return ", ".join(f"{stage};dur={spent:.2f}" for stage, spent in self._marks.items())
+        began = self._began
+        spent = [f"{stage};dur={(at - began) * 1000:.2f}" for stage, at in self._marks.items()]
+        return ", ".join(spent)
 
     def close(self, outcome: Outcome, status: int, error: str = "") -> Entry:
         """Settle what was reserved; the line for the ledger. Once."""
@@ -152,10 +155,16 @@ class Bill:
             cost=cost.cost,
             priced=cost.priced,
             estimated=cost.estimated,
-            timings=Timings(**self._marks),
+            timings=self._timings(),
             received=len(asked.body),
             sent=0 if self.heard_out else self.sent,
             hidden=dict(self.hidden),
+        )
+
+    def _timings(self) -> Timings:
+        began = self._began
+        return Timings(
+            **{stage: round((at - began) * 1000, 2) for stage, at in self._marks.items()}
         )
 
     def _cost(self, outcome: Outcome) -> tuple[Booked, Usage]:

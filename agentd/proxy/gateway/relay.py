@@ -25,6 +25,7 @@ from agentd.proxy.gateway.refusing import failed, refused
 from agentd.proxy.pricing import output_at_most, settled, upper_bound
 from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
 from agentd.proxy.secrets.hiding import Hidden
+from agentd.proxy.settings import GatewaySettings
 from agentd.proxy.spend import OverLimit
 
 log = logging.getLogger(__name__)
@@ -99,13 +100,14 @@ class Relay:
 
     async def _answered(self, asked: Asked, bill: Bill) -> Answered:
         house, key = self._house, asked.key
+        settings = house.settings()
         bill.glance = glanced(asked)
         if why := house.licence():
             raise Refused("no_licence", why)
-        if self._unbooked and house.settings().when_unbooked == "stop":
+        if self._unbooked and settings.when_unbooked == "stop":
             raise Refused("server", UNBOOKED)
         model = found(house.models(), bill.glance.model, key)
-        choices = self._choices(asked, model)
+        choices = self._choices(asked, model)[: settings.tries]
         if not choices:
             return await self._counted_here(asked, bill)
         hidden = await self._hidden(asked)
@@ -113,7 +115,7 @@ class Relay:
         if hidden.blocked:
             house.noting.blocked(key, hidden.blocked)
             raise Refused("blocked", f'The request holds a secret (rule "{hidden.blocked}").')
-        self._reserve(asked, bill, model, choices)
+        self._reserve(asked, bill, model, choices, settings)
         calling = Calling(asked, bill.glance, model, hidden, self._seconds)
         return await self._tried(calling, bill, choices)
 
@@ -126,7 +128,7 @@ class Relay:
         choices = house.router.ways(model, channels, asked.key, dialect, translate=translate)
         if not choices and asked.endpoint.kind != "count":
             raise house.router.why_none(model, channels, asked.key, dialect, translate=translate)
-        return choices[: house.settings().tries]
+        return choices
 
     async def _counted_here(self, asked: Asked, bill: Bill) -> Answered:
         """No channel of the model can count tokens in the caller's dialect."""
@@ -146,9 +148,16 @@ class Relay:
             return await asyncio.to_thread(hiding.hide, body, dialect, key, shared)
         return hiding.hide(body, dialect, key, shared)
 
-    def _reserve(self, asked: Asked, bill: Bill, model: ProxyModel, choices: list[Choice]) -> None:
+    def _reserve(
+        self,
+        asked: Asked,
+        bill: Bill,
+        model: ProxyModel,
+        choices: list[Choice],
+        settings: GatewaySettings,
+    ) -> None:
         """Set aside the most that the dearest of the choices can cost."""
-        now, glance = self._house.settings(), bill.glance
+        glance = bill.glance
         writes = asked.endpoint.kind == "reply"
         into = bill.input_tokens = tokens_in(asked)
         if asked.endpoint.kind == "count":  # which costs nothing
@@ -158,8 +167,8 @@ class Relay:
             choice.place: settled(
                 model.name,
                 choice.prices,
-                now.unknown_price,
-                now.assumed_prices,
+                settings.unknown_price,
+                settings.assumed_prices,
                 glance.tier if choice.passes else "",
             )
             for choice in choices

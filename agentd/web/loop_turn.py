@@ -1,0 +1,23 @@
+"""Turns of the event loop, told apart: within one nothing else has run, so nothing has changed."""
+
+import asyncio
+
+
+class LoopTurn:
+    """Numbers the turns in which somebody asks: one callback for all who ask in the same one."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._ending = False
+
+    @property
+    def number(self) -> int:
+        """The present turn's: no other has it, and later ones have higher numbers."""
+        if not self._ending:
+            self._ending = True
+            asyncio.get_running_loop().call_soon(self._end)
+        return self._number
+
+    def _end(self) -> None:
+        self._ending = False
+        self._number += 1
