@@ -25,7 +25,6 @@ from agentd.disk.graves import Grave, Graves
 from agentd.disk.layout import Layout
 from agentd.disk.listing import Entry, Listing
 from agentd.disk.lock import held
-from agentd.disk.roundtrip import by_hand
 from agentd.disk.splice import Text
 from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake, NotFound
 from agentd.proxy.access_key import AccessKey, folded
@@ -197,15 +196,15 @@ class AccessKeyFile:
                 what = f"{self.path} has mistakes; mend them, then try again"
                 raise Conflict(what, error.message) from error
             if len(now.keys) != len(now.parts.entries):
-                raise Conflict(by_hand(self.path))
+                raise Conflict(handwritten.by_hand(self.path))
             after, expected = change(now)
             edited = after.content.encode()
             try:
                 fits = list(self._content(edited).keys) == expected
             except Misconfigured as error:
-                raise Conflict(by_hand(self.path), error.message) from error
+                raise Conflict(handwritten.by_hand(self.path), error.message) from error
             if not fits:
-                raise Conflict(by_hand(self.path))
+                raise Conflict(handwritten.by_hand(self.path))
             if not dry_run:
                 known, left = _letters(now.keys), _letters(expected)
                 if back := left.keys() - known.keys():  # as by an undo

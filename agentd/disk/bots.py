@@ -59,7 +59,7 @@ class BotsYmlFile:
             raise Conflict(f"There is a bot {bot.id} already")
         values = _changed(bot, BotSettings(id=bot.id, token=bot.token))
         first = {"id": bot.id, "kind": bot.kind, "token": bot.token}
-        edit(lambda tree: roundtrip.append(tree, "bots", first | values), (*bots, bot))
+        edit(lambda tree: tree.append("bots", first | values), (*bots, bot))
 
     def change(self, bot: BotSettings) -> None:
         """The bot of this id is to be so; what stays is not touched. ``NotFound``."""
@@ -68,7 +68,7 @@ class BotsYmlFile:
         values = _changed(bot, bots[index])
         if values:
             edit(
-                lambda tree: tree["bots"][index].update(roundtrip.entry(values)),
+                lambda tree: tree.update("bots", index, values),
                 (*bots[:index], bot, *bots[index + 1 :]),
             )
 
@@ -77,7 +77,7 @@ class BotsYmlFile:
         bots, edit = self._open()
         index = _index(bots, bot_id)
         edit(
-            lambda tree: roundtrip.remove(tree, "bots", index),
+            lambda tree: tree.remove("bots", index),
             (*bots[:index], *bots[index + 1 :]),
         )
 
@@ -102,7 +102,7 @@ class BotsYmlFile:
         def edit(change: Callable[[Any], None], expected: tuple[BotSettings, ...]) -> None:
             edited = roundtrip.edited(self.path, data, change)
             if self._wanted(edited) != expected:
-                raise Conflict(roundtrip.by_hand(self.path))
+                raise Conflict(handwritten.by_hand(self.path))
             document.make_folder(self._folder)
             document.replace(self.path, edited, expected=found.stamp if found else None)
 

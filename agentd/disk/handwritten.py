@@ -59,6 +59,11 @@ def lines(text: bytes) -> dict[str, int]:
     return {key.value: key.start_mark.line + 1 for key, _ in entries}
 
 
+def by_hand(where: str) -> str:
+    """What to tell the person when an edit is not possible."""
+    return f"{where} is written in a way that cannot be edited by a program; do it by hand"
+
+
 def decoded(where: str, text: bytes, limit: int = LIMIT) -> str:
     """The content as text, without what hides in it. Raises ``Misconfigured``."""
     if len(text) > limit:

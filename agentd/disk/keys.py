@@ -114,7 +114,7 @@ class KeyFile:
                     f" {key.name} makes another in its place"
                 )
             values = msgspec.structs.asdict(key)
-            edit(lambda tree: roundtrip.append(tree, "keys", values), (*keys, key))
+            edit(lambda tree: tree.append("keys", values), (*keys, key))
 
     def renew(self, key: NamedKey) -> None:
         """Keep this instead of the one of its name, which is revoked. ``NotFound``."""
@@ -124,7 +124,7 @@ class KeyFile:
             self._bury(keys[index], key.created)
             values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
             edit(
-                lambda tree: tree["keys"][index].update(roundtrip.entry(values)),
+                lambda tree: tree.update("keys", index, values),
                 (*keys[:index], key, *keys[index + 1 :]),
             )
 
@@ -135,7 +135,7 @@ class KeyFile:
             index = _index(keys, name)
             self._bury(keys[index], at)
             edit(
-                lambda tree: roundtrip.remove(tree, "keys", index),
+                lambda tree: tree.remove("keys", index),
                 (*keys[:index], *keys[index + 1 :]),
             )
 
@@ -180,7 +180,7 @@ class KeyFile:
         def edit(change: Callable[[Any], None], expected: tuple[NamedKey, ...]) -> None:
             edited = roundtrip.edited(path, data, change)
             if self._parsed(edited) != expected:
-                raise Conflict(roundtrip.by_hand(path))
+                raise Conflict(handwritten.by_hand(path))
             document.replace(path, edited, expected=found.stamp if found else None)
 
         return self._parsed(data), edit

@@ -56,7 +56,7 @@ class LabelBook:
 
         def change(labels: tuple[Label, ...], tree: Any) -> tuple[Label, ...]:
             check_free(labels, label.name)
-            roundtrip.append(tree, "labels", structs.asdict(label))
+            tree.append("labels", structs.asdict(label))
             return (*labels, label)
 
         await self._change(change)
@@ -67,7 +67,7 @@ class LabelBook:
         def change(labels: tuple[Label, ...], tree: Any) -> tuple[Label, ...]:
             index = index_of(labels, name)
             check_free(labels[:index] + labels[index + 1 :], label.name)
-            tree["labels"][index].update(roundtrip.entry(structs.asdict(label)))
+            tree.update("labels", index, structs.asdict(label))
             return (*labels[:index], label, *labels[index + 1 :])
 
         await self._change(change)
@@ -77,7 +77,7 @@ class LabelBook:
 
         def change(labels: tuple[Label, ...], tree: Any) -> tuple[Label, ...]:
             index = index_of(labels, name)
-            roundtrip.remove(tree, "labels", index)
+            tree.remove("labels", index)
             return labels[:index] + labels[index + 1 :]
 
         await self._change(change)
@@ -102,9 +102,9 @@ class LabelBook:
         try:
             as_read = _parsed(path, edited)
         except Misconfigured as error:
-            raise Conflict(roundtrip.by_hand(path), error.message) from error
+            raise Conflict(handwritten.by_hand(path), error.message) from error
         if as_read != after[0]:
-            raise Conflict(roundtrip.by_hand(path))
+            raise Conflict(handwritten.by_hand(path))
         document.replace(path, edited, expected=found.stamp if found else None)
 
 

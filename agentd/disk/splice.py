@@ -16,7 +16,6 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from agentd.disk import document, handwritten
-from agentd.disk.roundtrip import by_hand
 from agentd.errors import BadRequest, Conflict, Misconfigured
 
 T = TypeVar("T")
@@ -65,7 +64,7 @@ def rewrite(
     change(text)
     after = load(text.content.encode())
     if not fits(before, after):
-        raise Conflict(by_hand(path))
+        raise Conflict(handwritten.by_hand(path))
     if text.content.encode() != data and not dry_run:
         document.make_folder(path.rpartition("/")[0])
         stamp, mode = (found.stamp, _mode(path)) if found else (None, NEW)
@@ -126,7 +125,7 @@ class Text:
             else:
                 self._put_item(entry, self._line_end(end), items.start_mark.column)
         elif not (isinstance(items, SequenceNode) or _is_nothing(items)):
-            raise Conflict(by_hand(self._where))
+            raise Conflict(handwritten.by_hand(self._where))
         elif holder.flow_style:
             self._replace(key, items, f"[{_written(entry)}]")
         else:
@@ -139,7 +138,7 @@ class Text:
         pair = _entry(holder, path[-1]) if holder else None
         key, items = pair or (None, None)
         if key is None or not isinstance(items, SequenceNode):
-            raise Conflict(by_hand(self._where))
+            raise Conflict(handwritten.by_hand(self._where))
         item = items.value[index]
         if items.flow_style:
             others = [one for one in items.value if one is not item]
@@ -148,7 +147,7 @@ class Text:
             return
         begin = self._line_start(item.start_mark.index)
         if self._cut(begin, item.start_mark.index).strip() != "-":
-            raise Conflict(by_hand(self._where))
+            raise Conflict(handwritten.by_hand(self._where))
         self._splice(self._begin(item), self._line_end(self._end(item)), "")
         if len(items.value) == 1:
             self._splice(key.end_mark.index + 1, key.end_mark.index + 1, " []")
@@ -187,7 +186,7 @@ class Text:
         if node is None or _is_nothing(node):
             return None
         if not isinstance(node, MappingNode):
-            raise Conflict(by_hand(self._where))
+            raise Conflict(handwritten.by_hand(self._where))
         return node
 
     def _replace(self, key: Node, value: Node, told: str) -> None:

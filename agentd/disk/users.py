@@ -70,7 +70,7 @@ class UserFile:
         self.check_free(user.name)
         users, edit = self._open()
         values = structs.asdict(user)
-        edit(lambda tree: roundtrip.append(tree, "users", values), (*users, user))
+        edit(lambda tree: tree.append("users", values), (*users, user))
 
     def change(self, name: str, *, role: str = "", password: str = "") -> None:
         """Another role or password, where one is given; ``password`` is hashed. ``NotFound``."""
@@ -80,7 +80,7 @@ class UserFile:
         values = {what: value for what, value in given.items() if value}
         user = structs.replace(users[index], **values)
         edit(
-            lambda tree: tree["users"][index].update(roundtrip.entry(values)),
+            lambda tree: tree.update("users", index, values),
             (*users[:index], user, *users[index + 1 :]),
         )
 
@@ -89,7 +89,7 @@ class UserFile:
         users, edit = self._open()
         index = _index(users, name)
         edit(
-            lambda tree: roundtrip.remove(tree, "users", index),
+            lambda tree: tree.remove("users", index),
             (*users[:index], *users[index + 1 :]),
         )
 
@@ -110,7 +110,7 @@ class UserFile:
         def edit(change: Callable[[Any], None], expected: tuple[User, ...]) -> None:
             edited = roundtrip.edited(self.path, data, change)
             if self._parsed(edited) != expected:
-                raise Conflict(roundtrip.by_hand(self.path))
+                raise Conflict(handwritten.by_hand(self.path))
             document.make_folder(self._folder)
             document.replace(self.path, edited, expected=found.stamp if found else None)
 

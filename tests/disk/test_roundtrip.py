@@ -67,31 +67,31 @@ def test_words_quotes_and_line_ends_stay_as_typed(text):
 
 
 def test_a_new_entry_goes_to_the_end_is_quoted_and_closing_comments_still_close():
-    grown = edited(FILE, lambda tree: roundtrip.append(tree, "keys", {"name": "no", "salt": "012"}))
+    grown = edited(FILE, lambda tree: tree.append("keys", {"name": "no", "salt": "012"}))
     body, end = FILE.split("# the end")
     assert grown == f"{body}  - name: 'no'\n    salt: '012'\n# the end{end}"
 
 
 def test_a_changed_value_is_all_that_changes():
     def change(tree: Any) -> None:
-        tree["keys"][0].update(roundtrip.entry({"salt": "9"}))
+        tree.update("keys", 0, {"salt": "9"})
 
     assert edited(FILE, change) == FILE.replace('"0123"', "'9'")
 
 
 def test_an_entry_leaves_with_its_comment_and_the_neighbours_keep_theirs():
-    without_laptop = edited(FILE, lambda tree: roundtrip.remove(tree, "keys", 0))
+    without_laptop = edited(FILE, lambda tree: tree.remove("keys", 0))
     assert "laptop" not in without_laptop
     assert "# the phone\n  - name: 'no'\n" in without_laptop
     assert without_laptop.startswith(FILE[: FILE.index("  # the laptop")])
-    without_phone = edited(FILE, lambda tree: roundtrip.remove(tree, "keys", 1))
+    without_phone = edited(FILE, lambda tree: tree.remove("keys", 1))
     assert without_phone == FILE[: FILE.index("\n  # the phone")] + "# the end\n"
 
 
 def test_the_last_entry_leaves_an_empty_list():
     def remove_both(tree: Any) -> None:
-        roundtrip.remove(tree, "keys", 1)
-        roundtrip.remove(tree, "keys", 0)
+        tree.remove("keys", 1)
+        tree.remove("keys", 0)
 
     left = edited(FILE, remove_both)
     assert left == FILE[: FILE.index("keys:")] + "keys: []\n# the end\n"
@@ -102,14 +102,14 @@ def test_the_last_entry_leaves_an_empty_list():
     "text", ["", "# mine\n", "format: 1\n", "format: 1\nkeys:\n", "keys: []\n"]
 )
 def test_a_list_that_was_not_there_begins(text):
-    grown = edited(text, lambda tree: roundtrip.append(tree, "keys", {"name": "a"}))
+    grown = edited(text, lambda tree: tree.append("keys", {"name": "a"}))
     assert read(grown).keys == [Entry("a")]
     assert ("# mine" in grown) == ("# mine" in text)
 
 
 def test_a_list_in_one_line_is_edited_too():
     text = "keys: [{name: a}, {name: b}] # both\n"
-    left = edited(text, lambda tree: roundtrip.remove(tree, "keys", 0))
+    left = edited(text, lambda tree: tree.remove("keys", 0))
     assert read(left).keys == [Entry("b")]
     assert "# both" in left
 
@@ -131,7 +131,7 @@ def test_any_entry_can_go_and_every_other_line_stays(items, below, data):
     tail = "".join(f"{line}\n" for line in below)
     text = "# head\nkeys:\n" + "".join(parts) + tail
     index = data.draw(st.integers(0, len(items) - 1))
-    left = edited(text, lambda tree: roundtrip.remove(tree, "keys", index))
+    left = edited(text, lambda tree: tree.remove("keys", index))
     rest = [part for number, part in enumerate(parts) if number != index]
     expected = f"# head\nkeys:{'' if rest else ' []'}\n" + "".join(rest) + tail
     assert _lines(left) == _lines(expected)
@@ -154,7 +154,7 @@ def test_what_was_appended_can_go_again_without_a_trace(items, below):
     text += "".join(f"{line}\n" for line in below)
 
     def add_and_remove(tree: Any) -> None:
-        roundtrip.append(tree, "keys", {"name": "new"})
-        roundtrip.remove(tree, "keys", len(items))
+        tree.append("keys", {"name": "new"})
+        tree.remove("keys", len(items))
 
     assert _lines(edited(text, add_and_remove)) == _lines(text)
