@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from agentd.clock import Clock
 from agentd.disk.layout import Layout
-from agentd.disk.ledger_answers import Answers
+from agentd.disk.ledger_answers import ALL, Answers
 from agentd.disk.ledger_days import Days, prepare
 from agentd.disk.ledger_file import Standing, read_on
 from agentd.disk.ledger_page import find, page
@@ -25,10 +25,19 @@ from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.entry import Entry
 from agentd.proxy.overview import Overview
 from agentd.proxy.page import Filter, Page
-from agentd.proxy.reports import EVERYTHING, By, ErrorLine, LeakLine, Only, Report, TimedBy
+from agentd.proxy.reports import (
+    EVERYTHING,
+    By,
+    ErrorLine,
+    LeakLine,
+    Only,
+    Report,
+    TimedBy,
+    TimePage,
+)
 from agentd.proxy.repricing import Difference, PricesOf
 from agentd.proxy.sums import Sums
-from agentd.proxy.tally import Times, Totals
+from agentd.proxy.tally import Totals
 
 log = logging.getLogger(__name__)
 
@@ -148,10 +157,10 @@ class Ledger:
         return await self._asked(lambda: self._answers.totals(by, first, last, only))
 
     async def times(
-        self, by: TimedBy, first: str, last: str, only: Only = EVERYTHING
-    ) -> Report[Times]:
-        """How long the answers of these days took."""
-        return await self._asked(lambda: self._answers.times(by, first, last, only))
+        self, by: TimedBy, first: str, last: str, only: Only = EVERYTHING, rows: slice = ALL
+    ) -> TimePage:
+        """How long the answers of these days took: some ``rows`` of the report, or all."""
+        return await self._asked(lambda: self._answers.times(by, first, last, only, rows))
 
     async def errors(self, first: str, last: str, only: Only = EVERYTHING) -> list[ErrorLine]:
         """Errors of these days by kind."""

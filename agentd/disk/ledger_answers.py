@@ -6,8 +6,9 @@ belongs to one thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Collection, Mapping, Sized
 from datetime import date, timedelta
+from functools import partial
 from heapq import nlargest
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -25,6 +26,7 @@ from agentd.proxy.reports import (
     Parts,
     Report,
     TimedBy,
+    TimePage,
     apart,
 )
 from agentd.proxy.tally import Times, Totals
@@ -39,6 +41,9 @@ is forgotten first."""
 
 TOP = 5
 """Models that an overview tells."""
+
+ALL = slice(None)
+"""All rows of a report."""
 
 
 class Answers:
@@ -57,17 +62,33 @@ class Answers:
 
         report = self._reported(("totals", by, only), first, last, made, apart=apart(by, only))
         if by == "key" and only != EVERYTHING:
-            return structs.replace(report, names=self._names(first, last))
+            keys = frozenset(key for key, _ in report.rows)
+            return structs.replace(report, names=self._titles(keys, first, last))
         return report
 
-    def times(self, by: TimedBy, first: str, last: str, only: Only = EVERYTHING) -> Report[Times]:
-        """How long answers took."""
+    def times(
+        self,
+        by: TimedBy,
+        first: str,
+        last: str,
+        only: Only = EVERYTHING,
+        rows: slice = ALL,
+    ) -> TimePage:
+        """How long answers took: ``rows`` of the report.
+
+        How often something answered stands elsewhere, so histograms are read of these rows alone.
+        """
+        each = only != EVERYTHING or apart(by)
+        order = [] if each else reports.most_answered(self.totals(by, first, last))
+        names = None if each else frozenset(order[rows])
 
         def made(parts: Parts, before: Report[Times] | None = None) -> Report[Times]:
-            return reports.times(by, parts, only, before)
+            return reports.times(by, parts, only, before, names)
 
-        each = only != EVERYTHING or apart(by)
-        return self._reported(("times", by, only), first, last, made, apart=each)
+        report = self._reported(("times", by, only, names), first, last, made, apart=each)
+        if each:
+            return TimePage(report.rows[rows], report.total, len(report.rows))
+        return TimePage(report.rows, report.total, len(order))
 
     def errors(self, first: str, last: str, only: Only = EVERYTHING) -> list[ErrorLine]:
         """Errors by kind, the most frequent first."""
@@ -77,7 +98,7 @@ class Answers:
         """Secrets found, by day, key and rule, in this order."""
 
         def made(parts: Parts, before: list[LeakLine] | None = None) -> list[LeakLine]:
-            return [*(before or ()), *reports.leaks(parts, self._names)]
+            return [*(before or ()), *reports.leaks(parts, self._titles)]
 
         return self._reported(("leaks",), first, last, made, apart=True)
 
@@ -99,9 +120,10 @@ class Answers:
             ],
         )
 
-    def _names(self, first: str, last: str) -> Mapping[str, str]:
-        """The last name that each key had in these days."""
-        return self._reported(("names",), first, last, reports.names, apart=False)
+    def _titles(self, keys: Collection[str], first: str, last: str) -> Mapping[str, str]:
+        """The last name that each of some keys had in these days."""
+        made = partial(reports.titles, keys)
+        return self._reported(("titles", frozenset(keys)), first, last, made, apart=False)
 
     def _reported(
         self, what: Question, first: str, last: str, made: Callable[..., T], *, apart: bool

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from agentd.disk.document import trouble
 from agentd.disk.lines import Broken, unseal
@@ -68,6 +68,9 @@ def entry_in(line: bytes) -> Entry:
         raise Broken(f"a sound line of an unknown form: {error}") from error
     if not entry.cost.is_finite() or entry.cost.adjusted() > _MOST_MONEY:
         raise Broken("a sound line whose cost is none")
+    counts = entry.received, entry.sent, *entry.hidden.values(), *structs.astuple(entry.usage)
+    if entry.cost < 0 or min(counts) < 0:
+        raise Broken("a sound line with less than nothing")
     return entry
 
 

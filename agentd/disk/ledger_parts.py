@@ -6,8 +6,9 @@ other thread waiting for longer than a few milliseconds. Everything here blocks.
 
 import os
 import time
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -84,38 +85,50 @@ class Parts:
         """Whether there is such a part."""
         return part in self._places
 
-    def slices(self, part: str, kind: "Decoder[T]") -> Iterator[list[tuple[str, T]]]:
-        """Every row, in the order of the names, as many at once as a slice has."""
-        return self._between(part, kind, 0, len(self._places[part].sizes))
-
-    def find(self, part: str, kind: "Decoder[T]", name: str) -> Iterator[T]:
-        """The rows of one name."""
-        names = self._places[part].names
-        begin = end = max(bisect_left(names, name) - 1, 0)
-        while end < len(names) and names[end] <= name:
-            end += 1
-        for rows in self._between(part, kind, begin, end):
-            yield from (row for found, row in rows if found == name)
-
-    def _between(
-        self, part: str, kind: "Decoder[T]", begin: int, end: int
+    def slices(
+        self, part: str, kind: "Decoder[T]", names: Collection[str] | None = None
     ) -> Iterator[list[tuple[str, T]]]:
+        """Every row, or those of some names, in their order: as many at once as a slice has."""
+        firsts = self._places[part].names
+        numbers: Iterable[int] = range(len(firsts))
+        if names is not None and len(names) < len(firsts):
+            numbers = _holding(firsts, sorted(names))
+        for rows in self._read(part, kind, numbers):
+            yield rows if names is None else [row for row in rows if row[0] in names]
+
+    def _read(
+        self, part: str, kind: "Decoder[T]", numbers: Iterable[int]
+    ) -> Iterator[list[tuple[str, T]]]:
+        """The slices of these numbers."""
         place = self._places[part]
-        at = self._head + place.at + sum(place.sizes[:begin])
+        begins = list(accumulate(place.sizes, initial=self._head + place.at))
         since = 0
         fd = os.open(self._path, _READ)
         try:
-            for size in place.sizes[begin:end]:
+            for number in numbers:
+                size = place.sizes[number]
                 try:
-                    yield _decoded(kind, os.pread(fd, size, at)).rows
+                    yield _decoded(kind, os.pread(fd, size, begins[number])).rows
                 except Broken as error:
                     raise Broken(f"its part {part}: {error}") from error
-                at, since = at + size, since + size
+                since += size
                 if since >= PAUSE_EVERY:
                     since = 0
                     time.sleep(PAUSE)
         finally:
             os.close(fd)
+
+
+def _holding(firsts: Sequence[str], names: Sequence[str]) -> Iterator[int]:
+    """The numbers of the slices that may hold some names; both are in order."""
+    at = end = 0
+    while at < len(names):
+        begin = max(bisect_left(firsts, names[at]) - 1, end, 0)
+        end = max(bisect_right(firsts, names[at]), end)
+        yield from range(begin, end)
+        if end == len(firsts):
+            return
+        at = bisect_left(names, firsts[end], at)  # those before it are in what was told
 
 
 def _slices(rows: Rows) -> Iterator[tuple[str, bytes]]:

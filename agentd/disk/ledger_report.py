@@ -4,8 +4,8 @@ The first line is the head; then come its parts (``ledger_parts``), so that a qu
 what it is about. Everything here blocks.
 """
 
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain
 from typing import Literal, TypeVar
 
@@ -17,10 +17,10 @@ from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import Standing
 from agentd.disk.ledger_parts import Decoder, Parts, Place, Rows, decoder, head_of, laid_out
 from agentd.disk.lines import Broken, seal
-from agentd.proxy.columns import Columns, columns
+from agentd.proxy.columns import Column, Columns, columns
 from agentd.proxy.reports import EVERYTHING, Only
 from agentd.proxy.sums import Spent
-from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Table, Tally, Times, Totals, spent
+from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Tally, Times, Totals, spent
 
 T = TypeVar("T")
 
@@ -66,9 +66,9 @@ class Fold:
         """All requests of the day in one."""
         return self.tally.total
 
-    def names(self) -> Mapping[str, str]:
-        """The last name of each key."""
-        return self.tally.names
+    def names(self, keys: Collection[str] | None = None) -> Mapping[str, str]:
+        """The last name of each key, or of some."""
+        return _some(self.tally.names, keys)
 
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
         """The day from one side."""
@@ -78,9 +78,11 @@ class Fold:
         """The same, as columns."""
         return columns(self.rows(side))
 
-    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
-        """How long it took, from a side that is ``TIMED``."""
-        yield from self.tally.times[side].items()
+    def times(
+        self, side: Side, names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``, or the rows of some names."""
+        yield from _some(self.tally.times[side], names).items()
 
     def row(self, side: Side, name: str) -> Totals | None:
         """One row of a side."""
@@ -107,6 +109,14 @@ class Fold:
         return self.tally.quarters
 
 
+class _Columns(Struct, frozen=True):
+    """``Columns`` in a file."""
+
+    names: Raw
+    decimals: int
+    columns: dict[str, Column]
+
+
 _heads = msgspec.json.Decoder(Head)
 _names = decoder(str)
 _totals = decoder(Totals)
@@ -114,10 +124,9 @@ _times = decoder(Times)
 _cells = decoder(tuple[str, str, str, Totals, Times])
 _leaks = decoder(tuple[str, int])
 _quarters = decoder(dict[str, Spent])
+_columns = decoder(_Columns)
 _raw = decoder(Raw)
-_name_column = msgspec.json.Decoder(list[str])
-_cost_column = msgspec.json.Decoder(list[Decimal])
-_count_column = msgspec.json.Decoder(list[int])
+_one_times = msgspec.json.Decoder(Times)
 
 
 class Stored:
@@ -128,45 +137,50 @@ class Stored:
         self._day = day
         self._parts = parts
 
-    def names(self) -> Mapping[str, str]:
-        """The last name of each key."""
-        names: dict[str, str] = {}
-        for rows in self._told(self._parts.slices("names", _names)):
-            names.update(rows)
-        return names
+    def names(self, keys: Collection[str] | None = None) -> Mapping[str, str]:
+        """The last name of each key, or of some: little is read then."""
+        return dict(self._read("names", _names, keys))
 
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
         """All of it from one side."""
         return self._read(side, _totals)
 
     def columns(self, side: Side) -> Columns:
-        """The same, as columns; what an earlier agentd wrote lacks them."""
-        if f"{side}/columns" not in self._parts:
+        """The same, as columns; what an earlier agentd wrote has others, or none."""
+        if f"{side}/packed" not in self._parts:
             return columns(self.rows(side))
-        found = dict(self._read(f"{side}/columns", _raw))
-        try:
-            names = _name_column.decode(found.pop("names"))
-            cost = _cost_column.decode(found.pop("cost"))
-            counts = {name: _count_column.decode(column) for name, column in found.items()}
-        except (msgspec.DecodeError, KeyError) as error:
-            why = f"its columns by {side} are of an unknown form: {error}"
-            raise BrokenReport(self._path, self._day, why) from error
-        return Columns(names, cost, counts)
+        found = dict(self._read(f"{side}/packed", _columns))[""]
+        return Columns(_names_of(bytes(found.names)), found.decimals, found.columns)
 
-    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
-        """How long it took, from a side that is ``TIMED``."""
-        return self._read(f"{side}/times", _times)
+    def times(
+        self, side: Side, names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``, or the rows of some names."""
+        if names is None:
+            yield from self._read(f"{side}/times", _times)
+            return
+        for name, row in self._read(f"{side}/times", _raw, names):
+            try:
+                yield name, _one_times.decode(row)
+            except msgspec.DecodeError as error:
+                why = f"how long {name} took is of an unknown form: {error}"
+                raise BrokenReport(self._path, self._day, why) from error
 
     def row(self, side: Side, name: str) -> Totals | None:
         """One row of a side."""
-        return next(self._told(self._parts.find(side, _totals, name)), None)
+        return dict(self._read(side, _totals, {name})).get(name)
 
-    def _read(self, part: str, kind: "Decoder[T]") -> Iterator[tuple[str, T]]:
-        return chain.from_iterable(self._told(self._parts.slices(part, kind)))
+    def _read(
+        self, part: str, kind: "Decoder[T]", names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, T]]:
+        """The rows of a part, or those of some names."""
+        return chain.from_iterable(self._slices(part, kind, names))
 
-    def _told(self, rows: Iterator[T]) -> Iterator[T]:
+    def _slices(
+        self, part: str, kind: "Decoder[T]", names: Collection[str] | None
+    ) -> Iterator[list[tuple[str, T]]]:
         try:
-            yield from rows
+            yield from self._parts.slices(part, kind, names)
         except Broken as error:
             raise BrokenReport(self._path, self._day, str(error)) from error
 
@@ -205,16 +219,15 @@ class Report(Stored):
         return bool(only.model or only.channel) and not only.key and "cells/model" in self._parts
 
     def _of_models(self, only: Only) -> Iterator[tuple[Cell, Figures]]:
-        ways = self._told(self._parts.find("ways", _names, only.channel))
-        for model in [only.model] if only.model else list(ways):
-            found = self._told(self._parts.find("cells/model", _cells, model))
-            for hour, channel, key, totals, times in found:
-                yield Cell(hour, model, channel, key), Figures(totals, times)
+        ways = self._read("ways", _names, {only.channel})
+        models = {only.model} if only.model else {model for _, model in ways}
+        for model, row in self._read("cells/model", _cells, models):
+            hour, channel, key, totals, times = row
+            yield Cell(hour, model, channel, key), Figures(totals, times)
 
     def _of_keys(self, only: Only) -> Iterator[tuple[Cell, Figures]]:
-        one = self._told(self._parts.find("cells", _cells, only.key))
-        rows = ((only.key, row) for row in one) if only.key else self._read("cells", _cells)
-        for key, (hour, model, channel, totals, times) in rows:
+        keys = {only.key} if only.key else None
+        for key, (hour, model, channel, totals, times) in self._read("cells", _cells, keys):
             yield Cell(hour, model, channel, key), Figures(totals, times)
 
     def leaks(self) -> Iterator[tuple[str, str, int]]:
@@ -252,7 +265,7 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts: dict[str, Rows] = {"names": sorted(tally.names.items())}
     parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
     parts |= {side: sorted(tally.tables[side].items(), key=_name) for side in SIDES}
-    parts |= {f"{side}/columns": in_columns(tally.tables[side]) for side in SIDES if side != "hour"}
+    parts |= {f"{side}/packed": [("", fold.columns(side))] for side in SIDES if side != "hour"}
     parts |= {f"{side}/times": sorted(tally.times[side].items(), key=_name) for side in TIMED}
     parts["cells"], parts["cells/model"] = _cells_by(tally, "key"), _cells_by(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
@@ -263,10 +276,14 @@ def write_report(layout: Layout, fold: Fold) -> None:
     fold.saved = fold.standing.lines, fold.mtime_ns
 
 
-def in_columns(table: Table) -> Rows:
-    """The columns of a side as they are kept."""
-    made = columns(sorted(table.items(), key=_name))
-    return sorted([("names", made.names), ("cost", made.cost), *made.counts.items()], key=_name)
+@lru_cache(8)
+def _names_of(listed: bytes) -> list[str]:
+    """The names of columns, which are the same from day to day, mostly."""
+    return msgspec.json.decode(listed, type=list[str])
+
+
+def _some(rows: Mapping[str, T], names: Collection[str] | None) -> Mapping[str, T]:
+    return rows if names is None else {name: rows[name] for name in names if name in rows}
 
 
 def _name(row: tuple[str, object]) -> str:

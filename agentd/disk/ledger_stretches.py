@@ -7,7 +7,8 @@ ones. They are made ahead, one by one: nobody who asks waits for that. Everythin
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -16,16 +17,17 @@ from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_balance import look, stamp_of
 from agentd.disk.ledger_parts import Parts, Place, Rows, head_of, laid_out
-from agentd.disk.ledger_report import Fold, Report, Stored, in_columns
+from agentd.disk.ledger_report import Fold, Report, Stored
 from agentd.disk.lines import Broken, seal
 from agentd.errors import AgentdError
+from agentd.proxy.columns import added
 from agentd.proxy.reports import EVERYTHING, Only, Part
 from agentd.proxy.stretches import Stretch, cover, inside
-from agentd.proxy.tally import Cell, Figures, Side, Table, Times, TimeTable, Totals, nothing
+from agentd.proxy.tally import Cell, Figures, Side, Times, TimeTable, nothing
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 
 _SIDES: tuple[Side, ...] = ("model", "channel", "key")
 _TIMED: tuple[Side, ...] = ("model", "channel")
@@ -111,12 +113,10 @@ class Stretches:
         of = self._versions(stretch, known)
         if len(of) < 2 or self._believed(stretch, of):
             return True
-        merged = Merged()
-        for part in stretch.parts():
-            for _, one in self._told(part, known):
-                merged.add(one)
-        places, lines = laid_out(merged.parts())
-        head = Head(FORMAT, stretch.first, of, merged.total, places)
+        told = (self._told(part, known) for part in stretch.parts())
+        total, parts = _merged([part for _, part in chain.from_iterable(told)])
+        places, lines = laid_out(parts)
+        head = Head(FORMAT, stretch.first, of, total, places)
         try:
             replace(self._layout.ledger_stretch(*stretch), seal(head) + b"".join(lines))
         except AgentdError as error:
@@ -158,37 +158,26 @@ class Stretches:
             return None
 
 
-class Merged:
-    """Some days, to be kept."""
-
-    def __init__(self) -> None:
-        self.total = nothing()
-        self._names: dict[str, str] = {}
-        self._tables: dict[Side, Table] = {side: {} for side in _SIDES}
-        self._times: dict[Side, TimeTable] = {side: {} for side in _TIMED}
-
-    def add(self, part: Part) -> None:
-        """Count days in that follow."""
-        self.total.totals.add(part.total.totals)
-        self.total.times.add(part.total.times)
-        self._names |= part.names()
-        for side, table in self._tables.items():
-            for name, totals in part.rows(side):
-                table.setdefault(name, Totals()).add(totals)
-        for side, timed in self._times.items():
-            for name, times in part.times(side):
-                timed.setdefault(name, Times()).add(times)
-
-    def parts(self) -> dict[str, Rows]:
-        """As they are kept."""
-        rows: dict[str, Rows] = {"names": sorted(self._names.items())}
-        rows |= {side: _sorted(table) for side, table in self._tables.items()}
-        rows |= {f"{side}/columns": in_columns(table) for side, table in self._tables.items()}
-        rows |= {f"{side}/times": _sorted(timed) for side, timed in self._times.items()}
-        return rows
+def _merged(of: Sequence[Part]) -> tuple[Figures, dict[str, Rows]]:
+    """What days in their order add up to, as it is kept: the total, and the parts."""
+    total, names = nothing(), dict[str, str]()
+    for part in of:
+        total.totals.add(part.total.totals)
+        total.times.add(part.total.times)
+        names |= part.names()
+    rows: dict[str, Rows] = {"names": sorted(names.items())}
+    for side in _SIDES:
+        columns = added([part.columns(side) for part in of])
+        rows |= {side: columns.rows(), f"{side}/packed": [("", columns)]}
+    return total, rows | {f"{side}/times": _times(side, of) for side in _TIMED}
 
 
-def _sorted(table: Mapping[str, object]) -> list[tuple[str, object]]:
+def _times(side: Side, of: Iterable[Part]) -> Rows:
+    """How long it took from a side."""
+    table: TimeTable = {}
+    for part in of:
+        for name, times in part.times(side):
+            table.setdefault(name, Times()).add(times)
     return sorted(table.items(), key=lambda row: row[0])
 
 

@@ -196,9 +196,20 @@ def plus(one: Decimal, other: Decimal) -> Decimal:
     return _EXACT.add(one, other)
 
 
-def plus_each(some: Iterable[Decimal], others: Iterable[Decimal]) -> list[Decimal]:
-    """The exact sums of amounts with their counterparts, many at once."""
-    return list(map(_EXACT.add, some, others))
+def decimals(amount: Decimal) -> int:
+    """How many an amount is written with."""
+    exponent = amount.as_tuple().exponent
+    return max(-exponent, 0) if isinstance(exponent, int) else 0
+
+
+def in_units(amount: Decimal, decimals: int) -> int:
+    """How many units of so many decimals an amount is that has no more of them."""
+    return int(amount.scaleb(decimals, _EXACT))
+
+
+def from_units(units: int, decimals: int) -> Decimal:
+    """The amount, written with so many decimals."""
+    return Decimal(units).scaleb(-decimals, _EXACT)
 
 
 def _plain(amount: Decimal) -> Decimal:

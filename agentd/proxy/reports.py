@@ -5,17 +5,15 @@ of a long one costs no more than a page of a short one. Where it is narrowed dow
 than one name of a side, it is made from what is kept apart of each day.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from agentd.chats.quantile import Histogram, quantiles
-from agentd.proxy.columns import NOTHING, Columns, Ranked, added
+from agentd.proxy.columns import Columns, Ranked, added, columns
 from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Times, Totals
-from agentd.wire.spreadsheet import Cell as Field
-from agentd.wire.spreadsheet import comma_separated
 
 By: TypeAlias = Literal["total", "day", "hour", "model", "channel", "key"]
 TimedBy: TypeAlias = Literal["total", "day", "hour", "model", "channel"]
@@ -36,8 +34,8 @@ class Part(Protocol):
         """All requests in one."""
         ...
 
-    def names(self) -> Mapping[str, str]:
-        """The last name of each key."""
+    def names(self, keys: Collection[str] | None = None) -> Mapping[str, str]:
+        """The last name of each key, or of some."""
         ...
 
     def rows(self, side: Side) -> Iterator[tuple[str, Totals]]:
@@ -48,8 +46,10 @@ class Part(Protocol):
         """The same as ``rows``, for the sides that may have many."""
         ...
 
-    def times(self, side: Side) -> Iterator[tuple[str, Times]]:
-        """How long it took, from a side that is ``TIMED``."""
+    def times(
+        self, side: Side, names: Collection[str] | None = None
+    ) -> Iterator[tuple[str, Times]]:
+        """How long it took, from a side that is ``TIMED``, or the rows of some names."""
         ...
 
     def row(self, side: Side, name: str) -> Totals | None:
@@ -103,6 +103,15 @@ class Report(Struct, Generic[R], frozen=True):
     total: R
     names: Mapping[str, str]
     """The last name of each key, where rows are keys."""
+
+
+class TimePage(Struct, frozen=True):
+    """Some rows of a report of times, and what all of them add up to."""
+
+    rows: Sequence[tuple[str, Times]]
+    total: Times
+    of: int
+    """How many rows there are in all."""
 
 
 class Line(Struct, frozen=True):
@@ -206,7 +215,7 @@ def totals(
     """Times in their order, everything else by what it cost, the dearest first.
 
     ``before`` is the same report of earlier days, which is left as it is. Names of keys are told
-    of whole days; of a narrowed report, who asks for it adds them: ``names``.
+    of whole days; of a narrowed report, who asks for it adds them: ``titles``.
     """
     if only == EVERYTHING and by in ("model", "channel", "key"):
         return _ranked(by, parts, before)
@@ -228,22 +237,41 @@ def totals(
     return Report(ordered, total, {})
 
 
-def names(parts: Parts, before: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The last name of each key; ``before`` are those of earlier days."""
-    found = dict(before or {})
-    for _, part in parts:
-        found |= part.names()
-    return found
+def titles(
+    keys: Collection[str], parts: Parts, before: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """The last name of each of some keys; ``before`` are those of earlier days."""
+    found, nameless = dict[str, str](), set(keys)
+    for _, part in reversed(list(parts)):
+        if nameless:
+            found |= part.names(nameless)
+            nameless -= found.keys()
+    return {**(before or {}), **found}
+
+
+def most_answered(report: Report[Totals]) -> list[str]:
+    """The names of all rows in the order in which ``times`` tells them."""
+    if isinstance(report.rows, Ranked):  # one answer that went well is one time
+        of = report.rows.of
+        return [of.names[number] for number in of.ranked("ok")]
+    return [name for name, _ in sorted(report.rows, key=lambda row: (-row[1].ok, row[0]))]
 
 
 def times(
-    by: TimedBy, parts: Parts, only: Only = EVERYTHING, before: Report[Times] | None = None
+    by: TimedBy,
+    parts: Parts,
+    only: Only = EVERYTHING,
+    before: Report[Times] | None = None,
+    names: Collection[str] | None = None,
 ) -> Report[Times]:
-    """How long it took: times in their order, everything else by how many, the most first."""
+    """How long it took: times in their order, everything else by how many, the most first.
+
+    Of a report of everything, the rows may be those of some ``names`` alone.
+    """
     found = dict(before.rows) if before else {}
     total, own = (before.total if before else _NO_TIMES).copied(), set[str]()
     for date, part in parts:
-        for name, row in _times_of(by, date, part, only):
+        for name, row in _times_of(by, date, part, only, names):
             if name not in own:
                 found[name] = found.get(name, _NO_TIMES).copied()
                 own.add(name)
@@ -264,14 +292,17 @@ def errors(total: Totals) -> list[ErrorLine]:
     return sorted(made, key=lambda line: (-line.requests, line.error))
 
 
-def leaks(parts: Parts, names: Callable[[str, str], Mapping[str, str]]) -> list[LeakLine]:
+def leaks(
+    parts: Parts, named: Callable[[Collection[str], str, str], Mapping[str, str]]
+) -> list[LeakLine]:
     """Secrets found, by day, key and rule, in this order.
 
-    ``names`` tells the last name of each key from a day to another.
+    ``named`` tells the last name of each of some keys from a day to another.
     """
     found = [(date, *row) for date, part in parts for row in sorted(part.leaks())]
-    named = names(found[0][0], found[-1][0]) if found else {}
-    return [LeakLine(day, key, named.get(key, ""), rule, many) for day, key, rule, many in found]
+    keys = frozenset(key for _, key, _, _ in found)
+    names = named(keys, found[0][0], found[-1][0]) if found else {}
+    return [LeakLine(day, key, names.get(key, ""), rule, many) for day, key, rule, many in found]
 
 
 def lines(report: Report[Totals], first: int = 0, count: int | None = None) -> list[Line]:
@@ -280,10 +311,9 @@ def lines(report: Report[Totals], first: int = 0, count: int | None = None) -> l
     return [line(name, row, report.names.get(name, "")) for name, row in report.rows[first:last]]
 
 
-def time_lines(report: Report[Times], first: int = 0, count: int | None = None) -> list[TimeLine]:
-    """The lines of a report of times, or some of them."""
-    last = None if count is None else first + count
-    return [time_line(name, row) for name, row in report.rows[first:last]]
+def time_lines(report: Report[Times] | TimePage) -> list[TimeLine]:
+    """The lines of a report of times."""
+    return [time_line(name, row) for name, row in report.rows]
 
 
 def line(name: str, of: Totals, title: str = "") -> Line:
@@ -315,36 +345,20 @@ def time_line(name: str, of: Times) -> TimeLine:
     return TimeLine(name, sum(of.took.values()), _quantiles(of.took), _quantiles(of.first))
 
 
-def as_csv(rows: Sequence[Struct]) -> bytes:
-    """Lines of one kind as CSV; a field that has fields of its own becomes several columns."""
-    if not rows:
-        return b""
-    head = [name for name, _ in _fields(rows[0])]
-    return comma_separated([head, *([value for _, value in _fields(row)] for row in rows)])
-
-
 def _ranked(side: Side, parts: Parts, before: Report[Totals] | None) -> Report[Totals]:
     """All of a side: with many names, nearly all the work is to add up rows that nobody reads."""
-    found = before.rows.of if before and isinstance(before.rows, Ranked) else NOTHING
-    total, seen = (before.total if before else _NO_TOTALS).copied(), list[tuple[Part, set[str]]]()
-    for _, part in parts:
-        more = part.columns(side)
-        found = added(found, more)
+    listed, total = list(parts), (before.total if before else _NO_TOTALS).copied()
+    for _, part in listed:
         total.add(part.total.totals)
-        seen.append((part, set(more.names)))
-    titles = _last_names(seen, before.names if before else {}) if side == "key" else {}
-    return Report(Ranked(found), total, titles)
+    of = added([*_earlier(before), *(part.columns(side) for _, part in listed)])
+    if side != "key":
+        return Report(Ranked(of), total, {})
+    return Report(Ranked(of), total, titles(of.names, listed, before.names if before else None))
 
 
-def _last_names(
-    parts: Sequence[tuple[Part, set[str]]], before: Mapping[str, str]
-) -> Mapping[str, str]:
-    """The last name of each key; no part is read whose keys all have names in later ones."""
-    titles: dict[str, str] = {}
-    for part, keys in reversed(parts):
-        if not keys <= titles.keys():
-            titles = {**part.names(), **titles}
-    return {**before, **titles}
+def _earlier(before: Report[Totals] | None) -> Iterator[Columns]:
+    if before:
+        yield before.rows.of if isinstance(before.rows, Ranked) else columns(before.rows)
 
 
 _NO_TOTALS, _NO_TIMES = Totals(), Times()
@@ -364,11 +378,13 @@ def _of_part(by: By, date: str, part: Part, only: Only) -> Iterator[tuple[str, T
             yield _named(by, date, getattr(cell, side) if side else ""), figures.totals
 
 
-def _times_of(by: TimedBy, date: str, part: Part, only: Only) -> Iterator[tuple[str, Times]]:
+def _times_of(
+    by: TimedBy, date: str, part: Part, only: Only, names: Collection[str] | None
+) -> Iterator[tuple[str, Times]]:
     side = _SIDES.get(by)
     assert side is None or side in TIMED
     if only == EVERYTHING:
-        rows = part.times(side) if side else iter([("", part.total.times)])
+        rows = part.times(side, names) if side else iter([("", part.total.times)])
         yield from ((_named(by, date, name), row) for name, row in rows)
     else:
         for cell, figures in part.cells(only):
@@ -382,12 +398,3 @@ def _named(by: By, date: str, name: str) -> str:
 
 def _quantiles(histogram: Histogram) -> Quantiles:
     return Quantiles(*quantiles(histogram, (0.5, 0.95, 0.99)))
-
-
-def _fields(row: Struct) -> Iterator[tuple[str, Field]]:
-    for name in row.__struct_fields__:
-        value = getattr(row, name)
-        if isinstance(value, Struct):
-            yield from ((f"{name}_{inner}", one) for inner, one in _fields(value))
-        else:
-            yield name, value

@@ -6,9 +6,11 @@ it. So text with such a beginning gets an apostrophe before it, which spreadshee
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeAlias
+
+from msgspec import Struct
 
 Cell: TypeAlias = str | int | float | Decimal | None
 
@@ -22,6 +24,23 @@ def comma_separated(rows: Iterable[Sequence[Cell]]) -> bytes:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerows([_harmless(cell) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8", "replace")
+
+
+def as_csv(rows: Sequence[Struct]) -> bytes:
+    """Rows of one kind; a field that has fields of its own becomes several columns."""
+    if not rows:
+        return b""
+    head = [name for name, _ in _fields(rows[0])]
+    return comma_separated([head, *([value for _, value in _fields(row)] for row in rows)])
+
+
+def _fields(row: Struct) -> Iterator[tuple[str, Cell]]:
+    for name in row.__struct_fields__:
+        value = getattr(row, name)
+        if isinstance(value, Struct):
+            yield from ((f"{name}_{inner}", one) for inner, one in _fields(value))
+        else:
+            yield name, value
 
 
 def _harmless(cell: Cell) -> str:

@@ -457,7 +457,7 @@ async def test_a_report_of_another_file_is_not_believed(layout, clock):
     await ledger.close()
 
 
-@pytest.mark.parametrize("part", ["key", "model/columns", "cells"])
+@pytest.mark.parametrize("part", ["key", "model/packed", "cells"])
 async def test_a_damaged_part_of_a_report_is_made_anew(layout, clock, part):
     await life(layout, clock, [entry(n, at(DAY)) for n in range(3)])
     clock.move(86400)
@@ -481,6 +481,27 @@ async def test_a_damaged_part_of_a_report_is_made_anew(layout, clock, part):
         await lines_of(ledger, "model", DAY, DAY)
         await lines_of(ledger, "model", DAY, DAY, Only(key="abcdefghijkl"))
         await ledger.sums([BEGIN])
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cost": Decimal(-1)},
+        {"cost": Decimal("NaN")},
+        {"sent": -1},
+        {"hidden": {"jwt": -1}},
+        {"usage": Usage(input=-1)},
+    ],
+)
+async def test_a_line_that_tells_what_cannot_be_counts_nowhere(layout, clock, wrong):
+    await life(layout, clock, [entry(1, at(DAY))])
+    with path_of(layout).open("ab") as file:
+        file.write(seal(entry(2, at(DAY), **wrong)) + seal(entry(3, at(DAY))))
+    ledger, sums = await reopened(layout, clock)
+    assert sums.spent("abcdefghijkl") == Decimal("0.5")
+    assert (await ledger.totals("model", DAY, DAY)).total.requests == 2
+    assert len(await ledger.damaged()) == 1
     await ledger.close()
 
 

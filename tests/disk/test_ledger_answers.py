@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import shutil
 from datetime import timedelta
 from decimal import Decimal
 from itertools import product
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_report import Fold, write_report
+from agentd.disk.ledger_stretches import Stretched
+from agentd.disk.lines import seal, unseal
 from agentd.errors import Unavailable
 from agentd.proxy import reports
 from agentd.proxy.columns import Ranked
@@ -43,22 +47,42 @@ def booked(number: int, **more):
     return entry(number, f"{day(number)}T00:00:00.000Z", **more)
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    """What survives the end of the machine is asked elsewhere, and nobody else needs a turn."""
+    for sync in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, sync, lambda _: None)
+    monkeypatch.setattr("agentd.disk.ledger.BREATH", 0)
+
+
 @pytest.fixture
 def clock():
     return FrozenClock(f"{LAST}T12:00:00.000Z")
 
 
-@pytest.fixture
-def ledger(io_loop, layout, clock):
-    """A hundred days, each with one request, of which the last one is today's."""
-    ledger = Ledger(layout, clock)
-    io_loop.run_sync(ledger.open)
+@pytest.fixture(scope="module")
+def hundred_days(tmp_path_factory):
+    """A hundred days, each with one request; what the closed ones add up to is kept."""
+    folder = str(tmp_path_factory.mktemp("days"))
 
     async def fill():
+        ledger = Ledger(Layout(folder, folder), FrozenClock(f"{LAST}T12:00:00.000Z"))
+        await ledger.open()
         for number in range(100):
             await ledger.book(booked(number, hidden={"jwt": 1} if number % 10 == 0 else {}))
+        assert (await ledger.totals("total", FIRST, LAST)).total.requests == 100
+        await ledger.close()
 
-    io_loop.run_sync(fill)
+    asyncio.run(fill())
+    return folder
+
+
+@pytest.fixture
+def ledger(io_loop, layout, clock, hundred_days):
+    """They, of which the last one is today's."""
+    shutil.copytree(hundred_days, layout.state)
+    ledger = Ledger(layout, clock)
+    io_loop.run_sync(ledger.open)
     yield ledger
     io_loop.run_sync(ledger.close)
 
@@ -86,10 +110,10 @@ async def test_stretches_are_made_ahead_and_only_those_that_lack(layout, ledger,
     made = stretches(layout)
     assert len(made) >= 99 // 4 - 1 + 99 // 16 - 1
     assert {path.name.partition("+")[0] < LAST for path in made} == {True}
-    inodes = {path: path.stat().st_ino for path in made}
+    written = {path: path.stat().st_mtime_ns for path in made}
     made[0].unlink()
     await ledger.make_ahead()
-    changed = [path for path in stretches(layout) if path.stat().st_ino != inodes[path]]
+    changed = [path for path in stretches(layout) if path.stat().st_mtime_ns != written[path]]
     assert changed == made[:1]
     for number in range(100, 104):
         await ledger.book(booked(number))
@@ -127,6 +151,11 @@ async def test_days_that_are_lost_leave_the_others_to_be_made_ahead(layout, ledg
     assert "cannot be read" in caplog.text
 
 
+def as_report(page):
+    assert page.of == len(page.rows)
+    return reports.Report(page.rows, page.total, {})
+
+
 SOME = st.lists(
     st.tuples(
         st.integers(0, 99), st.sampled_from("abc"), st.sampled_from("mn"), st.integers(1, 10**6)
@@ -158,7 +187,10 @@ def test_what_is_made_ahead_tells_what_all_requests_add_up_to(tmp_path_factory, 
     for _ in range(2):
         answers = ledger_answers.Answers(days, lambda: "2027-01-01")
         told.append([answers.totals(by, first, last) for by in ("model", "channel", "key")])
-        told.append([answers.times(by, first, last) for by in ("model", "channel")])
+        told.append([as_report(answers.times(by, first, last)) for by in ("model", "channel")])
+        some = answers.times("model", first, last, rows=slice(1, 2))
+        assert some.rows == told[-1][0].rows[1:2]
+        assert (some.total, some.of) == (told[-1][0].total, len(told[-1][0].rows))
         assert all(map(days.make, days.closed()))
     assert (
         told[0]
@@ -172,6 +204,24 @@ async def test_times_of_many_days_are_the_sum_of_their_days(ledger):
     for by in ("total", "model", "channel", "hour", "day"):
         whole = await ledger.times(by, FIRST, LAST)
         assert sum(line.answers for line in reports.time_lines(whole)) == 100
+
+
+@pytest.mark.parametrize("last", [day(98), LAST])
+@pytest.mark.parametrize("by", ["total", "model", "channel", "hour", "day"])
+async def test_pages_of_times_are_the_whole_report(ledger, by, last):
+    await ledger.book(booked(98, model="m1", timings=Timings(total=5, first=1)))
+    await ledger.book(booked(99, model="late", outcome="failed"))
+    whole, pages = await ledger.times(by, FIRST, last), []
+    for at in range(0, whole.of, 2):
+        page = await ledger.times(by, FIRST, last, rows=slice(at, at + 2))
+        assert (page.total, page.of) == (whole.total, whole.of)
+        pages += page.rows
+    assert pages == list(whole.rows)
+    assert len(pages) == whole.of
+    if by == "model":
+        ranks = [(-line.answers, line.name) for line in reports.time_lines(whole)]
+        assert ranks == sorted(ranks)
+    assert (await ledger.times(by, FIRST, last, rows=slice(200, 300))).rows == []
 
 
 async def test_a_report_is_made_once_and_then_told_from_memory(ledger):
@@ -225,16 +275,18 @@ async def test_a_day_that_was_priced_anew_while_no_daemon_ran_is_another(layout,
     assert after.total.cost == before.total.cost + 9
 
 
-async def test_a_damaged_stretch_is_made_anew(layout, ledger, clock):
+async def test_a_damaged_stretch_is_told_and_made_anew(layout, ledger, clock, caplog):
     first = await ledger.totals("key", FIRST, day(98))
     await ledger.make_ahead()
     assert stretches(layout)
     for path in stretches(layout):
-        size = path.stat().st_size
-        overwrite(str(path), size // 2, b"#######")
+        found = Stretched(str(path))
+        begin = found._parts._head + found.head.parts["key/packed"].at
+        overwrite(str(path), begin + 20, b"#######")
     again = Ledger(layout, clock)
     await again.open()
     assert await again.totals("key", FIRST, day(98)) == first
+    assert "is damaged and made anew" in caplog.text
     for path in stretches(layout):
         path.write_bytes(b"{}")
     await again.close()
@@ -242,6 +294,25 @@ async def test_a_damaged_stretch_is_made_anew(layout, ledger, clock):
     await third.open()
     assert await third.totals("key", FIRST, day(98)) == first
     await third.close()
+
+
+async def test_a_stretch_that_an_earlier_agentd_wrote_is_made_anew_without_a_word(
+    layout, ledger, clock, caplog
+):
+    await ledger.make_ahead()
+    first, files = await ledger.totals("key", FIRST, day(98)), {}
+    for path in stretches(layout):
+        files[path] = path.read_bytes()
+        head, _, rest = files[path].partition(b"\n")
+        earlier = msgspec.json.decode(unseal(head)) | {"format": 1}
+        path.write_bytes(seal(earlier) + rest.replace(b'"packed"', b'"gone"'))
+    again = Ledger(layout, clock)
+    await again.open()
+    assert await again.totals("key", FIRST, day(98)) == first
+    await again.make_ahead()
+    assert {path: path.read_bytes() for path in files} == files
+    assert "WARNING" not in caplog.text
+    await again.close()
 
 
 async def test_where_nothing_can_be_written_it_is_told_all_the_same(layout, ledger, monkeypatch):
@@ -350,19 +421,27 @@ def test_what_an_earlier_agentd_wrote_is_told_without_columns(layout, side):
     write_report(layout, fold)
     report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
     as_columns = dict(Ranked(report.columns(side)))
-    del report.head.parts[f"{side}/columns"]
+    del report.head.parts[f"{side}/packed"]
     assert dict(Ranked(report.columns(side))) == as_columns == fold.tally.tables[side]
 
 
-@pytest.mark.parametrize("only", NARROW)
-@pytest.mark.parametrize("earlier", [False, True])
-def test_what_is_kept_apart_is_told_as_it_is_asked_for(layout, only, earlier):
-    fold = Fold(FIRST)
+@pytest.fixture(scope="module")
+def one_day(tmp_path_factory):
+    """A day with many requests, in memory, and where its report is."""
+    fold, folder = Fold(FIRST), str(tmp_path_factory.mktemp("day"))
+    layout = Layout(folder, folder)
     for n in range(2000):
         more = {"key": f"{n % 9:012d}", "model": f"m{n % 400}", "channel": f"c{n % 5}"}
         fold.tally.book(entry(n, f"{FIRST}T{n % 24:02d}:00:00.000Z", **more))
     Path(layout.ledger_reports).mkdir(parents=True)
     write_report(layout, fold)
+    return fold, layout
+
+
+@pytest.mark.parametrize("only", NARROW)
+@pytest.mark.parametrize("earlier", [False, True])
+def test_what_is_kept_apart_is_told_as_it_is_asked_for(one_day, only, earlier):
+    fold, layout = one_day
     report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
     if earlier:  # another agentd wrote it, which did not know of these parts
         del report.head.parts["cells/model"], report.head.parts["ways"]
@@ -373,6 +452,52 @@ def test_what_is_kept_apart_is_told_as_it_is_asked_for(layout, only, earlier):
     assert dict(fold.cells(only)) == dict(found)
 
 
+class Spied:
+    """How many bytes are read of reports."""
+
+    def __init__(self, monkeypatch):
+        self.bytes = 0
+        real = os.pread
+
+        def pread(fd, size, at):
+            self.bytes += size
+            return real(fd, size, at)
+
+        monkeypatch.setattr(ledger_parts.os, "pread", pread)
+
+
+def long_days(layout, days):
+    """Days that are known, with as many models and keys, each with a long histogram."""
+    os.makedirs(layout.ledger_reports)
+    for number in range(days):
+        fold = Fold(day(number))
+        for n in range(6000):
+            took = Timings(total=1.1 ** (n // 300 * 5), first=1.1 ** (n // 300))
+            model, key = f"m{n % 300:03d}", f"{n % 300:012d}"
+            hidden = {"jwt": 1} if n == 5 else {}
+            more = {"model": model, "key": key, "key_name": f"key {key}", "hidden": hidden}
+            fold.tally.book(booked(number, timings=took, cost=Decimal(n), **more))
+        write_report(layout, fold)
+    return Days(layout, lambda: LAST)
+
+
+def test_of_a_page_of_times_and_of_leaks_little_is_read(layout, monkeypatch):
+    days = long_days(layout, 3)
+    spied = Spied(monkeypatch)
+    answers = ledger_answers.Answers(days, lambda: LAST)
+    page = answers.times("model", FIRST, day(2), rows=slice(10, 12))
+    assert [name for name, _ in page.rows] == ["m010", "m011"]
+    assert [sum(times.took.values()) for _, times in page.rows] == [60, 60]
+    some, spied.bytes = spied.bytes, 0
+    assert len(answers.times("model", FIRST, day(2)).rows) == 300
+    assert some < spied.bytes / 2
+    spied.bytes = 0
+    assert [one.title for one in answers.leaks(FIRST, day(2))] == ["key 000000000005"] * 3
+    leaks, spied.bytes = spied.bytes, 0
+    assert len(answers.totals("key", FIRST, day(2)).names) == 300
+    assert leaks < spied.bytes
+
+
 def test_of_a_few_models_little_is_read(layout, monkeypatch):
     fold = Fold(FIRST)
     for n in range(3000):
@@ -380,10 +505,6 @@ def test_of_a_few_models_little_is_read(layout, monkeypatch):
     Path(layout.ledger_reports).mkdir(parents=True)
     write_report(layout, fold)
     report = ledger_answers.Days(layout, lambda: LAST).day(FIRST)
-    read = []
-    real = os.pread
-    monkeypatch.setattr(
-        ledger_parts.os, "pread", lambda fd, size, at: read.append(size) or real(fd, size, at)
-    )
+    spied = Spied(monkeypatch)
     assert len(list(report.cells(Only(channel="c7")))) == 15
-    assert sum(read) < os.path.getsize(layout.ledger_report(FIRST)) / 8
+    assert spied.bytes < os.path.getsize(layout.ledger_report(FIRST)) / 8

@@ -2,15 +2,18 @@
 
 from decimal import Decimal
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.proxy.columns import NOTHING, Ranked, added, columns
+from agentd.proxy.columns import Columns, Ranked, added, columns
 from agentd.proxy.tally import Totals
 
-FEW = st.integers(0, 3)
-KINDS = st.dictionaries(st.sampled_from(["timeout", "a/b", "jwt"]), st.integers(1, 5))
-COSTS = st.decimals(0, 10**6, places=9) | st.sampled_from([Decimal(0), Decimal(7)])
+FEW = st.integers(0, 3) | st.sampled_from([255, 256, 2**32 - 1, 2**63, 2**64, 10**30])
+KINDS = st.dictionaries(st.sampled_from(["timeout", "a/b", "jwt"]), st.integers(1, 300))
+COSTS = st.decimals(0, 10**6, places=9) | st.sampled_from(
+    [Decimal(one) for one in ("0", "7", "0.00", "1.50", "1E-40", "123456789012.123456789012345")]
+)
 ROWS = st.builds(
     Totals,
     requests=FEW, ok=FEW, errors=KINDS, streams=FEW, estimated=FEW, input=FEW, cache_read=FEW,
@@ -20,22 +23,36 @@ ROWS = st.builds(
 TABLES = st.dictionaries(st.sampled_from(["a", "b", "c", "é", ""]), ROWS)
 
 
+def written(rows):
+    """Costs that are equal may still be written with more or fewer decimals."""
+    return [(name, row, str(row.cost)) for name, row in rows]
+
+
 @given(TABLES)
 def test_rows_are_told_by_columns_as_they_were(table):
+    assert written(columns(table.items()).rows()) == written(sorted(table.items()))
+
+
+@given(TABLES)
+def test_columns_are_the_same_in_json(table):
     of = columns(table.items())
-    assert dict(map(of.row, range(len(table)))) == table
+    assert msgspec.json.decode(msgspec.json.encode(of), type=Columns) == of
 
 
-@given(st.lists(TABLES, max_size=5))
-def test_columns_add_up_as_their_rows_do_and_the_dearest_comes_first(tables):
+@given(st.lists(TABLES, max_size=5), st.integers(0, 5))
+def test_columns_add_up_as_their_rows_do_and_the_dearest_comes_first(tables, cut):
     wanted: dict[str, Totals] = {}
-    found = NOTHING
     for table in tables:
-        before, as_it_was = found, list(Ranked(found))
-        found = added(found, columns(table.items()))
-        assert list(Ranked(before)) == as_it_was
         for name, row in table.items():
             wanted.setdefault(name, Totals()).add(row)
+    parts = [columns(table.items()) for table in tables]
+    found = added(parts)
+    assert written(found.rows()) == written(sorted(wanted.items()))
+    assert [written(part.rows()) for part in parts] == [
+        written(sorted(table.items())) for table in tables
+    ]
+    halves = added([added(parts[:cut]), added(parts[cut:])])
+    assert written(halves.rows()) == written(found.rows())
     ranked = Ranked(found)
     order = sorted(wanted.items(), key=lambda one: (-one[1].cost, -one[1].requests, one[0]))
     assert list(ranked) == order == ranked
@@ -46,4 +63,4 @@ def test_columns_add_up_as_their_rows_do_and_the_dearest_comes_first(tables):
 @given(TABLES)
 def test_what_is_zero_in_every_row_is_not_kept(table):
     of = columns(table.items())
-    assert all(any(column) for column in of.counts.values())
+    assert all(any(column.values()) for column in of.columns.values())

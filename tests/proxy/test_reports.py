@@ -14,9 +14,10 @@ from agentd.proxy import reports
 from agentd.proxy.entry import Timings
 from agentd.proxy.page import Filter
 from agentd.proxy.price import Usage
-from agentd.proxy.reports import EVERYTHING, Only, apart, as_csv, errors, leaks, time_lines, totals
+from agentd.proxy.reports import EVERYTHING, Only, apart, errors, leaks, time_lines, totals
 from agentd.proxy.reports import times as times_of
 from agentd.proxy.tally import SIDES, TIMED
+from agentd.wire.spreadsheet import as_csv
 from tests.proxy.entries import ENTRIES, entry
 
 BY = ("total", "day", "hour", "model", "channel", "key")

@@ -14,13 +14,24 @@ from msgspec import Meta, Struct
 
 from agentd.clock import Clock
 from agentd.proxy import reports
-from agentd.proxy.reports import By, ErrorLine, LeakLine, Line, Only, Report, TimedBy, TimeLine
-from agentd.proxy.tally import Times, Totals
+from agentd.proxy.reports import (
+    By,
+    ErrorLine,
+    LeakLine,
+    Line,
+    Only,
+    Report,
+    TimedBy,
+    TimeLine,
+    TimePage,
+)
+from agentd.proxy.tally import Totals
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.pages import one_of, page_of
 from agentd.web.manage.spans import Days, days_of
 from agentd.web.table import Parameter
+from agentd.wire import spreadsheet
 
 USUAL, MOST = 100, 1000
 """Rows of a page."""
@@ -120,9 +131,9 @@ class Ledger(Protocol):
         ...
 
     def times(
-        self, by: TimedBy, first: str, last: str, only: Only = ...
-    ) -> Awaitable[Report[Times]]:
-        """How long answers took."""
+        self, by: TimedBy, first: str, last: str, only: Only = ..., rows: slice = ...
+    ) -> Awaitable[TimePage]:
+        """How long answers took: some rows of the report."""
         ...
 
     def leaks(self, first: str, last: str) -> Awaitable[Sequence[LeakLine]]:
@@ -214,11 +225,11 @@ class ReportDesk:
         """Until the end of answers, and until their first piece."""
         by = one_of(call, "by", _TIMED_BY, "model")
         days = days_of(call, self._today())
-        report = await self._ledger.times(by, *days, self._only(call))
-        first, count, after = portion(call, len(report.rows))
-        lines = await asyncio.to_thread(reports.time_lines, report, first, count)
+        rows = asked(call)
+        report = await self._ledger.times(by, *days, self._only(call), rows)
+        lines = await asyncio.to_thread(reports.time_lines, report)
         total = shapes.told(reports.time_line("", report.total), TimeView)
-        page = Page(f"latency-by-{by}", days, lines, after)
+        page = Page(f"latency-by-{by}", days, lines, next_after(rows, report.of))
         return page.told(call, TimeReport, TimeView, by=by, total=total)
 
     async def report_errors(self, call: Call) -> Answer:
@@ -298,9 +309,20 @@ class ReportList:
 
 def portion(call: Call, rows: int) -> tuple[int, int, str]:
     """Which of so many rows are asked for: the first, how many, and where to go on then."""
+    page = asked(call)
+    return page.start, page.stop - page.start, next_after(page, rows)
+
+
+def asked(call: Call) -> slice:
+    """Which rows are asked for, if there are as many."""
     count = call.number("limit", 1, MOST) or USUAL
     first = call.number("cursor", 0, 10**9 - 1) or 0
-    return first, count, str(first + count) if first + count < rows else ""
+    return slice(first, first + count)
+
+
+def next_after(page: slice, rows: int) -> str:
+    """Where to go on after a page of so many rows; empty at the end."""
+    return str(page.stop) if page.stop < rows else ""
 
 
 def as_csv(call: Call, name: str, lines: Sequence[Struct], after: str) -> Answer:
@@ -313,7 +335,7 @@ def as_csv(call: Call, name: str, lines: Sequence[Struct], after: str) -> Answer
         others = [pair for pair in parse_qsl(call.query_text) if pair[0] != "cursor"]
         query = urlencode([*others, ("cursor", after)])
         headers["Link"] = f'<{call.path}?{query}>; rel="next"'
-    return Answer(reports.as_csv(lines), headers=headers)
+    return Answer(spreadsheet.as_csv(lines), headers=headers)
 
 
 def wants_csv(call: Call) -> bool:
