@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ from agentd.disk.skills import SkillFolder
 from agentd.disk.state import State, open_state
 from agentd.events import Bus, Event
 from agentd.proxy.secrets.detect import Detector
+
+# Compiled once, and not by each worker and each program anew, though a shell may want it so.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A slow machine is no failure: neither an example nor the making of one has a time limit.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
