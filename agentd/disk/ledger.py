@@ -64,11 +64,10 @@ class Ledger:
         self._today: Callable[[], str] = lambda: clock.now()[:10]
         self._days = Days(layout, self._today, self._size)
         self._answers = Answers(self._days, self._today)
-        self._changes = 0
         self._overview: tuple[object, Overview] | None = None
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
-        self._unread = 0
+        self._changes = self._unread = 0
         self._since: list[Entry] | None = None
         """What was booked meanwhile, while somebody counts: see ``sums``."""
         self._counting = asyncio.Lock()
@@ -102,6 +101,16 @@ class Ledger:
         if self._unread == READ_EVERY:
             self._unread = 0
             self._thread.submit(self._days.refresh)
+
+    @property
+    def trouble(self) -> str:
+        """Why requests cannot be booked now; empty: they can."""
+        return self._writer.trouble if self._writer else ""
+
+    async def probe(self) -> None:
+        """Return if requests can be booked again. Raises ``Unavailable``, ``Misconfigured``."""
+        assert self._writer, "the ledger is not open"
+        await self._writer.probe(self._today())
 
     async def close(self) -> None:
         """Write what waits, and keep what it all adds up to; where that fails, it is only logged.
@@ -201,9 +210,7 @@ class Ledger:
         Raises ``Unavailable`` where that cannot be made sure of.
         """
         oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
-        if needed:
-            oldest = min(oldest, needed)
-        return await self._on_thread(lambda: list(self._days.retain(oldest)))
+        return await self._on_thread(lambda: list(self._days.retain(min(oldest, needed or oldest))))
 
     async def reprice(
         self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False

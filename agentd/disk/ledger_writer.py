@@ -7,9 +7,9 @@ process, however sudden. Surviving the end of the machine takes the sync that fo
 While a group is being written the next one gathers on the loop: each hand-over to a thread costs
 the loop more than a line's writing.
 
-After an error nothing is guessed. What a failed write left is cut off again; while that cannot be
-done, that day's file takes nothing. After a failed sync (the kernel may have dropped the data and
-will not say so twice) nothing more is taken until the daemon has restarted.
+After an error nothing is guessed. What a failed write left is cut off again (``ledger_open``).
+After a failed sync (the kernel may have dropped the data and will not say so twice), or a bug,
+nothing more is taken until the daemon has restarted.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from agentd.disk.document import make_folder, sync_folder, trouble
+from agentd.disk.document import sync_folder, trouble
 from agentd.disk.layout import Layout
-from agentd.disk.ledger_file import mend
+from agentd.disk.ledger_open import OpenFile, OpenFiles
 from agentd.errors import AgentdError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,6 @@ GROUP = 4096
 LAG = 0.05
 """Seconds by which the sync of lines that nobody waits for is late: it is one for many."""
 
-OPEN = 3
-"""Days whose files are open at once: yesterday's last requests may end today."""
-
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -59,118 +54,17 @@ _Group: TypeAlias = list[_Line]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    do: Callable[[], None]
-
-
-@dataclass(eq=False, slots=True)
-class _File:
-    """A day's file, open for appending."""
-
-    path: str
-    fd: int
-    inode: int
-    size: int
-    """Bytes that were appended as a whole."""
-    fresh: bool = True
-    """Its name may not be safe yet."""
-
-    def untouched(self) -> bool:
-        """Whether it is still the file of that name, and nobody else wrote to it."""
-        try:
-            info = os.stat(self.path, follow_symlinks=False)
-        except OSError:
-            return False
-        return info.st_ino == self.inode and info.st_size == self.size
+    do: Callable[[], Any]
+    done: "Future[Any]"
 
 
 @dataclass(slots=True)
 class _Synced:
     """A file to be synced, and whoever waits for that; where ``closed``, it is closed then."""
 
-    file: _File
+    file: OpenFile
     told: "list[asyncio.Future[None]]"
     closed: bool = False
-
-
-class _Files:
-    """The days' files that are open for appending. Of the writing thread."""
-
-    def __init__(self, layout: Layout, closed: Callable[[_File], None]) -> None:
-        self._layout = layout
-        self._closed = closed
-        self._open: dict[str, _File] = {}
-        self._uncut: dict[str, int] = {}
-        """Files with a rest of a failed write behind this byte."""
-
-    def append(self, day: str, data: bytes) -> _File:
-        """Write to a day's file; what fails leaves nothing there, or the file takes no more."""
-        file = self._file(day)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file.fd, view) :]
-        except OSError:
-            self._uncut[day] = file.size
-            self._cut(day)
-            raise
-        file.size += len(data)
-        return file
-
-    def size(self, day: str) -> int | None:
-        """Bytes of an open file that were appended as a whole. Any thread."""
-        file = self._open.get(day)
-        return file.size if file else None
-
-    def sizes(self) -> dict[str, int]:
-        """The same of each open file. On the writing thread."""
-        return {day: file.size for day, file in self._open.items()}
-
-    def forget(self, day: str) -> None:
-        """Have a day's file closed, if it is open."""
-        file = self._open.pop(day, None)
-        if file:
-            self._closed(file)
-
-    def forget_all(self) -> None:
-        """Have all closed."""
-        for day in list(self._open):
-            self.forget(day)
-
-    def _cut(self, day: str) -> None:
-        """Take off what a failed write left."""
-        with suppress(OSError):
-            os.ftruncate(self._open[day].fd, self._uncut[day])
-            del self._uncut[day]
-
-    def _file(self, day: str) -> _File:
-        """The day's file, opened and mended where it is not open or was touched by others."""
-        file = self._open.get(day)
-        if day in self._uncut:
-            self._cut(day)
-            if day in self._uncut:
-                raise Unavailable(
-                    f"{self._layout.ledger_day(day)} cannot be cut to its whole lines"
-                )
-        if file and file.untouched():
-            return file
-        if file:
-            log.error("%s was changed by another program; it is read anew", file.path)
-            self.forget(day)
-        for older in sorted(self._open.keys() - self._uncut.keys())[: -OPEN + 1]:
-            self.forget(older)
-        self._open[day] = file = self._opened(day)
-        return file
-
-    def _opened(self, day: str) -> _File:
-        make_folder(self._layout.ledger)
-        path = self._layout.ledger_day(day)
-        fd = os.open(path, _FLAGS, 0o600)
-        try:
-            size = mend(fd, path)
-            return _File(path, fd, os.fstat(fd).st_ino, size)
-        except BaseException:
-            os.close(fd)
-            raise
 
 
 class Writer:
@@ -186,9 +80,11 @@ class Writer:
         self._queue: SimpleQueue[_Group | _Job] = SimpleQueue()
         self._unsynced: SimpleQueue[_Synced | None] = SimpleQueue()
         self._waiting = 0
-        self._files = _Files(layout, lambda file: self._unsynced.put(_Synced(file, [], True)))
+        self._files = OpenFiles(layout, lambda file: self._unsynced.put(_Synced(file, [], True)))
         self._dead: Unavailable | None = None
         self._over = False
+        self.trouble = ""
+        """Why the last line could not be written; empty: it was."""
         self._threads = [
             Thread(target=work, name=name, daemon=True)
             for name, work in (("ledger", self._write_all), ("ledger sync", self._sync_all))
@@ -215,20 +111,22 @@ class Writer:
         return told
 
     async def between(self, do: Callable[[], T]) -> T:
-        """Have something done on the writing thread, between two groups."""
+        """Have something done on the writing thread, between two groups; raises as it does."""
         done: Future[T] = Future()
-
-        def work() -> None:
-            try:
-                done.set_result(do())
-            except AgentdError as error:
-                done.set_exception(error)
-            except OSError as error:
-                done.set_exception(trouble(self._layout.ledger, "write", error))
-
         self._hand_over()
-        self._queue.put(_Job(work))
+        self._queue.put(_Job(do, done))
         return await asyncio.wrap_future(done)
+
+    async def probe(self, day: str) -> None:
+        """Return if a day's lines would be taken now. ``Unavailable``, ``Misconfigured``."""
+
+        def look() -> None:
+            if self._dead:
+                raise self._dead
+            self._files.probe(day)
+
+        await self.between(look)
+        self.trouble = ""
 
     def size(self, day: str) -> int | None:
         """Bytes of a day's file that are whole; None where it was not written to. Any thread."""
@@ -244,8 +142,7 @@ class Writer:
 
     async def close(self) -> None:
         """Write and sync what waits, and end the threads."""
-        self._hand_over()
-        self._queue.put(_Job(self._end))
+        await self.between(self._end)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
@@ -262,23 +159,36 @@ class Writer:
         self._over = True
 
     def _write_all(self) -> None:
-        group: _Group = []
+        while not self._over:
+            item = self._queue.get()
+            if isinstance(item, _Job):
+                self._carry_out(item)
+                continue
+            for day in dict.fromkeys(line.day for line in item):
+                group = [line for line in item if line.day == day]
+                try:
+                    self._write_group(day, group)
+                except Exception as bug:  # nobody may wait for ever
+                    told = [line.told for line in group]
+                    self._tell(told, sum(len(line.data) for line in group), self._failed(bug))
+        self._files.forget_all()
+        self._unsynced.put(None)
+
+    def _carry_out(self, job: _Job) -> None:
+        if not job.done.set_running_or_notify_cancel():
+            return
         try:
-            while not self._over:
-                item = self._queue.get()
-                if isinstance(item, _Job):
-                    item.do()
-                    continue
-                group = item
-                for day in dict.fromkeys(line.day for line in group):
-                    self._write_group(day, [line for line in group if line.day == day])
-        except BaseException:  # a bug: nobody may wait for ever
-            self._dead = Unavailable("The ledger's thread failed")
-            self._tell([line.told for line in group], 0, self._dead)
-            raise
-        finally:
-            self._files.forget_all()
-            self._unsynced.put(None)
+            job.done.set_result(job.do())
+        except OSError as error:
+            job.done.set_exception(_failure(self._layout.ledger, error))
+        except Exception as error:  # it is told to who asked, and is no matter of the lines
+            job.done.set_exception(error)
+
+    def _failed(self, bug: Exception) -> Unavailable:
+        """Take no more lines: what was done of the last ones is not known."""
+        log.critical("the ledger's thread failed", exc_info=bug)
+        self._dead = Unavailable("The ledger's thread failed; restart agentd, its log tells why")
+        return self._dead
 
     def _write_group(self, day: str, lines: list[_Line]) -> None:
         data = b"".join(line.data for line in lines)
@@ -308,6 +218,8 @@ class Writer:
         self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
     ) -> None:
         self._waiting -= size
+        why = error or self._dead
+        self.trouble = why.message if why else ""
         if size:
             self._hand_over()
         if error:
@@ -331,7 +243,11 @@ class Writer:
                 while more := self._unsynced.get_nowait():
                     group.append(more)
                 over = True
-            self._sync_group(group)
+            try:
+                self._sync_group(group)
+            except Exception as bug:  # nobody may wait for ever
+                told = [future for one in group for future in one.told]
+                self._tell(told, 0, self._failed(bug))
             if over:
                 return
 

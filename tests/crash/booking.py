@@ -15,7 +15,7 @@ import sys
 from decimal import Decimal
 
 from agentd.clock import FrozenClock
-from agentd.disk import ledger_days, ledger_writer
+from agentd.disk import ledger_days, ledger_open, ledger_writer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.errors import Unavailable
@@ -94,14 +94,14 @@ def build_in(plant: str) -> None:
 
         ledger_writer.Writer.append = early  # type: ignore[method-assign]
     elif plant == "written_twice":
-        write = ledger_writer._Files.append
+        write = ledger_open.OpenFiles.append
 
-        def twice(self: ledger_writer._Files, day: str, data: bytes) -> ledger_writer._File:
+        def twice(self: ledger_open.OpenFiles, day: str, data: bytes) -> ledger_open.OpenFile:
             return write(self, day, data * (1 + (random.random() < 0.1)))  # noqa: S311
 
-        ledger_writer._Files.append = twice  # type: ignore[method-assign]
+        ledger_open.OpenFiles.append = twice  # type: ignore[method-assign]
     elif plant == "left_uncut":
-        ledger_writer._Files._cut = lambda self, day: self._uncut.clear()  # type: ignore[method-assign]
+        ledger_open.OpenFiles._cut = lambda self, day: self._uncut.clear()  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

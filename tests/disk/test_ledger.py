@@ -16,7 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentd.clock import FrozenClock, parse_iso
-from agentd.disk import ledger_days, ledger_file, ledger_page, ledger_reprice, ledger_writer
+from agentd.disk import (
+    ledger_days,
+    ledger_file,
+    ledger_open,
+    ledger_page,
+    ledger_reprice,
+    ledger_writer,
+)
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.ledger_file import Standing, read_on
@@ -266,7 +273,7 @@ async def test_a_ledger_that_cannot_be_mended_can_be_read_and_says_why_it_books_
 
     with monkeypatch.context() as patch:
         patch.setattr(ledger_days, "mend", read_only)
-        patch.setattr(ledger_writer, "mend", read_only)
+        patch.setattr(ledger_open, "mend", read_only)
         ledger, sums = await reopened(layout, clock)
         assert sums.spent("abcdefghijkl") == Decimal("0.25")
         assert [one.id for one in (await ledger.page(Filter())).entries] == ["r-1"]

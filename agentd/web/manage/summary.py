@@ -146,6 +146,8 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     """How many can be called."""
     keys: KeysView
     """How many access keys there are."""
+    ledger_trouble: str
+    """Why requests cannot be booked now; empty: they can."""
     damaged: list[DamagedDayView]
     """Days of the ledger that are not whole."""
     dropped: DroppedView
@@ -156,6 +158,11 @@ class SummaryView(Struct, frozen=True, rename="camel"):
 
 class Ledger(Protocol):
     """Who adds up (``disk.ledger.Ledger``)."""
+
+    @property
+    def trouble(self) -> str:
+        """Why requests cannot be booked now; empty: they can."""
+        ...
 
     def overview(self) -> Awaitable[Overview]:
         """The present day and month in short."""
@@ -229,6 +236,7 @@ class SummaryDesk:
                 channels=_channels(gateway.standing()),
                 models=gateway.models,
                 keys=self._keys(),
+                ledger_trouble=self._ledger.trouble,
                 damaged=[DamagedDayView(one.day, one.lines) for one in overview.damaged],
                 dropped=DroppedView(*gateway.dropped()),
                 mistakes=[str(one) for one in islice(gateway.mistakes(), MISTAKES)],
