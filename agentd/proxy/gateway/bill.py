@@ -40,6 +40,10 @@ class Book(Protocol):
         """Return once it is written. Raises ``Unavailable``."""
         ...
 
+    async def probe(self) -> None:
+        """Return if entries can be written again. Raises ``Unavailable``, ``Misconfigured``."""
+        ...
+
 
 class Bill:
     """One request's way through the gateway, as far as it is to be remembered."""

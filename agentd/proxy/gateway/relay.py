@@ -50,6 +50,8 @@ class Relay:
         """Those of them that wait for a supplier, by the ids of their keys."""
         self._attempts = Attempts(house, self._close, self.later)
         self._unbooked = False
+        """An entry could not be written, and it was not looked since whether one can."""
+        self._probing = asyncio.Lock()
 
     async def answer(self, asked: Asked) -> Answered:
         """The answer; raises ``Refused``. To cancel it is to say that the caller has left."""
@@ -105,7 +107,7 @@ class Relay:
         if why := house.licence():
             raise Refused("no_licence", why)
         if self._unbooked and settings.when_unbooked == "stop":
-            raise Refused("server", UNBOOKED)
+            await self._probed()
         model = found(house.models(), bill.glance.model, key)
         choices = self._choices(asked, model)[: settings.tries]
         if not choices:
@@ -118,6 +120,16 @@ class Relay:
         self._reserve(asked, bill, model, choices, settings)
         calling = Calling(asked, bill.glance, model, hidden, self._seconds)
         return await self._tried(calling, bill, choices)
+
+    async def _probed(self) -> None:
+        """Raise ``Refused`` as long as entries cannot be written; one call looks for all."""
+        async with self._probing:
+            if self._unbooked:
+                try:
+                    await self._house.book.probe()
+                except AgentdError as error:
+                    raise Refused("server", UNBOOKED) from error
+                self._unbooked = False
 
     def _seconds(self) -> int:
         return int(parse_iso(self._house.clock.now()).timestamp())
@@ -230,5 +242,4 @@ class Relay:
             if outcome in ("ok", "broken") and self._house.settings().when_unbooked == "stop":
                 raise Unavailable(UNBOOKED) from failure_
         else:
-            self._unbooked = False
             self._house.noting.booked()

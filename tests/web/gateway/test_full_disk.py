@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,15 @@ from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.gateway.relay import UNBOOKED
 from tests.crash.test_faults import mounted
 from tests.supplier.steps import Answer, Break, Say, Tokens
-from tests.web.gateway.callers import CHANNELS, Caller, Standing, Told, every_dialect, standing
+from tests.web.gateway.callers import (
+    CHANNELS,
+    Caller,
+    Standing,
+    Told,
+    every_dialect,
+    read,
+    standing,
+)
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
 from tests.web.support import until
@@ -27,16 +35,17 @@ every_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stre
 class Disk:
     """The process's disk: while it is ``full`` it takes half a line of a ledger, then no more.
 
-    While it is ``broken``, what was written to a ledger cannot be synced.
+    While it is ``scarce``, it takes no more than a line at once. While it is ``broken``, what was
+    written to a ledger cannot be synced.
     """
 
     def __init__(self) -> None:
-        self.full = self.broken = False
+        self.full = self.scarce = self.broken = False
         self._write, self._sync = os.write, os.fdatasync
 
     def write(self, fd: int, data: bytes) -> int:
         """As ``os.write``."""
-        if self.full and _is_ledger(fd):
+        if (self.full or (self.scarce and len(data) > 4096)) and _is_ledger(fd):
             self._write(fd, bytes(data)[: len(data) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self._write(fd, data)
@@ -59,7 +68,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     monkeypatch.setattr(os, "write", made.write)
     monkeypatch.setattr(os, "fdatasync", made.fdatasync)
     yield made
-    made.full = made.broken = False
+    made.full = made.scarce = made.broken = False
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +94,17 @@ def gateway(folder: Path, **settings: Any) -> AbstractContextManager[Standing]:
 
 
 def mended(place: Standing, disk: Disk) -> Caller:
-    """The disk is as it should be, and a caller who was answered since."""
+    """The disk is as it should be, and a caller who was answered since: at once."""
     disk.full = False
     caller = place.caller()
-    until(lambda: caller.ask("openai-chat", "by-chat").status == 200)
+    assert caller.ask("openai-chat", "by-chat").status == 200
     return caller
+
+
+def trouble(place: Standing) -> str:
+    """What the management tells of the ledger at a glance."""
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        return str(manager.get("/api/agent/summary")["ledgerTrouble"])
 
 
 def notes(place: Standing) -> list[dict[str, Any]]:
@@ -126,7 +141,8 @@ def test_what_cannot_be_booked_is_no_answer_where_calls_are_to_stop(
         assert again.error()["message"].startswith(UNBOOKED)
     assert len(stopping.supplier.requests) == before + 1, "a supplier was asked for nothing"
     assert not stopping.so_far(caller)
-    mended(stopping, disk)
+    assert "disk full" in trouble(stopping)
+    disk.full = False
     assert whole(caller.ask(dialect, model, stream=stream), stream=stream)
     assert [one.outcome for one in stopping.of(caller, 1)] == ["ok"]
 
@@ -171,6 +187,36 @@ def test_the_service_log_tells_when_it_began_and_how_many_are_missing_when_it_is
     assert "3 before are not in the ledger" in over["text"]
 
 
+def test_many_who_come_after_the_space_is_back_are_all_answered(
+    stopping: Standing, disk: Disk
+) -> None:
+    disk.full = True
+    caller = stopping.caller()
+    assert caller.ask("openai-chat", "by-chat").status >= 500
+    disk.full = False
+    with ExitStack() as stack:
+        lines = [
+            stack.enter_context(caller.begin("openai-chat", "by-chat", stream=False))
+            for _ in range(20)
+        ]
+        assert {read(line, "openai-chat").status for line in lines} == {200}
+    assert not list(Path(stopping.house.layout.ledger).glob("probe"))
+
+
+def test_where_space_is_too_scarce_for_more_than_a_line_calls_stay_stopped(
+    stopping: Standing, disk: Disk
+) -> None:
+    caller, before = stopping.caller(), len(stopping.supplier.requests)
+    disk.full = disk.scarce = True
+    assert caller.ask("openai-chat", "by-chat").status >= 500
+    disk.full = False
+    for _ in range(2):
+        assert caller.ask("openai-chat", "by-chat").status >= 500
+    assert len(stopping.supplier.requests) == before + 1
+    disk.scarce = False
+    assert caller.ask("openai-chat", "by-chat").status == 200
+
+
 def test_a_limit_counts_what_could_not_be_booked_as_long_as_the_daemon_lives(
     going_on: Standing, disk: Disk
 ) -> None:
@@ -204,8 +250,9 @@ def test_after_a_failed_sync_nothing_is_sent_on_until_a_restart(tmp_path: Path, 
         for _ in range(3):
             assert caller.ask("openai-chat", "by-chat").status >= 500
         assert len(place.supplier.requests) == 1
-        (trouble,) = until(lambda: [one for one in notes(place) if one["level"] == "error"])
-        assert "the disk failed" in trouble["text"]
+        (note,) = until(lambda: [one for one in notes(place) if one["level"] == "error"])
+        assert "the disk failed" in note["text"]
+        assert "the disk failed" in trouble(place)
     with gateway(tmp_path, when_unbooked="stop", sync_ledger=True) as place:
         assert whole(place.caller(name="two").ask("openai-chat", "by-chat"), stream=False)
 
@@ -225,8 +272,10 @@ def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(
             refused = next(one for one in answered if one.status != 200)
             assert refused.error()["message"].startswith(UNBOOKED)
             assert "disk full" in caplog.text
+            assert caller.ask("anthropic", "by-messages").status != 200
             ballast.unlink()
-            until(lambda: caller.ask("anthropic", "by-messages").status == 200)
+            assert caller.ask("anthropic", "by-messages").status == 200
+            assert not trouble(place)
         booked = place.house.booked()
         assert {one.outcome for one in booked} <= {"ok", "refused"}
         with gateway(tmp_path) as place, closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
