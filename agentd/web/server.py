@@ -16,6 +16,7 @@ from agentd import ids
 from agentd.web.desk import Desk
 from agentd.web.envelope import full, malformed
 from agentd.web.exchange import Exchange
+from agentd.web.listening import listen_on
 from agentd.web.receiving import PORTION, receive_directly
 
 HEAD_LIMIT = 64 * 1024
@@ -84,6 +85,7 @@ class Server(HTTPServer):
 
         stream.write = write_enveloped  # type: ignore[method-assign,assignment]
         receive_directly(stream)
+        listen_on(stream)
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
