@@ -39,6 +39,9 @@ REMEMBERED = 50_000
 """Rows of all answers that are remembered, about 20 MB; the one that was asked for longest ago
 is forgotten first."""
 
+HISTOGRAMS = 50
+"""Other rows for which there is room where two full histograms are."""
+
 TOP = 5
 """Models that an overview tells."""
 
@@ -158,4 +161,6 @@ def _day_before(day: str) -> str:
 
 
 def _size(answer: object) -> int:
-    return len(answer.rows) if isinstance(answer, Report) else len(cast("Sized", answer))
+    if not isinstance(answer, Report):
+        return len(cast("Sized", answer))
+    return len(answer.rows) * (HISTOGRAMS if isinstance(answer.total, Times) else 1)

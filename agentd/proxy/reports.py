@@ -12,7 +12,7 @@ from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from agentd.chats.quantile import Histogram, quantiles
-from agentd.proxy.columns import Columns, Ranked, added, columns
+from agentd.proxy.columns import Columns, Ranked, added
 from agentd.proxy.tally import SIDES, TIMED, Cell, Figures, Side, Times, Totals
 
 By: TypeAlias = Literal["total", "day", "hour", "model", "channel", "key"]
@@ -250,11 +250,9 @@ def titles(
 
 
 def most_answered(report: Report[Totals]) -> list[str]:
-    """The names of all rows in the order in which ``times`` tells them."""
-    if isinstance(report.rows, Ranked):  # one answer that went well is one time
-        of = report.rows.of
-        return [of.names[number] for number in of.ranked("ok")]
-    return [name for name, _ in sorted(report.rows, key=lambda row: (-row[1].ok, row[0]))]
+    """The names of a report by model or channel in the order in which ``times`` tells them."""
+    of = _columns_of(report)
+    return [of.names[number] for number in of.ranked("ok")]  # each is an answer that took its time
 
 
 def times(
@@ -350,15 +348,16 @@ def _ranked(side: Side, parts: Parts, before: Report[Totals] | None) -> Report[T
     listed, total = list(parts), (before.total if before else _NO_TOTALS).copied()
     for _, part in listed:
         total.add(part.total.totals)
-    of = added([*_earlier(before), *(part.columns(side) for _, part in listed)])
+    earlier = [_columns_of(before)] if before else []
+    of = added([*earlier, *(part.columns(side) for _, part in listed)])
     if side != "key":
         return Report(Ranked(of), total, {})
     return Report(Ranked(of), total, titles(of.names, listed, before.names if before else None))
 
 
-def _earlier(before: Report[Totals] | None) -> Iterator[Columns]:
-    if before:
-        yield before.rows.of if isinstance(before.rows, Ranked) else columns(before.rows)
+def _columns_of(report: Report[Totals]) -> Columns:
+    assert isinstance(report.rows, Ranked)
+    return report.rows.of
 
 
 _NO_TOTALS, _NO_TIMES = Totals(), Times()

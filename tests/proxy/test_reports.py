@@ -106,6 +106,13 @@ def test_times_are_those_of_the_answers_that_went_well(entries, by):
     assert sum(line.answers for line in found) == sum(one.outcome == "ok" for one in entries)
 
 
+@given(ENTRIES, st.sampled_from(["model", "channel"]))
+def test_the_order_of_times_is_told_by_totals(entries, by):
+    days = days_of(entries)
+    wanted = [name for name, _ in times_of(by, days).rows]
+    assert reports.most_answered(totals(by, days)) == wanted
+
+
 @given(ENTRIES, st.integers(0, 9), st.integers(1, 9))
 def test_a_page_is_a_part_of_the_whole(entries, first, count):
     whole = totals("hour", days_of(entries))
