@@ -1,5 +1,6 @@
 """Real programs as engines: a chat whose turns are carried out, and what was asked meanwhile."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import aclosing, suppress
@@ -11,7 +12,8 @@ from agentd.agent.conversation import Conversation, Launch
 from agentd.agent.engine import Alive, Answer, Assignment, Kept, Progress, Question
 from agentd.agent.foreign import Bounds, Endpoint
 from agentd.outside.stdio_engine import StdioEngine
-from tests.agent.engines.programs import KEY, MODEL, Place
+from tests.agent.engines.programs import KEY, MODEL, Place, opencode_alone
+from tests.conftest import until
 from tests.supplier.supplier import Supplier
 
 Launcher = Callable[[Assignment, tuple[str, ...], Endpoint | None], Launch]
@@ -33,23 +35,23 @@ class Chat:
         self.decide: Callable[[Question], bool] = lambda _: True
         self.process = 0
         self.memory = ""
+        self.told: list[Progress] = []
         self._turns = f"engines-{uuid4().hex}.1"  # no other chat's programs are ended with its own
         self._endpoint = Endpoint(supplier.url, KEY) if supplier else None
         self._command = command
         self._launch = launch
         self._converse = converse
+        self._home = {
+            "HOME": str(where.home),
+            "CODEX_HOME": str(where.home / "codex"),
+            **opencode_alone(where.home),
+        }
         self.engine = StdioEngine("real", str(where.workspace), self._make)
 
     async def _make(self, assignment: Assignment) -> tuple[Launch, Conversation]:
         launch = self._launch(assignment, self._command, self._endpoint)
-        home = {
-            "HOME": str(self.where.home),
-            "CODEX_HOME": str(self.where.home / "codex"),
-            "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        }
         bounds = Bounds(str(self.where.workspace), os.path.realpath)
-        made = Launch(launch.command, {**launch.environment, **home})
+        made = Launch(launch.command, {**launch.environment, **self._home})
         return made, self._converse(assignment, bounds)
 
     async def ask(self, question: Question) -> Answer:
@@ -64,7 +66,7 @@ class Chat:
         if self._endpoint:
             more = {"model": MODEL, "supplier": "scripted", **more}
         assignment = Assignment(1, prompt, memory=self.memory, turn=f"{self._turns}.1", **more)
-        told: list[Progress] = []
+        told = self.told = []
         async with aclosing(self.engine.run(assignment, self)) as progress:
             async for step in progress:
                 told.append(step)
@@ -75,6 +77,15 @@ class Chat:
                 if until(step):
                     break
         return told
+
+    async def stopped(self, prompt: str, when: Callable[[], object]) -> list[Progress]:
+        """Carry out a prompt until this is true, and stop it then; what was told meanwhile."""
+        turn = asyncio.ensure_future(self.turn(prompt))
+        await until(lambda: turn.done() or when(), 120)
+        assert not turn.done(), self.told
+        turn.cancel()
+        await asyncio.wait([turn])
+        return self.told
 
 
 def alive(group: int) -> list[str]:

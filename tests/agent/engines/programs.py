@@ -6,6 +6,7 @@ They are started with nothing of this machine's owner: a home, a workspace and a
 import json
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
@@ -102,11 +103,39 @@ def opencode_environment(where: Place, supplier: Supplier) -> dict[str, str]:
     """The settings of opencode, and what keeps it from calling anybody but the supplier."""
     return {
         **_environment(where),
+        **opencode_alone(where.home),
         "OPENCODE_CONFIG_CONTENT": json.dumps(opencode_settings(supplier)),
+    }
+
+
+def opencode_alone(home: Path) -> dict[str, str]:
+    """Variables with which opencode, at this home, calls nobody but its supplier.
+
+    The home says that what it would install for plugins is there. Of the models of all
+    suppliers in the world, which it would read for seconds, it is told none.
+    """
+    settings = home / ".config" / "opencode"
+    (settings / "node_modules").mkdir(parents=True)
+    there = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+    (settings / "package-lock.json").write_text(json.dumps(there))
+    (settings / "models.json").write_text("{}")
+    return {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        "OPENCODE_MODELS_PATH": str(settings / "models.json"),
     }
+
+
+def install(home: Path) -> Path:
+    """Put the programs into ``bin`` of a home that is new, which is given."""
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "codex").symlink_to(CODEX)
+    said = [f"export {name}='{value}'" for name, value in opencode_alone(home).items()]
+    script = home / "bin" / "opencode"
+    script.write_text("\n".join(["#!/bin/sh", *said, f'exec {OPENCODE} "$@"', ""]))
+    script.chmod(stat.S_IRWXU)
+    return home
 
 
 def opencode_settings(supplier: Supplier) -> Message:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from tests.agent.engines.codex_talks import PATCH
 from tests.agent.engines.driving import running
 from tests.agent.engines.opencode_talks import titles
-from tests.agent.engines.programs import CODEX, KEY, MODEL, OPENCODE
+from tests.agent.engines.programs import CODEX, KEY, MODEL, OPENCODE, install
 from tests.agent.served import Caller, Served
 from tests.supplier.steps import Answer, Call, Say, Stall, Step
 from tests.supplier.supplier import Supplier
@@ -29,12 +28,6 @@ QUICK = pytest.mark.parametrize("engine", ["codex", "native"], indirect=True)
 
 PROGRAMS = {"codex": CODEX, "opencode": OPENCODE}
 SLEEP = "sleep 300.25"
-
-SOURCE = f"""#!/bin/sh
-export OPENCODE_DISABLE_MODELS_FETCH=1 OPENCODE_DISABLE_LSP_DOWNLOAD=1
-exec {OPENCODE} "$@"
-"""
-"""opencode without calls to hosts that a test has no business with."""
 
 
 @pytest.fixture(params=["codex", "opencode", "native"])
@@ -57,12 +50,7 @@ def supplier() -> Iterator[Supplier]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that the programs find as they left it, with the programs in ``bin``."""
-    made = tmp_path_factory.mktemp("home")
-    (made / "bin").mkdir()
-    (made / "bin" / "codex").symlink_to(CODEX)
-    (made / "bin" / "opencode").write_text(SOURCE)
-    (made / "bin" / "opencode").chmod(stat.S_IRWXU)
-    return made
+    return install(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

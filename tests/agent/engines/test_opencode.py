@@ -85,17 +85,13 @@ async def test_without_leave_nothing_is_written_outside_the_workspace(
 async def test_a_stop_while_a_command_runs_leaves_no_process(
     chat: Chat, supplier: Supplier
 ) -> None:
-    sleep = Call("bash", {"command": "sleep 123457.5", "description": "sleeps"})
-    supplier.script((Say("I sleep."), sleep))
-
-    def sleeping(_: object) -> bool:
-        return bool(running("sleep 123457.5"))
-
+    run = {"command": "touch begun; sleep 123457.5", "description": "sleeps"}
+    supplier.script((Say("I sleep."), Call("bash", run)))
     chat.memory = '{"session": "ses_of_nobody"}'
-    told = await chat.turn("Sleep.", lambda step: isinstance(step, Wrote) or sleeping(step))
+    told = await chat.stopped("Sleep.", (chat.where.workspace / "begun").exists)
     assert ToolUsed("session", "resume ses_of_nobody", LOST) in told
     assert not alive(chat.process)
-    assert not running("sleep 123457.5")
+    assert not running("123457.5")
 
 
 async def test_a_stop_while_a_supplier_is_silent_leaves_no_process(
@@ -114,19 +110,22 @@ async def test_an_error_of_the_supplier_is_told(chat: Chat, supplier: Supplier) 
     assert "No such luck" in failed.reason
 
 
-async def test_a_broken_stream_is_tried_again_after_what_it_had_told(
+async def test_a_limit_is_waited_for_and_a_broken_stream_tried_again_after_what_it_had_told(
     chat: Chat, supplier: Supplier
 ) -> None:
-    half = Answer((Say("Half of it"),), faults=(Break(after=3),), pause=0.3)  # opencode tells it
-    supplier.script(half, Say("All of it."))
-    told = await chat.turn("Say it.")
+    told_of = Stall(after=3)
+    half = Answer((Say("Half of it"),), faults=(told_of, Break(after=3)))
+    supplier.script(Refuse(429, headers={"retry-after": "1"}), half, Say("All of it."))
+    words = ""
+
+    def break_it(step: object) -> bool:
+        nonlocal words
+        words += step.text if isinstance(step, Wrote) else ""
+        if words == "Half of":
+            told_of.release()
+        return False
+
+    told = await chat.turn("Say it.", break_it)
     [reply] = only(told, Replied)
     assert reply.text == "Half ofAll of it."  # nothing in its updates takes the half back
-
-
-async def test_a_limit_is_waited_for_by_opencode_and_can_be_stopped(
-    chat: Chat, supplier: Supplier
-) -> None:
-    supplier.script(Refuse(429, headers={"retry-after": "1"}), Say("Here."))
-    told = await chat.turn("Hello.")
-    assert only(told, Replied)[-1].text == "Here."
+    assert not supplier.left

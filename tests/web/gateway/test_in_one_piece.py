@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import stat
 import subprocess
 from decimal import Decimal
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from agentd.disk.layout import Layout
-from tests.agent.engines.programs import CODEX, OPENCODE
-from tests.agent.engines.test_daemon import SOURCE
+from tests.agent.engines.programs import CODEX, OPENCODE, install
 from tests.agent.served import Served
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
@@ -44,15 +42,6 @@ def _write_it_down(request: Request) -> Answer:
     return Answer((Call("bash", {"command": command, "description": "writes"}),), USED)
 
 
-def _home(folder: Path) -> Path:
-    """A home with the programs in ``bin``."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "codex").symlink_to(CODEX)
-    (folder / "bin" / "opencode").write_text(SOURCE)
-    (folder / "bin" / "opencode").chmod(stat.S_IRWXU)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("agent", "program", "through"),
     [("codex", CODEX, "by-responses"), ("opencode", OPENCODE, "by-chat")],
@@ -77,7 +66,7 @@ def test_an_agent_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_w
         _write_it_down,
         Answer((Say("I wrote it down."),), USED),
     )
-    home = _home(tmp_path / "home")
+    home = install(tmp_path / "home")
     path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
     with served.running(HOME=str(home), PATH=path) as caller:
         chat = caller.chat("Write the token down.", model=agent)
