@@ -1,15 +1,15 @@
 """Stretches of days: a long report is made from few of them instead of from every day.
 
-A stretch has 4, 16 or 64 days, and begins at a day whose number (``date.toordinal``) is a multiple
-of that. So once its days are over it never changes; it is made of four smaller ones; and a year is
-covered by two dozen.
+A stretch has 4, 8, 16, 32 or 64 days, and begins at a day whose number (``date.toordinal``) is a
+multiple of that. So once its days are over it never changes; it is made of two smaller ones, or of
+four days; and a year is covered by a dozen or so.
 """
 
 from collections.abc import Iterator
 from datetime import date
 from typing import NamedTuple
 
-WIDTHS = (64, 16, 4)
+WIDTHS = (64, 32, 16, 8, 4)
 """Days, the widest first."""
 
 

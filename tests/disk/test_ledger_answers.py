@@ -27,6 +27,7 @@ from agentd.proxy.columns import Ranked
 from agentd.proxy.entry import Timings
 from agentd.proxy.price import Prices
 from agentd.proxy.reports import Only
+from agentd.proxy.stretches import WIDTHS
 from tests.conftest import overwrite
 from tests.proxy.entries import BEGIN, entry
 
@@ -108,7 +109,7 @@ async def test_long_reports_are_the_sum_of_their_days(layout, ledger, by, ahead)
 async def test_stretches_are_made_ahead_and_only_those_that_lack(layout, ledger, clock):
     await ledger.make_ahead()
     made = stretches(layout)
-    assert len(made) >= 99 // 4 - 1 + 99 // 16 - 1
+    assert len(made) >= sum(99 // width - 1 for width in WIDTHS)
     assert {path.name.partition("+")[0] < LAST for path in made} == {True}
     written = {path: path.stat().st_mtime_ns for path in made}
     made[0].unlink()
@@ -147,7 +148,7 @@ async def test_days_that_are_lost_leave_the_others_to_be_made_ahead(layout, ledg
     with caplog.at_level("INFO"):
         await ledger.make_ahead()
     assert set(stretches(layout)) < set(made)
-    assert len(stretches(layout)) >= len(made) - 3
+    assert len(stretches(layout)) >= len(made) - len(WIDTHS)
     assert "cannot be read" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Any days are covered by few stretches, each of which is made of four smaller ones."""
+"""Any days are covered by few stretches, each of which is made of two smaller ones or of days."""
 
 from datetime import date, timedelta
 
@@ -24,16 +24,17 @@ def test_each_day_is_covered_once_in_order(first, count):
     wanted = [(first + timedelta(n)).isoformat() for n in range(count + 1)]
     found = list(cover(wanted[0], wanted[-1]))
     assert days_of(found) == wanted
-    assert len(found) <= 3 * 2 * len(WIDTHS) + count // WIDTHS[0]
+    assert len(found) <= 2 * (WIDTHS[-1] - 1 + len(WIDTHS) - 1) + count // WIDTHS[0]
 
 
 @given(DAYS)
-def test_a_stretch_is_made_of_four_of_the_next_width(day):
+def test_a_stretch_is_made_of_two_of_the_next_width_or_of_days(day):
     for stretch in cover(day.isoformat(), (day + timedelta(300)).isoformat()):
         if stretch.days > 1:
             parts = list(stretch.parts())
             assert days_of(parts) == days_of([stretch])
-            assert [part.days for part in parts] == [stretch.days // 4] * 4
+            many = stretch.days if stretch.days == WIDTHS[-1] else 2
+            assert [part.days for part in parts] == [stretch.days // many] * many
 
 
 @given(DAYS, COUNTS, st.data())
