@@ -113,9 +113,7 @@ async def run(
     except TimeoutError:
         late = True
     finally:
-        kill_group(transport.get_pid())
-        await asyncio.wait([listener.exited], timeout=_DEATH)
-        transport.close()
+        await _ended(transport, listener.exited)
     code = transport.get_returncode()
     output, errors = (bytes(listener.said[number][:limit]) for number in (1, 2))
     return Finished(-signal.SIGKILL if code is None else code, output, errors, listener.cut, late)
@@ -142,10 +140,17 @@ async def started(starting: Coroutine[Any, Any, tuple[Transport, T]]) -> tuple[T
         await asyncio.wait([task])
         if task.exception() is None:
             transport, listener = task.result()
-            kill_group(transport.get_pid())
-            await asyncio.wait([listener.exited], timeout=_DEATH)
-            transport.close()
+            await _ended(transport, listener.exited)
         raise
+
+
+async def _ended(transport: asyncio.SubprocessTransport, exited: "asyncio.Future[None]") -> None:
+    """Kill a program with all that it started, and wait for its end, but not for long."""
+    kill_group(transport.get_pid())
+    try:
+        await asyncio.wait([exited], timeout=_DEATH)
+    finally:  # whoever waits may be cancelled now
+        transport.close()
 
 
 class _Listener(asyncio.SubprocessProtocol):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from asyncio.base_subprocess import BaseSubprocessTransport
 from collections.abc import Callable
 
 import pytest
@@ -174,3 +175,27 @@ def test_no_descriptor_is_left():
         return len(os.listdir("/proc/self/fd")) - before
 
     assert asyncio.run(scene()) <= 0
+
+
+def test_whoever_is_cancelled_when_the_program_has_just_ended_leaves_nothing_open(monkeypatch):
+    """Asyncio would close it as late as it is collected, with a warning."""
+    wait, close, closed = asyncio.wait, BaseSubprocessTransport.close, []
+
+    async def cancelled_meanwhile(*given, **more):
+        task = asyncio.current_task()
+        assert task
+        task.cancel()
+        return await wait(*given, **more)
+
+    def noted(transport: BaseSubprocessTransport) -> None:
+        closed.append(transport.get_pid())
+        close(transport)
+
+    async def main() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(run(["true"], folder="/"))
+        assert closed
+
+    monkeypatch.setattr(asyncio, "wait", cancelled_meanwhile)
+    monkeypatch.setattr(BaseSubprocessTransport, "close", noted)
+    asyncio.run(main())
