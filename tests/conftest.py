@@ -44,6 +44,32 @@ settings.register_profile("ordinary", _PATIENT, max_examples=50)
 settings.register_profile("thorough", _PATIENT, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
 
+LONG = (
+    "agent/engines/test_daemon.py",
+    "agent/engines/test_opencode.py",
+    "benchmarks/test_benchmarks.py",
+    "web/manage/test_openapi.py",
+    "web/test_openapi.py",
+    "crash/test_fault_sweep.py",
+    "crash/test_kill9.py",
+    "test_daemon.py",
+    "agent/acp/test_package.py",
+    "web/live/test_breaks.py",
+    "web/live/test_clients.py",
+    "agent/test_withstanding.py",
+    "web/test_login.py",
+    "test_readme.py",
+    "web/live/test_rules.py",
+    "bots/test_telegram.py",
+    "crash/test_power_cut.py",
+    "outside/test_stdio_engine.py",
+    "crash/test_model_calls.py",
+    "crash/test_following.py",
+    "web/gateway/test_openapi.py",
+    "web/gateway/test_in_one_piece.py",
+)
+"""The files that take longest begin first: else one would be left when all others are done."""
+
 ME = "key:test"
 
 
@@ -127,6 +153,12 @@ def pytest_configure() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """``-n auto``: two for each core, for most tests wait more than they work."""
     return min(2 * len(os.sched_getaffinity(0)), 8)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files of ``LONG`` first, else everything in its order."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
 
 
 @pytest.fixture(autouse=True, scope="session")
