@@ -1,8 +1,8 @@
 """One request and its answer.
 
 The order is fixed: the right host, a known path, the gate, the method, only then a body, and
-only as much of it as is allowed. Every refusal has the envelope. The body of what was refused
-is passed over, so that its sender hears the answer and the connection stays usable.
+only as much of it as is allowed. Every refusal has the envelope, and waits for no body: what comes
+of it is passed over, so that its sender hears the answer and the connection stays usable.
 """
 
 import asyncio
@@ -96,6 +96,8 @@ class Exchange(HTTPMessageDelegate):
             self._refusal = error
         if head.has_body:
             self._turn = self._desk.turn.number
+            if self._refusal:
+                self._refuse_unread(self._refusal)
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Take in a part of the body, unless the request was refused or answered already."""
@@ -119,7 +121,8 @@ class Exchange(HTTPMessageDelegate):
         elif self._incoming:
             self._incoming.end()
         elif self._refusal or self._call is None or self._route is None:
-            self._refuse(self._refusal or NotFound("Nothing is here"))
+            if self._task is None:  # else it is refused late, and soon
+                self._refuse(self._refusal or NotFound("Nothing is here"))
         elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
             at_once = self._turn == self._desk.turn.number
@@ -159,14 +162,7 @@ class Exchange(HTTPMessageDelegate):
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit(self._request_id)
         if head.length > self._route.limit:
-            waits = "Expect" in head.headers
-            self._reply.last = waits or head.length > PASSED_OVER
-            self._refuse_size(self._route)
-            if waits:
-                self._connection.finish()
-            elif self._reply.last:
-                self._part()
-            return
+            raise _too_large(self._route)
         head.check_type(self._route)
         if self._route.streams:
             self._incoming = self._call.incoming = Incoming(self._route.limit, self._still_welcome)
@@ -177,8 +173,26 @@ class Exchange(HTTPMessageDelegate):
     def _refuse_size(self, route: Route) -> None:
         """Answer at once: whoever listens while sending need not send the rest."""
         self._chunks.clear()
-        self._refusal = TooLarge("The body is too large", f"At most {route.limit} bytes.")
+        self._refusal = _too_large(route)
         self._send_error(self._refusal)
+
+    def _refuse_unread(self, refusal: Exception) -> None:
+        """Answer before the body, unless it came with its head; the connection ends if it is long.
+
+        Whoever asked whether to send it (``Expect``) does not.
+        """
+        asks = "Expect" in self._head.headers
+        self._reply.last = asks or self._head.length > PASSED_OVER
+        if self._reply.last:
+            self._refuse(refusal)
+            if asks and self._reply.begun:
+                self._connection.finish()
+        else:
+            asyncio.get_running_loop().call_soon(self._refuse_meanwhile, refusal)
+
+    def _refuse_meanwhile(self, refusal: Exception) -> None:
+        if not (self._whole or self._connection.stream.closed()):
+            self._refuse(refusal)
 
     def _pass_over(self, size: int) -> None:
         """More of a body that nobody wants."""
@@ -187,10 +201,10 @@ class Exchange(HTTPMessageDelegate):
             self._connection.close()
         elif before <= PASSED_OVER < self._passed:
             self._reply.last = True
-            if self._refusal and not self._reply.begun:
-                self._send_error(self._refusal)
             if self._reply.begun:
                 self._part()
+            elif self._refusal:
+                self._send_error(self._refusal)
 
     def _part(self) -> None:
         """End our side only: to close while a body comes is a reset, which takes our answer along.
@@ -199,7 +213,7 @@ class Exchange(HTTPMessageDelegate):
         """
         stream = self._connection.stream
         with suppress(OSError):  # he has left
-            if not stream.writing():
+            if not (stream.closed() or stream.writing()):
                 stream.socket.shutdown(socket.SHUT_WR)
 
     def _refuse(self, refusal: Exception) -> None:
@@ -285,6 +299,8 @@ class Exchange(HTTPMessageDelegate):
         self._reply.send(answer)
         if self._whole:
             self._connection.finish()
+        elif self._reply.last:
+            self._part()
         self._note(answer.status)
 
     def _note(self, status: int) -> None:
@@ -307,6 +323,10 @@ async def _still(welcome: Callable[[], object], ready: Answer) -> None:
         if ready.portions:
             await ready.portions.aclose()
         raise
+
+
+def _too_large(route: Route) -> TooLarge:
+    return TooLarge("The body is too large", f"At most {route.limit} bytes.")
 
 
 async def _refused_later(refusal: Exception) -> Answer:

@@ -1,0 +1,121 @@
+"""What is refused is so at once: nobody has to send his body first, and who does still hears."""
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agentd.web import exchange
+from tests.web.support import KEY, Serving, raw, received, replies, request
+
+SOON = 8.0
+"""Seconds that an answer may take: much less than a body."""
+LONG = exchange.PASSED_OVER + 1
+
+REFUSED = pytest.mark.parametrize(
+    ("method", "path", "key", "status"),
+    [
+        ("POST", "/api/remote/chats", "bad", 401),
+        ("POST", "/api/remote/nowhere", KEY, 404),
+        ("PUT", "/api/remote/chats", KEY, 405),
+        ("POST", "/v1/chat/completions", "bad", 401),
+        ("POST", "/v1/messages", None, 401),
+        ("POST", "/v1beta/models/x:generateContent", "bad", 401),
+        ("POST", "/api/agent/keys", "bad", 503),
+    ],
+)
+
+
+@pytest.fixture
+def daemon(serve, monkeypatch: pytest.MonkeyPatch) -> Serving:
+    """One at which nobody is taken for a guesser."""
+    monkeypatch.setattr("agentd.web.wrong_keys.FREE", 1000)
+    made: Serving = serve()
+    return made
+
+
+@pytest.fixture
+def line(daemon: Serving) -> Iterator[socket.socket]:
+    """A connection to it."""
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=SOON) as made:
+        yield made
+
+
+def answered(line: socket.socket) -> bytes:
+    """The first answer's bytes; the connection may stay."""
+    data = b""
+    while b"}" not in data:
+        more = line.recv(65536)
+        assert more, data
+        data += more
+    return data
+
+
+@REFUSED
+@pytest.mark.parametrize("framing", ["Content-Length: 5000000", "Transfer-Encoding: chunked"])
+def test_who_announces_a_body_and_sends_none_is_refused_at_once(
+    line: socket.socket, method: str, path: str, key: str | None, status: int, framing: str
+) -> None:
+    line.sendall(request(method, path, framing, "Content-Type: application/json", key=key))
+    (reply,) = replies(answered(line))
+    assert reply.status == status
+    assert "Connection" not in reply.headers
+
+
+@REFUSED
+def test_who_announces_a_long_one_is_hung_up_on_but_may_send_it_before_he_listens(
+    line: socket.socket, daemon: Serving, method: str, path: str, key: str | None, status: int
+) -> None:
+    head = request(method, path, f"Content-Length: {LONG}", key=key)
+    line.sendall(head)
+    (reply,) = replies(received(line))
+    assert (reply.status, reply.headers["Connection"]) == (status, "close")
+    (sent,) = raw(daemon.port, head + b" " * LONG)
+    assert sent.status == status
+
+
+@REFUSED
+def test_who_sends_it_later_has_heard_already_and_the_connection_is_still_his(
+    line: socket.socket, method: str, path: str, key: str | None, status: int
+) -> None:
+    line.sendall(request(method, path, "Content-Length: 100000", key=key))
+    assert next(replies(answered(line))).status == status
+    line.sendall(b" " * 100_000 + request("GET", "/healthz", "Connection: close"))
+    assert [reply.status for reply in replies(received(line))] == [200]
+
+
+@REFUSED
+def test_who_asks_whether_to_send_it_is_not_told_to(
+    line: socket.socket, method: str, path: str, key: str | None, status: int
+) -> None:
+    asking = ("Expect: 100-continue", "Content-Length: 100")
+    line.sendall(request(method, path, *asking, key=key))
+    assert [reply.status for reply in replies(received(line))] == [status]
+
+
+@REFUSED
+def test_a_body_that_came_with_its_head_is_passed_over_first(
+    line: socket.socket, method: str, path: str, key: str | None, status: int
+) -> None:
+    both = request(method, path, body=b"{}", key=key) * 2
+    line.sendall(both + request("GET", "/healthz", "Connection: close"))
+    assert [reply.status for reply in replies(received(line))] == [status, status, 200]
+
+
+def test_a_guesser_is_refused_once_and_late_whenever_his_body_comes(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentd.web.wrong_keys.FREE", 5)
+    monkeypatch.setattr("agentd.web.wrong_keys.LATE", 0.6)
+    head = request("POST", "/api/remote/chats", "Content-Length: 2", "Connection: close", key="bad")
+    for _ in range(6):
+        raw(daemon.port, head + b"{}")
+    for body in (b"{}", b""):
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=SOON) as line:
+            began = time.monotonic()
+            line.sendall(head)
+            line.sendall(body)
+            told = received(line) if body else answered(line)
+        assert [reply.status for reply in replies(told)] == [401]
+        assert time.monotonic() - began > 0.5
