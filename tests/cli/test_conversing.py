@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ import pytest
 
 from agentd.disk.layout import Layout
 from agentd.disk.state import announced
+from tests.web.support import until
 
 PATIENCE = 30.0
 
@@ -70,10 +70,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         text=True,
     )
     layout = Layout(str(home / "state"), str(home / "config"))
-    deadline = time.monotonic() + PATIENCE
-    while not announced(layout):
-        assert process.poll() is None and time.monotonic() < deadline
-        os.sched_yield()
+    until(lambda: announced(layout) or process.poll() is not None, PATIENCE)
+    assert process.poll() is None
     with process:
         yield Served(home, process, _key(home))
         process.send_signal(signal.SIGTERM)
