@@ -109,12 +109,11 @@ class Fold:
         return self.tally.quarters
 
 
-class _Columns(Struct, frozen=True):
-    """``Columns`` in a file."""
+class _Listed(Struct, frozen=True):
+    """What the columns of a side have in common."""
 
     names: Raw
     decimals: int
-    columns: dict[str, Column]
 
 
 _heads = msgspec.json.Decoder(Head)
@@ -124,7 +123,8 @@ _times = decoder(Times)
 _cells = decoder(tuple[str, str, str, Totals, Times])
 _leaks = decoder(tuple[str, int])
 _quarters = decoder(dict[str, Spent])
-_columns = decoder(_Columns)
+_listed = decoder(_Listed)
+_packed = decoder(Column)
 _raw = decoder(Raw)
 _one_times = msgspec.json.Decoder(Times)
 
@@ -147,10 +147,11 @@ class Stored:
 
     def columns(self, side: Side) -> Columns:
         """The same, as columns; what an earlier agentd wrote has others, or none."""
-        if f"{side}/packed" not in self._parts:
+        if f"{side}/listed" not in self._parts:
             return columns(self.rows(side))
-        found = dict(self._read(f"{side}/packed", _columns))[""]
-        return Columns(_names_of(bytes(found.names)), found.decimals, found.columns)
+        listed = dict(self._read(f"{side}/listed", _listed))[""]
+        packed = dict(self._read(f"{side}/packed", _packed))
+        return Columns(_names_of(bytes(listed.names)), listed.decimals, packed)
 
     def times(
         self, side: Side, names: Collection[str] | None = None
@@ -265,7 +266,8 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts: dict[str, Rows] = {"names": sorted(tally.names.items())}
     parts["quarters"] = ((f"{one:02d}", keys) for one, keys in sorted(tally.quarters.items()))
     parts |= {side: sorted(tally.tables[side].items(), key=_name) for side in SIDES}
-    parts |= {f"{side}/packed": [("", fold.columns(side))] for side in SIDES if side != "hour"}
+    for side in ("model", "channel", "key"):
+        parts |= in_columns(side, fold.columns(side))
     parts |= {f"{side}/times": sorted(tally.times[side].items(), key=_name) for side in TIMED}
     parts["cells"], parts["cells/model"] = _cells_by(tally, "key"), _cells_by(tally, "model")
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
@@ -274,6 +276,15 @@ def write_report(layout: Layout, fold: Fold) -> None:
     head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
+
+
+def in_columns(side: Side, of: Columns) -> dict[str, Rows]:
+    """The columns of a side as they are kept."""
+    listed = {"names": of.names, "decimals": of.decimals}
+    return {
+        f"{side}/listed": [("", listed)],
+        f"{side}/packed": sorted(of.columns.items(), key=_name),
+    }
 
 
 @lru_cache(8)

@@ -17,7 +17,7 @@ from agentd.disk.document import replace
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_balance import look, stamp_of
 from agentd.disk.ledger_parts import Parts, Place, Rows, head_of, laid_out
-from agentd.disk.ledger_report import Fold, Report, Stored
+from agentd.disk.ledger_report import Fold, Report, Stored, in_columns
 from agentd.disk.lines import Broken, seal
 from agentd.errors import AgentdError
 from agentd.proxy.columns import added
@@ -168,7 +168,7 @@ def _merged(of: Sequence[Part]) -> tuple[Figures, dict[str, Rows]]:
     rows: dict[str, Rows] = {"names": sorted(names.items())}
     for side in _SIDES:
         columns = added([part.columns(side) for part in of])
-        rows |= {side: columns.rows(), f"{side}/packed": [("", columns)]}
+        rows |= {side: columns.rows(), **in_columns(side, columns)}
     return total, rows | {f"{side}/times": _times(side, of) for side in _TIMED}
 
 
