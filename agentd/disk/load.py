@@ -17,7 +17,7 @@ from agentd.disk import checkpoint
 from agentd.disk.document import make_folder, sweep, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
-from agentd.disk.trash import JOURNAL, bury, deleted
+from agentd.disk.trash import JOURNAL, bury, deleted, swept
 from agentd.errors import AgentdError, NotFound, Unavailable
 from agentd.ids import Marks
 
@@ -155,6 +155,8 @@ def _take_stock_of_trash(
     """Add the deleted chats; one that is there as well, as a copy may have it, is that one."""
     for chat_id, folder in deleted(layout):
         marks = marks.merged(Marks(chat_id))
+        if mend and swept(folder):
+            continue
         path = os.path.join(folder, JOURNAL)
         summary = known.get(chat_id)
         if summary is None or not summary.deleted_at or _size(path) != summary.size:

@@ -54,6 +54,15 @@ def bury(layout: Layout, chat_id: int, deleted_at: Timestamp) -> None:
         _sync(layout)
 
 
+def swept(folder: str) -> bool:
+    """Whether it was all that a purge left which broke off: an empty folder, which is gone now."""
+    try:
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True
+
+
 def _unbury(layout: Layout, chat_id: int) -> None:
     folder = layout.chat(chat_id)
     with told(folder, "move"):

@@ -117,6 +117,30 @@ async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
 
 
 @pytest.mark.gen_test(timeout=20)
+async def test_what_a_purge_leaves_that_dies_before_its_last_step_is_gone_after_the_next_start(
+    layout, monkeypatch, caplog
+):
+    async with living(layout, crash=True) as life:
+        number, other = await said(life), await said(life)
+        for one in (number, other):
+            await trash_of(life).delete(one, ME)
+        life.clock.move(31 * DAY)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rmdir", refuse)
+            await trash_of(life).purge()
+    left = sorted(Path(layout.trash).iterdir())
+    assert [list(folder.iterdir()) for folder in left] == [[], []]
+    left[1].joinpath("something of yours").touch()
+    caplog.clear()
+    async with living(layout) as life:
+        assert trash_of(life).list() == []
+        assert (await life.chats.create(NewChat(prompt="hello"), ME)).id > other
+    assert list(Path(layout.trash).iterdir()) == left[1:]
+    assert str(left[0]) not in caplog.text
+    assert f"{left[1]} cannot be restored" in caplog.text
+
+
+@pytest.mark.gen_test(timeout=20)
 async def test_a_history_is_read_on_though_its_chat_is_deleted_meanwhile(layout, monkeypatch):
     async with living(layout) as life:
         number = await said(life)
