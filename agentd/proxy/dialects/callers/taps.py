@@ -21,8 +21,11 @@ from agentd.proxy.price import Usage, from_gemini
 HELD_BYTES = 64 * 1024
 """A longer event cannot be the usage that nobody asked for, and is not waited for."""
 
-Test: TypeAlias = Callable[[bytes], object]
-"""Whether there may be something in these bytes: whole events, one or many."""
+Search: TypeAlias = Callable[[bytes], int]
+"""Where the first thing stands in whole events that may tell something; -1: nowhere."""
+
+Test: TypeAlias = Callable[[bytes], bool]
+"""Whether this is an event of some kind."""
 
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _EVENT = re.compile(rb".*?(?:\n\r?\n|\r\r)", re.DOTALL)
@@ -32,13 +35,19 @@ _FINISH = re.compile(rb'"finish_reason"\s*:\s*"').search
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]').search
 _ENDS = re.compile(rb'"(?:finishReason|blockReason)"\s*:\s*"').search
 _COUNTS = re.compile(rb'"usageMetadata"\s*:\s*\{').search
+_RESPONSE_ENDS = (
+    b"response.completed",
+    b"response.incomplete",
+    b"response.failed",
+    b"response.cancelled",
+)
 _IS_ERROR = re.compile(rb'"type"\s*:\s*"error"').search
 
 
 class StreamTap:
     """See ``caller.Tap``: what may ``tell`` something is read, and dropped if it ``is_ours``."""
 
-    def __init__(self, reader: Reader, tells: Test, is_ours: Test | None = None) -> None:
+    def __init__(self, reader: Reader, tells: Search, is_ours: Test | None = None) -> None:
         self.usage: Usage | None = None
         self.end: Finished | SupplierError | None = None
         self._reader = reader
@@ -52,7 +61,7 @@ class StreamTap:
 
     def feed(self, data: bytes) -> bytes:
         """As ``caller.Tap.feed``."""
-        if not self._rest and data.endswith(_EVENT_ENDS) and not self._tells(data):
+        if not self._rest and data.endswith(_EVENT_ENDS) and self._tells(data) < 0:
             return data
         if self.end is not None and not self._rest:
             return data
@@ -74,8 +83,7 @@ class StreamTap:
         if cut:
             events = bytes(self._rest[:cut])
             del self._rest[:cut]
-            passed = self._listened(events) if self._tells(events) else events[self._passed :]
-            self._passed = 0
+            passed = self._listened(events)
         if len(self._rest) > self._held:
             passed += self._rest[self._passed :]
             self._passed = len(self._rest)
@@ -84,17 +92,22 @@ class StreamTap:
         return passed
 
     def _listened(self, events: bytes) -> bytes:
-        """What of these events is passed on."""
-        passed: list[bytes] = []
-        for found in _EVENT.finditer(events):
-            event, gone = found[0], self._passed
-            self._passed = 0
-            ours = False
-            if self._tells(event) and self.end is None:
-                ours = not gone and self._is_ours is not None and bool(self._is_ours(event))
+        """What of these events is passed on; nearly all tell nothing, and are not even counted."""
+        gone, self._passed = self._passed, 0
+        tells = self._tells(events)
+        if tells < 0:
+            return events[gone:]
+        quiet = _last_end(events[:tells], 0)
+        passed = [events[gone:quiet]]
+        gone = max(gone - quiet, 0)
+        for found in _EVENT.finditer(events, quiet):
+            event, ours = found[0], False
+            if self.end is None and self._tells(event) >= 0:
+                ours = not gone and self._is_ours is not None and self._is_ours(event)
                 self._told(event)
             if not ours:
                 passed.append(event[gone:])
+            gone = 0
         return b"".join(passed)
 
     def _told(self, event: bytes, *, closed: bool = False) -> None:
@@ -162,27 +175,33 @@ def counted(body: bytes, read: Callable[[object], Usage]) -> Usage | None:
     return None if counts is None else read(counts)
 
 
-def _chat_tells(data: bytes) -> object:
-    return _FINISH(data) or _USAGE(data) or b"[DONE]" in data or _ERROR(data)
+def _chat_tells(data: bytes) -> int:
+    return _first(_FINISH(data), _USAGE(data), data.find(b"[DONE]"), _ERROR(data))
 
 
-def _responses_tells(data: bytes) -> object:
-    return (
-        b"response.completed" in data
-        or b"response.incomplete" in data
-        or b"response.failed" in data
-        or b"response.cancelled" in data
-        or _IS_ERROR(data)
-    )
+def _responses_tells(data: bytes) -> int:
+    return _first(*map(data.find, _RESPONSE_ENDS), _IS_ERROR(data))
 
 
-def _messages_tells(data: bytes) -> object:
+def _messages_tells(data: bytes) -> int:
     # message_start, message_delta, message_stop
-    return b'"message_' in data or b'"error"' in data
+    return _first(data.find(b'"message_'), data.find(b'"error"'))
 
 
-def _gemini_tells(data: bytes) -> object:
-    return _COUNTS(data) or _ENDS(data) or _ERROR(data)
+def _gemini_tells(data: bytes) -> int:
+    return _first(_COUNTS(data), _ENDS(data), _ERROR(data))
+
+
+def _first(*places: "int | re.Match[bytes] | None") -> int:
+    """The first of these places, of those that there are; -1: there is none."""
+    first = -1
+    for place in places:
+        if place is None or place == -1:  # nearly always
+            continue
+        at = place if isinstance(place, int) else place.start()
+        if first < 0 or at < first:
+            first = at
+    return first
 
 
 class _Candidate(Struct):
@@ -239,7 +258,7 @@ def _data(event: bytes) -> bytes:
     return b"\n".join(line[5:] for line in lines if line.startswith(b"data:"))
 
 
-def _last_end(data: bytearray, start: int) -> int:
+def _last_end(data: bytes | bytearray, start: int) -> int:
     """Where the last whole event ends, looked for from ``start`` on; 0: there is none."""
     places = ((data.rfind(end, start), len(end)) for end in _EVENT_ENDS)
     return max(place + size if place >= 0 else 0 for place, size in places)
