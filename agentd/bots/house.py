@@ -1,8 +1,9 @@
 """What the bots are given: the house that they serve, and what it lets them do."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from agentd.bots.memory import Memory
 from agentd.chats.approval import Approval
@@ -57,8 +58,7 @@ class MemoryStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class House:
+class House(Struct, frozen=True):
     """What the bots may see and do."""
 
     chats: ChatService

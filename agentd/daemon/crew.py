@@ -5,8 +5,9 @@ A part of the composition root (``daemon``), apart because engines are many.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import get_args
+
+from msgspec import Struct
 
 from agentd.agent.approval import Policy
 from agentd.agent.approvals import Approvals
@@ -37,8 +38,7 @@ _COMMANDS: Mapping[str, str] = {
 """The setting that starts an engine's program, when a model does not."""
 
 
-@dataclass(slots=True)
-class Agent:
+class Agent(Struct):
     """What works on the chats."""
 
     dispatcher: Dispatcher

@@ -12,10 +12,11 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from agentd.agent.engine import Engine
 from agentd.agent.service import Dispatcher
@@ -62,8 +63,7 @@ GARBAGE = (10_000, 20, 20)
 """How often rings of objects are looked for: as usual, a request in three pays for it."""
 
 
-@dataclass(slots=True)
-class Running:
+class Running(Struct):
     """A daemon that answers."""
 
     url: str

@@ -37,8 +37,9 @@ class Workplace:
 
     def __init__(self, root: str, layout: Layout, generation: str, clock: Clock, bus: Bus) -> None:
         closed = (layout.state, layout.config, join(root, ".env"))
-        repository = WorkingCopy(root, closed, lambda head: self._follower.tell(head))
-        self._follower = _Follower(root, repository, bus)
+        self._follower = _Follower(root, bus)
+        repository = WorkingCopy(root, closed, self._follower.tell)
+        self._repository = repository
         self.uploads = UploadFolder(
             root, generation, lambda *changed: bus.publish(FilesUpdate(*changed))
         )
@@ -52,7 +53,7 @@ class Workplace:
     async def __aenter__(self) -> Self:
         """Sweep away what uploads left behind that a killed daemon was receiving."""
         await self.uploads.sweep()
-        await self._follower.begin()
+        await self._follower.begin(self._repository)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -60,15 +61,14 @@ class Workplace:
 
     async def follow(self) -> None:
         """Tell what is checked out whenever that is something else, until it is cancelled."""
-        await self._follower.follow()
+        await self._follower.follow(self._repository)
 
 
 class _Follower:
     """Tells what is checked out whenever that is something else, whoever did it."""
 
-    def __init__(self, root: str, repository: WorkingCopy, bus: Bus) -> None:
+    def __init__(self, root: str, bus: Bus) -> None:
         self._root = root
-        self._repository = repository
         self._bus = bus
         self._first: Head | None = None
         self._told: Head | None = None
@@ -80,19 +80,19 @@ class _Follower:
             self._told = head
             self._bus.publish(GitUpdate(head))
 
-    async def begin(self) -> None:
+    async def begin(self, repository: WorkingCopy) -> None:
         """See what is checked out now: whoever listens from now on hears of anything else."""
-        self._first = await self._head()
+        self._first = await self._head(repository)
 
-    async def follow(self) -> None:
+    async def follow(self, repository: WorkingCopy) -> None:
         """Until it is cancelled; a repository that is made meanwhile is noticed, too."""
         try:
-            await self._follow()
+            await self._follow(repository)
         except OSError as error:
             log.warning("what is checked out is not followed: %s", error)
 
-    async def _follow(self) -> None:
-        folder = await self._folder()
+    async def _follow(self, repository: WorkingCopy) -> None:
+        folder = await self._folder(repository)
         watcher = Watcher()
         watcher.add(folder, self._noticed)
         watcher.add(join(folder, "logs"), self._noticed)
@@ -102,10 +102,10 @@ class _Follower:
             while True:
                 await self._woken.wait()
                 self._woken.clear()
-                head = await self._head()
+                head = await self._head(repository)
                 if head is None:  # what is just being made is a repository in a moment
                     await asyncio.sleep(MOMENT)
-                    head = await self._head()
+                    head = await self._head(repository)
                 if head and head != (self._told or self._first):
                     self.tell(head)
         finally:
@@ -115,22 +115,22 @@ class _Follower:
         if name in _TELLING:
             self._woken.set()
 
-    async def _folder(self) -> str:
+    async def _folder(self, repository: WorkingCopy) -> str:
         """Git's own folder, where there is one; else where it would be."""
         here = join(self._root, ".git")
         if not await asyncio.to_thread(_is_in_repository, self._root):
             return here
         try:
-            return await self._repository.folder()
+            return await repository.folder()
         except AgentdError:
             return here
 
-    async def _head(self) -> Head | None:
+    async def _head(self, repository: WorkingCopy) -> Head | None:
         """None without a repository, or in one that git does not trust."""
         if not await asyncio.to_thread(_is_in_repository, self._root):
             return None
         try:
-            return await self._repository.head()
+            return await repository.head()
         except AgentdError:
             return None
 

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -50,8 +49,7 @@ class RollUp(Struct, frozen=True):
 _decoder = msgspec.json.Decoder(RollUp)
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """One chat's fold in memory, and the summary that it was brought up to."""
 
     tally: Tally

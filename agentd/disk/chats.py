@@ -9,8 +9,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from agentd.chats.chat import Message
 from agentd.chats.fold import Chat
@@ -33,8 +34,7 @@ CHECKPOINT_EVERY = 1024
 _CHUNK = 1024 * 1024
 
 
-@dataclass(eq=False, slots=True)
-class _Opened:
+class _Opened(Struct, eq=False):
     chat: Chat
     journal: Journal
     checkpointed: int

@@ -14,7 +14,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from zlib import crc32
 
 import msgspec
@@ -52,8 +51,7 @@ class Batch(Struct, frozen=True):
 _batches = msgspec.json.Decoder(Batch)
 
 
-@dataclass(eq=False, slots=True)
-class _Segment:
+class _Segment(Struct, eq=False):
     """A data file and its index, both open."""
 
     after: int
@@ -71,8 +69,7 @@ class _Segment:
         return self.size >= SEGMENT_BYTES or self.records >= SEGMENT_RECORDS
 
 
-@dataclass(eq=False, slots=True)
-class _Stretch:
+class _Stretch(Struct, eq=False):
     """A batch in memory: where it is, and of which records."""
 
     segment: _Segment
@@ -83,13 +80,12 @@ class _Stretch:
     rows: "array[int]"
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """What the files hold, as far as they agree with each other."""
 
-    segments: list[_Segment] = field(default_factory=list)
-    stretches: list[_Stretch] = field(default_factory=list)
-    stands: dict[int, tuple[int, str]] = field(default_factory=dict)
+    segments: list[_Segment] = []
+    stretches: list[_Stretch] = []
+    stands: dict[int, tuple[int, str]] = {}
     position: int = 0
 
 

@@ -15,7 +15,8 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from agentd.disk.document import replace, sync_folder, trouble
 from agentd.disk.layout import Layout
@@ -31,8 +32,7 @@ WAITING_LIMIT = 8 * 1024 * 1024
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(eq=False, slots=True)
-class Journal:
+class Journal(Struct, eq=False):
     """One append-only file and what waits to be appended to it."""
 
     path: str
@@ -40,7 +40,7 @@ class Journal:
     """Bytes that are safe on disk."""
     fresh: bool = False
     """Its folder and file are made with the first append."""
-    lines: list[bytes] = field(default_factory=list)
+    lines: list[bytes] = []
     done: "asyncio.Future[None] | None" = None
     """Done when ``lines`` are safe."""
     busy: "asyncio.Future[None] | None" = None
@@ -56,8 +56,7 @@ class Journal:
         return self.done is None and self.busy is None
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     journal: Journal
     data: bytes
     error: Unavailable | None = None

@@ -4,12 +4,12 @@ Two folders: ``state`` is what the daemon keeps (back it up by copying it), ``co
 the person.
 """
 
-from dataclasses import dataclass
 from os.path import join
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+
+class Layout(Struct, frozen=True):
     """The paths in and of the two folders."""
 
     state: str

@@ -9,7 +9,8 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agentd.chats.chat import LARGEST_ID
 from agentd.chats.fold import Chat, Summary
@@ -28,8 +29,7 @@ _FOLDER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 """The name of a chat's folder."""
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """A chat as its files tell it."""
 
     chat: Chat

@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import BinaryIO, TypeAlias, TypeVar, TypeVarTuple, Unpack
+
+from msgspec import Struct
 
 from agentd.chats.fold import Chat, Summary
 from agentd.chats.records import Entry
@@ -207,8 +208,7 @@ class Replay:
         return found
 
 
-@dataclass(slots=True)
-class Amount:
+class Amount(Struct):
     """How much may yet be told."""
 
     events: int

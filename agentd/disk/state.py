@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import stat as modes
-from dataclasses import dataclass
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -49,8 +48,7 @@ class Daemon(Struct, frozen=True):
     since: Timestamp
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """An opened state folder."""
 
     layout: Layout

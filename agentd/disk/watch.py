@@ -14,8 +14,9 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 from agentd.disk.document import TEMPORARY, Stamp, stamp_of
 
@@ -31,13 +32,12 @@ EVERY = 1.0
 _log = logging.getLogger("agentd.watch")
 
 
-@dataclass
-class _Folder:
+class _Folder(Struct):
     """A watched folder: what it held when last scanned, and what the observer watches."""
 
     path: str
     changed: Changed
-    stamps: dict[str, Stamp] = field(default_factory=dict)
+    stamps: dict[str, Stamp] = {}
     identity: tuple[int, int] | None = None
     """Device and inode of the folder that the observer watches."""
     watch: Any = None

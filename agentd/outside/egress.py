@@ -3,8 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from agentd.errors import BadRequest
 from agentd.outside.dialing import Dial, direct, through_http, through_socks5
@@ -29,8 +30,7 @@ Tunnels: TypeAlias = Callable[[Channel, Transport], Tunnel]
 """A channel and its transport, with its secrets put in, to its VPN. Raises ``BadRequest``."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     transport: Transport
     local: bool
     upstream: HttpUpstream

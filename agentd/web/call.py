@@ -3,10 +3,10 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qs, unquote
 
+from msgspec import Struct
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPHeaders, HTTPMessageDelegate, RequestStartLine
 
@@ -38,8 +38,7 @@ class Portions(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One request to one endpoint, admitted by the gate."""
 
     method: str
@@ -102,13 +101,12 @@ class Call:
         return Once(f"{self.caller.by} {self.path} {key}", digest)
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """What to send: a struct or a dict to encode, bytes as they are, or portions of bytes."""
 
     body: object = None
     status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     portions: Portions | None = None
     upgrade: Upgrade | None = None
     """Hands the connection over to a WebSocket."""

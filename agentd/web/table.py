@@ -5,8 +5,9 @@ the cost does not grow with the number of rows.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from agentd.access.gate import Role, Surface
 from agentd.access.login import needed
@@ -29,8 +30,7 @@ JSON_LIMIT = 1024 * 1024
 """The largest JSON body, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A query parameter, a request header, or a part of the path that is no usual name or id.
 
     ``where`` is ``query``, ``header`` or ``path``.
@@ -55,8 +55,7 @@ class Telling(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(Struct, frozen=True):
     """A body that is read while it comes: the media types it may have, and its most bytes.
 
     ``image/*`` is any type that begins so.
@@ -72,8 +71,7 @@ class Streamed:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """One method on one path: who may, what goes in, what comes out, what can go wrong."""
 
     method: str
@@ -122,16 +120,14 @@ class Route:
         return self.role or needed(self.surface, self.method)
 
 
-@dataclass(slots=True)
-class _Node:
-    named: "dict[str, _Node]" = field(default_factory=dict)
+class _Node(Struct):
+    named: "dict[str, _Node]" = {}
     any: "_Node | None" = None
     parameter: str = ""
-    methods: dict[str, Route] = field(default_factory=dict)
+    methods: dict[str, Route] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The rows of a path by method, and the values of its parameters."""
 
     methods: dict[str, Route]

@@ -1,6 +1,6 @@
 """The rows below ``/api/agent/keys``."""
 
-from dataclasses import replace
+from msgspec import structs
 
 from agentd.web.manage import keys as shapes
 from agentd.web.manage.keys import AccessKeyDesk
@@ -43,7 +43,7 @@ def rows(desk: AccessKeyDesk) -> tuple[Route, ...]:
         manage_rows.delete(
             _ONE, desk.remove_access_key, "Delete a key; it opens nothing from then on."
         ),
-        replace(
+        structs.replace(
             manage_rows.change(
                 f"{_ONE}/reissue",
                 desk.reissue_access_key,

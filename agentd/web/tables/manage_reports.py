@@ -1,7 +1,8 @@
 """The rows of the management that tell what was done: requests, notes, reports, the summary."""
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec import structs
 
 from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web.manage import codes, licence, limits, reports, requests, service_log, summary
@@ -183,7 +184,7 @@ def _list(told: tuple[Route, ...]) -> Route:
 def _standing(desks: ReportDesks) -> tuple[Route, ...]:
     leaks = _reports(desks.reports, desks.limits)[-1]
     return (
-        replace(leaks, path=f"{_ROOT}/leaks", endpoint=desks.reports.list_leaks),
+        structs.replace(leaks, path=f"{_ROOT}/leaks", endpoint=desks.reports.list_leaks),
         row(
             "GET",
             f"{_ROOT}/summary",

@@ -1,7 +1,8 @@
 """The languages of the gateway's callers."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agentd.proxy import price
 from agentd.proxy.channel import ChannelDialect
@@ -22,8 +23,7 @@ from agentd.proxy.dialects.conversation import Conversation, Event
 from agentd.proxy.price import Usage
 
 
-@dataclass(frozen=True, slots=True)
-class CallerDialect:
+class CallerDialect(Struct, frozen=True):
     """One dialect as callers speak it."""
 
     name: ChannelDialect
