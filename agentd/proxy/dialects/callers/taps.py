@@ -61,11 +61,11 @@ class StreamTap:
 
     def feed(self, data: bytes) -> bytes:
         """As ``caller.Tap.feed``."""
-        if not self._rest and data.endswith(_EVENT_ENDS) and self._tells(data) < 0:
+        if self._rest:
+            return self._heard(data)
+        if self.end is not None:
             return data
-        if self.end is not None and not self._rest:
-            return data
-        return self._heard(data)
+        return self._listened(data) if data.endswith(_EVENT_ENDS) else self._heard(data)
 
     def close(self) -> bytes:
         """As ``caller.Tap.close``."""
