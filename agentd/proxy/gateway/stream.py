@@ -121,9 +121,13 @@ class Stream:
             self._later(self._left())
 
     def dismiss(self) -> None:
-        """The key is good no more: the supplier is let go of at once, and the caller told why."""
+        """The key is good no more: the supplier is let go of at once, and the caller told why.
+
+        It is booked though the caller may take a while to take what he is told.
+        """
         self._dismissed = True
         self._response.close()  # whoever waits for its next piece is woken
+        self._later(self._cut())
 
     async def _heard(self) -> bytes:
         """The next bytes for the caller; none when the supplier's say nothing to him."""
@@ -191,8 +195,11 @@ class Stream:
             await self._left()
 
     async def _left(self) -> None:
-        self._bill.counted(self._line.usage, told=isinstance(self._line.end, Finished))
         await self._end()
+        await self._cut()
+
+    async def _cut(self) -> None:
+        self._bill.counted(self._line.usage, told=isinstance(self._line.end, Finished))
         await self._close("left", "")
 
     async def _end(self) -> None:

@@ -244,7 +244,8 @@ def test_the_supplier_is_cut_off_though_the_caller_takes_nothing(
             cut.append(sent)
 
     odd.behave = pour
-    with place.caller().begin("openai-chat", "odd") as line:
+    caller = place.caller()
+    with caller.begin("openai-chat", "odd") as line:
         line.recv(1)
         before = -1
         while before < sent:  # until nothing moves for a while
@@ -252,6 +253,8 @@ def test_the_supplier_is_cut_off_though_the_caller_takes_nothing(
             until(lambda: tasks(place) is not None)
         deleted(place, place.house.keys[-1])
         assert until(lambda: cut)
+        entry = sent_away(place, caller, status=200)
+        assert entry.usage.output > 0
         rest = b""
         while piece := line.recv(2**20):
             rest = rest[-1000:] + piece
