@@ -186,7 +186,7 @@ async def started(
                 Exporting(layout, environ, clock, lambda: gateway.settings.current)
             ),
         )
-        told = reporting(layout, clock, gateway, doorkeepers, managed.journal)
+        told = reporting(layout, clock, gateway, doorkeepers, managed.journal, written.models)
         more = (*chain.from_iterable(part.rows for part in parts), *catalog, *told)
         surfaces = (
             Remote(chats, messaging.bots, written.skills),

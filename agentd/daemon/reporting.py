@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
+from agentd.catalog.models import Models
 from agentd.clock import Clock
 from agentd.daemon.door import Doorkeepers
 from agentd.daemon.gateway import ModelGateway
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import Body
 from agentd.disk.layout import Layout
+from agentd.disk.reload import Reloaded
 from agentd.disk.service_log import page as notes_page
 from agentd.errors import Mistake
 from agentd.proxy.access_key import folded
@@ -37,6 +39,7 @@ def reporting(
     gateway: ModelGateway,
     doorkeepers: Doorkeepers,
     journal: Journal,
+    models: Reloaded[Models],
 ) -> tuple[Route, ...]:
     """The rows that these desks add to the routes table."""
     ledger, licence, keys = gateway.ledger, gateway.licence, doorkeepers.access
@@ -49,7 +52,7 @@ def reporting(
             notes=NoteDesk(_notes(layout), lambda: gateway.log.dropped),
             reports=ReportDesk(ledger, key_id, clock),
             limits=LimitDesk(keys, gateway.meters, clock),
-            summary=SummaryDesk(_AtAGlance(gateway, keys), ledger, licence, clock),
+            summary=SummaryDesk(_AtAGlance(gateway, keys, models), ledger, licence, clock),
             licence=LicenceDesk(licence, journal),
             codes=CodeDesk(doorkeepers.people.issue_code, journal),
         )
@@ -59,9 +62,12 @@ def reporting(
 class _AtAGlance:
     """Satisfies ``web.manage.summary.Gateway``."""
 
-    def __init__(self, gateway: ModelGateway, keys: AccessKeyBook) -> None:
+    def __init__(
+        self, gateway: ModelGateway, keys: AccessKeyBook, models: Reloaded[Models]
+    ) -> None:
         self._gateway = gateway
         self._book = keys
+        self._models = models
 
     @property
     def models(self) -> int:
@@ -83,7 +89,7 @@ class _AtAGlance:
 
     def mistakes(self) -> Iterator[Mistake]:
         """Of the gateway's own files."""
-        for file in self._gateway.files:
+        for file in (*self._gateway.files, self._models):
             yield from file.mistakes
         yield from self._book.mistakes
 

@@ -162,11 +162,19 @@ def test_a_broken_file_leaves_what_was_in_force_and_is_told_with_its_line(
             at_once(path, broken)
             until(lambda line=line: f"{path}:{line}:" in caplog.text)
             until(lambda line=line: f"{path}:{line}:" in told_of(place))
+            assert any(one.startswith(f"{path}:{line}:") for one in mistakes(place))
             calls.more()
             caplog.clear()
             at_once(path, before)
             until(lambda: f"{path} is in order again" in caplog.text)
+            assert not mistakes(place)
             calls.more()
+
+
+def mistakes(place: Standing) -> list[str]:
+    """What the management tells of the files at a glance."""
+    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+        return list(manager.get("/api/agent/summary")["mistakes"])
 
 
 def told_of(place: Standing) -> str:
