@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.support import Client, Engine, Serving
+from tests.web.support import Beats, Client, Engine, Serving
 
 Serve = Callable[..., Serving]
 
@@ -17,6 +17,13 @@ def _patient() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentd.web.wrong_keys.LATE", 0.0)
         yield
+
+
+@pytest.fixture
+def beats() -> Iterator[Beats]:
+    """For what has to happen within some time."""
+    with Beats() as made:
+        yield made
 
 
 @pytest.fixture

@@ -43,6 +43,38 @@ def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     return found
 
 
+class Beats:
+    """Seconds of a machine that has time: of a hundred times that a thread slept and woke up.
+
+    What waits for no reason takes as many of them on a busy machine as on an idle one. What has
+    to wait for the processor takes few, for the thread has to as well.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat)
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return self._count / 100
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(0.01):
+            self._count += 1
+
+
 class Engine:
     """Carries out prompts by a script, and can be held in the middle of all its turns."""
 

@@ -15,14 +15,14 @@ from urllib.parse import quote
 import pytest
 
 from agentd.disk.keys import KeyFile
-from agentd.web.websocket import SocketLink
 from agentd.web.scrub import LogFormatter
+from agentd.web.websocket import SocketLink
 from agentd.wire.signalr import records
 from agentd.wire.signalr.framing import text_frame
 from agentd.wire.signalr.records import Record
 from tests.web.live.conftest import Dial
 from tests.web.live.support import END, HUB, Line, delete_by_hand
-from tests.web.support import KEY, PATIENCE, Client, Serving, received, replies, request
+from tests.web.support import KEY, PATIENCE, Beats, Client, Serving, received, replies, request
 
 PING = {"type": 6}
 AT_ONCE = 1.0
@@ -104,10 +104,10 @@ def test_rule_5_a_ping_comes_by_itself_and_silence_counts_only_after_the_clients
     listening.greet()
     records = listening.records()
     assert [next(records) for _ in range(10)] == [PING] * 10, "0.5 s of silence, and it lives"
-    listening.send(PING)
     began = time.monotonic()
+    listening.send(PING)
     assert all(record == PING for record in records)
-    assert 0.15 < time.monotonic() - began < PATIENCE / 2
+    assert 0.2 <= time.monotonic() - began < PATIENCE / 2
 
 
 def test_rule_7_events_wait_for_the_first_record_after_the_handshake(
@@ -200,14 +200,14 @@ def test_rule_11_an_id_is_good_only_with_the_key_that_negotiated_it(
 
 @pytest.mark.parametrize("how", ["by hand", "by agentd", "by the API"])
 def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
-    daemon: Serving, dial: Dial, how: str
+    daemon: Serving, dial: Dial, beats: Beats, how: str
 ) -> None:
     """Rule 11."""
     cut = dial(key=daemon.new_key("lost"))
     cut.greet(1, PING)
     kept = dial(key=daemon.new_key("kept"))
     kept.greet(1, PING)
-    began = time.monotonic()
+    began = beats.seconds
     if how == "by hand":
         delete_by_hand(daemon.layout, "lost")
     elif how == "by the API":
@@ -216,7 +216,7 @@ def test_rule_11_the_connections_of_a_revoked_key_end_within_a_second(
     else:
         KeyFile(daemon.layout).revoke("lost", "2026-01-01T00:00:00.000Z")
     said = list(cut.records())
-    assert time.monotonic() - began < AT_ONCE
+    assert beats.seconds - began < AT_ONCE
     assert said[-1] == {"type": 7, "error": "The access key is no longer valid"}
     assert "chatUpdate" not in [record.get("target") for record in said]
     daemon.client().chat()
