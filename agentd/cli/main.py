@@ -90,7 +90,11 @@ def _run(argv: Sequence[str] | None) -> int:
 def _named(given: Sequence[str]) -> Sequence[str]:
     """The commands that may be meant: only these are imported, or each start would take longer."""
     before = list(takewhile(lambda word: word not in COMMANDS, given))
-    if len(before) == len(given) or "-h" in before or "--help" in before:
+    if "-h" in before or "--help" in before:
+        return COMMANDS
+    if "--version" in before:
+        return ()
+    if len(before) == len(given):
         return COMMANDS
     return [name for name in COMMANDS if name in given]
 

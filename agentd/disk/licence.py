@@ -7,7 +7,6 @@ where there is one: only ``agentd licence issue`` reads it, and nobody else may.
 
 import asyncio
 import socket
-from getpass import getuser
 from os.path import basename
 
 from agentd.clock import Clock, Timestamp
@@ -178,6 +177,8 @@ class LicenceBook:
 
 
 def _user() -> str:
+    from getpass import getuser  # noqa: PLC0415 - with it comes the terminal
+
     try:
         return getuser()
     except (KeyError, OSError):  # a user id without a name, as in a container

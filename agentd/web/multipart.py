@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeAlias
 
 from msgspec import Struct
-from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from agentd.errors import BadRequest
 
@@ -33,18 +32,22 @@ async def files(
     Raises ``BadRequest`` for a body that is no form, for one that ends in the middle, and for
     more than ``most`` fields.
     """
+    import multipart  # noqa: PLC0415 - for the first form
+
     try:
-        boundary = parse_options_header(content_type)[1].get("boundary", "")
-        parser = PushMultipartParser(boundary, max_segment_count=most, max_header_count=_HEADERS)
+        boundary = multipart.parse_options_header(content_type)[1].get("boundary", "")
+        parser = multipart.PushMultipartParser(
+            boundary, max_segment_count=most, max_header_count=_HEADERS
+        )
         is_file = False
         async for portion in body:
             for event in parser.parse(portion):
-                if isinstance(event, MultipartSegment):
+                if isinstance(event, multipart.MultipartSegment):
                     is_file = event.filename is not None
                     if is_file:
                         yield File(event.filename or "", event.content_type or "")
                 elif is_file:
                     yield End() if event is None else bytes(event)
         parser.close()
-    except MultipartError as error:
+    except multipart.MultipartError as error:
         raise BadRequest("The body is no form with files", str(error)) from error

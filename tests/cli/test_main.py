@@ -10,16 +10,21 @@ from agentd.cli.main import COMMANDS, FAILED, OK, USAGE, main
 _SHOW = """
 import sys
 from agentd.cli.main import COMMANDS, main
-main(["hash-key", "--help"])
+main(sys.argv[1:])
 known = {name.replace("-", "_") for name in COMMANDS}
 print(*sorted(known & {name.removeprefix("agentd.cli.") for name in sys.modules}), file=sys.stderr)
 """
 
 
-def test_for_one_command_no_other_is_imported():
-    done = subprocess.run([sys.executable, "-c", _SHOW], capture_output=True, text=True, check=True)
-    assert "openssl rand" in done.stdout
-    assert done.stderr.split() == ["hash_key"]
+@pytest.mark.parametrize(
+    ("given", "told", "imported"),
+    [(["hash-key", "--help"], "openssl rand", ["hash_key"]), (["--version"], "agentd ", [])],
+)
+def test_for_one_command_no_other_is_imported(given, told, imported):
+    command = [sys.executable, "-c", _SHOW, *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told in done.stdout
+    assert done.stderr.split() == imported
 
 
 @pytest.mark.parametrize("given", [["--help"], ["-h"], ["-h", "serve"], ["--help", "keys"]])

@@ -26,6 +26,7 @@ LATE = {
     "agentd.bots.polling": "the first bot",
     "agentd.disk.tree": "the first edit of a list that a person wrote",
     "agentd.web.websocket": "the first WebSocket",
+    "multipart": "the first form with files",
     "python_socks": "the first call through a SOCKS proxy",
     "ruamel.yaml": "the first edit of a list that a person wrote",
     "telegram": "the first bot",
