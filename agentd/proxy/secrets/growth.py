@@ -4,8 +4,10 @@ Even to look up each element by its hash takes longer than all else that is done
 request. Bytes that both requests begin with need not even be hashed.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from agentd.proxy.secrets.recent import Recent
@@ -25,6 +27,7 @@ CONVERSATIONS = 16
 _HEAD = 4096
 """Bytes at the beginning by which a conversation is known again."""
 _PLACEHOLDER = b"SECRET_"
+_END = attrgetter("end")
 
 
 class Shared(NamedTuple, Generic[E]):
@@ -32,10 +35,10 @@ class Shared(NamedTuple, Generic[E]):
 
     size: int = 0
     """Bytes at its beginning that are the same as before."""
-    ends: Mapping[int, int] = {}
-    """Where the parts in them end, by where they begin ..."""
-    elements: Mapping[int, E] = {}
-    """... and what was found out of them."""
+    parts: Sequence[Part] = ()
+    """Those in them: the first ones of the request."""
+    elements: Sequence[E] = ()
+    """What was found out of each."""
     placeholder: int = -1
     """Where the first placeholder stands in them; -1: there is none."""
 
@@ -65,14 +68,10 @@ class Growth(Generic[E]):
         if before is None:
             return Shared()
         size = same(before.body, body)
-        ends = {part.start: part.end for part in before.parts if part.end < size}
-        elements = {
-            part.start: element
-            for part, element in zip(before.parts, before.elements, strict=True)
-            if part.end < size
-        }
+        known = bisect_left(before.parts, size, key=_END)
         whole = before.placeholder + len(_PLACEHOLDER) <= size
-        return Shared(size, ends, elements, before.placeholder if whole else -1)
+        first = before.placeholder if whole else -1
+        return Shared(size, before.parts[:known], before.elements[:known], first)
 
     def keep(
         self,

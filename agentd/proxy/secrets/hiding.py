@@ -5,8 +5,9 @@ bytes, so that only what is new is looked through; and nothing but the secrets' 
 changed, so that a supplier knows the conversation again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import chain, repeat
 
 from msgspec import Struct
 
@@ -142,8 +143,8 @@ class Hiding:
         shared = shared or self.shared(body, key_id)
         run = _Run(body, key_id)
         known = self._known(key_id)
-        split = parts(body, shared.ends)
-        elements = self._looked_through(run, split, known, shared)
+        split = parts(body, shared.parts)
+        elements = self._looked_through(run, split, known, shared.elements)
         first = shared.placeholder_in(body)
         self._growth.keep(key_id, body, split, elements, first)
         secrets: dict[str, str] = {}
@@ -161,13 +162,19 @@ class Hiding:
         return Hidden(hidden, secrets, run.found, blocked, tuple(run.findings))
 
     def _looked_through(
-        self, run: _Run, split: list[Part], known: Remembered, shared: Shared[_Element]
+        self, run: _Run, split: list[Part], known: Remembered, met: Sequence[_Element]
     ) -> list[_Element]:
-        """What each part holds, of the secrets too that were learnt from the others."""
-        met = shared.elements
+        """What each part holds, of the secrets too that were learnt from the others.
+
+        ``met`` are the elements of the first ones in the request before.
+        """
         for _ in range(_PASSES):
             run.mark, run.looks = known.looks()
-            elements = [self._element(run, part, known, met.get(part.start)) for part in split]
+            before = chain(met, repeat(None))
+            elements = [
+                self._element(run, part, known, old)
+                for part, old in zip(split, before, strict=False)
+            ]
             if known.mark == run.mark:
                 break
         return elements

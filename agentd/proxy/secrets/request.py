@@ -4,7 +4,9 @@ The lists are a conversation's: they only grow, so each element is looked at onc
 """
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -23,9 +25,6 @@ _FIELDS = msgspec.json.Decoder(dict[str, Raw])
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
-_NONE: Mapping[int, int] = {}
-
-
 class Part(NamedTuple):
     """One member, or one element of a list: its bytes, and the JSON pointer to it."""
 
@@ -36,10 +35,13 @@ class Part(NamedTuple):
     """Whether all below it is of the user's choosing; see ``walk``."""
 
 
-def parts(body: bytes, known: Mapping[int, int] = _NONE) -> list[Part]:
+_START = attrgetter("start")
+
+
+def parts(body: bytes, known: Sequence[Part] = ()) -> list[Part]:
     """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice.
 
-    ``known`` tells of elements of lists where they end, by where they begin.
+    ``known`` are the first of them, where they are known: their lists are not taken apart.
     """
     try:
         fields = _FIELDS.decode(body)
@@ -64,14 +66,13 @@ def parts(body: bytes, known: Mapping[int, int] = _NONE) -> list[Part]:
     return found
 
 
-def _items(body: bytes, start: int, end: int, place: str, known: Mapping[int, int]) -> list[Part]:
+def _items(body: bytes, start: int, end: int, place: str, known: Sequence[Part]) -> list[Part]:
     """The elements of the list between two bytes: the known ones first, which are not decoded."""
-    found: list[Part] = []
+    within = slice(*(bisect_left(known, at, key=_START) for at in (start, end)))
+    found = list(known[within])
     at = start + 1
-    while (begin := _next(body, at)) in known:
-        at = known[begin]
-        found.append(Part(begin, at, f"{place}/{len(found)}", False))
-        at = _next(body, at) + 1
+    if found:
+        at = _next(body, found[-1].end) + 1
         if at == end:
             return found
     for item in _ITEMS.decode(b"[" + body[at:end]):

@@ -103,12 +103,18 @@ def test_a_placeholder_that_was_there_before_is_still_put_back(monkeypatch):
 
 @given(st.lists(st.text(max_size=3) | st.integers() | st.lists(st.none()), max_size=6))
 def test_elements_that_are_known_are_the_same_parts(items):
-    body = json.dumps({"messages": items, "last": "x"}).encode()
-    whole = list(parts(body))
-    listed = [part for part in whole if part.place.startswith("/messages/")]
-    for count in range(len(listed) + 1):
-        known = {part.start: part.end for part in listed[:count]}
-        assert list(parts(body, known)) == whole
+    said = {"first": "x", "messages": items, "tools": items[::-1], "last": "x"}
+    whole = parts(json.dumps(said).encode())
+    for count in range(len(whole) + 1):
+        assert parts(json.dumps(said).encode(), whole[:count]) == whole
+
+
+def test_an_element_that_may_go_on_is_not_known(monkeypatch):
+    monkeypatch.setattr(growth, "LEAST", 0)
+    hiding = new()
+    hidden({"messages": [12]}, hiding)
+    messages = [123, {"content": TOKENS["github"]}]
+    assert len(hidden({"messages": messages}, hiding).secrets) == 1
 
 
 def test_only_so_many_conversations_and_no_giant_are_kept():
