@@ -111,6 +111,7 @@ def test_elements_that_are_known_are_the_same_parts(items):
 
 def test_an_element_that_may_go_on_is_not_known(monkeypatch):
     monkeypatch.setattr(growth, "LEAST", 0)
+    monkeypatch.setattr(growth, "_HEAD", 2)
     hiding = new()
     hidden({"messages": [12]}, hiding)
     messages = [123, {"content": TOKENS["github"]}]
