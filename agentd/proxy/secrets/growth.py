@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from agentd.proxy.secrets.recent import Recent
 from agentd.proxy.secrets.request import Part
@@ -49,6 +49,9 @@ class Shared(NamedTuple, Generic[E]):
         return body.find(_PLACEHOLDER, max(self.size - len(_PLACEHOLDER) + 1, 0))
 
 
+_NOTHING: Shared[Any] = Shared()
+
+
 class _Before(NamedTuple, Generic[E]):
     body: bytes
     parts: Sequence[Part]
@@ -66,7 +69,7 @@ class Growth(Generic[E]):
         """What is known of this request of a key."""
         before = self._before.get(_name(key_id, body)) if LEAST <= len(body) <= MOST else None
         if before is None:
-            return Shared()
+            return _NOTHING
         size = same(before.body, body)
         known = bisect_left(before.parts, size, key=_END)
         whole = before.placeholder + len(_PLACEHOLDER) <= size

@@ -68,9 +68,11 @@ def parts(body: bytes, known: Sequence[Part] = ()) -> list[Part]:
 
 def _items(body: bytes, start: int, end: int, place: str, known: Sequence[Part]) -> list[Part]:
     """The elements of the list between two bytes: the known ones first, which are not decoded."""
-    within = slice(*(bisect_left(known, at, key=_START) for at in (start, end)))
-    found = list(known[within])
+    found: list[Part] = []
     at = start + 1
+    if known:
+        first, last = (bisect_left(known, at, key=_START) for at in (start, end))
+        found += known[first:last]
     if found:
         at = _next(body, found[-1].end) + 1
         if at == end:
