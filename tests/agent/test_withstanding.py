@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from agentd.outside.stdio_turn import Patience
 from tests.agent.hostile import WORDS
 from tests.agent.served import Caller, Served
 from tests.supplier.steps import Answer, Break, Garble, Refuse, Say, Stall, Step
@@ -254,8 +253,6 @@ def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: Served) -> No
     assert served.marked == []
     until(before.as_before)
     assert caller.look(chat)["held"] == "The turn was stopped by a person."
-    given = Patience()
-    assert given.stop + given.graces.exit + given.graces.terminate < 10
 
 
 def test_a_flood_holds_nobody_up(caller: Caller, served: Served) -> None:

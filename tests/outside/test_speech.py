@@ -129,16 +129,16 @@ async def test_a_program_that_needs_a_language_asks_for_it(layout):
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("script", "seconds", "why"),
     [
-        ("import sys; sys.exit('no model at ' + sys.argv[1])", "failed with code 1"),
-        ("import time; time.sleep(60)", "longer than 1 s"),
-        ("print('x' * 2_000_000)", "said more than"),
+        ("import sys; sys.exit('no model at ' + sys.argv[1])", 60, "failed with code 1"),
+        ("import time; time.sleep(60)", 1, "longer than 1 s"),
+        ("print('x' * 2_000_000)", 60, "said more than"),
     ],
 )
-async def test_a_program_that_fails_hangs_or_floods_is_told_of(layout, script, why):
+async def test_a_program_that_fails_hangs_or_floods_is_told_of(layout, script, seconds, why):
     with pytest.raises(Unavailable, match=why) as caught:
-        await heard(layout, command(script, seconds=1), SILENCE)
+        await heard(layout, command(script, seconds=seconds), SILENCE)
     assert os.listdir(layout.audio) == []
     assert layout.audio not in caught.value.details
 

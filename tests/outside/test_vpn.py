@@ -245,7 +245,7 @@ def test_a_wrong_password_leaves_the_channel_dead_and_never_direct(tmp_path):
 
 
 def test_an_engine_that_ended_is_started_again_but_not_too_often(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(vpn_module, "FIRST_PAUSE", 0.3)
+    monkeypatch.setattr(vpn_module, "FIRST_PAUSE", 1.0)
 
     async def run():
         async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
@@ -257,7 +257,7 @@ def test_an_engine_that_ended_is_started_again_but_not_too_often(tmp_path, monke
             with pytest.raises(SupplierUnreachable, match="tried again in") as caught:
                 await upstream._dial("supplier.test", 80)
             assert caught.value.stage == "proxy"
-            await asyncio.sleep(0.35)  # the pause itself is what is waited for
+            await asyncio.sleep(1.05)  # the pause itself is what is waited for
             assert await called(upstream, there.url) == b"abc"
             assert engines() not in ([], [first])
 
