@@ -62,7 +62,7 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     told = done.stdout + done.stderr

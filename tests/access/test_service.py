@@ -386,6 +386,6 @@ def test_without_an_edit_a_request_costs_one_stat(tmp_path):
 
 
 async def _until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - there is no event for what a file becomes
             await asyncio.sleep(0.005)

@@ -16,7 +16,7 @@ from agentd.errors import NotFound, Unavailable
 from agentd.events import ApprovalUpdate
 from tests.conftest import ME, Life, dispatcher_of, living, until
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 PUSH = Question("shell", "shell", "git push", "it is done")
 

@@ -23,7 +23,7 @@ from agentd.disk.layout import Layout
 from agentd.errors import Unavailable
 from tests.conftest import ME, TEST, Life, dispatcher_of, living, until
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 
 class Scripted:

@@ -28,7 +28,7 @@ from agentd.proxy.price import Usage
 from tests.agent.test_service import Scripted, roles, scripted, working
 from tests.conftest import ME, TEST, living, until
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 
 async def test_a_stopped_turn_ends_with_what_was_written_and_holds_the_queue(layout):

@@ -69,7 +69,7 @@ def test_the_fold_counts_what_is_ready_after_each_record(queue: Queue, data: st.
             assert chat.queue_version == number
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_prompt_that_was_sent_cannot_be_paused_or_moved(layout):
     async with living(layout) as life:
         chat = await life.chats.create(NewChat(prompt="x"), ME)
@@ -82,7 +82,7 @@ async def test_a_prompt_that_was_sent_cannot_be_paused_or_moved(layout):
             await editing.move(chat.id, prompt.id, 0, ME)
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_labels_are_borne_once_and_in_the_order_in_which_they_came(layout):
     async with living(layout) as life:
         chat = await life.chats.create(NewChat(), ME)

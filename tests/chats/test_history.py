@@ -28,7 +28,7 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(fold, "RECENT_MESSAGES", 4)
 
 
-@pytest.mark.gen_test(timeout=30)
+@pytest.mark.gen_test
 async def test_every_page_both_ways_is_what_the_whole_history_says(layout, kept):
     async with living(layout) as life:
         number = await talked(life)
@@ -49,7 +49,7 @@ async def test_every_page_both_ways_is_what_the_whole_history_says(layout, kept)
             assert (await history.before(chat, None, limit)).messages == whole[-limit:]
 
 
-@pytest.mark.gen_test(timeout=30)
+@pytest.mark.gen_test
 async def test_a_chat_that_said_nothing_has_one_empty_page(layout):
     async with living(layout) as life:
         chat = await life.chats.create(NewChat(), ME)

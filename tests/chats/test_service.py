@@ -17,7 +17,7 @@ from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Un
 from agentd.events import ChatUpdate, MessageUpdate, QueueUpdate
 from tests.conftest import ME, TEST, Life, living, overwrite, until
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 ONCE = Once("key:test K", "digest")
 OTHER_WORDS = Once("key:test K", "another digest")

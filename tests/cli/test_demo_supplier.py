@@ -24,7 +24,7 @@ def url() -> Iterator[str]:
 
 
 def test_openais_client_is_told_what_it_said_whole_and_streamed(url: str) -> None:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, timeout=60) as client:
         assert [model.id for model in client.models.list()] == ["parrot"]
         said = [{"role": "user", "content": "hello there"}]
         whole = client.chat.completions.create(model="parrot", messages=said)

@@ -15,7 +15,7 @@ from agentd.disk.lines import seal, unseal
 from agentd.events import ChatGone, ChatUpdate
 from tests.conftest import ME, TEST, living
 
-pytestmark = pytest.mark.gen_test(timeout=30)
+pytestmark = pytest.mark.gen_test
 
 EVER = ("0001-01-01", "9999-12-31")
 DAY = 86_400

@@ -15,7 +15,7 @@ from agentd.disk.layout import Layout
 from agentd.errors import NotFound, Unavailable
 from tests.conftest import ME, TEST, living, overwrite, until
 
-pytestmark = pytest.mark.gen_test(timeout=30)
+pytestmark = pytest.mark.gen_test
 
 
 async def test_idle_chats_are_let_go_of_and_read_back_the_same(layout, monkeypatch):

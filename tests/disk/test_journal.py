@@ -17,7 +17,7 @@ from agentd.errors import Unavailable
 from agentd.ids import BLOCK, Marks, Sequences
 from tests.conftest import overwrite
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 
 @pytest.fixture

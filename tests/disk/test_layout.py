@@ -87,7 +87,7 @@ def test_every_role_and_outcome_is_named():
     assert {*get_args(BuildState), *get_args(DeploymentState)} <= WORDS
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_no_file_is_there_that_is_not_named(layout):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="x"), ME)).id
@@ -97,7 +97,7 @@ async def test_no_file_is_there_that_is_not_named(layout):
 
 
 @pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_the_recipes_for_jq_work(layout):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="hello"), ME)).id

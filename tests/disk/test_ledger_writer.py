@@ -11,7 +11,7 @@ from agentd.disk import ledger_writer
 from agentd.disk.ledger_writer import Writer
 from agentd.errors import Unavailable
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 DAY = "2026-01-31"
 

@@ -13,7 +13,7 @@ from agentd.disk.load import load, take_stock
 from agentd.errors import NotFound, Unavailable
 from tests.conftest import ME, living, overwrite
 
-pytestmark = pytest.mark.gen_test(timeout=20)
+pytestmark = pytest.mark.gen_test
 
 
 async def written(layout, prompts: int = 5, *, crash: bool = True) -> int:

@@ -9,7 +9,7 @@ from agentd.catalog.speech import POCKETSPHINX
 from agentd.disk.speech import AudioFiles, load
 from agentd.errors import Misconfigured
 
-pytestmark = pytest.mark.gen_test(timeout=30)
+pytestmark = pytest.mark.gen_test
 
 
 def write(layout, text):

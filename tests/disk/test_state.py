@@ -20,7 +20,7 @@ from agentd.disk.state import Daemon, announced, open_state
 from agentd.errors import Conflict, Misconfigured, Unavailable
 from tests.conftest import ME, TEST, Life, living
 
-ASYNC = pytest.mark.gen_test(timeout=20)
+ASYNC = pytest.mark.gen_test
 
 
 async def busy(life: Life, prompts: int = 3) -> int:

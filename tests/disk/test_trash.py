@@ -33,7 +33,7 @@ def refuse(*_: object, **__: object) -> None:
     raise OSError(errno.EIO, "no")
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_chat_whose_folder_cannot_be_moved_is_deleted_all_the_same(layout, monkeypatch):
     async with living(layout) as life:
         number = await said(life)
@@ -50,7 +50,7 @@ async def test_a_chat_whose_folder_cannot_be_moved_is_deleted_all_the_same(layou
         assert (await trash_of(life).restore(number, ME)).messages == 1
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_chat_that_died_while_it_was_restored_is_in_the_trash_again(layout, monkeypatch):
     async with living(layout, crash=True) as life:
         number = await said(life)
@@ -66,7 +66,7 @@ async def test_a_chat_that_died_while_it_was_restored_is_in_the_trash_again(layo
         assert [message.text for message in await life.history(number)] == ["hello"]
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_restored_chat_goes_on_and_may_be_deleted_again(layout):
     async with living(layout) as life:
         number = await said(life)
@@ -79,7 +79,7 @@ async def test_a_restored_chat_goes_on_and_may_be_deleted_again(layout):
         assert not list(Path(layout.trash).iterdir())
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout):
     async with living(layout) as life:
         old, young, alive = [await said(life) for _ in range(3)]
@@ -101,7 +101,7 @@ async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout)
         assert [chat.id for chat in trash_of(life).list()] == [young]
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
     async with living(layout) as life:
         number = await said(life)
@@ -116,7 +116,7 @@ async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
         assert not list(Path(layout.trash).iterdir())
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_what_a_purge_leaves_that_dies_before_its_last_step_is_gone_after_the_next_start(
     layout, monkeypatch, caplog
 ):
@@ -140,7 +140,7 @@ async def test_what_a_purge_leaves_that_dies_before_its_last_step_is_gone_after_
     assert f"{left[1]} cannot be restored" in caplog.text
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_history_is_read_on_though_its_chat_is_deleted_meanwhile(layout, monkeypatch):
     async with living(layout) as life:
         number = await said(life)
@@ -150,7 +150,7 @@ async def test_a_history_is_read_on_though_its_chat_is_deleted_meanwhile(layout,
         assert [message.text async for part in reading for message in part] == ["hello"]
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_copy_that_has_a_chat_in_both_places_has_it_once(layout):
     async with living(layout) as life:
         number = await said(life)
@@ -163,7 +163,7 @@ async def test_a_copy_that_has_a_chat_in_both_places_has_it_once(layout):
         assert trash_of(life).list() == []
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_nothing_is_deleted_when_its_record_cannot_be_written(layout, monkeypatch):
     async with living(layout) as life:
         number = await said(life)
@@ -175,7 +175,7 @@ async def test_nothing_is_deleted_when_its_record_cannot_be_written(layout, monk
         assert Path(layout.journal(number)).exists()
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_start_reads_no_journal_of_the_trash_that_the_index_knows(layout, monkeypatch):
     async with living(layout) as life:
         await trash_of(life).delete(await said(life), ME)

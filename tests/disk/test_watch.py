@@ -26,7 +26,7 @@ class Ear:
         self.heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def hears(self, name: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while await self.heard.get() != name:
                 pass
 
@@ -250,6 +250,6 @@ def test_a_wake_after_the_loop_has_closed_is_no_error():
 
 
 async def _until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - there is no event for what the thread does
             await asyncio.sleep(0.005)

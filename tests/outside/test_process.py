@@ -19,9 +19,9 @@ def python(source: str, **more) -> Finished:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 5 seconds"
+        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
         time.sleep(0.01)
 
 
@@ -76,10 +76,10 @@ def test_a_late_program_is_killed_with_its_children(tmp_path):
         "print(c.pid, flush=True); c.wait()"
     )
     began = time.monotonic()
-    ended = python(source, timeout=1.0)
+    ended = python(source, timeout=3.0)
     assert ended.late
     assert ended.code < 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     until(lambda: gone(int(ended.output)))
 
 

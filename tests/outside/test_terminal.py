@@ -30,7 +30,7 @@ def gone(pid: int) -> bool:
 
 
 def until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not gone(pid):
         assert time.monotonic() < deadline, f"{pid} lives"
         time.sleep(0.01)
@@ -71,10 +71,10 @@ def test_new_files_get_the_persons_mode(tmp_path):
 
 def test_what_takes_too_long_is_ended_with_its_children(tmp_path):
     began = time.monotonic()
-    ended = run(tmp_path, "sleep 60 & echo $!; sleep 61", seconds=1)
+    ended = run(tmp_path, "sleep 60 & echo $!; sleep 61", seconds=2)
     assert ended.late
     assert ended.code < 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     until_gone(int(ended.output))
 
 
@@ -82,7 +82,7 @@ def test_what_is_left_in_the_background_is_ended_and_not_waited_for(tmp_path):
     began = time.monotonic()
     ended = run(tmp_path, "sleep 60 & echo $!")
     assert (ended.code, ended.late) == (0, False)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     until_gone(int(ended.output))
 
 

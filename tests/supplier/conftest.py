@@ -19,7 +19,7 @@ def supplier() -> Iterator[Supplier]:
 @pytest.fixture
 def openai_client(supplier: Supplier) -> Iterator[openai.OpenAI]:
     """OpenAI's client, which tries once."""
-    with openai.OpenAI(base_url=supplier.base, api_key="sk-x", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=supplier.base, api_key="sk-x", max_retries=0, timeout=60) as client:
         yield client
 
 
@@ -27,6 +27,6 @@ def openai_client(supplier: Supplier) -> Iterator[openai.OpenAI]:
 def anthropic_client(supplier: Supplier) -> Iterator[anthropic.Anthropic]:
     """Anthropic's client, which tries once."""
     with anthropic.Anthropic(
-        base_url=supplier.url, api_key="sk-x", max_retries=0, timeout=10
+        base_url=supplier.url, api_key="sk-x", max_retries=0, timeout=60
     ) as client:
         yield client

@@ -50,7 +50,7 @@ class TestFaults:
         stall = Stall(after=2)
         supplier.script(Answer((Say("one two three"),), faults=(stall,)))
         stream = openai_client.chat.completions.create(model="m", messages=USER, stream=True)
-        stall.reached.result(10)
+        stall.reached.result(60)
         assert [next(stream).choices[0].delta.content for _ in range(2)] == ["", "one"]
         stall.release()
         assert [chunk.choices[0].delta.content for chunk in stream] == [" two", " three", None]
@@ -61,7 +61,7 @@ class TestFaults:
         stall = Stall(after=1)
         supplier.script(Answer((Say("one"),), faults=(stall,)))
         stream = openai_client.chat.completions.create(model="m", messages=USER, stream=True)
-        stall.reached.result(10)
+        stall.reached.result(60)
         assert not supplier.requests[0].gone.done()
         stream.close()
         supplier.requests[0].gone.result(10)

@@ -346,7 +346,7 @@ async def callers(count: int) -> AsyncIterator[AsyncHTTPClient]:
         client.close()
 
 
-@pytest.mark.gen_test(timeout=30)
+@pytest.mark.gen_test
 async def test_two_hundred_at_once_are_all_served(daemon: Serving) -> None:
     headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
     async with callers(200) as client:
@@ -360,7 +360,7 @@ async def test_two_hundred_at_once_are_all_served(daemon: Serving) -> None:
         assert len({answer.body for answer in answers}) == 200
 
 
-@pytest.mark.gen_test(timeout=30)
+@pytest.mark.gen_test
 async def test_fifty_waits_end_together_and_hold_nobody_up(daemon: Serving) -> None:
     daemon.engine.hold()
     headers = {"X-API-Key": KEY}

@@ -154,7 +154,7 @@ def interrupted(codex: Codex) -> None:
         codex.open(talk)
         turn = codex.begin(talk, "Count")
         talk.told("item/agentMessage/delta")
-        stall.reached.result(10)
+        stall.reached.result(60)
         talk.request("turn/interrupt", turn)
         talk.told("turn/completed")
         turn = codex.begin(talk, "Sleep")

@@ -83,7 +83,7 @@ def test_a_short_wait_is_waited(scene, supplier):
     supplier.script(Refuse(429, "Soon.", headers={"Retry-After": "1"}), Say("Here."))
     began = time.monotonic()
     assert replies(scene.run()) == ["Here."]
-    assert 1 <= time.monotonic() - began < 5
+    assert 1 <= time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -157,8 +157,8 @@ def test_a_turns_time_ends_an_answer_that_never_ends(scene, supplier):
     told = scene.run()
     assert isinstance(told[-1], Failed)
     assert "limit of 1 seconds" in told[-1].reason
-    assert time.monotonic() - began < 5
-    supplier.requests[0].gone.result(5)
+    assert time.monotonic() - began < 30
+    supplier.requests[0].gone.result(30)
 
 
 def test_an_answer_that_is_not_streamed_is_understood_too(scene, supplier):
@@ -207,9 +207,9 @@ def test_what_a_broken_answer_used_is_booked(scene, supplier):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 5 seconds"
+        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
         time.sleep(0.01)
 
 
@@ -235,7 +235,7 @@ async def stopped_once(scene: Scene, reached: Callable[[list[Progress]], bool]) 
                 told.append(progress)
 
     task = asyncio.create_task(turn())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not reached(told):
             assert not task.done()
             await asyncio.sleep(0.005)
@@ -243,7 +243,7 @@ async def stopped_once(scene: Scene, reached: Callable[[list[Progress]], bool]) 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     await upstream.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     return told
@@ -325,4 +325,4 @@ def test_a_supplier_that_never_hangs_up_after_its_answer_is_not_waited_for(scene
     began = time.monotonic()
     assert replies(scene.run()) == ["Whole."]
     assert stall.reached.done()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30

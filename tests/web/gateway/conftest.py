@@ -130,7 +130,7 @@ def openai_client(house: House, up: Callable[..., Serving]) -> Iterator[openai.O
     """OpenAI's client, which tries once."""
     key, daemon = house.key(), up()
     with openai.OpenAI(
-        base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=10
+        base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=60
     ) as client:
         yield client
 
@@ -139,5 +139,5 @@ def openai_client(house: House, up: Callable[..., Serving]) -> Iterator[openai.O
 def anthropic_client(house: House, up: Callable[..., Serving]) -> Iterator[anthropic.Anthropic]:
     """Anthropic's client, which tries once."""
     key, daemon = house.key(), up()
-    with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=10) as client:
+    with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=60) as client:
         yield client

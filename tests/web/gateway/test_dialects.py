@@ -126,7 +126,7 @@ def test_asynchronous_clients_stream_at_the_same_time(
 
     async def ask() -> list[str]:
         async with openai.AsyncOpenAI(
-            base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=10
+            base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=60
         ) as client:
 
             async def one() -> str:

@@ -77,7 +77,7 @@ def test_who_leaves_before_the_answer_cuts_the_suppliers_call(
     stall, caller = Stall(0), place.caller()
     place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     with caller.begin(dialect, f"by-{CHANNELS[dialect]}", stream=stream):
-        stall.reached.result(10)
+        stall.reached.result(60)
     last(place).gone.result(10)
     entry = left(place, caller)
     assert entry.estimated and entry.usage.input and entry.cost > 0
@@ -91,7 +91,7 @@ def test_who_leaves_in_the_middle_cuts_the_suppliers_call(
         stall, caller = Stall(BEGUN[supplier]), place.caller()
         place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin(dialect, f"by-{CHANNELS[supplier]}") as line:
-            stall.reached.result(10)
+            stall.reached.result(60)
             line.recv(1, MSG_PEEK)
         last(place).gone.result(10)
         entry = left(place, caller)
@@ -108,7 +108,7 @@ def test_a_supplier_that_is_to_be_heard_out_is_so_though_the_caller_left_before_
     stall, caller = Stall(0), place.caller()
     place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     with caller.begin(dialect, f"patient-{CHANNELS[dialect]}", stream=stream):
-        stall.reached.result(10)
+        stall.reached.result(60)
     heard_out(place, caller, stall)
 
 
@@ -120,7 +120,7 @@ def test_a_supplier_that_is_to_be_heard_out_is_so_though_the_caller_left_in_the_
         stall, caller = Stall(BEGUN[supplier]), place.caller()
         place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin(dialect, f"patient-{CHANNELS[supplier]}") as line:
-            stall.reached.result(10)
+            stall.reached.result(60)
             line.recv(1, MSG_PEEK)
         heard_out(place, caller, stall)
 
@@ -138,7 +138,7 @@ def test_a_supplier_that_dies_while_it_is_heard_out_is_booked_by_estimate(place:
     stall, caller = Stall(4), place.caller()
     place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
     with caller.begin("openai-chat", "patient-chat") as line:
-        stall.reached.result(10)
+        stall.reached.result(60)
         line.recv(1, MSG_PEEK)
     until(lambda: tasks(place, "_drained"))
     stall.release()
@@ -209,7 +209,7 @@ def test_the_daemon_stops_at_once_and_books_whoever_was_under_way(tmp_path: Path
             place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
             model = "by-chat" if number < 4 else "by-messages"
             line = stack.enter_context(caller.begin("anthropic", model))
-            stall.reached.result(10)
+            stall.reached.result(60)
             if number < 2:
                 line.close()
         until(lambda: tasks(place, "_hear_out", "_drained") == 2)
@@ -229,7 +229,7 @@ def test_nothing_stays_behind(place: Standing) -> None:
         for stall in stalls:
             place.supplier.script(Answer((Say(WORDS),), faults=(stall,)))
             lines.append(caller.begin("openai-chat", "by-chat"))
-            stall.reached.result(10)
+            stall.reached.result(60)
         for line in lines:
             line.close()
         for request in place.supplier.requests[-8:]:

@@ -175,7 +175,7 @@ def test_who_failed_or_left_gives_back_what_was_reserved_for_him(place: Standing
         stall = Stall(0)
         place.supplier.script(Answer((Say("well"),), faults=(stall,)))
         with caller.begin("openai-chat", "by-chat"):
-            stall.reached.result(10)
+            stall.reached.result(60)
         place.supplier.requests[-1].gone.result(10)
     entries = place.of(caller, 6)
     assert [entry.outcome for entry in entries] == ["failed", "left"] * 3

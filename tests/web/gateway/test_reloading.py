@@ -126,7 +126,7 @@ def test_a_call_under_way_comes_to_its_end_though_its_channel_is_another_or_gone
         lines = []
         for stall, stream in zip(stalls, (True, True, False, True), strict=True):
             lines.append(caller.begin("openai-chat", "by-chat", stream=stream, text="slowly"))
-            stall.reached.result(10)
+            stall.reached.result(60)
         house.channels[0] |= {"url": other.url, "key": "sk-other-0123456789abcdef"}
         at_once(Path(house.layout.channels), house.json({"channels": house.channels}))
         until(lambda: caller.ask("openai-chat", "by-chat", text="x").status == 200)

@@ -141,7 +141,7 @@ def test_a_stream_ends_with_an_error_and_the_supplier_is_cut_off(
     for kind in ("by", "patient"):
         stall, caller = stalled(place, supplier), place.caller()
         with caller.begin(dialect, f"{kind}-{CHANNELS[supplier]}") as line:
-            stall.reached.result(10)
+            stall.reached.result(60)
             line.recv(1, MSG_PEEK)
             deleted(place, place.house.keys[-1])
             told = read(line, dialect)
@@ -160,7 +160,7 @@ def test_who_waits_for_an_answer_is_refused_and_the_supplier_is_cut_off(
     for kind in ("by", "patient"):
         stall, caller = stalled(place, dialect, 0), place.caller()
         with caller.begin(dialect, f"{kind}-{CHANNELS[dialect]}", stream=stream) as line:
-            stall.reached.result(10)
+            stall.reached.result(60)
             disabled(place, place.house.keys[-1])
             told = read(line, dialect)
             assert (told.status, told.whole) == (401, True)
@@ -173,7 +173,7 @@ def test_who_waits_for_an_answer_is_refused_and_the_supplier_is_cut_off(
 def test_what_is_heard_out_for_a_caller_who_left_is_ended_too(place: Standing, after: int) -> None:
     stall, caller = stalled(place, "openai-chat", after), place.caller()
     with caller.begin("openai-chat", "patient-chat") as line:
-        stall.reached.result(10)
+        stall.reached.result(60)
         if after:
             line.recv(1, MSG_PEEK)
     until(lambda: tasks(place, "_hear_out", "_drained"))
@@ -197,7 +197,7 @@ def test_however_the_key_is_taken_away_it_is_so_within_a_second(
         lines = []
         for stall in stalls:
             lines.append(caller.begin("openai-chat", "by-chat"))
-            stall.reached.result(10)
+            stall.reached.result(60)
         lines[0].recv(1, MSG_PEEK)
         take_away(place, place.house.keys[-1])
         began = time.monotonic()
@@ -215,9 +215,9 @@ def test_the_calls_of_other_keys_go_on_and_no_channel_rests(place: Standing) -> 
     stays, goes = place.caller(), place.caller()
     stalls = [stalled(place, "anthropic") for _ in range(2)]
     with goes.begin("anthropic", "by-messages") as cut:
-        stalls[0].reached.result(10)
+        stalls[0].reached.result(60)
         with stays.begin("anthropic", "by-messages") as line:
-            stalls[1].reached.result(10)
+            stalls[1].reached.result(60)
             deleted(place, place.house.keys[-1])
             assert read(cut, "anthropic").error()["type"] == "authentication_error"
             stalls[1].release()
@@ -301,7 +301,7 @@ def test_the_service_log_tells_why_once_for_each_key(place: Standing) -> None:
     lines = []
     for stall in stalls:
         lines.append(caller.begin("openai-chat", "by-chat"))
-        stall.reached.result(10)
+        stall.reached.result(60)
     deleted(place, place.house.keys[-1])
     for line in lines:
         read(line, "openai-chat")

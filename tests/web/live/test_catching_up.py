@@ -84,7 +84,7 @@ def told(fed: Fed) -> list[Line]:
     return [json.loads(event.data[:-1]) for event in fed.told]
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_who_knew_another_history_of_the_folder_is_told_of_a_gap(layout: Layout) -> None:
     async with living(layout) as life, home(life) as (fed, served):
         (seen,) = told(fed)[-1]["arguments"]
@@ -97,7 +97,7 @@ async def test_who_knew_another_history_of_the_folder_is_told_of_a_gap(layout: L
 
 
 @pytest.mark.parametrize("kept", [0, 50, 9999])
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
@@ -123,7 +123,7 @@ async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
         assert guest.link.events == told(fed)
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_what_is_on_its_way_to_the_clients_is_not_told_again(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +147,7 @@ async def test_what_is_on_its_way_to_the_clients_is_not_told_again(
         assert guest.link.events == told(fed)
 
 
-@pytest.mark.gen_test(timeout=20)
+@pytest.mark.gen_test
 async def test_a_client_that_fails_is_forgotten_and_the_others_are_told(
     layout: Layout, caplog: pytest.LogCaptureFixture
 ) -> None:

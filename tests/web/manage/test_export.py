@@ -150,7 +150,7 @@ def test_a_database_that_never_answers_slows_no_request_and_no_answer(
             house.supplier.script(Say("hi there"))
             began = time.monotonic()
             hello: Any = [{"role": "user", "content": "hello"}]
-            with openai.OpenAI(base_url=f"{client.url}/v1", api_key=key, timeout=10) as models:
+            with openai.OpenAI(base_url=f"{client.url}/v1", api_key=key, timeout=60) as models:
                 models.chat.completions.create(model="by-chat", messages=hello)
             assert client.get(ALL)["phase"] == "sending"
             assert client.post(f"{ALL}/backfill", SPAN)["rows"] == 6

@@ -33,7 +33,7 @@ def whole(dialect):
 def openai_at(answer, *, stream=True):
     with (
         served(answer, stream=stream) as url,
-        openai.OpenAI(base_url=url, api_key="k", max_retries=0, timeout=10) as client,
+        openai.OpenAI(base_url=url, api_key="k", max_retries=0, timeout=60) as client,
     ):
         yield client
 
@@ -42,7 +42,7 @@ def openai_at(answer, *, stream=True):
 def anthropic_at(answer, *, stream=True):
     with (
         served(answer, stream=stream) as url,
-        anthropic.Anthropic(base_url=url, api_key="k", max_retries=0, timeout=10) as client,
+        anthropic.Anthropic(base_url=url, api_key="k", max_retries=0, timeout=60) as client,
     ):
         yield client
 
