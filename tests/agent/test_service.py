@@ -3,12 +3,12 @@
 import asyncio
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from agentd.agent import work
+from agentd.agent import service, work
 from agentd.agent.engine import Approver, Assignment, Failed, Progress, Replied, ToolUsed
 from agentd.agent.service import Dispatcher
 from agentd.agent.turn import SILENT
@@ -342,46 +342,52 @@ def _nothing_more(*_):
     raise Unavailable("dead")
 
 
-def full_disk(monkeypatch) -> None:
+@pytest.fixture
+def soon(monkeypatch):
+    """What the disk refused is tried again soon."""
+    for module in (service, work):
+        monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+
+
+@contextmanager
+def full_disk():
     def write(fd, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(journal.os, "write", write)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal.os, "write", write)
+        yield
 
 
 async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost(
-    layout, monkeypatch, caplog
+    layout, soon, caplog
 ):
-    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
     engine = scripted(ToolUsed("look", "a", "b"), Replied("done"))
     async with working(layout, engine) as (life, _):
         engine.go.clear()
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)
-        full_disk(monkeypatch)
-        engine.go.set()
-        await until(lambda: caplog.text.count("waits for the disk") > 2)
-        assert life.chats.summary(number).messages == 1
-        monkeypatch.undo()
+        with full_disk():
+            engine.go.set()
+            await until(lambda: caplog.text.count("waits for the disk") > 2)
+            assert life.chats.summary(number).messages == 1
         await life.chats.rest(number, 10)
         assert [role for role, _ in await roles(life, number)] == ["user", "tool", "assistant"]
 
 
-async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(
-    layout, monkeypatch, caplog
-):
-    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
+async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(layout, soon, caplog):
     async with living(layout) as life:
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-    full_disk(monkeypatch)
     engine = Scripted()
-    async with working(layout, engine) as (life, _):
-        await until(lambda: caplog.text.count("cannot start its turn") > 2)
-        assert life.chats.summary(number).status == "queued"
-        assert engine.given == []
-        monkeypatch.undo()
-        await life.chats.rest(number, 10)
-        assert engine.prompts == ["a"]
+    with ExitStack() as disk:
+        disk.enter_context(full_disk())
+        async with working(layout, engine) as (life, _):
+            await until(lambda: caplog.text.count("cannot start its turn") > 2)
+            assert life.chats.summary(number).status == "queued"
+            assert engine.given == []
+            disk.close()
+            await life.chats.rest(number, 10)
+            assert engine.prompts == ["a"]
 
 
 async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layout, monkeypatch):
@@ -421,18 +427,18 @@ async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_n
         assert "another program" in life.chats.summary(bad).damage
 
 
-async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layout, monkeypatch):
-    monkeypatch.setattr(work, "RETRY_SECONDS", 0.01)
+async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layout, soon):
     async with living(layout, crash=True) as life:
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
         await life.turns.start(number, TEST)
-    full_disk(monkeypatch)
     engine = Scripted()
-    async with working(layout, engine) as (life, _):
-        await asyncio.sleep(0)
-        assert life.chats.summary(number).status == "processing"
-        monkeypatch.undo()
-        await life.chats.rest(number, 10)
-        assert engine.prompts == ["b"]
-        assert ("error", INTERRUPTED) in await roles(life, number)
+    with ExitStack() as disk:
+        disk.enter_context(full_disk())
+        async with working(layout, engine) as (life, _):
+            await asyncio.sleep(0)
+            assert life.chats.summary(number).status == "processing"
+            disk.close()
+            await life.chats.rest(number, 10)
+            assert engine.prompts == ["b"]
+            assert ("error", INTERRUPTED) in await roles(life, number)
