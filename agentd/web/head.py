@@ -13,6 +13,7 @@ from agentd.errors import (
     Misdirected,
     NotFound,
     UnsupportedMedia,
+    nearest,
 )
 from agentd.web.call import Call
 from agentd.web.cookies import NO_LOGIN, check_by_cookie, login_of
@@ -91,12 +92,15 @@ class Head:
         if caller.kind == "user" and self._login.by_cookie:
             check_by_cookie(self.method, self.headers, self._login.token or "")
         if found is None:
-            raise NotFound("Nothing is here", "GET /api/openapi.json lists all that is.")
+            listed = "/api/agent" if self.surface is Surface.MANAGE else "/api/openapi.json"
+            raise NotFound("Nothing is here", f"GET {listed} lists all that is.")
         route = found.route(self.method)
         if route is None:
             raise MethodNotAllowed(f"{self.method} is not possible here", found.allowed)
         if not reaches(caller.role, route.needs):
             raise Forbidden(f"This needs the role {route.needs}", f"Yours is {caller.role}.")
+        if route.surface is Surface.MANAGE and self.query:
+            _refuse_stray(route, self.query)
         return route, Call(
             method=self.method,
             path=self.path,
@@ -162,13 +166,23 @@ def hub_path(path: str) -> str:
 
 def _in_query(query: str, name: str) -> str | None:
     """The key in an address (specification, section 5.2); given twice, it is none."""
-    if not query:
-        return None
+    values = _parameters(query).get(name) if query else None
+    return None if values is None else ",".join(values)
+
+
+def _parameters(query: str) -> dict[str, list[str]]:
     try:
-        values = parse_qs(query, keep_blank_values=True, max_num_fields=100).get(name)
+        return parse_qs(query, keep_blank_values=True, max_num_fields=100)
     except ValueError as error:
         raise BadRequest("The query has too many parameters") from error
-    return None if values is None else ",".join(values)
+
+
+def _refuse_stray(route: Route, query: str) -> None:
+    """Raise for a parameter that the row has not: with a mistyped ``dry_run`` it would be done."""
+    known = [one.name for one in route.parameters if one.where == "query"]
+    stray = [name for name in _parameters(query) if name not in known]
+    if known and stray:
+        raise BadRequest(f'"{stray[0][:40]}" is no parameter here{nearest(stray[0], known)}')
 
 
 def _access_key(headers: HTTPHeaders, query: str) -> str | None:

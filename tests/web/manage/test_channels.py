@@ -111,6 +111,16 @@ def test_what_a_channel_cannot_be_is_refused_and_nothing_is_written(
     assert written(house) == before
 
 
+def test_a_mistyped_parameter_is_told_and_nothing_is_done(house: House, manager: Client) -> None:
+    before = Path(house.layout.channels).read_text()
+    reply = manager.patch(f"{ALL}/chat?dryrun=true", {"timeout": 5})
+    assert (reply.status, reply["error"]) == (400, "BadRequest")
+    assert 'did you mean "dry_run"?' in reply["message"]
+    assert Path(house.layout.channels).read_text() == before
+    assert manager.get(f"{ALL}?nme=a").status == 400
+    assert "GET /api/agent " in manager.get("/api/agent/channel")["details"]
+
+
 def test_a_patch_changes_what_it_names_and_null_is_the_default(manager: Client) -> None:
     """The proxy specification, section 2: channels are edited."""
     wish = {"coolDown": 7, "headers": {"X-Team": "a", "X-Part": "b"}, "timeout": 9}
