@@ -162,7 +162,7 @@ class Gate:
     def _by_access_key(self, key: str | None) -> Caller:
         if key is None:
             raise Unauthorized(
-                "This needs an access key: Authorization: Bearer, x-api-key or x-goog-api-key"
+                "This needs an access key: a Bearer in Authorization, x-api-key or x-goog-api-key"
             )
         if self._access is None:
             raise Unauthorized(REFUSED)

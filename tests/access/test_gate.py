@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agentd.access.gate import NOBODY, Caller, Gate, Presented, Surface
 from agentd.access.key import KeyRing, issue
 from agentd.errors import Disabled, Unauthorized
+from agentd.redaction import scrub
 
 GOOD, KEPT = issue("laptop", "2026-01-01T00:00:00.000Z")
 ALSO_GOOD, ALSO_KEPT = issue("phone", "2026-01-01T00:00:00.000Z")
@@ -135,3 +136,10 @@ def test_nobody_comes_in_without_a_good_key_or_login(surface, header, query, ses
             assert set(sent) in ({GOOD}, {ALSO_GOOD})
         else:
             assert (caller, session, surface in BY_LOGIN) == (ANN, "ann's", True)
+
+
+def test_where_an_access_key_belongs_is_told_in_words_that_no_answer_blots_out():
+    with pytest.raises(Unauthorized) as caught:
+        WITHOUT.admit(Surface.MODELS, Presented())
+    assert scrub(caught.value.message) == caught.value.message
+    assert "Bearer" in caught.value.message
