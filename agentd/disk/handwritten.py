@@ -140,5 +140,8 @@ def _unreadable(where: str, content: str, error: Any) -> Mistake:
     if "\t" in text[: len(text) - len(text.lstrip())]:
         return Mistake(where, mark.line + 1, "a tab in the indentation; use spaces")
     context = f" {error.context}:" if error.context else ""
+    began = getattr(error, "context_mark", None)
+    if context and began and began.line < mark.line:
+        context = f" {error.context} that begins in line {began.line + 1}:"
     what = f"not YAML:{context} {error.problem} (column {mark.column + 1})"
     return Mistake(where, mark.line + 1, what)
