@@ -117,6 +117,7 @@ class ModelGateway:
         """How each channel is reached."""
         self._relay = Relay(self._house(keys))
         keys.hear(self._relay.dismiss)
+        keys.mistaken = partial(self._noting.keys_edited, layout.access_keys)
         self._gateway = Gateway(self._relay, keys, self.models)
 
     @property

@@ -49,6 +49,9 @@ Revise = Callable[[AccessKey], AccessKey]
 Lost: TypeAlias = Callable[[frozenset[str]], None]
 """Is told of the ids of keys that opened something and do no more."""
 
+Mistaken: TypeAlias = Callable[[tuple[Mistake, ...]], None]
+"""Is told of the mistakes in the file when they are others than before, or none any more."""
+
 
 class AccessKeyBook:
     """Keeps the keys fresh, admits them and changes them."""
@@ -57,7 +60,9 @@ class AccessKeyBook:
         self.keys = AccessKeys()
         """Those that are valid now, disabled and expired ones too."""
         self.mistakes: tuple[Mistake, ...] = ()
-        """Why others are not."""
+        """Why others are not ..."""
+        self.mistaken: Mistaken = lambda _: None
+        """... and who is to know when that changes, beside the log."""
         self._file = file
         self._clock = clock
         self._hearing: list[Lost] = []
@@ -233,7 +238,8 @@ class AccessKeyBook:
         else:
             self._look_again = math.inf if kept.certain else now + RETRY
         if kept.mistakes != self.mistakes:
-            self._tell(kept)
+            _log_mistakes(self._file.path, kept)
+            self.mistaken(kept.mistakes)
         self.keys, self.mistakes = AccessKeys(kept.keys), kept.mistakes
         if kept.certain:  # else nobody new is let in, but who is may stay until it is known
             self._tell_lost()
@@ -246,13 +252,14 @@ class AccessKeyBook:
             for hear in self._hearing:
                 hear(lost)
 
-    def _tell(self, kept: Kept) -> None:
-        for mistake in kept.mistakes:
-            _log.error("%s", mistake)
-        if kept.mistakes:
-            _log.error("access keys that are not valid open nothing; %d are", len(kept.keys))
-        else:
-            _log.warning("%s is in order again", self._file.path)
+
+def _log_mistakes(path: str, kept: Kept) -> None:
+    for mistake in kept.mistakes:
+        _log.error("%s", mistake)
+    if kept.mistakes:
+        _log.error("access keys that are not valid open nothing; %d are", len(kept.keys))
+    else:
+        _log.warning("%s is in order again", path)
 
 
 def _told(make: Callable[[], T]) -> T:

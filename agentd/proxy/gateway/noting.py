@@ -89,6 +89,14 @@ class Noting:
         else:
             self._notes.note("info", "file_read", f"{path} was changed, and is in force")
 
+    def keys_edited(self, path: str, mistakes: Sequence[Mistake]) -> None:
+        """The file of the access keys has other mistakes than before, or none any more."""
+        if mistakes:
+            text = f"{mistakes[0]}; access keys that are not valid open nothing until it is mended"
+            self._notes.note("error", "file_broken", text)
+        else:
+            self._notes.note("info", "file_read", f"{path} is in order again")
+
     def unbooked(self, why: str) -> None:
         """A request could not be kept in the ledger."""
         if not self._unbooked:

@@ -108,3 +108,16 @@ def test_notes_come_page_by_page_the_newest_first(house, gateway):
     assert numbers == sorted(numbers, reverse=True)
     assert len(set(numbers)) == 4
     assert first["dropped"] == 0
+
+
+def test_a_mistake_in_the_access_keys_is_noted_with_its_line_and_its_mending(house, gateway):
+    _, manager = gateway
+    house.key()
+    path = Path(house.layout.access_keys)
+    good = path.read_text()
+    path.write_text(f"{good}nonsense: 5\n")
+    (broken,) = until(lambda: noted(manager, "?kind=file_broken"))
+    assert f"{path}:{good.count(chr(10)) + 1}: " in broken["text"]
+    assert "open nothing" in broken["text"]
+    path.write_text(good)
+    until(lambda: any(str(path) in one["text"] for one in noted(manager, "?kind=file_read")))
