@@ -61,7 +61,7 @@ def add_parser(parts: Subcommands) -> None:
     parser = parts.add_parser(
         "check",
         help="whether all is in order and ready",
-        description="Read channels.yml, models.yml and proxy.yml, and look for the channels' keys.",
+        description="Read the files of the gateway, and look for the channels' keys.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")

@@ -52,7 +52,7 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: Address
     """The supplier's address, to which each dialect's paths are added."""
     key: SecretText = ""
-    """The supplier's secret, or `env:NAME` or `file:PATH` that names it; shown masked."""
+    """The supplier's secret; in the file also `env:NAME` or `file:PATH`. Shown masked."""
     enabled: bool = True
     """Whether it is used."""
     local: bool = False

@@ -41,7 +41,7 @@ class Export(Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: Annotated[str, Meta(max_length=200, pattern="[!-~]*")] = ""
     """Who signs in there."""
     password: SecretText = ""
-    """Its secret, or `env:NAME` or `file:PATH` that names it; shown masked."""
+    """Its secret; in the file also `env:NAME` or `file:PATH` that names it. Shown masked."""
     enabled: bool = True
     """Whether anything is sent."""
     since: Annotated[str, Meta(pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}")] | None = None

@@ -63,20 +63,24 @@ SECRETS = [
     "Secrets can be written and never read back: suppliers' keys, proxies' addresses with a"
     " password, VPN links and headers that hold one are shown as **** and their last letters.",
     "What is shown so may be sent back as it was shown: it then stands for the secret that is"
-    " there. With another address of the supplier the secret itself must be written anew.",
-    "A secret may be told as env:NAME or file:PATH of the daemon's machine; that is shown as is.",
+    " there. With another address of the supplier the secret must be written anew, else there is"
+    " none from then on.",
+    "In the file a person may name a secret as env:NAME or file:PATH instead; that is shown as it"
+    " is, and cannot be written from here.",
     "An access key is told once, in the answer that made it; its hash is kept, and its last four"
     " letters are shown.",
     "No answer, log, report or dry run holds the value of a secret that was found in a request.",
 ]
 
 CONVENTIONS = [
-    "Bodies are JSON in UTF-8 (Content-Type: application/json). Unknown fields are refused.",
+    "Bodies are JSON in UTF-8 (Content-Type: application/json). Unknown fields are refused; so"
+    " are unknown parameters of an address that has any.",
     'Errors are {"error", "message", "details"}: a short word, a sentence, and what may'
     " help. Addresses below /v1 tell errors in the dialect of the address instead.",
     "Lists come in pages: limit is the most of one, and next the cursor of the one that follows;"
     " an empty next is the end.",
-    "PATCH changes what is named and leaves the rest; null gives a field its default.",
+    "PATCH changes what is named and leaves the rest, in an object of the body too; null gives a"
+    " field its default. Lists and a model's prices are replaced as a whole.",
     "?dry_run=true tries a change and tells what would be; nothing is changed.",
     "An answer about one resource has an ETag. If-Match with it makes a change fail with 412 if"
     " somebody else was faster.",

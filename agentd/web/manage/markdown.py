@@ -30,6 +30,7 @@ def _lines(agent: AgentView) -> Iterator[str]:
         if step.body is not None:
             yield f"Content-Type: application/json\n\n{_json(step.body)}"
         yield f"```\n\nExpect {step.expect.status}."
+        yield from (f"Expect `{_json(it)}` at `{at}`." for at, it in step.expect.where.items())
         yield from (f"Save `{name}` from `{place}`." for name, place in step.save.items())
     yield f"\n## Addresses\n\nSchemas: `GET {agent.openapi}`, or this address as JSON."
     for address in agent.addresses:

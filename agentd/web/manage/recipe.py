@@ -63,9 +63,7 @@ class Recipe(Struct, frozen=True):
 VARIABLES = (
     Variable("management_key", "The key whose SHA-256 stands in PROXY_APP_HASH."),
     Variable("supplier_url", "The base address of a supplier, such as https://api.openai.com/v1."),
-    Variable(
-        "supplier_key", "The supplier's key, or where it is: env:NAME or file:PATH on that machine."
-    ),
+    Variable("supplier_key", "The supplier's key itself."),
     Variable("supplier_model", "A model as the supplier names it."),
     Variable("supplier_dialect", "What the supplier speaks.", "openai-chat"),
     Variable("supplier_is_local", "Whether it is on that machine or its network.", False),
@@ -79,6 +77,13 @@ _call = partial(Step, headers={"Authorization": "Bearer ${access_key}"})
 _anybody = partial(Step, headers={})
 
 STEPS = (
+    _manage(
+        title="See that there is a licence: model requests need one. Else the answer's reason tells"
+        " what to do, on that machine or by PUT.",
+        method="GET",
+        path="/api/agent/licence",
+        expect=Expect(200, {"/state": "valid"}),
+    ),
     _manage(
         title="Create a channel: the way to a supplier.",
         method="POST",

@@ -82,6 +82,15 @@ def test_every_example_is_a_body_that_is_taken(place: Place) -> None:
             assert not wrong, (address["method"], address["path"], wrong)
 
 
+def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(place: Place) -> None:
+    description = place.description.told
+    texts = [one["meaning"] for one in description["recipe"]["variables"]]
+    texts += description["secrets"]
+    for schema in description["schemas"].values():
+        texts += [told.get("description", "") for told in schema.get("properties", {}).values()]
+    assert all("in the file" in text.lower() for text in texts if "env:NAME" in text)
+
+
 def test_every_field_says_what_it_means(place: Place) -> None:
     silent = [
         f"{name}.{field}"
