@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ from agentd.outside.stdio_engine import StdioEngine
 from agentd.proxy.price import Usage
 from tests.agent.conversing import only, spent, used
 
-pytest.importorskip("acp", reason="pip install agent-client-protocol")
-pytestmark = pytest.mark.gen_test(timeout=60)
+pytestmark = [
+    pytest.mark.gen_test,
+    pytest.mark.skipif(not find_spec("acp"), reason="pip install agent-client-protocol"),
+]
 
 AGENT = Path(__file__).parent.parent / "acp_agent.py"
 ONE = Usage(input=90, cache_read=10, output=7)
