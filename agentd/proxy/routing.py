@@ -224,7 +224,8 @@ class Router:
         enabled = [channel for channel in known if channel.enabled]
         allowed = [channel for channel in enabled if key.may_use(channel.name)]
         if not enabled:
-            return Unavailable(f'Every channel of the model "{model.name}" is switched off.')
+            off = f'Every channel of the model "{model.name}" is switched off.'
+            return Unavailable(off if known else f'No channel of "{model.name}" is there.')
         if not allowed:
             return Forbidden(f'This key may use none of the channels of "{model.name}".')
         if not (translate or any(dialect in channel.dialects for channel in allowed)):

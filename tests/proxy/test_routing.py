@@ -259,6 +259,8 @@ def test_what_keeps_a_request_from_every_channel_is_told():
     off = channel("a", enabled=False)
     assert isinstance(why(World(off)), Unavailable)
     assert isinstance(why(World()), Unavailable)
+    assert "switched off" in str(why(World(off)))
+    assert "is there" in str(why(World()))
     assert isinstance(why(World(A), key=key(channels=("b",))), Forbidden)
     assert isinstance(why(World(A), key=key(models=())), NotFound)
     assert isinstance(why(World(A), structs.replace(AB, enabled=False)), NotFound)
