@@ -19,6 +19,9 @@ E = TypeVar("E", bound=Struct)
 S = TypeVar("S", bound=Struct)
 S_co = TypeVar("S_co", bound=Struct, covariant=True)
 
+LATER = "GET /api/agent/changes tells what it was; that can be undone first."
+"""What may help who would undo a change that is not the last one."""
+
 _values = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -162,7 +165,7 @@ class Managed(Generic[E]):
     async def _restore(self, before: E | None, after: E | None, dry_run: bool) -> None:
         def still(old: E) -> None:
             if old != after:
-                raise Conflict("It was changed since; what came later would be lost")
+                raise Conflict("It was changed since; what came later would be lost", LATER)
 
         def reverted(old: E) -> E:
             still(old)
@@ -273,7 +276,7 @@ class ManagedSettings(Generic[S]):
         async with self._journal.turn:
             now = await self._book.read()
             if _set(now, became) != now:
-                raise Conflict("They were changed since; what came later would be lost")
+                raise Conflict("They were changed since; what came later would be lost", LATER)
             return await self._write(now, _set(now, was), doing, "undo", number)
 
     async def _write(

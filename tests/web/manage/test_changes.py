@@ -93,6 +93,7 @@ def test_what_was_changed_since_is_not_taken_back(manager: Client) -> None:
     manager.patch(f"{CHANNELS}/chat", {"timeout": 6})
     reply = undo(manager, 1)
     assert (reply.status, reply["error"]) == (409, "Conflict")
+    assert "GET /api/agent/changes" in reply["details"]
     assert manager.get(f"{CHANNELS}/chat")["timeout"] == 6.0
     manager.post(CHANNELS, NEW)
     manager.patch(f"{CHANNELS}/other", {"name": "third"})
