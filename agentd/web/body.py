@@ -23,6 +23,8 @@ def decoded(data: bytes, kind: type[T]) -> T:
     Raises ``BadRequest`` for anything that is not JSON in UTF-8, for a repeated key, for nesting
     too deep to follow, and for a wrong type, naming its path such as ``$.prompts[2].prompt``.
     """
+    if not data:
+        raise BadRequest("The body is empty", "JSON is expected; {} where nothing is to be said.")
     try:
         text = data.decode()
         json.loads(text, object_pairs_hook=_no_repeats, parse_int=_short, parse_constant=_short)

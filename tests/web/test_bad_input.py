@@ -103,6 +103,10 @@ def test_what_is_not_sound_json_is_a_bad_request(caller: Client, chat: int, body
         assert len(reply.body) < 1000
 
 
+def test_a_body_that_is_missing_is_told_as_such(caller: Client) -> None:
+    assert caller.send("POST", CHATS, b"")["message"] == "The body is empty"
+
+
 SURROGATES = [r"\ud800", r"\udfff", r"a\ud83dz", r"\udc00\ud800"]
 
 
