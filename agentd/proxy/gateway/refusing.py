@@ -45,7 +45,8 @@ def refused(error: AgentdError) -> Refused:
         return error
     known = (_KINDS[one] for one in type(error).__mro__ if one in _KINDS)
     kind: GatewayError = next(known, "server")
-    text = f"{error.message} {error.details}".strip()
+    end = "" if error.message.endswith((".", "?", "!")) or not error.details else "."
+    text = f"{error.message}{end} {error.details}".strip()
     wait = error.retry_after if isinstance(error, LimitReached | Resting) else None
     name = ""
     if isinstance(error, OverLimit):

@@ -84,7 +84,7 @@ def sent_whole(caller: Caller, dialect: ChannelDialect, *, chunked: bool) -> Tol
 
 def refused(place: Standing, told: Told) -> None:
     assert (told.status, told.whole) == (413, True)
-    assert "too large" in told.error()["message"]
+    assert "too large. At most " in told.error()["message"]
     assert not place.supplier.requests
 
 
