@@ -196,7 +196,7 @@ class LeakLine(Struct, frozen=True):
     rule: str
     """What found them."""
     count: int
-    """How many."""
+    """How many, in new text: what a key said before and sends along again counts once."""
 
 
 def apart(by: By, only: Only = EVERYTHING) -> bool:
