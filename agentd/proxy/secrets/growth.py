@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agentd.proxy.secrets.recent import Recent
-from agentd.proxy.secrets.request import Part
+from agentd.proxy.secrets.request import Apart
 
 E = TypeVar("E")
 
@@ -35,10 +35,10 @@ class Shared(NamedTuple, Generic[E]):
 
     size: int = 0
     """Bytes at its beginning that are the same as before."""
-    parts: Sequence[Part] = ()
-    """Those in them: the first ones of the request."""
+    before: Apart = Apart([], [], [])
+    """The whole request that has them, too, taken apart."""
     elements: Sequence[E] = ()
-    """What was found out of each."""
+    """What was found out of those of its parts that are in them: the first ones."""
     placeholder: int = -1
     """Where the first placeholder stands in them; -1: there is none."""
 
@@ -54,7 +54,7 @@ _NOTHING: Shared[Any] = Shared()
 
 class _Before(NamedTuple, Generic[E]):
     body: bytes
-    parts: Sequence[Part]
+    taken: Apart
     elements: Sequence[E]
     placeholder: int
 
@@ -71,22 +71,22 @@ class Growth(Generic[E]):
         if before is None:
             return _NOTHING
         size = same(before.body, body)
-        known = bisect_left(before.parts, size, key=_END)
+        known = bisect_left(before.taken.parts, size, key=_END)
         whole = before.placeholder + len(_PLACEHOLDER) <= size
         first = before.placeholder if whole else -1
-        return Shared(size, before.parts[:known], before.elements[:known], first)
+        return Shared(size, before.taken, before.elements[:known], first)
 
     def keep(
         self,
         key_id: str,
         body: bytes,
-        parts: Sequence[Part],
+        taken: Apart,
         elements: Sequence[E],
         placeholder: int,
     ) -> None:
-        """Remember a request and its parts, for the next one."""
+        """Remember a request and what was found out of its parts, for the next one."""
         if LEAST <= len(body) <= MOST:
-            self._before.put(_name(key_id, body), _Before(body, parts, elements, placeholder))
+            self._before.put(_name(key_id, body), _Before(body, taken, elements, placeholder))
 
     def clear(self) -> None:
         """Forget all."""

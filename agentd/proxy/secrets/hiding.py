@@ -17,7 +17,7 @@ from agentd.proxy.secrets.growth import Growth, Shared
 from agentd.proxy.secrets.known import Remembered
 from agentd.proxy.secrets.placeholder import Placeholders
 from agentd.proxy.secrets.recent import Recent
-from agentd.proxy.secrets.request import Part, parts
+from agentd.proxy.secrets.request import Part, apart, grown
 from agentd.proxy.secrets.rules import Mode, Rules
 from agentd.proxy.secrets.scan import Scanner, Spot
 from agentd.proxy.secrets.walk import Literal, pointer
@@ -143,14 +143,15 @@ class Hiding:
         shared = shared or self.shared(body, key_id)
         run = _Run(body, key_id)
         known = self._known(key_id)
-        split = parts(body, shared.parts)
-        elements = self._looked_through(run, split, known, shared.elements)
+        met = shared.elements
+        taken = grown(body, shared.before, len(met)) if met else apart(body)
+        elements = self._looked_through(run, taken.parts, known, met)
         first = shared.placeholder_in(body)
-        self._growth.keep(key_id, body, split, elements, first)
+        self._growth.keep(key_id, body, taken, elements, first)
         secrets: dict[str, str] = {}
         pieces: list[bytes] = []
         at, blocked = 0, ""
-        for part, element in zip(split, elements, strict=True):
+        for part, element in zip(taken.parts, elements, strict=True):
             blocked = blocked or element.blocked
             secrets.update(element.secrets)
             for start, end, placeholder in element.spans:

@@ -4,8 +4,7 @@ The lists are a conversation's: they only grow, so each element is looked at onc
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -35,49 +34,86 @@ class Part(NamedTuple):
     """Whether all below it is of the user's choosing; see ``walk``."""
 
 
-_START = attrgetter("start")
+class Apart(NamedTuple):
+    """A body taken apart."""
+
+    parts: list[Part]
+    """All that may hold text."""
+    names: list[str]
+    """Of its members, be they parts or not ..."""
+    starts: list[int]
+    """... and where the value of each begins."""
 
 
-def parts(body: bytes, known: Sequence[Part] = ()) -> list[Part]:
-    """All that may hold text. ``BadRequest`` for what is no JSON object, or names a thing twice.
-
-    ``known`` are the first of them, where they are known: their lists are not taken apart.
-    """
+def apart(body: bytes) -> Apart:
+    """Raises ``BadRequest`` for what is no JSON object, or names a member twice."""
     try:
         fields = _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("The body is no JSON object", str(error)) from None
     found: list[Part] = []
+    starts: list[int] = []
     at = body.index(b"{") + 1
     for name, raw in fields.items():
         begins = _NAME.match(body, at)
         said = memoryview(raw)
         if not begins or not body.startswith(said, start := begins.end()):
             raise BadRequest("The body names a member twice")
+        starts.append(start)
         at = start + len(said)
         if name not in _IDLE and body[start] in b'{["':
-            if name in LISTS and body[start] == 0x5B:
-                found += _items(body, start, at, f"/{name}", known)
+            if _is_taken_apart(body, name, start):
+                found += _items(body, start, at, f"/{name}")
             else:
                 found.append(Part(start, at, f"/{name}", name in _FREE))
         at = _next(body, at) + 1
     if fields and body[at:].strip(b" \t\r\n"):
         raise BadRequest("The body names a member twice")
-    return found
+    return Apart(found, list(fields), starts)
 
 
-def _items(body: bytes, start: int, end: int, place: str, known: Sequence[Part]) -> list[Part]:
-    """The elements of the list between two bytes: the known ones first, which are not decoded."""
+def grown(body: bytes, before: Apart, count: int) -> Apart:
+    """As ``apart``, of a body that has the same bytes as one before, up to behind ``count`` parts.
+
+    Where they end within a list, which is where conversations grow, only what comes after them is
+    read: all that came before is as good as it was then.
+    """
+    last = before.parts[count - 1]
+    members = bisect_right(before.starts, last.start)
+    name, start = before.names[members - 1], before.starts[members - 1]
+    if not _is_taken_apart(body, name, start):
+        return apart(body)
+    head = b'{"%b":[null' % name.encode()
+    try:
+        rest = apart(head + body[last.end :])
+    except BadRequest:
+        return apart(body)  # it tells what is wrong, and where
+    names = [*before.names[:members], *rest.names[1:]]
+    if len(set(names)) < len(names):
+        return apart(body)
+    by = last.end - len(head)
+    listed = bisect_left(rest.parts, (rest.starts[1:] or [len(body)])[0], key=_START)
+    number = count - bisect_left(before.parts, start, key=_START) - 1
+    parts = before.parts[:count]
+    for at, part in enumerate(rest.parts[1:], 1):  # the first is the null that stands for them
+        place = f"/{name}/{number + at}" if at < listed else part.place
+        parts.append(Part(part.start + by, part.end + by, place, part.free))
+    starts = [*before.starts[:members], *(at + by for at in rest.starts[1:])]
+    return Apart(parts, names, starts)
+
+
+_START = attrgetter("start")
+
+
+def _is_taken_apart(body: bytes, name: str, start: int) -> bool:
+    return name in LISTS and body[start] == 0x5B
+
+
+def _items(body: bytes, start: int, end: int, place: str) -> list[Part]:
+    """The elements of the list between two bytes."""
     found: list[Part] = []
     at = start + 1
-    if known:
-        first, last = (bisect_left(known, at, key=_START) for at in (start, end))
-        found += known[first:last]
-    if found:
-        at = _next(body, found[-1].end) + 1
-        if at == end:
-            return found
-    for item in _ITEMS.decode(b"[" + body[at:end]):
+    for item in _ITEMS.decode(memoryview(body)[start:end]):
         begin = _next(body, at)
         at = begin + len(memoryview(item))
         found.append(Part(begin, at, f"{place}/{len(found)}", False))

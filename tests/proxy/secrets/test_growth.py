@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentd.proxy.secrets import growth
 from agentd.proxy.secrets.growth import Growth, same
 from agentd.proxy.secrets.hiding import Hidden
-from agentd.proxy.secrets.request import parts
+from agentd.proxy.secrets.request import Apart
 from tests.proxy.secrets.bodies import PLACEHOLDER, hidden, new, said
 from tests.proxy.secrets.samples import TOKENS
 
@@ -101,14 +101,6 @@ def test_a_placeholder_that_was_there_before_is_still_put_back(monkeypatch):
     assert hidden({"messages": messages[1:]}, hiding).secrets == {}
 
 
-@given(st.lists(st.text(max_size=3) | st.integers() | st.lists(st.none()), max_size=6))
-def test_elements_that_are_known_are_the_same_parts(items):
-    said = {"first": "x", "messages": items, "tools": items[::-1], "last": "x"}
-    whole = parts(json.dumps(said).encode())
-    for count in range(len(whole) + 1):
-        assert parts(json.dumps(said).encode(), whole[:count]) == whole
-
-
 def test_an_element_that_may_go_on_is_not_known(monkeypatch):
     monkeypatch.setattr(growth, "LEAST", 0)
     monkeypatch.setattr(growth, "_HEAD", 2)
@@ -122,10 +114,10 @@ def test_only_so_many_conversations_and_no_giant_are_kept():
     kept: Growth[int] = Growth()
     bodies = [b"%d" % number + b"x" * growth.LEAST for number in range(growth.CONVERSATIONS + 1)]
     for body in bodies:
-        kept.keep("k", body, [], [], -1)
+        kept.keep("k", body, Apart([], [], []), [], -1)
     sizes = [kept.shared("k", body).size for body in bodies]
     assert sizes == [0, *map(len, bodies[1:])]
     assert kept.shared("other", bodies[1]).size == 0
     for body in (b"small", b"x" * (growth.MOST + 1)):
-        kept.keep("k", body, [], [], -1)
+        kept.keep("k", body, Apart([], [], []), [], -1)
         assert kept.shared("k", body).size == 0

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.errors import BadRequest
-from agentd.proxy.secrets.request import LISTS, parts
+from agentd.proxy.secrets.growth import same
+from agentd.proxy.secrets.request import LISTS, apart, grown
 
 SPACE = st.sampled_from(["", " ", "\n\t", "\r\n "])
 VALUE = st.recursive(
@@ -28,7 +29,7 @@ def test_each_part_is_the_bytes_of_one_value(body, space, as_ascii):
     raw = f"{space}{text}{space}".encode("utf-8", "surrogatepass")
     if b"\\ud" in raw or b"\xed" in raw:
         return
-    found = [json.loads(raw[part.start : part.end]) for part in parts(raw)]
+    found = [json.loads(raw[part.start : part.end]) for part in apart(raw).parts]
     expected = []
     for name, value in body.items():
         if name in LISTS and isinstance(value, list):
@@ -47,4 +48,50 @@ def test_each_part_is_the_bytes_of_one_value(body, space, as_ascii):
 )
 def test_what_is_no_request_is_refused(body):
     with pytest.raises(BadRequest):
-        list(parts(body))
+        apart(body)
+
+
+MESSAGES = st.lists(VALUE, max_size=4)
+OTHERS = st.dictionaries(st.sampled_from(["model", "a", "tools", "messages/1", "metadata"]), VALUE)
+
+
+def written(first, messages, others, space=""):
+    said = {**first, "messages": messages, **others}
+    return json.dumps(said, separators=(f"{space},{space}", f"{space}:{space}")).encode()
+
+
+@given(OTHERS, MESSAGES, MESSAGES, OTHERS, OTHERS, SPACE, st.data())
+def test_a_body_that_grew_is_taken_apart_as_if_it_were_the_first(
+    first, messages, new, others, later, space, data
+):
+    before = written(first, messages, others, space)
+    number = data.draw(st.integers(0, len(messages)))
+    body = written(first, [*messages[:number], *new], later, space)
+    size = same(before, body)
+    taken = apart(before)
+    for count in range(1, len([part for part in taken.parts if part.end < size]) + 1):
+        assert grown(body, taken, count) == apart(body)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        *(b"", b"]", b",]}", b"]}}", b"}", b"]} x", b',"y"]', b'],"messages":[]}', b'],"a":1}'),
+        *(b'],"b":1,"b":1}', b'],"b":1,"\\u0062":1}', b'],"\xff":1}', b"," + b"[" * 100_000),
+    ],
+)
+def test_what_grew_into_no_request_is_refused(after):
+    refused(b'{"a":"b","messages":["x"' + after, apart(b'{"a":"b","messages":["x"],"b":1}'), 2)
+
+
+def test_what_is_in_no_list_does_not_grow_as_one():
+    refused(b'{"a":"b",1]}', apart(b'{"a":"b","c":1}'), 1)
+    refused(b'{"messages":"b",1]}', apart(b'{"messages":"b","c":1}'), 1)
+
+
+def refused(body, before, count):
+    with pytest.raises(BadRequest) as whole:
+        apart(body)
+    with pytest.raises(BadRequest) as more:
+        grown(body, before, count)
+    assert (more.value.message, more.value.details) == (whole.value.message, whole.value.details)
