@@ -320,6 +320,7 @@ def _told(standing: LimitStanding, asked: Decimal | int) -> str:
         text += f", {_plain(standing.reserved)}{unit} reserved by requests under way"
     if standing.name != "requests_per_minute":
         text += f", and this request may take up to {_plain(asked)}{unit}"
+        text += " (less if it allows fewer output tokens)"
     return f"{text}. It {f'resets at {standing.resets}' if standing.resets else 'never resets'}."
 
 

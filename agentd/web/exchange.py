@@ -290,7 +290,7 @@ class Exchange(HTTPMessageDelegate):
         self._upgraded.finish()
 
     def _send_error(self, error: Exception) -> None:
-        telling = self._head.row and self._head.row.telling
+        telling = self._head.telling
         self._send(telling(error, self._request_id) if telling else Answer.of(*enveloped(error)))
 
     def _send(self, answer: Answer) -> None:

@@ -18,7 +18,8 @@ from agentd.errors import (
 from agentd.web.call import Call
 from agentd.web.cookies import NO_LOGIN, check_by_cookie, login_of
 from agentd.web.desk import Desk
-from agentd.web.table import HUB, Route
+from agentd.web.table import HUB, Route, Telling
+from agentd.web.telling import telling_nowhere
 
 _ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
 """Where clients of models put their key, beside ``Authorization: Bearer``."""
@@ -57,6 +58,11 @@ class Head:
         presented = self._presented
         brought = (presented.header, presented.query, presented.access)
         return any(one is not None for one in brought)
+
+    @property
+    def telling(self) -> Telling | None:
+        """How its errors are told; None: by the envelope."""
+        return self.row.telling if self.row else telling_nowhere(self.path)
 
     @property
     def length(self) -> int:

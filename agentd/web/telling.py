@@ -63,3 +63,11 @@ class Telling:
         if isinstance(error, MethodNotAllowed):
             headers["Allow"] = ", ".join(error.allowed)
         return Answer(body, status, headers)
+
+
+_NOWHERE = (("/v1beta/", Telling("gemini")), ("/v1/", Telling("openai-chat")))
+
+
+def telling_nowhere(path: str) -> Telling | None:
+    """For a path that has no row, by whose clients would call it; None: no models' clients."""
+    return next((telling for begin, telling in _NOWHERE if path.startswith(begin)), None)

@@ -250,7 +250,8 @@ def test_a_refusal_tells_limit_used_reserved_and_reset():
     at.meter.reserve(limits, Decimal("0.5"), 0)
     assert at.refused(limits).message == (
         "The access key's limit is 2.5 USD a day: 1.2 USD used, 0.5 USD reserved by requests under"
-        " way, and this request may take up to 1 USD. It resets at 2026-02-01T00:00:00.000Z."
+        " way, and this request may take up to 1 USD (less if it allows fewer output tokens). It"
+        " resets at 2026-02-01T00:00:00.000Z."
     )
 
 

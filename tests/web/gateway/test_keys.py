@@ -131,3 +131,22 @@ def test_edited_models_and_channels_hold_within_a_second_and_broken_ones_never(
     house.write()
     until(lambda: ask(daemon, key, "renamed") == 200)
     assert ask(daemon, key, "by-chat") == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/v1/nothing", {"message", "type", "param", "code"}),
+        ("/v1beta/nothing", {"code", "message", "status"}),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
+    house: House, up: Callable[..., Serving], path: str, told: set[str]
+) -> None:
+    key, daemon = house.key(), up()
+    for headers, status in (({"Authorization": f"Bearer {key}"}, 404), ({}, 401)):
+        with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=20)) as connection:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == status
+            assert json.loads(answer.read())["error"].keys() == told
