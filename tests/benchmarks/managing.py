@@ -46,6 +46,8 @@ NEW = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "laten
 """Reports that are also asked for days for which nobody has asked before."""
 NEVER = 7
 """How often, each time for other days."""
+LEAST = 1e-6
+"""Seconds of processor time that anything takes, though the kernel has not counted any yet."""
 
 
 class Asked(NamedTuple):
@@ -171,7 +173,7 @@ def _ratio(gun: Gun, one: Asked, other: Asked, rounds: int) -> float:
         for asked in (one, other) if number % 2 else (other, one):
             before = asked.server.busy()
             answers = gun.fire(asked.shot).answers
-            took[asked is other] = (asked.server.busy() - before) / answers
+            took[asked is other] = _spent(asked.server, before) / answers
         ratios.append(took[True] / took[False])
     return median(ratios)
 
@@ -184,9 +186,14 @@ def _never(path: str, small: Place, large: Place) -> float:
         for place in (small, large):
             before = place.server.busy()
             _get(place, place.path(path, number))
-            took.append(place.server.busy() - before)
+            took.append(_spent(place.server, before))
         ratios.append(took[1] / took[0])
     return median(ratios)
+
+
+def _spent(server: Server, before: float) -> float:
+    """The seconds of processor time since then."""
+    return max(server.busy() - before, LEAST)
 
 
 def _changes(place: Place) -> float:
@@ -195,7 +202,7 @@ def _changes(place: Place) -> float:
     for number in range(NEVER):
         before = place.server.busy()
         _get(place, "/api/agent/keys/key%201", json.dumps({"limits": {"parallel": number + 1}}))
-        took.append(place.server.busy() - before)
+        took.append(_spent(place.server, before))
     return median(took)
 
 
