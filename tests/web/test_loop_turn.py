@@ -26,9 +26,7 @@ async def test_all_who_ask_in_one_turn_hear_one_number_and_later_ones_a_higher_o
 @pytest.mark.gen_test
 async def test_only_one_call_is_made_by_the_loop_for_all_who_ask_in_a_turn(monkeypatch):
     turn, made = LoopTurn(), []
-    loop = asyncio.get_running_loop()
-    call_soon = loop.call_soon
-    monkeypatch.setattr(loop, "call_soon", lambda *call: made.append(call) or call_soon(*call))
-    for _ in range(5):
-        assert turn.number == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.get_running_loop(), "call_soon", made.append)
+        assert [turn.number for _ in range(5)] == [0] * 5
     assert len(made) == 1
