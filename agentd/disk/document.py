@@ -269,7 +269,12 @@ def _written_by_name(folder: int, temporary: str, data: bytes, mode: int) -> str
 
 
 def _write(descriptor: int, data: bytes) -> None:
+    write_all(descriptor, data)
+    os.fsync(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, however little the kernel takes at once. Not synced; raises ``OSError``."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-    os.fsync(descriptor)

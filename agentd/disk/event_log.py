@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from agentd.chats.fold import Summary
+from agentd.disk.document import write_all
 from agentd.disk.layout import Layout
 from agentd.disk.lines import SEAL, Broken, seal, unseal
 from agentd.disk.trash import open_journal
@@ -199,8 +200,8 @@ class EventLog:
         stands = list(_stands(self._layout, records))
         total = crc32(data)
         batch = Batch(self._written, upto, segment.size, total, rows.tolist(), stands)
-        _write(segment.data, data)
-        _write(segment.index, seal(batch))
+        write_all(segment.data, data)
+        write_all(segment.index, seal(batch))
         self._stretches.append(_Stretch(segment, upto, segment.size, len(data), total, rows))
         segment.size += len(data)
         segment.records += len(records)
@@ -261,12 +262,6 @@ def _opened(layout: Layout, after: int, flags: int = 0) -> _Segment:
     except OSError:
         os.close(first)
         raise
-
-
-def _write(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _stands(layout: Layout, records: Sequence[Encoded]) -> Iterator[tuple[int, int, str]]:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from agentd.disk.document import replace, sync_folder, trouble
+from agentd.disk.document import replace, sync_folder, trouble, write_all
 from agentd.disk.layout import Layout
 from agentd.disk.lines import seal
 from agentd.errors import AgentdError, Unavailable
@@ -202,9 +202,7 @@ def _write(job: _Job) -> int | None:
         if os.fstat(fd).st_size != journal.size:
             _refuse_foreign(job, fd)
             return None
-        view = memoryview(job.data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, job.data)
         return fd
     except OSError as error:
         job.error = _failure(journal.path, error)

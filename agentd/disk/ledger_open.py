@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os.path import join
 
-from agentd.disk.document import make_folder
+from agentd.disk.document import make_folder, write_all
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import mend
 from agentd.errors import Unavailable
@@ -61,7 +61,7 @@ class OpenFiles:
         """Write to a day's file; what fails leaves nothing there, or the file takes no more."""
         file = self._file(day)
         try:
-            _write(file.fd, data)
+            write_all(file.fd, data)
         except OSError:
             self._uncut[day] = file.size
             self._cut(day)
@@ -75,7 +75,7 @@ class OpenFiles:
         path = join(self._layout.ledger, "probe")
         fd = os.open(path, _FLAGS, 0o600)
         try:
-            _write(fd, bytes(PROBE))
+            write_all(fd, bytes(PROBE))
             os.fdatasync(fd)
         finally:
             os.close(fd)
@@ -136,10 +136,3 @@ class OpenFiles:
         except BaseException:
             os.close(fd)
             raise
-
-
-def _write(fd: int, data: bytes) -> None:
-    """All of it."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -171,7 +171,7 @@ async def test_where_it_cannot_be_written_the_same_is_told(layout, monkeypatch):
     async with living(layout) as life:
         await busy(life, 1)
         heard += numbered(life.heard)
-        monkeypatch.setattr(event_log, "_write", full)
+        monkeypatch.setattr(event_log, "write_all", full)
         for after in range(0, life.state.sequences.used.seq, 9):
             assert (await told(life, after))[0] == [row for row in heard if row[0] > after]
 
