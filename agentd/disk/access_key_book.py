@@ -20,6 +20,7 @@ from agentd.access.gate import Caller
 from agentd.clock import Clock, Timestamp
 from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
+from agentd.loop_turn import LoopTurn
 from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys, still_opens
 
@@ -76,7 +77,9 @@ class AccessKeyBook:
         self._own: AccessKey | None = None
         self._noticed = 0.0
         self._look_again = 0.0
-        self._looked = False
+        self._turn = LoopTurn()
+        self._looked = -1
+        """The turn of the loop in which the file was last seen to be the same."""
         self._reads = 0
         self._reading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,16 +93,13 @@ class AccessKeyBook:
 
         Requests that are admitted in the same turn of the loop share it.
         """
-        if self._looked:
+        turn = self._turn.number
+        if turn == self._looked:
             return
         if self._stale():
             await self._refresh()
         else:
-            self._looked = True
-            asyncio.get_running_loop().call_soon(self._look_anew)
-
-    def _look_anew(self) -> None:
-        self._looked = False
+            self._looked = turn
 
     async def look(self) -> None:
         """Look at the file and at the clock, to be called now and then: nobody else may."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentd.web.loop_turn import LoopTurn
+from agentd.loop_turn import LoopTurn
 
 
 @pytest.mark.gen_test
