@@ -1,8 +1,9 @@
 """One request and its answer.
 
 The order is fixed: the right host, a known path, the gate, the method, only then a body, and
-only as much of it as is allowed. Every refusal has the envelope, and waits for no body: what comes
-of it is passed over, so that its sender hears the answer and the connection stays usable.
+only as much of it as is allowed. Every refusal is told as the callers of its address expect it, and
+waits for no body: what comes of it is passed over, so that its sender hears the answer and the
+connection stays usable.
 """
 
 import asyncio
