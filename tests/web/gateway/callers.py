@@ -15,7 +15,8 @@ import pytest
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.entry import Entry
 from tests.supplier.supplier import Supplier
-from tests.web.gateway.conftest import House
+from tests.web.gateway.bare import Bare
+from tests.web.gateway.conftest import PRICES, House
 from tests.web.support import PATIENCE, Serving, until
 
 DIALECTS: tuple[ChannelDialect, ...] = ("openai-chat", "openai-responses", "anthropic", "gemini")
@@ -37,6 +38,21 @@ ENDS = {
     "gemini": b'"finishReason"',
 }
 """What stands in a stream only if the reply is whole."""
+
+
+def patient(odd: Bare) -> Callable[[House], None]:
+    """Prepares channels that hear out whose caller left (``patient-…``), and one that is odd."""
+
+    def prepare(house: House) -> None:
+        for dialect, name in CHANNELS.items():
+            house.channels.append(house.channel(f"patient-{name}", dialect, on_leave="drain"))
+        house.channels.append(house.channel("odd", "openai-chat") | {"url": odd.url})
+        for channel in house.channels[4:]:
+            way = {"channel": channel["name"], "model": "scripted-large"}
+            more = {"prices": PRICES, "max_output": 1000}
+            house.models.append({"name": channel["name"], "ways": [way], **more})
+
+    return prepare
 
 
 def asked(

@@ -22,9 +22,10 @@ from tests.web.gateway.callers import (
     Standing,
     asked,
     every_dialect,
+    patient,
     standing,
 )
-from tests.web.gateway.conftest import PRICES, House
+from tests.web.gateway.conftest import House
 from tests.web.support import Beats, until
 
 WORDS = "one two three four five six seven eight"
@@ -40,16 +41,7 @@ def odd() -> Iterator[Bare]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        for dialect, name in CHANNELS.items():
-            house.channels.append(house.channel(f"patient-{name}", dialect, on_leave="drain"))
-        house.channels.append(house.channel("odd", "openai-chat") | {"url": odd.url})
-        for channel in house.channels[4:]:
-            way = {"channel": channel["name"], "model": "scripted-large"}
-            more = {"prices": PRICES, "max_output": 1000}
-            house.models.append({"name": channel["name"], "ways": [way], **more})
-
-    with standing(tmp_path_factory.mktemp("house"), prepare) as made:
+    with standing(tmp_path_factory.mktemp("house"), patient(odd)) as made:
         yield made
 
 

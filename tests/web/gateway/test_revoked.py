@@ -27,10 +27,10 @@ from tests.web.gateway.callers import (
     Caller,
     Standing,
     every_dialect,
+    patient,
     read,
     standing,
 )
-from tests.web.gateway.conftest import PRICES, House
 from tests.web.gateway.test_leaving import BEGUN, every_way, tasks
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
 from tests.web.support import until
@@ -52,17 +52,8 @@ def odd() -> Iterator[Bare]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        for dialect, name in CHANNELS.items():
-            house.channels.append(house.channel(f"patient-{name}", dialect, on_leave="drain"))
-        house.channels.append(house.channel("odd", "openai-chat") | {"url": odd.url})
-        for channel in house.channels[4:]:
-            way = {"channel": channel["name"], "model": "scripted-large"}
-            more = {"prices": PRICES, "max_output": 1000}
-            house.models.append({"name": channel["name"], "ways": [way], **more})
-
     environ = {"PROXY_APP_HASH": HASH}
-    with standing(tmp_path_factory.mktemp("house"), prepare, environ=environ) as made:
+    with standing(tmp_path_factory.mktemp("house"), patient(odd), environ=environ) as made:
         yield made
 
 
