@@ -11,10 +11,10 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from agentd import ids
 from agentd.clock import iso
@@ -34,6 +34,8 @@ from agentd.workspace.uploads import (
 )
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _TEMPORARY = ".agentd-upload-"
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -102,6 +104,39 @@ class Draft:
         self.file = -1
 
 
+class Content(AsyncIterator[bytes]):
+    """The bytes of an open file in portions; whoever has it closes it."""
+
+    def __init__(self, file: int, size: int) -> None:
+        self._file = file
+        self._left = size
+        self._reading: asyncio.Future[bytes] | None = None
+
+    async def __anext__(self) -> bytes:
+        if self._left <= 0:
+            raise StopAsyncIteration
+        loop, size = asyncio.get_running_loop(), min(self._left, _BLOCK)
+        self._reading = loop.run_in_executor(None, os.read, self._file, size)
+        portion = await asyncio.shield(self._reading)
+        if not portion:
+            raise Conflict("The file became shorter while it was read")
+        self._left -= len(portion)
+        return portion
+
+    async def aclose(self) -> None:
+        """Let go of the file, once nothing is read from it any more: its number is then free."""
+        if self._reading and not self._reading.done():
+            self._reading.add_done_callback(lambda _: self.close())
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the file, of which nothing is being read."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+
 class UploadFolder:
     """The folder ``uploads`` below ``root``; ``mark`` tells this daemon's files from others'.
 
@@ -134,7 +169,7 @@ class UploadFolder:
 
     async def begin(self) -> Draft:
         """A new file, without a name yet; ``Conflict`` when the folder is full."""
-        return await asyncio.to_thread(self._begin)
+        return await _opening(self._begin, Draft.close)
 
     async def keep(self, drafts: list[tuple[Draft, str]]) -> list[Upload]:
         """Give files their names, or others that are free; all are durable then, or none is."""
@@ -156,10 +191,9 @@ class UploadFolder:
         work.add_done_callback(lambda done: self._removed(done, name))
         await asyncio.shield(work)
 
-    async def read(self, name: str) -> tuple[Upload, AsyncGenerator[bytes, None]]:
+    async def read(self, name: str) -> tuple[Upload, "Content"]:
         """A file and its bytes, as many as it had when it was opened."""
-        file, upload = await asyncio.to_thread(self._open_file, name)
-        return upload, _portions(file, upload.size)
+        return await _opening(lambda: self._open_file(name), lambda opened: opened[1].close())
 
     def _kept(self, work: "asyncio.Future[list[Upload]]") -> None:
         if not work.cancelled() and not work.exception():
@@ -219,10 +253,11 @@ class UploadFolder:
                 os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
 
-    def _open_file(self, name: str) -> tuple[int, Upload]:
+    def _open_file(self, name: str) -> tuple[Upload, "Content"]:
         with self._folder() as folder:
             file = _opened(folder, name)
-            return file, _upload(name, file)
+            upload = _upload(name, file)
+            return upload, Content(file, upload.size)
 
     def _sweep(self) -> None:
         with self._folder() as folder, telling(FOLDER, "written"):
@@ -350,13 +385,17 @@ def _upload(name: str, file: int) -> Upload:
     return Upload(shown(name), f"{FOLDER}/{shown(name)}", found.st_size, kind, at)
 
 
-async def _portions(file: int, size: int) -> AsyncGenerator[bytes, None]:
+async def _opening(open_: Callable[[], T], close: Callable[[T], None]) -> T:
+    """What is opened on a thread; where nobody waits for it any more, it is closed again."""
+    loop = asyncio.get_running_loop()
+
+    def unwanted(work: "asyncio.Future[T]") -> None:
+        if not work.cancelled() and not work.exception():
+            loop.run_in_executor(None, close, work.result())
+
+    work = loop.run_in_executor(None, open_)
     try:
-        while size > 0:
-            portion = await asyncio.to_thread(os.read, file, min(size, _BLOCK))
-            if not portion:
-                raise Conflict("The file became shorter while it was read")
-            size -= len(portion)
-            yield portion
-    finally:
-        os.close(file)
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        work.add_done_callback(unwanted)
+        raise

@@ -4,7 +4,6 @@ Source: the remote-control specification, section 4, 'Extended surface'; paths b
 specification's prefix are ours.
 """
 
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from agentd.clock import Clock
 from agentd.errors import BadRequest, LimitReached
-from agentd.web.call import Answer, Call
+from agentd.web.call import Answer, Call, Portions
 from agentd.web.multipart import End, File, files
 from agentd.web.place_views import FileView, file_view
 from agentd.workspace.uploads import (
@@ -81,7 +80,7 @@ class Folder(Protocol[D]):
         """Delete a file."""
         ...
 
-    async def read(self, name: str) -> tuple[Upload, AsyncGenerator[bytes, None]]:
+    async def read(self, name: str) -> tuple[Upload, Portions]:
         """A file and its bytes."""
         ...
 

@@ -1,0 +1,114 @@
+"""Nothing stays of an upload folder's files that nobody waits for any more."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from agentd.outside import uploads
+from agentd.outside.uploads import UploadFolder
+from tests.conftest import until
+
+pytestmark = pytest.mark.gen_test(timeout=60)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return UploadFolder(str(tmp_path), "test")
+
+
+def there(tmp_path):
+    return {path.name for path in (tmp_path / "uploads").iterdir()}
+
+
+def descriptors(tmp_path):
+    """Those that are open below a folder."""
+    opened = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            opened.append(os.readlink(f"/proc/self/fd/{number}"))
+        except FileNotFoundError:  # the listing's own
+            continue
+    return [path for path in opened if path.startswith(str(tmp_path))]
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """Has a step of the folder, once it is done, wait until it may return: two events."""
+
+    def step(name):
+        done, may_return = threading.Event(), threading.Event()
+        original = getattr(UploadFolder, name)
+
+        def slowly(*arguments):
+            result = original(*arguments)
+            done.set()
+            assert may_return.wait(30)
+            return result
+
+        monkeypatch.setattr(UploadFolder, name, slowly)
+        return done, may_return
+
+    return step
+
+
+async def test_a_file_that_is_made_for_one_who_left_is_removed(folder, tmp_path, late):
+    made, may_return = late("_begin")
+    begun = asyncio.create_task(folder.begin())
+    await until(made.is_set)
+    begun.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begun
+    assert there(tmp_path) > {".gitignore"}
+    may_return.set()
+    await until(lambda: there(tmp_path) == {".gitignore"})
+    await until(lambda: not descriptors(tmp_path))
+
+
+async def test_a_file_that_is_opened_for_one_who_left_is_closed(folder, tmp_path, late):
+    draft = await folder.begin()
+    await folder.keep([(draft, "a.bin")])
+    opened, may_return = late("_open_file")
+    reading = asyncio.create_task(folder.read("a.bin"))
+    await until(opened.is_set)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert descriptors(tmp_path)
+    may_return.set()
+    await until(lambda: not descriptors(tmp_path))
+
+
+async def test_a_file_of_which_nothing_was_read_is_closed(folder, tmp_path):
+    draft = await folder.begin()
+    await folder.keep([(draft, "a.bin")])
+    _, content = await folder.read("a.bin")
+    assert descriptors(tmp_path)
+    await content.aclose()
+    assert not descriptors(tmp_path)
+
+
+async def test_a_file_that_is_being_read_is_closed_only_after_that(folder, tmp_path, monkeypatch):
+    """Its number could be another file's meanwhile."""
+    draft = await folder.begin()
+    await draft.write(b"text")
+    await folder.keep([(draft, "a.bin")])
+    reading, may_read = threading.Event(), threading.Event()
+
+    def slowly(file, size, read=os.read):
+        reading.set()
+        assert may_read.wait(30)
+        return read(file, size)
+
+    _, content = await folder.read("a.bin")
+    monkeypatch.setattr(uploads.os, "read", slowly)
+    portion = asyncio.create_task(anext(content))
+    await until(reading.is_set)
+    portion.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await portion
+    await content.aclose()
+    assert descriptors(tmp_path)
+    may_read.set()
+    await until(lambda: not descriptors(tmp_path))
