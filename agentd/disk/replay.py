@@ -145,9 +145,10 @@ class Replay:
             if base > after and (records := await self._read_journals(chats, after, upto)) is None:
                 return None
             return _from_memory([record for record in records if record.seq > after], wanted)
-        if self._log.first > after:  # more than the log can hold
-            return None
-        return self._kept(chats, after, upto, wanted)
+        there = self._log.first <= after
+        if not there and base > after:  # another reader found it altered: it began anew meanwhile
+            return await self._found(chats, after, upto, wanted)
+        return self._kept(chats, after, upto, wanted) if there else None  # more than it can hold
 
     def _take(self, rows: list[tuple[int, Event]], after: int, upto: int) -> None:
         """Encode the first of these events, and append them."""

@@ -1,5 +1,6 @@
 """What is read back is what was told live, whatever was lost but the journals."""
 
+import asyncio
 import logging
 import os
 import random
@@ -14,7 +15,7 @@ from agentd.chats.service import NewChat
 from agentd.disk import checkpoint
 from agentd.disk.load import load
 from agentd.disk.replay import Replay
-from tests.conftest import ME, TEST, living, overwrite
+from tests.conftest import ME, TEST, living, overwrite, until
 
 
 async def busy(life, seed=0, steps=40):
@@ -151,6 +152,33 @@ async def test_too_large_is_none_and_just_large_enough_is_all(layout):
         size = sum(len(repr(event).encode()) + 1 for event in life.heard)
         assert await replayed(life, largest=size - 1) is None
         assert await replayed(life, largest=size) == numbered(life.heard)
+
+
+@pytest.mark.gen_test
+async def test_a_log_that_another_reader_finds_altered_meanwhile_is_no_gap(layout):
+    async with living(layout) as life:
+        await busy(life)
+        known, first = life.chats.summaries(), life.state.sequences.used.seq
+        replay = Replay(layout, encode, first, known)
+        assert await events_in(replay, known, 0, first)
+        other = aiter(await replay.missed(known, 0, first))
+        told = numbered(life.heard)
+        await busy(life, seed=1)
+        overwrite(layout.event_files(0)[0], 0, b"?")
+        read, others = replay._read_journals, []
+
+        async def read_while_another_does(chats, after, upto):
+            if not others:
+                assert after == first, "the log was to go on from where it ends"
+                others.append(asyncio.create_task(anext(other)))
+                await until(lambda: replay._log.first > 0)
+            return await read(chats, after, upto)
+
+        replay._read_journals = read_while_another_does
+        now = life.state.sequences.used.seq
+        assert await events_in(replay, life.chats.summaries(), 0, now) == numbered(life.heard)
+        assert (await others[0]).data.decode().splitlines() == [line for _, line in told]
+        await replay.close()
 
 
 @pytest.mark.parametrize("damage", ["missing", "middle", "fifo", "link", "shorter"])
