@@ -97,7 +97,7 @@ class ChannelBook:
     ) -> Channel:
         """``revise`` tells what becomes of the channel of this name; it may be renamed.
 
-        Secrets do not go to another address: ``proxy.masking.revised``.
+        Secrets do not go to another address: ``proxy.masking.carried`` and ``revised``.
         """
         change = partial(self._entries.change, name, lambda old: revised(revise(old), old))
         return await self._change(change, dry_run)

@@ -89,24 +89,47 @@ def fresh(channel: Channel) -> Channel:
     return channel
 
 
+def carried(old: Channel, new: Channel) -> Channel:
+    """``old`` with the secrets alone that may go along to where ``new`` is.
+
+    A secret goes to no other address than the one for which it was written: the key and secret
+    headers stay behind when ``url`` is another, the transport's when its ``kind`` is. What is
+    changed of a channel from afar is changed of this.
+    """
+    moved, rerouted = _moved(new, old)
+    transport = structs.replace(old.transport, url="" if rerouted else old.transport.url)
+    return structs.replace(
+        old,
+        key="" if moved else old.key,
+        transport=transport,
+        headers={
+            name: value
+            for name, value in old.headers.items()
+            if not (moved and is_secret_header(name))
+        },
+    )
+
+
 def revised(new: Channel, old: Channel) -> Channel:
     """What ``old`` becomes when ``new``, in which secrets may be masked, is written instead.
 
-    A secret goes to no other address than the one for which it was written: when ``url`` is
-    another, a key and secret headers that are not written anew are cleared, and the transport's
-    secret is when its ``kind`` is another. Raises ``BadRequest`` as ``kept`` does.
+    Raises ``BadRequest`` as ``kept`` does, and for what is shown of a secret (``carried``) at
+    another address: it is neither sent there, nor cleared while somebody believes it is kept.
     """
-    moved = new.url.rstrip("/") != old.url.rstrip("/")
-    rerouted = new.transport.kind != old.transport.kind
+    moved, rerouted = _moved(new, old)
+    key = at_address("key", new.key, old.key, moved)
+    transport, was = new.transport, old.transport
     headers = {
-        name: _at(value, old.headers.get(name, ""), moved) if is_secret_header(name) else value
+        name: at_address(f"headers.{name}", value, old.headers.get(name, ""), moved)
+        if is_secret_header(name)
+        else value
         for name, value in new.headers.items()
     }
     return structs.replace(
         new,
-        key=_at(new.key, old.key, moved),
+        key=key,
         transport=structs.replace(
-            new.transport, url=_at(new.transport.url, old.transport.url, rerouted)
+            transport, url=at_address("transport.url", transport.url, was.url, rerouted)
         ),
         headers={
             name: value for name, value in headers.items() if value or not is_secret_header(name)
@@ -114,6 +137,17 @@ def revised(new: Channel, old: Channel) -> Channel:
     )
 
 
-def _at(new: str, old: str, elsewhere: bool) -> str:
-    secret = kept(new, old)
-    return "" if elsewhere and secret == old else secret
+def at_address(field: str, new: str, old: str, moved: bool) -> str:
+    """As ``kept``; ``moved``: what ``field`` is for is elsewhere, where ``old`` does not go."""
+    if moved and new and new == masked(old):
+        raise BadRequest(
+            f"{field}: what is shown of a secret stands for the one that is there, which does not"
+            " go along to another address or kind of transport",
+            'Write the secret itself, or "" to have none.',
+        )
+    return kept(new, old)
+
+
+def _moved(new: Channel, old: Channel) -> tuple[bool, bool]:
+    """Whether the supplier is at another address, and whether the way to it is of another kind."""
+    return new.url.rstrip("/") != old.url.rstrip("/"), new.transport.kind != old.transport.kind

@@ -243,11 +243,11 @@ async def test_no_key_goes_to_another_address_by_a_change_or_a_copy(layout):
     def moved(old: Channel) -> Channel:
         return structs.replace(shown(old), url="https://evil.example")
 
-    copy = await made.copy("openai", "twin", moved)
-    assert (copy.name, copy.key, copy.headers) == ("twin", "", {"OpenAI-Organization": "org"})
-    assert made.current["openai"].key == "sk-hidden-0123456789"
-    assert (await made.change("openai", moved)).key == ""
-    assert "sk-hidden" not in text(layout)
+    with pytest.raises(BadRequest, match="does not go along"):
+        await made.copy("openai", "twin", moved)
+    with pytest.raises(BadRequest, match="does not go along"):
+        await made.change("openai", moved)
+    assert text(layout) == FILE
 
 
 @pytest.mark.gen_test

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from agentd.errors import BadRequest
 from agentd.proxy.channel import Channel, Transport, malformed
-from agentd.proxy.masking import by_value, fresh, kept, masked, revised, shown
+from agentd.proxy.masking import by_value, carried, fresh, kept, masked, revised, shown
 
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1).filter(
     lambda text: not text.startswith(("****", "env:", "file:"))
@@ -77,27 +77,46 @@ def test_a_shown_channel_that_is_written_back_changes_nothing():
     assert revised(shown(CHANNEL), CHANNEL) == CHANNEL
 
 
-@pytest.mark.parametrize("url", ["https://evil.example/v1", "http://api.example/v1"])
-@pytest.mark.parametrize("sent", [CHANNEL, shown(CHANNEL)])
-def test_no_secret_goes_to_another_address(url, sent):
-    moved = revised(structs.replace(sent, url=url), CHANNEL)
-    assert moved.key == ""
-    assert moved.headers == {"anthropic-beta": "x"}
-    assert moved.transport == PROXY
+ELSEWHERE = pytest.mark.parametrize("url", ["https://evil.example/v1", "http://api.example/v1"])
 
 
-def test_a_secret_that_is_written_anew_may_go_to_another_address():
-    there = structs.replace(CHANNEL, url="https://other.example", key="sk-new")
-    assert revised(there, CHANNEL).key == "sk-new"
+@ELSEWHERE
+def test_no_secret_goes_along_to_another_address(url):
+    along = carried(CHANNEL, structs.replace(CHANNEL, url=url))
+    assert along.key == ""
+    assert along.headers == {"anthropic-beta": "x"}
+    assert along.transport == PROXY
+
+
+@ELSEWHERE
+@pytest.mark.parametrize(
+    ("field", "changes"), [("key", {}), ("headers.x-auth-token", {"key": "sk-new"})]
+)
+def test_what_is_shown_of_a_secret_is_refused_at_another_address(url, field, changes):
+    sent = structs.replace(shown(CHANNEL), url=url, **changes)
+    with pytest.raises(BadRequest, match=f"^{field}: .*does not go along") as caught:
+        revised(sent, CHANNEL)
+    assert "Write the secret itself" in caught.value.details
+
+
+def test_a_secret_that_is_written_out_may_go_to_another_address_also_if_it_is_the_same():
+    for key in ("sk-new", KEY, ""):
+        there = structs.replace(CHANNEL, url="https://other.example", key=key)
+        assert revised(there, CHANNEL).key == key
 
 
 def test_where_a_secret_is_does_not_go_to_another_address_either():
     here = structs.replace(CHANNEL, key="env:NAME")
-    assert revised(structs.replace(here, url="https://evil.example"), here).key == ""
+    there = structs.replace(here, url="https://evil.example")
+    assert carried(here, there).key == ""
+    with pytest.raises(BadRequest, match="does not go along"):
+        revised(there, here)
 
 
 def test_a_slash_at_the_end_is_no_other_address():
-    assert revised(structs.replace(CHANNEL, url="https://api.example/v1/"), CHANNEL).key == KEY
+    there = structs.replace(CHANNEL, url="https://api.example/v1/")
+    assert carried(CHANNEL, there) == CHANNEL
+    assert revised(structs.replace(there, key=masked(KEY)), CHANNEL).key == KEY
 
 
 def test_a_channel_that_is_new_has_no_masked_secret():
@@ -111,7 +130,9 @@ def test_a_channel_that_is_new_has_no_masked_secret():
 
 def test_another_kind_of_transport_does_not_get_the_secret_of_the_one_before():
     sent = structs.replace(shown(CHANNEL), transport=Transport("socks5", "****3128"))
-    assert revised(sent, CHANNEL).transport == Transport("socks5")
+    assert carried(CHANNEL, sent) == structs.replace(CHANNEL, transport=Transport("http"))
+    with pytest.raises(BadRequest, match=r"^transport\.url: "):
+        revised(sent, CHANNEL)
 
 
 @pytest.mark.parametrize(

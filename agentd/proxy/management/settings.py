@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from agentd.proxy.masking import kept, masked, refuse_reference
+from agentd.proxy.masking import at_address, masked, refuse_reference
 from agentd.proxy.settings import GatewaySettings
 
 
@@ -12,14 +12,21 @@ def shown(settings: GatewaySettings) -> GatewaySettings:
     return structs.replace(settings, export=export)
 
 
+def carried(old: GatewaySettings, new: GatewaySettings) -> GatewaySettings:
+    """``old`` as it is changed to ``new``: a database's password goes to no other address."""
+    if new.export.url == old.export.url:
+        return old
+    return structs.replace(old, export=structs.replace(old.export, password=""))
+
+
 def revised(new: GatewaySettings, old: GatewaySettings) -> GatewaySettings:
     """What ``old`` becomes when ``new``, in which the secret may be masked, is written instead.
 
-    The password of a database goes to no other address. ``BadRequest`` as ``proxy.masking``.
+    Raises ``BadRequest`` as ``proxy.masking.revised`` does.
     """
     before, after = old.export, new.export
     refuse_reference(after.password, before.password)
-    password = kept(after.password, before.password)
-    if after.url != before.url and password == before.password:
-        password = ""
+    password = at_address(
+        "export.password", after.password, before.password, after.url != before.url
+    )
     return structs.replace(new, export=structs.replace(after, password=password))

@@ -12,7 +12,7 @@ from agentd.proxy.channel import Channel
 from agentd.proxy.management.changes import Shown
 from agentd.proxy.management.check import request_by
 from agentd.proxy.management.service import Book, Journal, Managed
-from agentd.proxy.masking import by_value, shown
+from agentd.proxy.masking import by_value, carried, shown
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.checks import Checks, Wish, checked
@@ -100,7 +100,12 @@ class ChannelDesk:
     async def change_channel(self, call: Call) -> Answer:
         """Another key, address, …; a key does not go to another address."""
         wish = call.json(ChannelPatch)
-        return await self._one.change(call, lambda old: by_value(shapes.patched(old, wish), old))
+
+        def revise(old: Channel) -> Channel:
+            along = carried(old, shapes.patched(old, wish))
+            return by_value(shapes.patched(along, wish), old)
+
+        return await self._one.change(call, revise)
 
     async def copy_channel(self, call: Call) -> Answer:
         """One more like it, with its secrets."""

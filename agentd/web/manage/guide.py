@@ -63,8 +63,8 @@ SECRETS = [
     "Secrets can be written and never read back: suppliers' keys, proxies' addresses with a"
     " password, VPN links and headers that hold one are shown as **** and their last letters.",
     "What is shown so may be sent back as it was shown: it then stands for the secret that is"
-    " there. With another address of the supplier the secret must be written anew, else there is"
-    " none from then on.",
+    " there. With another address of the supplier the secret must be written anew: it is refused"
+    " as it was shown, and where it is not named there is none from then on.",
     "In the file a person may name a secret as env:NAME or file:PATH instead; that is shown as it"
     " is, and cannot be written from here.",
     "An access key is told once, in the answer that made it; its hash is kept, and its last four"

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from agentd.errors import Mistake
 from agentd.proxy.management.service import Journal, ManagedSettings, SettingsBook
-from agentd.proxy.management.settings import revised, shown
+from agentd.proxy.management.settings import carried, revised, shown
 from agentd.proxy.settings import GatewaySettings
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
@@ -62,8 +62,11 @@ class GatewaySettingsDesk:
     async def change_gateway_settings(self, call: Call) -> Answer:
         """Those that are named, all or none; they hold at once."""
         wish = call.json(SettingsPatch)
-        settings = await self.managed.change(lambda old: shapes.patched(old, wish), doing(call))
-        return self._told(settings)
+
+        def revise(old: GatewaySettings) -> GatewaySettings:
+            return shapes.patched(carried(old, shapes.patched(old, wish)), wish)
+
+        return self._told(await self.managed.change(revise, doing(call)))
 
     def _told(self, settings: GatewaySettings) -> Answer:
         masked, usual = shown(settings), GatewaySettings()

@@ -41,7 +41,8 @@ def rows(desk: ChannelDesk) -> tuple[Route, ...]:
             _ONE,
             desk.change_channel,
             "Change a channel: what is absent stays, null is the default. A masked secret stands"
-            " for the one that is there; with another url there is none until it is written anew.",
+            " for the one that is there. With another url there is none until it is written anew,"
+            " and a masked one is refused.",
             shapes.ChannelPatch,
             shapes.ChannelView,
             {"timeout": 120, "coolDown": None},

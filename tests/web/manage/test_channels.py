@@ -151,12 +151,40 @@ def test_another_mask_is_refused(house: House, manager: Client) -> None:
     assert written(house) == before
 
 
+ELSEWHERE = {"url": "https://evil.example.com"}
+
+
 def test_a_key_does_not_go_to_another_address(house: House, manager: Client) -> None:
     """A copy, too: whoever may manage does not get to hear a key by that."""
     assert manager.post(f"{ALL}/chat/copy", {"name": "stolen"})["key"] == MASKED
-    reply = manager.patch(f"{ALL}/stolen", {"url": "https://evil.example.com", "key": MASKED})
+    reply = manager.patch(f"{ALL}/stolen", ELSEWHERE)
     assert (reply.status, reply["key"]) == (200, "")
     assert written(house).count(SECRET) == 4
+
+
+def test_a_masked_key_at_another_address_is_refused_and_neither_sent_nor_cleared(
+    house: House, manager: Client
+) -> None:
+    before = written(house)
+    reply = manager.patch(f"{ALL}/chat", {**ELSEWHERE, "key": MASKED})
+    assert (reply.status, reply["error"]) == (400, "BadRequest")
+    assert reply["message"].startswith("key: ")
+    assert "does not go along to another address" in reply["message"]
+    assert "Write the secret itself" in reply["details"]
+    assert written(house) == before
+
+
+def test_a_key_that_is_written_out_goes_to_another_address(house: House, manager: Client) -> None:
+    """Also the same one: a supplier may move. Undone, it is where it was."""
+    for key in (SECRET, "sk-another-0123456789", ""):
+        reply = manager.patch(f"{ALL}/chat", {**ELSEWHERE, "key": key})
+        assert (reply.status, reply["url"]) == (200, ELSEWHERE["url"])
+        assert written(house).count(SECRET) == 3 + (key == SECRET)
+        assert key in written(house)
+        last = manager.get("/api/agent/changes")["items"][0]["number"]
+        assert manager.send("POST", f"/api/agent/changes/{last}/undo").status == 200
+        assert manager.get(f"{ALL}/chat")["key"] == MASKED
+        assert written(house).count(SECRET) == 4
 
 
 def test_a_place_of_a_secret_cannot_be_named_from_afar(house: House, manager: Client) -> None:

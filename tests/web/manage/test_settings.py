@@ -102,7 +102,13 @@ def test_the_databases_password_is_masked_kept_and_goes_nowhere_else(
     path = Path(house.layout.gateway_settings)
     assert PASSWORD in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
-    reply = manager.patch(ALL, {"export": {"url": "http://127.0.0.1:10"}})
+    elsewhere = {"url": "http://127.0.0.1:10"}
+    reply = manager.patch(ALL, {"export": {**elsewhere, "password": "****0123"}})
+    assert (reply.status, PASSWORD in path.read_text()) == (400, True)
+    assert reply["message"].startswith("export.password: ")
+    reply = manager.patch(ALL, {"export": {**elsewhere, "password": PASSWORD}})
+    assert value(reply, "export")["password"] == "****0123"
+    reply = manager.patch(ALL, {"export": {"url": "http://127.0.0.1:11"}})
     assert value(reply, "export")["password"] == ""
     assert PASSWORD not in path.read_text()
     assert PASSWORD.encode() not in manager.get("/api/agent/changes").body
