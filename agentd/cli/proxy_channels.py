@@ -23,6 +23,7 @@ from agentd.proxy.channel import (
     Way,
     is_reference,
 )
+from agentd.proxy.channels import reachable
 from agentd.proxy.masking import shown
 from agentd.proxy.price import Prices
 
@@ -189,9 +190,8 @@ def _add_model(where: Layout, args: argparse.Namespace) -> None:
     model = ProxyModel(
         name=args.name, ways=tuple(ways), prices=_prices(vars(args)), max_output=args.max_output
     )
+    reachable(model, channels.load(where))
     _tell_model(proxy_models.entries(where).add(model), "added", args)
-    for mistake in models.strays(where, channels.load(where)):
-        print(mistake, file=sys.stderr)
 
 
 def _prices(typed: Mapping[str, str | None]) -> Prices | None:

@@ -1,12 +1,12 @@
 """All channels of ``channels.yml`` together: what does not fit in them."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
 
-from agentd.errors import BadRequest
+from agentd.errors import BadRequest, nearest
 from agentd.proxy.addresses import may_be_public
-from agentd.proxy.channel import Channel, Transport, is_reference, malformed
+from agentd.proxy.channel import Channel, ProxyModel, Transport, is_reference, malformed
 from agentd.proxy.masking import is_secret_header
 from agentd.proxy.transport import proxy_server
 
@@ -40,6 +40,24 @@ def contradictions(
         for name, value in channel.headers.items():
             if wrong := _wrong_header(name, value):
                 yield (number, "headers", name), wrong
+
+
+def reachable(
+    model: ProxyModel, channels: Collection[str], before: ProxyModel | None = None
+) -> ProxyModel:
+    """The model, if each way of it leads through one of these channels, or did ``before``.
+
+    Raises ``BadRequest`` with the nearest name.
+    """
+    known = {way.channel for way in before.ways} if before else set()
+    for way in model.ways:
+        if way.channel not in channels and way.channel not in known:
+            near = nearest(way.channel, channels) or "; there are none yet"
+            raise BadRequest(
+                f'There is no channel "{way.channel[:100]}"{near}',
+                "Add the channel first, then the model that leads through it.",
+            )
+    return model
 
 
 def holds_secret(channel: Channel) -> bool:

@@ -109,20 +109,35 @@ def test_a_model_is_added_with_its_ways_in_their_order_and_its_prices(capsys):
     main([*ADD, "--no-key"])
     capsys.readouterr()
     price = ["--input", "3", "--output", "15", "--cache-read", "0.30", "--max-output", "64000"]
-    assert model("--through", "acme=claude/x:1", "--through", "lost", *price) == 0
+    assert main([*ADD[:3], "spare", *ADD[4:], "--no-key"]) == 0
+    assert model("--through", "acme=claude/x:1", "--through", "spare", *price) == 0
     (sonnet,) = models.load(LAYOUT).proxy
     assert sonnet.ways == (
         Way(channel="acme", model="claude/x:1"),
-        Way(channel="lost", priority=1),
+        Way(channel="spare", priority=1),
     )
     assert sonnet.prices is not None
     assert sonnet.prices.cache_read == Decimal("0.30")
     assert sonnet.max_output == 64000
-    assert '"lost" is no channel of channels.yml' in capsys.readouterr().err
+    capsys.readouterr()
     assert main(["proxy", "model", "list"]) == 0
-    assert "sonnet: on, acme=claude/x:1, lost=sonnet (3/15)" in capsys.readouterr().out
+    assert "sonnet: on, acme=claude/x:1, spare=sonnet (3/15)" in capsys.readouterr().out
     assert main(["proxy", "model", "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["name"] == "sonnet"
+
+
+def test_a_model_through_a_channel_that_is_not_there_is_refused_and_nothing_is_written(
+    capsys, folder
+):
+    """As the API refuses it."""
+    assert model("--through", "acme") == 2
+    told = capsys.readouterr().err
+    assert 'There is no channel "acme"; there are none yet' in told
+    assert "Add the channel first" in told
+    main([*ADD, "--no-key"])
+    assert model("--through", "acme", "--through", "acne") == 2
+    assert 'There is no channel "acne"; did you mean "acme"?' in capsys.readouterr().err
+    assert not (folder / "config" / "models.yml").exists()
 
 
 @pytest.mark.parametrize(

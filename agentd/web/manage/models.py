@@ -5,8 +5,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agentd.errors import BadRequest, Conflict, NotFound, nearest
+from agentd.errors import Conflict, NotFound, nearest
 from agentd.proxy.channel import Channel, ProxyModel
+from agentd.proxy.channels import reachable
 from agentd.proxy.management.changes import Shown
 from agentd.proxy.management.check import first_way
 from agentd.proxy.management.service import Book, Journal, Managed
@@ -86,15 +87,14 @@ class ProxyModelDesk:
 
     async def add_proxy_model(self, call: Call) -> Answer:
         """One more; it can be called at once."""
-        return await self._one.add(
-            call, self._reachable(shapes.made(call.json(NewModel), ProxyModel))
-        )
+        model = shapes.made(call.json(NewModel), ProxyModel)
+        return await self._one.add(call, reachable(model, self._channels()))
 
     async def change_proxy_model(self, call: Call) -> Answer:
         """Other ways, prices or limits."""
         wish = call.json(ModelPatch)
         return await self._one.change(
-            call, lambda old: self._reachable(shapes.patched(old, wish), old)
+            call, lambda old: reachable(shapes.patched(old, wish), self._channels(), old)
         )
 
     async def copy_proxy_model(self, call: Call) -> Answer:
@@ -129,16 +129,6 @@ class ProxyModelDesk:
         if name not in known:
             raise NotFound(f'There is no model "{name[:100]}"{nearest(name, known)}')
         return known[name]
-
-    def _reachable(self, model: ProxyModel, before: ProxyModel | None = None) -> ProxyModel:
-        """The model, if each new way of it leads through a channel that there is."""
-        channels = self._channels()
-        known = {way.channel for way in before.ways} if before else set()
-        for way in model.ways:
-            if way.channel not in channels and way.channel not in known:
-                near = nearest(way.channel, channels) or "; there are none yet"
-                raise BadRequest(f'There is no channel "{way.channel[:100]}"{near}')
-        return model
 
 
 def _view(model: ProxyModel) -> Any:
