@@ -200,7 +200,8 @@ class Hub:
             if isinstance(event, asyncio.Future):
                 if size:
                     return
-                event.set_result(None)
+                if not event.done():  # else whoever waits for it has left
+                    event.set_result(None)
             else:
                 size += len(event.data)
                 yield event

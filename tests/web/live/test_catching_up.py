@@ -162,3 +162,28 @@ async def test_a_client_that_fails_is_forgotten_and_the_others_are_told(
         await life.chats.append(1, "the next", "", ME)
         await until(lambda: len(sound.link.events) == 4)
         assert "a live connection failed" in caplog.text
+
+
+@pytest.mark.gen_test
+async def test_who_leaves_while_he_waits_for_his_turn_silences_nobody(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SLICE", 1)
+    async with living(layout) as life, home(life) as (fed, served):
+
+        async def gone(*_: object) -> None:
+            """What was missed cannot be told any more, as is known at once."""
+
+        monkeypatch.setattr(fed.feed, "missed", gone)
+        staying, leaving = Guest(served, "staying"), Guest(served, "leaving")
+        staying.say({"type": 6})
+        for number in range(20):  # it takes a while to tell them
+            Guest(served, f"other {number}")
+        served._hear(fed.told[-1])
+        leaving.say(COME)
+        await asyncio.sleep(0)  # as many more turns of the loop are needed as there are clients
+        assert isinstance(served._told[-1], asyncio.Future)
+        leaving.client.end("")
+        await until(lambda: served._teller is None)
+        await life.chats.append(1, "the next", "", ME)
+        await until(lambda: staying.link.events[-1:] == told(fed)[-1:])
