@@ -111,15 +111,19 @@ class Vpn:
 
     async def _up(self, host: str) -> VpnEngine:
         """The engine; whoever stops waiting for its start does not stop it."""
-        if self._engine is None:
+        engine = self._engine
+        if engine is None:
             wait = self._not_before - asyncio.get_running_loop().time()
             if wait > 0:
                 why = f"{self._why}; it is tried again in {wait:.0f} s"
                 raise SupplierUnreachable(f"The VPN is down: {why}", "proxy", host)
-            self._engine = asyncio.create_task(self._started())
-            self._engine.add_done_callback(_heard)
+            engine = self._engine = asyncio.create_task(self._started())
+            engine.add_done_callback(_heard)
+        await asyncio.wait([engine])
+        if engine.cancelled():  # it, and not who waits here: the channel has changed, or is gone
+            raise SupplierUnreachable("The VPN is down: it is to start no more", "proxy", host)
         try:
-            return await asyncio.shield(self._engine)
+            return engine.result()
         except AgentdError as error:
             message = f"The VPN is down: {error.message}"
             raise SupplierUnreachable(message, "proxy", host) from error

@@ -330,6 +330,30 @@ def test_closing_while_an_engine_starts_leaves_nothing_behind(tmp_path):
     asyncio.run(run())
 
 
+def test_who_waits_for_an_engine_that_is_not_to_start_any_more_is_told_so(tmp_path):
+    """He hears that the VPN is down: the end of its start is not his own."""
+    fake = tmp_path / "ss-local"
+    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    fake.chmod(0o755)
+
+    async def run():
+        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        out = Egress(vpns)
+        upstream = out.upstream(channel(), Transport("vpn", link(1)))
+        call = asyncio.create_task(called(upstream, "http://supplier.test"))
+        await until(engines)
+        out.forget("a")
+        await asyncio.wait([call])
+        assert not call.cancelled()
+        with pytest.raises(SupplierUnreachable, match="The VPN is down") as caught:
+            call.result()
+        assert caught.value.stage == "proxy"
+        await out.close()
+        await until(lambda: not engines())
+
+    asyncio.run(run())
+
+
 CHILD = """
 import asyncio, sys
 from agentd.disk.clash import read
