@@ -176,10 +176,12 @@ class Router:
         kind: Failure,
         retry_after: float | None = None,
         supplier_model: str = "",
+        why: str = "",
     ) -> None:
         """A call failed. ``retry_after``: seconds that the supplier wants to be left alone.
 
         Only what is in ``OF_THE_CHANNEL`` makes it rest, and never one without a ``cool_down``.
+        ``why`` is more for whoever looks after the gateway.
         """
         record = self._records.setdefault(channel.name, _Record())
         record.failed += 1
@@ -192,7 +194,7 @@ class Router:
         place = channel.name, supplier_model if kind in OF_THE_MODEL else ""
         self._rests[place] = _Rest(channel, now + seconds, retry_after is not None)
         if self._heard and not place[1]:
-            self._heard.rests(channel, kind, seconds)
+            self._heard.rests(channel, f"{kind} ({why})" if why else kind, seconds)
 
     def worked(self, channel: Channel) -> None:
         """A call succeeded. What rests goes on to: the call may be older than the failure."""

@@ -68,6 +68,13 @@ def test_a_channel_that_rests_is_noted_once_until_it_answers_again(book, clock, 
     assert "server" in book.texts[0]
 
 
+def test_the_note_tells_more_of_why_a_channel_rests_than_its_callers_hear(book, clock, noting):
+    router = Router(lambda: 0.0, clock.monotonic, noting)
+    router.failed(ONE, "unreachable", why="https://one.example cannot be connected to")
+    (text,) = book.texts
+    assert "unreachable (https://one.example cannot be connected to)" in text
+
+
 def test_what_makes_no_channel_rest_is_no_note(book, clock, noting):
     router = Router(lambda: 0.0, clock.monotonic, noting)
     router.failed(ONE, "invalid_request")

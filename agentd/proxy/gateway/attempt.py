@@ -15,6 +15,7 @@ from agentd.proxy.gateway.asking import LEFT, Answered
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling, Whole
 from agentd.proxy.gateway.house import House
+from agentd.proxy.gateway.refusing import IN_THE_LOG, unanswered
 from agentd.proxy.gateway.stream import Later, Stream
 from agentd.proxy.routing import Choice, Failure
 from agentd.proxy.secrets.restoring import restored, restorer
@@ -37,6 +38,8 @@ class Failed(Struct, frozen=True):
     kind: Failure
     error: SupplierError
     raw: Answered | None = None
+    why: str = ""
+    """What no caller is told, such as the supplier's address."""
 
 
 Result: TypeAlias = Answered | Failed
@@ -93,9 +96,10 @@ class Attempts:
         try:
             upstream, secret = await self._house.suppliers.reach(choice.channel)
         except (BadRequest, Misconfigured, Unavailable) as error:
-            log.warning("channel %s: %s", choice.channel.name, error.message)
-            why = f"The channel {choice.channel.name} is not ready."
-            return Failed("authentication", SupplierError("server", why))
+            name = choice.channel.name
+            log.warning("channel %s: request %s: %s", name, calling.asked.id, error.message)
+            why = f"The channel {name} is not ready. {IN_THE_LOG}"
+            return Failed("authentication", SupplierError("server", why), why=error.message)
         request = calling.request(choice, secret, self._house.settings().idle_timeout)
         bill.called = True
         try:
@@ -108,9 +112,11 @@ class Attempts:
             whole = calling.whole(choice, await _body(response))
         except SupplierUnreachable as error:
             bill.called = error.stage == "body"
-            return Failed("unreachable", SupplierError("broken", error.message))
+            told = unanswered(calling.asked.id, choice.channel.name, error)
+            return Failed("unreachable", told, why=error.message)
         except TooLarge as error:
-            return Failed("garbled", SupplierError("garbled", error.message))
+            told = unanswered(calling.asked.id, choice.channel.name, error)
+            return Failed("garbled", told, why=error.message)
         return await self._whole(whole, response, calling, bill, choice)
 
     async def _streamed(
@@ -128,16 +134,7 @@ class Attempts:
             await self._close(bill, outcome, 200, error)
 
         kept: list[bytes] | None = [] if calling.asked.key.keep_bodies else None
-        stream = Stream(
-            response,
-            calling.line(choice),
-            restorer(calling.dialect, calling.secrets) if calling.secrets else None,
-            bill,
-            close,
-            self._later,
-            kept,
-            drains=choice.channel.on_leave == "drain",
-        )
+        stream = Stream(response, calling, choice, bill, close, self._later, kept)
         if error := await stream.begin():
             return Failed(error.kind, error)
         self._streams[stream] = bill.key.id

@@ -1,5 +1,6 @@
 """Why a request gets no answer, in the words that every dialect can tell."""
 
+import logging
 from math import ceil
 
 from agentd.errors import (
@@ -11,14 +12,17 @@ from agentd.errors import (
     Misdirected,
     NotFound,
     Resting,
+    SupplierUnreachable,
     TooLarge,
     Unauthorized,
     Unavailable,
 )
 from agentd.proxy.dialects.caller import GatewayError
-from agentd.proxy.dialects.conversation import SupplierError
+from agentd.proxy.dialects.conversation import ErrorKind, SupplierError
 from agentd.proxy.gateway.asking import Refused
 from agentd.proxy.spend import OverLimit
+
+log = logging.getLogger(__name__)
 
 _KINDS: dict[type[AgentdError], GatewayError] = {
     BadRequest: "invalid_request",
@@ -34,6 +38,9 @@ _KINDS: dict[type[AgentdError], GatewayError] = {
 }
 
 _OF_MONEY = ("total", "day", "week", "month")
+
+IN_THE_LOG = "Try again later; whoever runs agentd finds the reason in its log."
+"""What a caller can do about what he is not to know more of."""
 
 _NOT_THE_CALLERS = ("authentication", "permission", "quota")
 """What a supplier says of the channel's key, which would be read as said of the caller's."""
@@ -53,6 +60,27 @@ def refused(error: AgentdError) -> Refused:
         name = f"limit_{error.limit_name}"
         kind = "limit" if error.limit_name in _OF_MONEY else "rate_limit"  # clients wait and retry
     return Refused(kind, text, retry_after=wait, name=name)
+
+
+def unanswered(
+    request_id: str, channel: str, error: SupplierUnreachable | TooLarge
+) -> SupplierError:
+    """What a caller is told when a channel gives no answer, or no whole one.
+
+    The error's own words name the supplier's host: those are for the log, and nobody else.
+    """
+    log.warning("channel %s: request %s: %s", channel, request_id, error.message)
+    match error:
+        case TooLarge():
+            what = f"The answer of the channel {channel} is too large"
+        case SupplierUnreachable(stage="body"):
+            what = f"The channel {channel} broke off its answer, or garbled it"
+        case SupplierUnreachable(stage="head"):
+            what = f"The channel {channel} gave no answer"
+        case _:
+            what = f"The channel {channel} cannot reach its supplier"
+    kind: ErrorKind = "garbled" if isinstance(error, TooLarge) else "broken"
+    return SupplierError(kind, f"{what}. {IN_THE_LOG}")
 
 
 def failed(error: SupplierError) -> Refused:

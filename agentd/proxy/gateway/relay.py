@@ -207,7 +207,7 @@ class Relay:
             last = outcome
             router = self._house.router
             wait = last.error.retry_after
-            router.failed(choice.channel, last.kind, wait, choice.supplier_model)
+            router.failed(choice.channel, last.kind, wait, choice.supplier_model, last.why)
             if last.kind not in WORTH_ANOTHER:
                 break
         if last is None:

@@ -8,7 +8,10 @@ from agentd.errors import SupplierUnreachable, Unavailable
 from agentd.proxy.dialects.conversation import Finished, SupplierError
 from agentd.proxy.entry import Outcome
 from agentd.proxy.gateway.bill import Bill
-from agentd.proxy.gateway.lines import Line
+from agentd.proxy.gateway.calling import Calling
+from agentd.proxy.gateway.refusing import unanswered
+from agentd.proxy.routing import Choice
+from agentd.proxy.secrets.restoring import restorer
 from agentd.proxy.upstream import Response
 
 TRAILING_SECONDS = 2.0
@@ -19,18 +22,6 @@ DRAINING_SECONDS = 600.0
 
 GONE = SupplierError("authentication", "The access key is good no more")
 """What a caller is told in the middle of a reply."""
-
-
-class Restorer(Protocol):
-    """Puts hidden values back; ``secrets.restoring`` makes them."""
-
-    def feed(self, data: bytes) -> bytes:
-        """The bytes to pass on now."""
-        ...
-
-    def close(self) -> bytes:
-        """What was held back."""
-        ...
 
 
 Close: TypeAlias = Callable[[Outcome, str], Awaitable[None]]
@@ -55,24 +46,25 @@ class Stream:
     def __init__(
         self,
         response: Response,
-        line: Line,
-        restorer: Restorer | None,
+        calling: Calling,
+        choice: Choice,
         bill: Bill,
         close: Close,
         later: Later,
         kept: list[bytes] | None,
-        *,
-        drains: bool,
     ) -> None:
         self._response = response
         self._chunks = response.chunks()
-        self._line = line
-        self._restorer = restorer
+        self._calling = calling
+        self._channel = choice.channel
+        self._line = calling.line(choice)
+        secrets = calling.secrets
+        self._restorer = restorer(calling.dialect, secrets) if secrets else None
         self._bill = bill
         self._close = close
         self._later = later
         self._kept = kept
-        self._drains = drains
+        self._drains = choice.channel.on_leave == "drain"
         self._first = b""
         self._over = False
         self._dismissed = False
@@ -132,21 +124,23 @@ class Stream:
     async def _heard(self) -> bytes:
         """The next bytes for the caller; none when the supplier's say nothing to him."""
         if self._dismissed:
-            return self._broken("")
+            return self._broken(None)
         try:
             piece = await (self._trailing() if self._line.end else self._next())
         except SupplierUnreachable as error:
-            return self._broken(error.message)
+            return self._broken(error)
         if piece:
             return self._restored(self._line.feed(piece))
         self._over = True
         return self._restored(self._line.close())
 
-    def _broken(self, why: str) -> bytes:
-        """The end in the middle of the reply: ours, or the supplier's for this reason."""
+    def _broken(self, error: SupplierUnreachable | None) -> bytes:
+        """The end in the middle of the reply: ours, or the supplier's by this error."""
         self._over = True
-        error = GONE if self._dismissed else SupplierError("broken", why)
-        return self._restored(self._line.broken(error))
+        end = GONE
+        if error and not self._dismissed:
+            end = unanswered(self._calling.asked.id, self._channel.name, error)
+        return self._restored(self._line.broken(end))
 
     async def _next(self) -> bytes:
         """What the supplier says next; where it is to be heard out, whoever waits may leave."""

@@ -122,6 +122,32 @@ def test_a_channel_that_cannot_be_reached_is_passed_over(place: Standing, model:
         assert (entry.outcome, entry.cost, entry.tries) == ("failed", 0, 1)
 
 
+WHY = {
+    "closed": "127.0.0.1:",
+    "nameless": "nobody.invalid",
+    "keyless": "NOT_THERE",
+    "astray": "kind http",
+    "odd": "127.0.0.1:",
+}
+"""What the log tells of a channel, and no caller hears."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("channel", WHY)
+def test_a_caller_is_told_the_name_of_a_channel_and_only_the_log_where_its_supplier_is(
+    place: Standing, odd: Bare, channel: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd.behave = lambda line: None
+    for dialect in DIALECTS:
+        told = place.caller().ask(dialect, f"only-{channel}", stream=stream)
+        assert f"The channel {channel} " in told.error()["message"]
+        assert "whoever runs agentd finds the reason in its log" in told.error()["message"]
+        for hidden in (WHY[channel], "127.0.0.1", "nobody", "refused"):
+            assert hidden.encode() not in told.body
+        (logged,) = (line for line in caplog.messages if told.id in line)
+        assert f"channel {channel}: " in logged and WHY[channel] in logged
+
+
 def test_a_supplier_that_does_not_answer_in_time_is_passed_over(place: Standing) -> None:
     place.supplier.script(Answer((Say("no"),), faults=(Stall(0),)), Say("well"))
     told = place.caller().ask("anthropic", TWO)

@@ -110,7 +110,7 @@ MEANINGS: Mapping[GatewayError, str] = {
     "overloaded": "No channel of the model can answer now; try again later.",
     "server": "The supplier failed, or agentd did.",
     "garbled": "What the supplier said cannot be understood.",
-    "broken": "The supplier broke off.",
+    "broken": "The supplier cannot be reached, or broke off.",
     "limit": "The key has spent what it may, or calls too often; the message tells until when.",
     "no_licence": "Model requests flow only with a valid licence.",
     "blocked": "The request holds a secret that a rule lets nobody send.",
