@@ -183,7 +183,8 @@ class Connection(asyncio.Protocol):
 
     def _look(self) -> None:
         now, resting = self._loop.time(), self._answer is None
-        due = (self._since if self._waiter or resting else now) + self._patience
+        waiting = self._waiter is not None and not self._waiter.done()  # else it has just come
+        due = (self._since if waiting or resting else now) + self._patience
         if now < min(due, self._end):
             self._timer = self._loop.call_at(min(due, self._end), self._look)
         elif resting:

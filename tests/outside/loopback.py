@@ -13,7 +13,8 @@ from agentd.outside.upstream import HttpUpstream
 from agentd.proxy.upstream import Request, Timeouts
 
 OK = b"HTTP/1.1 200 OK\r\n"
-QUICK = Timeouts(connect=5, head=5, idle=5, total=5)
+PATIENT = Timeouts(connect=100, head=100, idle=100, total=100)
+"""No answer takes so long, however slow the machine is."""
 
 
 @dataclass
@@ -55,12 +56,14 @@ class Supplier:
     upstream: HttpUpstream
     url: str
     lines: list[Line] = field(default_factory=list)
+    count: int = 0
+    """How many lines there have been."""
     tasks: list[asyncio.Task] = field(default_factory=list)
 
-    def send(self, method="POST", path="/", body=b"{}", timeouts=QUICK, **headers):
+    def send(self, method="POST", path="/", body=b"{}", timeouts=PATIENT, **headers):
         return self.upstream.send(Request(method, self.url + path, headers, body, timeouts))
 
-    async def fetch(self, method="POST", path="/", body=b"{}", timeouts=QUICK, **headers):
+    async def fetch(self, method="POST", path="/", body=b"{}", timeouts=PATIENT, **headers):
         """Status, headers and whole body."""
         async with self.send(method, path, body, timeouts, **headers) as response:
             return response.status, response.headers, await response.read()
@@ -78,7 +81,8 @@ async def supplier(
     here = Supplier(upstream, "")
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = Line(reader, writer, len(here.lines))
+        line = Line(reader, writer, here.count)
+        here.count += 1
         here.lines.append(line)
         here.tasks.append(asyncio.current_task())
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -87,7 +91,7 @@ async def supplier(
     server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=serving)
     here.url = f"http{'s' if serving else ''}://localhost:{server.sockets[0].getsockname()[1]}"
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             yield here
     finally:
         await upstream.close()
@@ -98,6 +102,13 @@ async def supplier(
         await asyncio.gather(*here.tasks, return_exceptions=True)
         server.close()
         await server.wait_closed()
+
+
+def let_pass(seconds: float) -> None:
+    """For the running loop so much time passes in this moment."""
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    loop.time = lambda: time() + seconds  # type: ignore[method-assign]
 
 
 def repeated(answer: bytes) -> Callable[[Line], Awaitable[None]]:

@@ -16,7 +16,7 @@ from agentd.proxy.channel import Channel, Transport
 from agentd.proxy.transport import proxy_server
 from agentd.proxy.upstream import Request
 from tests.conftest import until
-from tests.outside.loopback import OK, QUICK, repeated, supplier
+from tests.outside.loopback import OK, PATIENT, repeated, supplier
 from tests.outside.proxies import PASSWORD, http_proxy, socks_proxy
 from tests.ports import free_port
 
@@ -39,7 +39,7 @@ async def egress():
 
 
 async def called(upstream, url: str) -> bytes:
-    async with upstream.send(Request("POST", url, timeouts=QUICK)) as response:
+    async with upstream.send(Request("POST", url, timeouts=PATIENT)) as response:
         return await response.read()
 
 
@@ -162,7 +162,7 @@ def test_a_change_lets_calls_in_progress_end_and_keeps_no_connection():
 
         go, left = asyncio.Event(), []
         async with supplier(behave) as there, egress() as out:
-            request = Request("POST", there.url, timeouts=QUICK)
+            request = Request("POST", there.url, timeouts=PATIENT)
             async with out.upstream(channel(), DIRECT).send(request) as response:
                 out.forget("a")
                 await asyncio.sleep(0)
@@ -201,7 +201,7 @@ def test_closing_cuts_calls_in_progress_of_changed_channels_too():
 
         async with supplier(behave) as there:
             out = Egress()
-            request = Request("POST", there.url, timeouts=QUICK)
+            request = Request("POST", there.url, timeouts=PATIENT)
             async with out.upstream(channel(), DIRECT).send(request) as response:
                 out.forget("a")
                 await asyncio.sleep(0)

@@ -75,11 +75,12 @@ def test_a_late_program_is_killed_with_its_children(tmp_path):
         "import subprocess, sys; c = subprocess.Popen(['sleep', '60']);"
         "print(c.pid, flush=True); c.wait()"
     )
-    began = time.monotonic()
-    ended = python(source, timeout=3.0)
-    assert ended.late
-    assert ended.code < 0
-    assert time.monotonic() - began < 30
+    for patience in (1.0, 5.0, 30.0):  # it must have come so far as to tell
+        ended = python(source, timeout=patience)
+        assert ended.late
+        assert ended.code < 0
+        if ended.output:
+            break
     until(lambda: gone(int(ended.output)))
 
 
@@ -96,7 +97,7 @@ def test_a_child_left_behind_is_killed_too():
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_loud_program_is_cut_and_ended(stream):
     source = f"import sys\nwhile True: sys.{stream}.write('x' * 65536)"
-    ended = python(source, limit=100_000, timeout=20)
+    ended = python(source, limit=100_000, timeout=100)
     assert ended.cut
     assert not ended.late
     assert max(len(ended.output), len(ended.errors)) == 100_000
@@ -117,7 +118,7 @@ def test_cancelling_kills_the_whole_group(tmp_path):
 
     async def scene() -> None:
         task = asyncio.create_task(run([sys.executable, "-c", source], folder="/"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not pids.exists():  # noqa: ASYNC110 - a file cannot set an event
                 await asyncio.sleep(0.01)
         task.cancel()

@@ -68,7 +68,7 @@ def test_only_what_bears_the_mark_is_ended(generation, started):
     ]
     started += mine + others
     assert end_strays_now(f"{generation}.1.2") == 2
-    assert [one.wait(5) for one in mine] == [-signal.SIGKILL] * 2
+    assert [one.wait(60) for one in mine] == [-signal.SIGKILL] * 2
     assert [one.poll() for one in others] == [None] * 5
 
 

@@ -24,10 +24,10 @@ from agentd.outside.strays import end_strays_now
 from agentd.outside.subscription import Subscriptions
 from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, Transport
-from agentd.proxy.upstream import Request
+from agentd.proxy.upstream import Request, Timeouts
 from agentd.proxy.vpn.subscription import single
 from tests.conftest import until
-from tests.outside.loopback import OK, QUICK, repeated, supplier
+from tests.outside.loopback import OK, PATIENT, let_pass, repeated, supplier
 from tests.outside.proxies import program
 from tests.outside.test_dialing import answering
 from tests.ports import free_port
@@ -80,7 +80,7 @@ async def egress(generation="g"):
 
 
 async def called(upstream, url: str) -> bytes:
-    async with upstream.send(Request("POST", url, timeouts=QUICK)) as response:
+    async with upstream.send(Request("POST", url, timeouts=PATIENT)) as response:
         return await response.read()
 
 
@@ -235,7 +235,7 @@ def test_a_wrong_password_leaves_the_channel_dead_and_never_direct(tmp_path):
     async def run():
         async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
             upstream = out.upstream(channel(), Transport("vpn", link(port, "wrong")))
-            request = Request("POST", there.url, timeouts=QUICK.__class__(5, 1, 1, 2))
+            request = Request("POST", there.url, timeouts=Timeouts(5, 1, 1, 2))
             with pytest.raises(SupplierUnreachable):
                 async with upstream.send(request) as response:
                     await response.read()
@@ -245,7 +245,7 @@ def test_a_wrong_password_leaves_the_channel_dead_and_never_direct(tmp_path):
 
 
 def test_an_engine_that_ended_is_started_again_but_not_too_often(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(vpn_module, "FIRST_PAUSE", 1.0)
+    monkeypatch.setattr(vpn_module, "FIRST_PAUSE", 60.0)
 
     async def run():
         async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there, egress() as out:
@@ -257,7 +257,7 @@ def test_an_engine_that_ended_is_started_again_but_not_too_often(tmp_path, monke
             with pytest.raises(SupplierUnreachable, match="tried again in") as caught:
                 await upstream._dial("supplier.test", 80)
             assert caught.value.stage == "proxy"
-            await asyncio.sleep(1.05)  # the pause itself is what is waited for
+            let_pass(60.0)
             assert await called(upstream, there.url) == b"abc"
             assert engines() not in ([], [first])
 
