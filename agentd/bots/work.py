@@ -10,6 +10,7 @@ from agentd.bots.markup import parts, plain_parts
 from agentd.bots.memory import Memory
 from agentd.bots.messenger import Keyboard, Messenger
 from agentd.errors import AgentdError, BadRequest, LimitReached, Unauthorized, Unavailable
+from agentd.threads import finished
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Notebook:
     async def keep(self) -> None:
         """Return when the disk has what the memory is now; ``Unavailable``."""
         async with self._writing:
-            await asyncio.to_thread(self._store.save, self._bot_id, self.memory.snapshot())
+            await finished(self._store.save, self._bot_id, self.memory.snapshot())
 
 
 class Voice:

@@ -11,6 +11,7 @@ from agentd.catalog.speech import Speech, contradictions
 from agentd.disk import document, handwritten
 from agentd.disk.document import make_folder, told
 from agentd.disk.layout import Layout
+from agentd.threads import finished
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"[A-Za-z0-9-]+\.wav")
@@ -41,7 +42,7 @@ class AudioFiles:
         """The path of a file with this audio, for as long as the block lasts."""
         path = os.path.join(self._folder, f"{ids.new_request_id()}.wav")
         try:
-            await asyncio.to_thread(self._write, path, audio)
+            await finished(self._write, path, audio)
             yield path
         finally:
             await asyncio.shield(asyncio.to_thread(_remove, path))

@@ -14,13 +14,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from agentd import ids
 from agentd.clock import iso
 from agentd.errors import AgentdError, Conflict, Forbidden, NotFound
 from agentd.outside import process
 from agentd.outside.tree import open_regular, shown, telling
+from agentd.threads import opened
 from agentd.workspace.uploads import (
     FOLDER,
     MOST_BYTES,
@@ -34,8 +35,6 @@ from agentd.workspace.uploads import (
 )
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _TEMPORARY = ".agentd-upload-"
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -169,7 +168,7 @@ class UploadFolder:
 
     async def begin(self) -> Draft:
         """A new file, without a name yet; ``Conflict`` when the folder is full."""
-        return await _opening(self._begin, Draft.close)
+        return await opened(self._begin, Draft.close)
 
     async def keep(self, drafts: list[tuple[Draft, str]]) -> list[Upload]:
         """Give files their names, or others that are free; all are durable then, or none is."""
@@ -193,7 +192,7 @@ class UploadFolder:
 
     async def read(self, name: str) -> tuple[Upload, "Content"]:
         """A file and its bytes, as many as it had when it was opened."""
-        return await _opening(lambda: self._open_file(name), lambda opened: opened[1].close())
+        return await opened(lambda: self._open_file(name), lambda file: file[1].close())
 
     def _kept(self, work: "asyncio.Future[list[Upload]]") -> None:
         if not work.cancelled() and not work.exception():
@@ -383,19 +382,3 @@ def _upload(name: str, file: int) -> Upload:
     )
     at = iso(datetime.fromtimestamp(found.st_mtime, UTC))
     return Upload(shown(name), f"{FOLDER}/{shown(name)}", found.st_size, kind, at)
-
-
-async def _opening(open_: Callable[[], T], close: Callable[[T], None]) -> T:
-    """What is opened on a thread; where nobody waits for it any more, it is closed again."""
-    loop = asyncio.get_running_loop()
-
-    def unwanted(work: "asyncio.Future[T]") -> None:
-        if not work.cancelled() and not work.exception():
-            loop.run_in_executor(None, close, work.result())
-
-    work = loop.run_in_executor(None, open_)
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        work.add_done_callback(unwanted)
-        raise

@@ -49,6 +49,7 @@ from agentd.errors import AgentdError, BadRequest
 from agentd.outside import outline, process
 from agentd.outside.tree import Budget, Found, Tree, open_regular, shown
 from agentd.outside.writing import Pen
+from agentd.threads import finished
 
 Result = TypeVar("Result")
 
@@ -120,12 +121,12 @@ class FolderWorkspace:
         return self._work(lambda _: self._pen.place(path))
 
     def write_file(self, wanted: WriteFile, place: Place) -> Awaitable[Written]:
-        """Write a whole file at once; missing folders are made."""
-        return self._work(lambda _: self._pen.write(wanted, place))
+        """Write a whole file at once; missing folders are made. Once cancelled, nothing follows."""
+        return finished(self._pen.write, wanted, place)
 
     def edit_file(self, wanted: EditFile, place: Place) -> Awaitable[Written]:
         """Replace a text in a UTF-8 file that nobody else writes meanwhile."""
-        return self._work(lambda _: self._pen.edit(wanted, place))
+        return finished(self._pen.edit, wanted, place)
 
     async def _work(self, work: Callable[[Budget], Result]) -> Result:
         budget = Budget()

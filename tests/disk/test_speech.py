@@ -1,6 +1,8 @@
 """speech.yml, and audio that is a file for a moment."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from agentd.catalog.speech import POCKETSPHINX
 from agentd.disk.speech import AudioFiles, load
 from agentd.errors import Misconfigured
+from tests.conftest import until
 
 pytestmark = pytest.mark.gen_test
 
@@ -60,3 +63,28 @@ async def test_what_a_killed_daemon_left_is_swept_and_nothing_else(layout):
         await files.sweep()
         assert not os.path.exists(kept)
         assert other.exists()
+
+
+async def test_audio_is_gone_though_its_sender_left_while_it_was_written(layout, monkeypatch):
+    files = AudioFiles(layout)
+    begun, may_write = threading.Event(), threading.Event()
+    write = AudioFiles._write
+
+    def slowly(*arguments):
+        begun.set()
+        assert may_write.wait(30)
+        write(*arguments)
+
+    async def hold():
+        async with files.holding(b"sound"):
+            raise AssertionError("he has left")
+
+    monkeypatch.setattr(AudioFiles, "_write", slowly)
+    holding = asyncio.create_task(hold())
+    await until(begun.is_set)
+    holding.cancel()
+    await asyncio.wait([holding], timeout=0.1)
+    may_write.set()
+    await asyncio.wait([holding])
+    assert holding.cancelled()
+    assert os.listdir(layout.audio) == []

@@ -297,3 +297,34 @@ def test_descriptors_are_given_back(root, workspace):
         with suppress(AgentdError):
             pen.edit(EditFile(path, "x", "y"), Place(path))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("wanted", [WriteFile("a", "late"), EditFile("a", "inside", "late")])
+def test_nothing_is_written_any_more_once_a_stopped_turn_has_ended(
+    root, workspace, monkeypatch, wanted
+):
+    begun, may_write = threading.Event(), threading.Event()
+    put = writing.Pen._put
+
+    def slowly(*arguments, **more):
+        begun.set()
+        assert may_write.wait(60)
+        return put(*arguments, **more)
+
+    monkeypatch.setattr(writing.Pen, "_put", slowly)
+
+    async def stopped() -> bytes:
+        use = workspace.write_file if isinstance(wanted, WriteFile) else workspace.edit_file
+        work = asyncio.ensure_future(use(wanted, Place("a")))
+        await asyncio.to_thread(begun.wait, 60)
+        work.cancel()
+        await asyncio.wait([work], timeout=0.1)
+        ended = work.done()
+        seen = (root / "a").read_bytes()
+        may_write.set()
+        await asyncio.wait([work])
+        assert work.cancelled()
+        return seen if ended else (root / "a").read_bytes()
+
+    expected = b"late" if isinstance(wanted, WriteFile) else b"late\n"
+    assert do(stopped()) == expected
