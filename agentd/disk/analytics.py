@@ -98,9 +98,10 @@ class Analytics:
         loop = asyncio.get_running_loop()
         everything = self._changed is None
         changed = self._take()
-        return await loop.run_in_executor(
+        work = loop.run_in_executor(
             self._thread, self._report, changed, everything, (by, first, last)
         )
+        return await asyncio.shield(work)  # what changed was taken: it is seen to, whoever leaves
 
     async def close(self) -> None:
         """Keep what is not in the files yet."""

@@ -1,7 +1,9 @@
 """Roll-ups: they save reading, may be deleted, and are never believed against the journals."""
 
+import asyncio
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import msgspec
@@ -245,3 +247,20 @@ async def test_unused_analytics_leave_nothing(layout):
         await chat(life, 1)
         await Analytics(layout, life.chats.summaries).close()
     assert not os.path.exists(layout.analytics)
+
+
+async def test_what_changed_is_not_lost_with_who_asked_and_left(layout):
+    async with living(layout) as life:
+        one = await chat(life, 1)
+        mine = listening(life)
+        await asked(life, analytics=mine)
+        busy, go_on = threading.Event(), threading.Event()
+        mine._thread.submit(lambda: (busy.set(), go_on.wait(30)))
+        await turn(life, one)
+        leaving = asyncio.create_task(mine.report("chat", *EVER))
+        await asyncio.sleep(0)  # it waits for the thread now
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        go_on.set()
+        assert names(await asked(life, analytics=mine)) == {str(one): 2}
+        await mine.close()
