@@ -6,16 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.support import Beats, Client, Engine, Serving
+from tests.web.support import PATIENCE, Beats, Client, Engine, Serving
 
 Serve = Callable[..., Serving]
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _patient() -> Iterator[None]:
-    """All tests call from one address, and many with wrong keys: nobody is made to wait."""
+    """All tests call from one address, and many with wrong keys: nobody is made to wait.
+
+    Nor is anybody hung up on because a slow machine makes him slow, or lets him idle.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("agentd.web.wrong_keys.LATE", 0.0)
+        patch.setattr("agentd.web.desk.HEAD_SECONDS", 2 * PATIENCE)
+        patch.setattr("agentd.web.desk.BODY_SECONDS", 2 * PATIENCE)
         yield
 
 

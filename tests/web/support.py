@@ -30,8 +30,8 @@ KEY = "agent_" + "Kk0" * 10 + "Zz"
 HASH = hashlib.sha256(KEY.encode()).hexdigest()
 """What ``AGENT_API_KEY`` holds for it."""
 
-PATIENCE = 20.0
-"""Seconds after which what should have happened will not."""
+PATIENCE = 60.0
+"""Seconds after which what should have happened will not, on the slowest machine."""
 
 
 def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
@@ -200,6 +200,23 @@ class Serving:
         assert self._running
         with contextlib.suppress(RuntimeError):  # it has stopped already
             self._loop.call_soon_threadsafe(self._running.stop, 0)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Nothing is done while the block lasts; what came meanwhile is then there at once."""
+        stands, go_on = threading.Event(), threading.Event()
+
+        def stand() -> None:
+            stands.set()
+            go_on.wait(PATIENCE)
+
+        assert self._loop
+        self._loop.call_soon_threadsafe(stand)
+        try:
+            assert stands.wait(PATIENCE)
+            yield
+        finally:
+            go_on.set()
 
     def join(self) -> None:
         """Return when it has stopped."""

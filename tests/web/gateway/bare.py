@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.web.support import PATIENCE
+
 Behave = Callable[[socket.socket], None]
 """What is done on a connection once a request was read from it; then it is closed."""
 
@@ -36,7 +38,7 @@ def bare() -> Iterator[Bare]:
 
         def one(line: socket.socket) -> None:
             with line, contextlib.suppress(OSError):
-                line.settimeout(20)
+                line.settimeout(PATIENCE)
                 made.heard.append(_request(line))
                 made.behave(line)
 

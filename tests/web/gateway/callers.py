@@ -207,6 +207,11 @@ class Caller:
             return read(line, dialect)
 
 
+def hears(line: socket.socket, words: bytes) -> None:
+    """Return once these were told, of which nothing is taken yet."""
+    until(lambda: words in line.recv(2**20, socket.MSG_PEEK))
+
+
 def read(line: socket.socket, dialect: ChannelDialect) -> Told:
     """An answer, up to its end."""
     response = http.client.HTTPResponse(line)

@@ -3,10 +3,9 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from socket import MSG_PEEK
 
 import pytest
 
@@ -22,11 +21,12 @@ from tests.web.gateway.callers import (
     Standing,
     asked,
     every_dialect,
+    hears,
     patient,
     standing,
 )
 from tests.web.gateway.conftest import House
-from tests.web.support import Beats, until
+from tests.web.support import until
 
 WORDS = "one two three four five six seven eight"
 BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
@@ -69,7 +69,7 @@ def test_who_leaves_before_the_answer_cuts_the_suppliers_call(
     place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     with caller.begin(dialect, f"by-{CHANNELS[dialect]}", stream=stream):
         stall.reached.result(60)
-    last(place).gone.result(10)
+    last(place).gone.result(60)
     entry = left(place, caller)
     assert entry.estimated and entry.usage.input and entry.cost > 0
 
@@ -83,8 +83,8 @@ def test_who_leaves_in_the_middle_cuts_the_suppliers_call(
         place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin(dialect, f"by-{CHANNELS[supplier]}") as line:
             stall.reached.result(60)
-            line.recv(1, MSG_PEEK)
-        last(place).gone.result(10)
+            hears(line, b'"one')
+        last(place).gone.result(60)
         entry = left(place, caller)
         assert entry.estimated
         assert 1 <= entry.usage.output <= 400
@@ -112,7 +112,7 @@ def test_a_supplier_that_is_to_be_heard_out_is_so_though_the_caller_left_in_the_
         place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin(dialect, f"patient-{CHANNELS[supplier]}") as line:
             stall.reached.result(60)
-            line.recv(1, MSG_PEEK)
+            hears(line, b'"one')
         heard_out(place, caller, stall)
 
 
@@ -130,7 +130,7 @@ def test_a_supplier_that_dies_while_it_is_heard_out_is_booked_by_estimate(place:
     place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
     with caller.begin("openai-chat", "patient-chat") as line:
         stall.reached.result(60)
-        line.recv(1, MSG_PEEK)
+        hears(line, b'"one')
     until(lambda: tasks(place, "_drained"))
     stall.release()
     assert left(place, caller).estimated
@@ -160,10 +160,11 @@ def test_who_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_the_end(
             line.recv(1)
         assert head.startswith(b"HTTP/1.1 200")
         assert sent < 20 * 2**20
-        rest = 0
+        rest, end = 0, b""
         while piece := line.recv(2**20):
             rest += len(piece)
-            if b"[DONE]" in piece:
+            end = (end + piece)[-100:]
+            if b"[DONE]" in end:
                 break
         assert rest > size
 
@@ -204,17 +205,19 @@ def test_the_daemon_stops_at_once_and_books_whoever_was_under_way(tmp_path: Path
             if number < 2:
                 line.close()
         until(lambda: tasks(place, "_hear_out", "_drained") == 2)
-        with Beats() as beats:
-            place.daemon.stop()
-            place.daemon.join()
-            assert beats.seconds < 5
+        place.daemon.stop()
+        place.daemon.join()  # though none of the suppliers says a word
         assert {entry.outcome for entry in place.of(caller, len(stalls))} == {"left"}
 
 
 def test_nothing_stays_behind(place: Standing) -> None:
     caller = place.caller(limits={"parallel": 8})
-    counts = []
-    for _ in range(3):
+
+    def there() -> tuple[int, int]:
+        return tasks(place) or 0, len(os.listdir("/proc/self/fd"))
+
+    first = (0, 0)
+    for turn in range(1, 4):
         stalls = [Stall(0) for _ in range(4)] + [Stall(4) for _ in range(4)]
         lines = []
         for stall in stalls:
@@ -224,12 +227,26 @@ def test_nothing_stays_behind(place: Standing) -> None:
         for line in lines:
             line.close()
         for request in place.supplier.requests[-8:]:
-            request.gone.result(10)
-        place.of(caller, 8 * (len(counts) + 1))
+            request.gone.result(60)
+        place.of(caller, 8 * turn)
         for stall in stalls:
             stall.release()
-        counts.append((until(lambda: tasks(place)), len(os.listdir("/proc/self/fd"))))
-    assert counts[0] == counts[2]
+        first = first if turn > 1 else settled(there)
+    until(lambda: all(now <= then for now, then in zip(there(), first, strict=True)))
+
+
+def settled(count: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+    """What is counted, once it has been the same a hundred times in a row."""
+    found, times = count(), 0
+
+    def same() -> bool:
+        nonlocal found, times
+        before, found = found, count()
+        times = times + 1 if found == before else 0
+        return times > 100
+
+    until(same)
+    return found
 
 
 def tasks(place: Standing, *names: str) -> int | None:
@@ -240,4 +257,4 @@ def tasks(place: Standing, *names: str) -> int | None:
         found = [repr(task.get_coro()) for task in asyncio.all_tasks()]
         return sum(not names or any(name in one for name in names) for one in found)
 
-    return asyncio.run_coroutine_threadsafe(count(), place.loop).result(10)
+    return asyncio.run_coroutine_threadsafe(count(), place.loop).result(60)

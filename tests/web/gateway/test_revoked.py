@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from socket import MSG_PEEK
 
 import pytest
 from msgspec import structs
@@ -27,13 +26,14 @@ from tests.web.gateway.callers import (
     Caller,
     Standing,
     every_dialect,
+    hears,
     patient,
     read,
     standing,
 )
 from tests.web.gateway.test_leaving import BEGUN, every_way, tasks
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
-from tests.web.support import until
+from tests.web.support import Beats, until
 
 WORDS = "one two three four five six seven eight"
 USED = Tokens(input=1000, output=100)
@@ -133,13 +133,13 @@ def test_a_stream_ends_with_an_error_and_the_supplier_is_cut_off(
         stall, caller = stalled(place, supplier), place.caller()
         with caller.begin(dialect, f"{kind}-{CHANNELS[supplier]}") as line:
             stall.reached.result(60)
-            line.recv(1, MSG_PEEK)
+            hears(line, b'"one')
             deleted(place, place.house.keys[-1])
             told = read(line, dialect)
         assert (told.status, told.whole, told.ended) == (200, True, False)
         assert "good no more" in told.error()["message"]
         assert WORDS.startswith(told.text().strip()) and told.text()
-        last(place).gone.result(10)
+        last(place).gone.result(60)
         assert sent_away(place, caller, status=200).usage.output > 0
 
 
@@ -156,7 +156,7 @@ def test_who_waits_for_an_answer_is_refused_and_the_supplier_is_cut_off(
             told = read(line, dialect)
             assert (told.status, told.whole) == (401, True)
             assert "good no more" in told.error()["message"]
-            last(place).gone.result(10)
+            last(place).gone.result(60)
             sent_away(place, caller, status=401)
 
 
@@ -166,11 +166,11 @@ def test_what_is_heard_out_for_a_caller_who_left_is_ended_too(place: Standing, a
     with caller.begin("openai-chat", "patient-chat") as line:
         stall.reached.result(60)
         if after:
-            line.recv(1, MSG_PEEK)
+            hears(line, b'"one')
     until(lambda: tasks(place, "_hear_out", "_drained"))
     assert not place.so_far(caller)
     deleted(place, place.house.keys[-1])
-    last(place).gone.result(10)
+    last(place).gone.result(60)
     sent_away(place, caller, status=200 if after else 499)
     assert until(lambda: tasks(place, "_hear_out", "_drained") == 0)
 
@@ -181,7 +181,7 @@ def test_what_is_heard_out_for_a_caller_who_left_is_ended_too(place: Standing, a
     ids=lambda one: one.__name__,
 )
 def test_however_the_key_is_taken_away_it_is_so_within_a_second(
-    place: Standing, take_away: TakeAway
+    place: Standing, take_away: TakeAway, beats: Beats
 ) -> None:
     with closing(place.daemon.client(MANAGEMENT_KEY)):  # somebody else calls nobody meanwhile
         stalls, caller = [stalled(place, "openai-chat", after) for after in (4, 0)], place.caller()
@@ -189,17 +189,17 @@ def test_however_the_key_is_taken_away_it_is_so_within_a_second(
         for stall in stalls:
             lines.append(caller.begin("openai-chat", "by-chat"))
             stall.reached.result(60)
-        lines[0].recv(1, MSG_PEEK)
+        hears(lines[0], b'"one')
         take_away(place, place.house.keys[-1])
-        began = time.monotonic()
+        began = beats.seconds
         told = [read(line, "openai-chat") for line in lines]
-        spent = time.monotonic() - began
+        spent = beats.seconds - began
     for line in lines:
         line.close()
     assert [one.status for one in told] == [200, 401]
     assert all("good no more" in one.error()["message"] for one in told)
     assert {entry.error for entry in place.of(caller, 2)} == {"revoked"}
-    assert spent < 2.5, spent  # a second, or 1.3 until it expires; the machine may be busy
+    assert spent < 5, spent  # a second, or 1.3 until it expires; the machine may be busy
 
 
 def test_the_calls_of_other_keys_go_on_and_no_channel_rests(place: Standing) -> None:
@@ -237,7 +237,7 @@ def test_the_supplier_is_cut_off_though_the_caller_takes_nothing(
     odd.behave = pour
     caller = place.caller()
     with caller.begin("openai-chat", "odd") as line:
-        line.recv(1)
+        hears(line, b'"xxx')
         before = -1
         while before < sent:  # until nothing moves for a while
             before = sent

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from tests.web.live.support import HUB, Listening, Socket, Wire, missing
-from tests.web.support import KEY, Serving
+from tests.web.support import KEY, PATIENCE, Serving
 
 Listen = Callable[..., Listening]
 Dial = Callable[..., Socket]
+
+
+@pytest.fixture(autouse=True)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client on a slow machine is not taken for one that comes no more, or that hears nothing."""
+    for name in ("GREET_WITHIN", "SEQUENCE_WITHIN", "SILENCE"):
+        monkeypatch.setattr(f"agentd.wire.signalr.session.{name}", 2 * PATIENCE)
+    for name in ("CONNECT_WITHIN", "KEEP_LOST", "BLOCKED"):
+        monkeypatch.setattr(f"agentd.wire.signalr.connection.{name}", 2 * PATIENCE)
 
 
 @pytest.fixture

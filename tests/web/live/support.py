@@ -74,7 +74,8 @@ class Listening:
     def _read(self) -> None:
         assert self._process.stdout
         for line in self._process.stdout:
-            self.lines.append(json.loads(line))
+            if line.endswith("\n"):  # else it was killed in the middle of its last word
+                self.lines.append(json.loads(line))
 
     def told(self, what: str) -> list[Line]:
         """All lines of a kind."""

@@ -19,7 +19,7 @@ const builder = new signalR.HubConnectionBuilder()
   })
   .configureLogging(signalR.LogLevel.None);
 if (wish.stateful) builder.withStatefulReconnect();
-if (wish.reconnect) builder.withAutomaticReconnect(Array(400).fill(50));
+if (wish.reconnect) builder.withAutomaticReconnect(Array(4000).fill(50));
 const connection = builder.build();
 if (wish.timeout) connection.serverTimeoutInMilliseconds = wish.timeout;
 
