@@ -117,14 +117,18 @@ class SecretRuleBook:
 
         def put(text: Text) -> None:
             said = self._load(text.content.encode()).built_in.get(name, Changed())
-            after = revise(of_rule(changed(usual, said), "built-in"))
+            before = of_rule(changed(usual, said), "built-in")
+            after = revise(before)
             answer.append(after)
             for field in Changed.__struct_fields__:
-                value = getattr(after, field)
+                place, value = ("built_in", name, field), getattr(after, field)
+                if value == getattr(before, field):
+                    continue
                 if value != getattr(usual, field):
-                    text.set(("built_in", name, field), value)
-                elif getattr(said, field) is not None:
-                    text.drop(("built_in", name, field))
+                    text.set(place, value)
+                else:
+                    text.drop(place)
+                    text.prune(place[:-1])
 
         def fits(before: SecretRulesYml, after: SecretRulesYml) -> bool:
             now = of_rule(changed(usual, after.built_in.get(name, Changed())), "built-in")

@@ -109,6 +109,19 @@ class Text:
                 self._line_start(key.start_mark.index), self._line_end(self._end(value)), ""
             )
 
+    def prune(self, path: Path) -> None:
+        """Take the map at ``path`` away if it is empty, and those above it that then are.
+
+        One on whose lines somebody commented stays.
+        """
+        holder = self._map(path[:-1]) if path else None
+        found = _entry(holder, path[-1]) if holder else None
+        if found and isinstance(found[1], MappingNode) and not found[1].value:
+            key, value = found
+            if "#" not in self._cut(key.start_mark.index, self._line_end(self._end(value))):
+                self.drop(path)
+                self.prune(path[:-1])
+
     def append(self, path: Path, entry: Mapping[str, object]) -> None:
         """Put one more item, a map, at the end of the list at ``path``; both may be missing."""
         holder = self._map(path[:-1])

@@ -99,6 +99,26 @@ def test_an_entry_leaves_with_its_lines():
     assert left == "m:\n  {}\nn: 2\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("a: {b: {}}\n", ""),
+        ("x: 1\na:\n  b:\n    {}\n", "x: 1\n"),
+        ("a:\n  b: {}\n  c: 1\n", "a:\n  c: 1\n"),
+        ("a: {b: {}, c: 1}\n", "a: {c: 1}\n"),
+        ("a:\n  b:\n    # why\n    {}\n", None),
+        ("a:\n  # why\n  b: {}\n", "a:\n  # why\n  {}\n"),
+        ("a:\n  b: {}  # why\n", None),
+        ("a: {b: {c: 1}}\n", None),
+        ("a: {b: 1}\n", None),
+        ("a: {}\n", None),
+        ("", None),
+    ],
+)
+def test_empty_maps_leave_unless_somebody_commented_on_them(text, after):
+    assert changed(text, ("prune", ("a", "b"))) == (text if after is None else after)
+
+
 def test_entries_change_places_with_their_comments():
     found = changed(FILE, ("arrange", ("map",), ["two", "one"]))
     one = "    # the first\n    one:   {color: '#111111'}   # 1\n"

@@ -138,6 +138,30 @@ def test_comments_and_the_rest_of_the_file_stay(house: House, manager: Client) -
     assert manager.patch(f"{ALL}/{rule}", {"mode": None}).status == 200
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# ours\n",
+        "rules:\n- id: ticket\n  regex: 'TICKET-[0-9]{6}'   # six\n",
+        "built_in:\n  # soft\n  {rule}: {mode: report}  # for now\n",
+        "built_in:\n  {rule}:\n    mode: report # for now\n  {other}: {enabled: false}\n",
+    ],
+)
+def test_a_built_in_rule_that_is_switched_off_and_on_leaves_the_file_as_it_was(
+    house: House, manager: Client, text: str
+) -> None:
+    path = Path(house.layout.secret_rules)
+    rule, other = BUILT_IN[0].id, BUILT_IN[1].id
+    text = text.replace("{rule}", rule).replace("{other}", other)
+    path.write_text(text)
+    path.chmod(0o600)
+    assert manager.send("POST", f"{ALL}/{rule}/disable").status == 200
+    assert path.read_text() != text
+    assert manager.send("POST", f"{ALL}/{rule}/enable").status == 200
+    assert path.read_text() == text
+
+
 def test_a_change_of_a_built_in_rule_is_taken_back(manager: Client) -> None:
     rule = BUILT_IN[0].id
     before = manager.get(f"{ALL}/{rule}").json()
