@@ -128,7 +128,8 @@ class KeyService:
         self._noticed = self._saved = clock.monotonic()
         self._look_again = 0.0
         self._torn_since: float | None = -math.inf
-        self._reads = 0
+        self._reads = self._read_to_end = 0
+        """How many readings have begun, and which of them was the last to come to its end."""
         self._uses: dict[str, Timestamp] = {}
         self._noted: dict[str, float] = {}
         self._unsaved = False
@@ -228,16 +229,17 @@ class KeyService:
         return self._clock.monotonic() >= self._look_again or self._store.stamp() != self._stamp
 
     async def _read_after_now(self) -> None:
-        """Read the files, unless somebody else began to after this was called."""
-        seen = self._reads
+        """Read the files, unless somebody else did, and began to after this was called."""
+        begun = self._reads
         async with self._lock:
-            if self._reads == seen:
+            if self._read_to_end <= begun:  # whoever reads may be cancelled
                 await self._read()
 
     async def _read(self) -> None:
         self._reads += 1
         stamp = self._store.stamp()
         kept = await self._run(self._store.read)
+        self._read_to_end = self._reads
         now = self._clock.monotonic()
         if stamp != self._stamp:
             self._stamp, self._noticed = stamp, now

@@ -80,7 +80,8 @@ class AccessKeyBook:
         self._turn = LoopTurn()
         self._looked = -1
         """The turn of the loop in which the file was last seen to be the same."""
-        self._reads = 0
+        self._reads = self._read_to_end = 0
+        """How many readings have begun, and which of them was the last to come to its end."""
         self._reading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -220,13 +221,14 @@ class AccessKeyBook:
         """When this returns, what the file said at the call is in force."""
         begun = self._reads
         async with self._reading:
-            if self._reads != begun or not self._stale():
-                return  # somebody else began to read it after the call
+            if self._read_to_end > begun or not self._stale():
+                return  # somebody else read it, and began to after the call
             self._reads += 1
             kept = await asyncio.to_thread(self._file.read)
             if kept.doubtful and kept.stamp != self._stamp and self._stamp is not _UNREAD:
                 await asyncio.sleep(SETTLE)
                 kept = await asyncio.to_thread(self._file.read)
+            self._read_to_end = self._reads  # not before: whoever reads may be cancelled
             self._take(kept)
 
     def _take(self, kept: Kept) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
@@ -14,7 +15,7 @@ import pytest
 
 from agentd.access.gate import Gate, Presented, Surface
 from agentd.access.key import issue
-from agentd.access.service import GRACE, RETRY, SAVE_EVERY, KeyService
+from agentd.access.service import GRACE, RETRY, SAVE_EVERY, Kept, KeyService
 from agentd.clock import FrozenClock, SystemClock
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
@@ -369,6 +370,35 @@ def test_many_requests_share_one_reading(tmp_path):
         before = here.service._reads
         assert not any(await asyncio.gather(*(here.admitted(LAPTOP_KEY) for _ in range(50))))
         assert here.service._reads - before <= 3
+
+    scene(test, tmp_path)
+
+
+def test_who_waits_for_a_reading_whose_caller_leaves_reads_it_himself(tmp_path, monkeypatch):
+    async def test(here: Scene) -> None:
+        real, read = KeyFile.read, []
+        may_end = [threading.Event(), threading.Event()]
+
+        def gated(self: KeyFile) -> Kept:
+            found = real(self)
+            read.append(found)
+            assert may_end[min(len(read), 2) - 1].wait(60)
+            return found
+
+        monkeypatch.setattr(KeyFile, "read", gated)
+        os.utime(here.path, ns=(1, 1))
+        first = asyncio.create_task(here.service.fresh())
+        await _until(lambda: len(read) == 1)
+        leaving, staying = (asyncio.create_task(here.admitted(LAPTOP_KEY)) for _ in range(2))
+        await asyncio.sleep(0)
+        renamed_over(here.path, without_laptop(here.path))
+        may_end[0].set()
+        await _until(lambda: len(read) == 2)
+        assert first.done()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        may_end[1].set()
+        assert not await staying
 
     scene(test, tmp_path)
 
