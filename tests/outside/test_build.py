@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentd.errors import Unavailable
-from agentd.outside.build import BuildPrograms, inside
+from agentd.outside.build import TELL_SECONDS, BuildPrograms, inside
 from agentd.outside.process import MARK
 from agentd.outside.strays import end_strays_now
 from agentd.workspace.building import BuildEnd
@@ -37,7 +37,7 @@ def built(root: Path, generation: str, **build) -> tuple[BuildEnd, bytes]:
         programs = BuildPrograms(str(root), generation)
         return await programs.run(Build(**build), "1", transcript, lambda: None)
 
-    end = asyncio.run(asyncio.wait_for(run(), 60))
+    end = asyncio.run(asyncio.wait_for(run(), 90))
     transcript.end()
     assert end_strays_now(generation) == 0
     return end, transcript.output()
@@ -68,17 +68,17 @@ def test_it_runs_in_its_folder_with_its_variables_and_none_of_ours(
 
 def test_one_that_never_ends_is_ended_in_time_with_all_that_it_started(tmp_path, generation):
     command = ("sh", "-c", "setsid sleep 100 & sleep 100 & echo begun; exec sleep 100")
-    began = time.monotonic()
-    end, output = built(tmp_path, generation, command=command, timeout=2)
-    assert (end.late, output) == (True, b"begun\n")
-    assert time.monotonic() - began < 50
+    for patience in (1, 5, 50):  # it must have come so far as to tell
+        end, output = built(tmp_path, generation, command=command, timeout=patience)
+        assert end.late
+        if output:
+            break
+    assert output == b"begun\n"
 
 
 def test_what_fled_and_holds_the_output_is_ended_with_it(tmp_path, generation):
     command = ("sh", "-c", "setsid sleep 100 & echo done")
-    began = time.monotonic()
     assert built(tmp_path, generation, command=command) == (BuildEnd(0), b"done\n")
-    assert time.monotonic() - began < 50
 
 
 def test_one_that_closes_its_output_and_goes_on_is_waited_for(tmp_path, generation):
@@ -111,6 +111,7 @@ def test_cancelling_ends_it_whole(tmp_path, generation):
 
 def test_news_are_gathered(tmp_path, generation):
     told = []
+    began = time.monotonic()
 
     async def test() -> None:
         transcript = Transcript()
@@ -121,7 +122,7 @@ def test_news_are_gathered(tmp_path, generation):
         )
 
     asyncio.run(test())
-    assert 1 <= len(told) < 50
+    assert 1 <= len(told) < 2 + (time.monotonic() - began) / TELL_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
     @functools.wraps(test)
     def run(**given: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(**given), 20))
+        asyncio.run(asyncio.wait_for(test(**given), 90))
 
     return run
 
@@ -129,7 +129,7 @@ async def test_what_a_dead_leader_left_is_ended_when_it_is_looked_for(tmp_path, 
     with subprocess.Popen(["sleep", "100"], env={**os.environ, **variable}) as rest:  # noqa: ASYNC220
         status = DeploymentStatus("web", run="r", process=Process(2**22 - 1, 1, "boot"))
         assert await programs(tmp_path, generation).find(status) is None
-        assert rest.wait(5) == -signal.SIGKILL
+        assert rest.wait(60) == -signal.SIGKILL
 
 
 @on_a_loop
@@ -179,7 +179,7 @@ def test_only_what_bears_the_very_mark_is_ended(generation):
     try:
         assert end_marked(VARIABLE, f"{generation}.r") == 1
         assert [other.poll() is None for other in others] == [True, False, True] or others[1].wait(
-            5
+            60
         )
     finally:
         for other in others:

@@ -21,7 +21,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[socket.s
     abstract = f"\0agentd-test-{os.getpid()}-{os.urandom(8).hex()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "n") if request.param == "path" else abstract)
-        listener.settimeout(5)
+        listener.settimeout(60)
         yield listener
 
 
@@ -99,7 +99,7 @@ def test_what_a_gone_manager_missed_is_told_when_it_is_back(
     notifier.ready("up")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "n"))
-        listener.settimeout(5)
+        listener.settimeout(60)
         notifier.watchdog()
         assert set(listener.recv(4096).split(b"\n")) == {b"READY=1", b"STATUS=up", b"WATCHDOG=1"}
         notifier.watchdog()
