@@ -56,13 +56,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 def of_openai(place: Standing) -> dict[str, Any]:
     """What OpenAI's clients are made with."""
     url, key = f"{place.daemon.url}/v1", place.caller().key
-    return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 20}
+    return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 60}
 
 
 def of_anthropic(place: Standing) -> dict[str, Any]:
     """What Anthropic's are."""
     url, key = place.daemon.url, place.caller().key
-    return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 20}
+    return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 60}
 
 
 def seen(place: Standing) -> list[dict[str, Any]]:

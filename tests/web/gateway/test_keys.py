@@ -11,7 +11,7 @@ import pytest
 
 from tests.supplier.steps import Say
 from tests.web.gateway.conftest import House
-from tests.web.support import Serving, until
+from tests.web.support import PATIENCE, Serving, until
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -23,7 +23,7 @@ def ask(daemon: Serving, key: str, model: str = "by-chat") -> int:
 
 def post(daemon: Serving, key: str, body: bytes) -> int:
     """The status of a request with this body."""
-    connection = HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)
     with closing(connection):
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         connection.request("POST", "/v1/chat/completions", body, headers)
@@ -145,7 +145,7 @@ def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
 ) -> None:
     key, daemon = house.key(), up()
     for headers, status in (({"Authorization": f"Bearer {key}"}, 404), ({}, 401)):
-        with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=20)) as connection:
+        with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             assert answer.status == status

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agentd.disk import reload
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.reload import LastGood, Reading
 from tests.supplier.steps import Answer, Say, Stall, Tokens
@@ -19,7 +19,7 @@ from tests.web.gateway.callers import Standing, read, standing
 from tests.web.gateway.conftest import House
 from tests.web.gateway.loading import load
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
-from tests.web.support import until
+from tests.web.support import PATIENCE, until
 
 WORDS = "one two three four five six"
 USED = Tokens(input=1000, output=100)
@@ -66,31 +66,51 @@ def gone_for_a_moment(path: Path, text: str, seen: Callable[[], None]) -> None:
     at_once(path, text)
 
 
+class Editor:
+    """Saves files; the daemon looks again at one that it found half or gone once it is saved."""
+
+    def __init__(self) -> None:
+        self.doubted: list[str] = []
+        self._saved = threading.Event()
+        self._saved.set()
+
+    def edit(self, save: Save, path: str, text: str) -> None:
+        """Save a file in this way; in the middle of it the daemon has seen what there is."""
+        self._saved.clear()
+        try:
+            save(Path(path), text, lambda: until(lambda: path in self.doubted))
+        finally:
+            self._saved.set()
+
+    def found(self, path: str) -> None:
+        """The daemon doubts what it read of a file."""
+        self.doubted.append(path)
+        self._saved.wait(PATIENCE)
+
+
 @pytest.fixture
-def doubted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that the daemon found half or gone; it looks again after a second and a half."""
-    found: list[str] = []
-    read = LastGood.read
+def editor(monkeypatch: pytest.MonkeyPatch) -> Editor:
+    """Whose files are read by a daemon that is neither too early nor too late."""
+    made, read = Editor(), LastGood.read
 
     def reading(self: LastGood[Any]) -> Reading[Any] | None:
         told = read(self)
         if told and told.doubtful:
-            found.append(self.path)
+            made.found(self.path)
         return told
 
     monkeypatch.setattr(LastGood, "read", reading)
-    monkeypatch.setattr(reload, "SETTLE", 1.5)
-    return found
+    return made
 
 
 @pytest.mark.parametrize("save", [at_once, in_place, gone_for_a_moment])
 def test_no_call_fails_while_channels_models_and_settings_are_edited(
-    place: Standing, save: Save, doubted: list[str]
+    place: Standing, save: Save, editor: Editor
 ) -> None:
     house, layout = place.house, place.house.layout
 
     def edit(path: str, content: dict[str, Any]) -> None:
-        save(Path(path), house.json(content), lambda: until(lambda: path in doubted))
+        editor.edit(save, path, house.json(content))
 
     with load(place.caller()) as calls:
         house.channels.insert(0, house.channel("new", "openai-chat"))

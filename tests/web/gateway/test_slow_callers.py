@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from agentd.proxy.channel import ChannelDialect
-from tests.supplier.steps import Answer, Say, Tokens, giant
+from tests.supplier.steps import Answer, Say, Stall, Tokens, giant
 from tests.web.gateway.bare import Bare, bare
 from tests.web.gateway.callers import (
     CHANNELS,
@@ -175,9 +175,15 @@ def test_who_sends_byte_by_byte_is_answered(place: Standing, dialect: ChannelDia
 
 
 def test_fifty_megabytes_of_one_keep_nobody_from_being_answered(place: Standing) -> None:
-    text = "so many words " * (50 * 2**20 // 14)
-    place.supplier.script(giant(100))
-    with load(place.caller()) as calls:
-        before = calls.answered
-        assert place.caller().ask("openai-chat", "by-chat", text=text).status == 200
-        assert calls.answered > before
+    stall = Stall(0)
+    place.supplier.script(Answer((giant(100),), faults=(stall,)))
+    caller = place.caller()
+    request = caller.request(*asked("openai-chat", "by-chat", text="many words " * 5_000_000))
+    with caller.connected() as line, load(place.caller()) as calls:
+        line.sendall(request[:-1000])
+        calls.more()
+        line.sendall(request[-1000:])
+        stall.reached.result(60)
+        calls.more()
+        stall.release()
+        assert read(line, "openai-chat").status == 200

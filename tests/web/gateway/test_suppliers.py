@@ -1,13 +1,13 @@
 """Suppliers that refuse, fail, or answer otherwise than they were asked to."""
 
 import json
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from agentd.proxy.channel import ChannelDialect
+from tests.ports import free_port
 from tests.supplier import chat, gemini, messages, responses
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Refuse, Say, Stall, Step, Tokens
@@ -30,8 +30,7 @@ def odd() -> Iterator[Bare]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        closed = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    closed = f"http://127.0.0.1:{free_port()}"
 
     def prepare(house: House) -> None:
         different: dict[str, dict[str, Any]] = {
