@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from agentd.agent.approval import Policy, decide
 from agentd.agent.budget import Budget
 from agentd.agent.engine import Answer, Question
 from agentd.chats.approval import Approval, State
+from agentd.chats.fold import Chat
 from agentd.chats.shelf import AGENT
 from agentd.chats.turns import Turns
 from agentd.clock import Clock, iso, parse_iso
@@ -98,22 +100,23 @@ class Approvals:
             answered_by=by,
             answered_at=self._clock.now(),
         )
-        if asked.kind == "budget":
-            if allowed:
-                await self._turns.release(chat_id, by, self._budget().allowance(chat))
-            await self._turns.answer(chat_id, decided, by)
-        else:
-            await self._tell(chat_id, decided, by)
+        written = self._release if asked.kind == "budget" else self._tell
+        await asyncio.shield(self._begin(written(chat, decided, by)))
         return decided
 
-    async def _tell(self, chat_id: int, decided: Approval, by: str) -> None:
+    async def _release(self, chat: Chat, decided: Approval, by: str) -> None:
+        if decided.state == "allowed":
+            await self._turns.release(chat.id, by, self._budget().allowance(chat))
+        await self._turns.answer(chat.id, decided, by)
+
+    async def _tell(self, chat: Chat, decided: Approval, by: str) -> None:
         waiting = self._open.get(decided.id)
         if waiting is None:
-            raise _not_open(chat_id, decided.id)
+            raise _not_open(chat.id, decided.id)
         async with waiting.lock:
             if waiting.decided.done():
-                raise _not_open(chat_id, decided.id)
-            await self._turns.answer(chat_id, decided, by)
+                raise _not_open(chat.id, decided.id)
+            await self._turns.answer(chat.id, decided, by)
             waiting.decided.set_result(decided)
 
     async def close(self) -> None:
@@ -139,28 +142,34 @@ class Approvals:
 
     async def _decided(self, chat_id: int, waiting: _Open) -> Approval:
         """What became of it; when nobody has answered by now, it is denied."""
-        async with waiting.lock:
-            if not waiting.decided.done():
-                await self._close_question(chat_id, waiting, "expired", BY_NOBODY)
+        await self._close_question(chat_id, waiting, "expired", BY_NOBODY)
         return waiting.decided.result()
 
     async def _close_question(self, chat_id: int, waiting: _Open, state: State, note: str) -> None:
+        """Unless somebody decides it in this very moment."""
         assert waiting.approval
-        closed = replace(waiting.approval, state=state, note=note, answered_at=self._clock.now())
-        waiting.decided.set_result(closed)
-        try:
-            await self._turns.answer(chat_id, closed, AGENT)
-        except AgentdError as error:  # denied all the same
-            log.warning("the end of a question of chat %d was not written: %s", chat_id, error)
+        async with waiting.lock:
+            if waiting.decided.done():
+                return
+            closed = replace(
+                waiting.approval, state=state, note=note, answered_at=self._clock.now()
+            )
+            waiting.decided.set_result(closed)
+            try:
+                await self._turns.answer(chat_id, closed, AGENT)
+            except AgentdError as error:  # denied all the same
+                log.warning("the end of a question of chat %d was not written: %s", chat_id, error)
 
     def _withdraw(self, chat_id: int, waiting: _Open) -> None:
-        if waiting.approval is None or waiting.decided.done():
-            return
-        task = asyncio.get_running_loop().create_task(
-            self._close_question(chat_id, waiting, "withdrawn", "")
-        )
+        if waiting.approval and not waiting.decided.done():
+            self._begin(self._close_question(chat_id, waiting, "withdrawn", ""))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Have it done, whoever leaves meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class Desk:

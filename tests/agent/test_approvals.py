@@ -12,6 +12,7 @@ from agentd.agent.budget import Budget
 from agentd.agent.engine import Answer, Approver, Assignment, Progress, Question, Replied
 from agentd.chats.approval import Approval
 from agentd.chats.service import NewChat
+from agentd.chats.turns import Turns
 from agentd.errors import NotFound, Unavailable
 from agentd.events import ApprovalUpdate
 from tests.conftest import ME, Life, dispatcher_of, living, until
@@ -166,6 +167,59 @@ async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout
         assert sorted(told(life)[2:]) == [(first.id, "withdrawn"), (second.id, "withdrawn")]
         with pytest.raises(NotFound):
             await approvals.answer(number, first.id, allowed=True, session=False, note="", by=ME)
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Answers to questions wait, before they are safe on disk, until they may be."""
+    real = Turns.answer
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def answer(*arguments):
+        await real(*arguments)
+        begun.set()
+        await may_end.wait()
+
+    monkeypatch.setattr(Turns, "answer", answer)
+    return begun, may_end
+
+
+async def test_a_question_that_is_answered_while_its_turn_is_stopped_has_one_answer(
+    layout, slow_disk
+):
+    begun, may_end = slow_disk
+    async with living(layout) as life:
+        dispatcher, approvals, number = await start(life, Asking(PUSH))
+        (question,) = await asked(life, number)
+        answering = asyncio.create_task(
+            approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
+        )
+        await begun.wait()
+        assert await dispatcher.stop_turn(number, ME)
+        may_end.set()
+        assert (await answering).state == "allowed"
+        await dispatcher.stop(0)
+        assert told(life) == [(question.id, "open"), (question.id, "allowed")]
+
+
+async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow_disk):
+    """As a bot does whose settings change."""
+    begun, may_end = slow_disk
+    engine = Asking(PUSH)
+    async with living(layout) as life:
+        dispatcher, approvals, number = await start(life, engine)
+        (question,) = await asked(life, number)
+        answering = asyncio.create_task(
+            approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
+        )
+        await begun.wait()
+        answering.cancel()
+        await asyncio.wait([answering])
+        may_end.set()
+        await until(lambda: engine.answers == [Answer(True)])
+        assert (await life.chats.rest(number, 60)).outcome == "completed"
+        assert told(life) == [(question.id, "open"), (question.id, "allowed")]
+        await dispatcher.stop(0)
 
 
 async def test_a_crash_leaves_no_question_open(layout):
