@@ -30,6 +30,21 @@ def test_more_bytes_are_never_fewer_tokens(some, more):
 
 
 @settings(deadline=None)
+@given(st.binary(max_size=50).filter(lambda some: b"tools" not in 2 * some), st.integers(1, 3000))
+def test_every_byte_is_worth_what_the_rule_says_however_many_there_are(some, times):
+    """Not one is lost where they are added up piece by piece."""
+    plain = sum(bytes((byte,)).isalpha() or byte == 0x20 for byte in some)
+    foreign = sum(byte > 127 for byte in some)
+    sixths = times * (2 * plain + 3 * foreign + 4 * (len(some) - plain - foreign))
+    assert tokens(some * times) == -(-sixths // 6)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15_999, 16_000, 16_001, 32_000, 1_000_000])
+def test_the_dearest_bytes_are_added_up_whole(size):
+    assert tokens(b"1" * size) == -(-size * 4 // 6)
+
+
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_no_text_is_nothing(text):
     assert 0 < tokens(text.encode()) <= len(text.encode())
