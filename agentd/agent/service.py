@@ -52,6 +52,7 @@ class Dispatcher:
         self._later: dict[int, asyncio.TimerHandle] = {}
         """Chats that wait for a limit to end."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._cancelled: set[asyncio.Task[None]] = set()
         self._works: dict[int, Work] = {}
         self._busy: set[int] = set()
         """Chats whose turn takes one of the places; one that waits for the disk does not."""
@@ -83,7 +84,7 @@ class Dispatcher:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=drain_seconds)
         for task in self._tasks.values():
-            task.cancel()
+            self._cancel(task)
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         await self._approvals.close()
@@ -103,7 +104,7 @@ class Dispatcher:
             return False
         if not work.stopped_by:
             work.stopped_by = by
-            task.cancel()
+            self._cancel(task)
         _, late = await asyncio.wait([task], timeout=STOP_SECONDS)
         if late:
             log.error("the stopped turn of chat %d has not ended yet", chat_id)
@@ -144,8 +145,15 @@ class Dispatcher:
         task.add_done_callback(partial(self._done, chat_id))
         self._tasks[chat_id] = task
 
+    def _cancel(self, task: "asyncio.Task[None]") -> None:
+        """Once: the second time it would cut off the writing down of its end."""
+        if task not in self._cancelled:
+            self._cancelled.add(task)
+            task.cancel()
+
     def _done(self, chat_id: int, task: "asyncio.Task[None]") -> None:
         del self._tasks[chat_id]
+        self._cancelled.discard(task)
         self._works.pop(chat_id, None)
         self._busy.discard(chat_id)
         if not task.cancelled() and (error := task.exception()):

@@ -9,14 +9,22 @@ from pathlib import Path
 import pytest
 
 from agentd.agent import service, work
-from agentd.agent.engine import Approver, Assignment, Failed, Progress, Replied, ToolUsed
+from agentd.agent.engine import (
+    Approver,
+    Assignment,
+    Failed,
+    Progress,
+    Replied,
+    ToolUsed,
+    Wrote,
+)
 from agentd.agent.service import Dispatcher
 from agentd.agent.turn import SILENT
 from agentd.agent.work import SHUTDOWN
 from agentd.catalog.models import Model, Models
 from agentd.chats.queue import Wanted
 from agentd.chats.service import NewChat
-from agentd.chats.turns import INTERRUPTED
+from agentd.chats.turns import INTERRUPTED, Turns
 from agentd.clock import parse_iso
 from agentd.disk import journal
 from agentd.disk.layout import Layout
@@ -442,3 +450,40 @@ async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layo
             await life.chats.rest(number, 10)
             assert engine.prompts == ["b"]
             assert ("error", INTERRUPTED) in await roles(life, number)
+
+
+async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_its_end(
+    layout, monkeypatch
+):
+    wrote = asyncio.Event()
+
+    async def script(_: Assignment) -> AsyncGenerator[Progress, None]:
+        yield Wrote("half a reply")
+        wrote.set()
+        await asyncio.Event().wait()
+
+    real = Turns.add
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def add(*arguments, **more):
+        await real(*arguments, **more)
+        begun.set()
+        await may_end.wait()
+
+    monkeypatch.setattr(Turns, "add", add)
+    async with living(layout) as life:
+        dispatcher = dispatcher_of(life, Scripted(script))
+        dispatcher.start(life.chats.summaries())
+        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+        await wrote.wait()
+        stopped = asyncio.create_task(dispatcher.stop_turn(number, ME))
+        await begun.wait()
+        stopping = asyncio.create_task(dispatcher.stop(0))
+        for _ in range(5):  # a wish to stop, too, that comes in this moment
+            await asyncio.sleep(0)
+        again = asyncio.create_task(dispatcher.stop_turn(number, ME))
+        await asyncio.sleep(0)
+        may_end.set()
+        await asyncio.gather(stopped, stopping, again)
+        assert life.chats.summary(number).outcome == "stopped"
+        assert (await roles(life, number))[1:] == [("assistant", "half a reply")]
