@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def do(work: Awaitable[T]) -> T:
     async def wait() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             return await work
 
     return asyncio.run(wait())

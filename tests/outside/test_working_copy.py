@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def do(work: Awaitable[T]) -> T:
     async def wait() -> T:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             return await work
 
     return asyncio.run(wait())
