@@ -126,11 +126,18 @@ class HttpUpstream:
             return await self._dial(to.host, to.port)
 
     async def secured(self, url: str, connection: socket.socket, timeouts: Timeouts) -> None:
-        """Agree on TLS over such a connection, which is over then; raises as ``dialled``."""
+        """Agree on TLS over such a connection, which is over then in any case.
+
+        Raises as ``dialled``.
+        """
         to = origin(url)
         loop = asyncio.get_running_loop()
         async with _telling(to, timeouts):
-            tls = await self._context()
+            try:
+                tls = await self._context()
+            except BaseException:
+                connection.close()
+                raise
             transport, _ = await loop.create_connection(
                 asyncio.Protocol, sock=connection, ssl=tls, server_hostname=to.host
             )

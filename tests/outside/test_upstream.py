@@ -5,6 +5,7 @@ import gc
 import gzip
 import os
 import ssl
+import threading
 import tracemalloc
 import zlib
 
@@ -782,4 +783,28 @@ def test_a_kept_connection_is_closed_after_a_while(monkeypatch):
             assert not there.upstream._resting
 
     monkeypatch.setattr("agentd.outside.upstream.KEPT_SECONDS", 0.02)
+    asyncio.run(run())
+
+
+def test_a_connection_that_is_to_be_secured_is_over_though_nobody_waits_for_it(monkeypatch):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        assert may_end.wait(60)
+        return ssl.create_default_context()
+
+    monkeypatch.setattr("agentd.outside.upstream._usual_context", slow)
+
+    async def run():
+        async with supplier(once(ABC)) as there:
+            caller = HttpUpstream()
+            connection = await caller.dialled(there.url, PATIENT)
+            securing = asyncio.create_task(caller.secured(there.url, connection, PATIENT))
+            await until(begun.is_set)
+            securing.cancel()
+            await asyncio.wait([securing])
+            may_end.set()
+            assert connection.fileno() == -1
+
     asyncio.run(run())
