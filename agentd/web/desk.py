@@ -20,6 +20,8 @@ HEAD_SECONDS = 10.0
 """How long a connection may take to send a request's head, and so how long it may idle."""
 TAKING_SECONDS = 300.0
 """How long a caller may leave a portion of a streamed answer untaken."""
+PARTING_SECONDS = 5.0
+"""How long a caller may take to hear that his key is good no more, in the middle of an answer."""
 BODY_SECONDS = 30.0
 """Time that a whole body may take to come."""
 
@@ -72,6 +74,8 @@ class Desk:
         """The connections on which a body is to come."""
         self.takers: Patience[IOStream] = Patience(TAKING_SECONDS, IOStream.close)
         """The connections on which a portion of an answer is to be taken."""
+        self.parting: Patience[IOStream] = Patience(PARTING_SECONDS, IOStream.close)
+        """The connections on which an answer ends with its key."""
         self._date = ("", 0.0)
 
     def dismiss(self, lost: frozenset[str]) -> None:

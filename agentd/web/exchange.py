@@ -153,12 +153,18 @@ class Exchange(HTTPMessageDelegate):
     def dismiss(self, lost: frozenset[str]) -> None:
         """Access keys are good no more: who waits for an answer with one of them has another.
 
-        What is being given already is ended by whoever makes it.
+        What is being given already is ended by whoever makes it; who does not take even that is
+        hung up on.
         """
-        if self._task and self._call and self._call.caller.access in lost:
-            self._dismissed = not self._reply.begun
-            if self._dismissed:
-                self._task.cancel()
+        if not (self._task and self._call and self._call.caller.access in lost):
+            return
+        if self._reply.begun:
+            parting, stream = self._desk.parting, self._connection.stream
+            parting.begin(stream)
+            self._task.add_done_callback(lambda _: parting.end(stream))
+        else:
+            self._dismissed = True
+            self._task.cancel()
 
     def _admit(self, head: Head) -> None:
         self._route, self._call = head.admit(self._request_id)

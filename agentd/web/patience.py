@@ -21,9 +21,9 @@ class Patience(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, one: T) -> None:
-        """Its time runs from now on."""
+        """Its time runs from now on, if it does not already."""
         loop = asyncio.get_running_loop()
-        self._waiting[one] = end = loop.time() + self._seconds
+        end = self._waiting.setdefault(one, loop.time() + self._seconds)
         if self._timer is None:
             self._timer = loop.call_at(end, self._look)
 

@@ -50,6 +50,20 @@ async def _each() -> None:
     assert min(waiting.had.values()) >= SECONDS * 0.99
 
 
+def test_to_begin_again_gives_no_more_time() -> None:
+    asyncio.run(_again())
+
+
+async def _again() -> None:
+    waiting = Waiting()
+    waiting.begin("first")
+    waiting.begin("second")
+    await asyncio.sleep(SECONDS / 2)
+    waiting.patience.begin("first")
+    await waiting.given_up(2)
+    assert list(waiting.had) == ["first", "second"]
+
+
 def test_what_ended_is_not_given_up_and_may_begin_anew() -> None:
     asyncio.run(_ended())
 

@@ -53,8 +53,10 @@ def odd() -> Iterator[Bare]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
     environ = {"PROXY_APP_HASH": HASH}
-    with standing(tmp_path_factory.mktemp("house"), patient(odd), environ=environ) as made:
-        yield made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agentd.web.desk.PARTING_SECONDS", 60.0)  # the tests take their time to read
+        with standing(tmp_path_factory.mktemp("house"), patient(odd), environ=environ) as made:
+            yield made
 
 
 def managed(place: Standing, method: str, path: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from agentd.disk.access_keys import AccessKeyFile
 from agentd.proxy.channel import ChannelDialect
 from tests.supplier.steps import Answer, Say, Stall, Tokens, giant
 from tests.web.gateway.bare import Bare, bare
@@ -24,6 +25,7 @@ from tests.web.gateway.callers import (
 )
 from tests.web.gateway.conftest import PRICES, House
 from tests.web.gateway.loading import load
+from tests.web.gateway.test_leaving import tasks
 from tests.web.support import PATIENCE, until
 
 SLOW = 16
@@ -128,6 +130,26 @@ def test_who_reads_nothing_is_hung_up_on_in_time_and_his_supplier_let_go(
     with reader(slow, "endless") as line:
         assert len(line.recv(1)) == 1
         assert {entry.outcome for entry in place.of(slow, 1)} == {"left"}
+
+
+@pytest.fixture
+def parting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentd.web.desk.PARTING_SECONDS", 0.2)
+
+
+def test_who_reads_nothing_is_hung_up_on_soon_after_his_key_is_taken_away(
+    parting: None, place: Standing, endless: Bare
+) -> None:
+    poured: list[int] = endless.poured  # type: ignore[attr-defined]
+    slow = place.caller()
+    with reader(slow, "endless") as line:
+        assert len(line.recv(1)) == 1
+        stands(lambda: sum(poured))
+        assert tasks(place, "_finish_later") == 1
+        AccessKeyFile(place.house.layout).remove(place.house.keys[-1])
+        (entry,) = place.of(slow, 1)
+        assert (entry.outcome, entry.error) == ("left", "revoked")
+        until(lambda: tasks(place, "_finish_later") == 0)
 
 
 class Drops(io.RawIOBase):
