@@ -1,8 +1,8 @@
 """Hostile and broken input: a clear refusal, and nothing changes."""
 
 import json
+import select
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.web.conftest import Serve
 from tests.web.support import (
     KEY,
+    PATIENCE,
     Client,
     Reply,
     Serving,
@@ -247,7 +248,7 @@ def test_who_waits_to_be_asked_for_a_large_body_is_not_asked(shared: Serving, ch
 
 def test_a_body_without_end_is_cut_off(shared: Serving, chat: int) -> None:
     for key in (KEY, "bad"):
-        with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", shared.port), timeout=PATIENCE) as connection:
             connection.sendall(request("POST", CHATS, "Transfer-Encoding: chunked", key=key))
             chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
             sent = 0
@@ -445,15 +446,16 @@ def test_a_path_has_one_spelling(shared: Serving, chat: int, spelling: str) -> N
 
 
 def test_a_slow_body_holds_nobody_up(shared: Serving, chat: int) -> None:
-    slow = [socket.create_connection(("127.0.0.1", shared.port), timeout=20) for _ in range(50)]
+    slow = [
+        socket.create_connection(("127.0.0.1", shared.port), timeout=PATIENCE) for _ in range(50)
+    ]
     for connection in slow:
         connection.sendall(request("POST", CHATS, "Content-Length: 12"))
         connection.sendall(b"{")
     client = shared.client()
-    began = time.monotonic()
     for _ in range(20):
         assert client.get("/healthz").status == 200
-    assert time.monotonic() - began < 5
+    assert not select.select(slow, [], [], 0)[0], "they are still waited for"
     for connection in slow:
         connection.close()
 
@@ -524,7 +526,7 @@ def test_no_body_breaks_anything_and_a_refused_one_changes_nothing(
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=st.binary(max_size=200))
 def test_no_bytes_break_the_server(shared: Serving, data: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=PATIENCE) as connection:
         connection.sendall(data + b"\r\n\r\n")
         connection.shutdown(socket.SHUT_WR)
         for reply in replies(received(connection)):

@@ -49,7 +49,8 @@ def test_a_bot_is_configured_runs_changes_and_goes(own: Serving, api: BotApi) ->
     until(lambda: api.texts() == ["echo: hello"])
     assert admin.send("POST", "/api/bots", wish).status == 409
     assert admin.send("PUT", "/api/bots/helper", {"enabled": False})["enabled"] is False
-    until(lambda: not own.client().get("/api/remote/bots")["bots"][0]["running"])
+    client = own.client()
+    until(lambda: not client.get("/api/remote/bots")["bots"][0]["running"])
     mask = {"token": f"****{TOKEN[-4:]}", "title": "T", "enabled": True}
     assert admin.send("PUT", "/api/bots/helper", mask)["title"] == "T"
     api.say("again")

@@ -12,7 +12,7 @@ import pytest
 from agentd.agent.engine import Replied
 from agentd.clock import parse_iso
 from tests.web.conftest import Serve
-from tests.web.support import Client, Engine, Serving, journals, until
+from tests.web.support import PATIENCE, Client, Engine, Serving, journals, until
 from tests.web.test_event_stream import listening
 
 
@@ -256,7 +256,7 @@ def test_who_waits_for_a_chat_hears_that_it_is_gone(serve: Serve) -> None:
     waiting = threading.Thread(target=lambda: answers.append(other.get(path).status))
     waiting.start()
     client.delete(f"/api/chats/{chat}")
-    waiting.join(15)
+    waiting.join(PATIENCE)
     assert answers == [404]
     engine.release()
 

@@ -23,8 +23,20 @@ from agentd.outside import uploads as folder_module
 from agentd.web import files as web_files
 from agentd.workspace import uploads as rules
 from tests.web.conftest import Serve
-from tests.web.support import KEY, Client, Reply, Serving, raw, received, replies, request, until
+from tests.web.support import (
+    KEY,
+    PATIENCE,
+    Client,
+    Reply,
+    Serving,
+    raw,
+    received,
+    replies,
+    request,
+    until,
+)
 from tests.web.test_event_stream import listening
+from tests.web.test_revoked_meanwhile import first
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 500
 FORM = "multipart/form-data; boundary=BB"
@@ -286,7 +298,7 @@ def test_too_large_is_told_before_the_body_comes(daemon: Serving, place: Path) -
         ("/api/files/clipboard", rules.LARGEST, "image/png"),
     ):
         lines = [f"Content-Type: {kind}", f"Content-Length: {limit + 1}"]
-        with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
             connection.sendall(request("POST", path, *lines))
             (reply,) = replies(received(connection))
         assert reply.status == 413
@@ -298,11 +310,11 @@ def test_too_large_is_told_while_the_body_comes(
 ) -> None:
     monkeypatch.setattr(rules, "LARGEST", 200_000)
     head = request("POST", "/api/files", f"Content-Type: {FORM}", "Transfer-Encoding: chunked")
-    with socket.create_connection(("127.0.0.1", daemon.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
         connection.sendall(head)
         body = form(("x.png", PNG + b"\0" * 300_000))[:-50]
         connection.sendall(b"%x\r\n%b\r\n" % (len(body), body))
-        (reply,) = replies(connection.recv(65536))
+        reply = first(connection)
         assert reply.status == 413
         connection.sendall(b"0\r\n\r\n" + request("GET", "/healthz", "Connection: close"))
         (after,) = replies(received(connection))
@@ -373,7 +385,7 @@ def test_a_disk_that_fails_at_the_end_leaves_nothing(
 
 def begun(daemon: Serving, key: str = KEY, size: int = 300_000) -> socket.socket:
     """A connection on which half of a file has come."""
-    connection = socket.create_connection(("127.0.0.1", daemon.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE)
     body = form(("x.png", PNG + b"\0" * size))
     lines = [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
     connection.sendall(request("POST", "/api/files", *lines, key=key) + body[: len(body) // 2])
@@ -403,7 +415,7 @@ def test_a_revoked_key_ends_the_upload(daemon: Serving, place: Path) -> None:
     with begun(daemon, key) as connection:
         until(lambda: there(place))
         Path(daemon.layout.keys).unlink()  # nothing more comes, and yet it is noticed
-        (reply,) = replies(connection.recv(65536))
+        reply = first(connection)
         assert reply.status == 401
     nothing_left(place)
 
@@ -456,7 +468,7 @@ def test_what_a_killed_daemon_was_receiving_is_swept_away(serve: Serve, tmp_path
         child = subprocess.Popen(command, env=env, stderr=errors)
     port = until(lambda: re.search(r"on http://127.0.0.1:(\d+)", log.read_text()))[1]
     body = form(("x.png", PNG + b"\0" * 300_000))
-    with socket.create_connection(("127.0.0.1", int(port)), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=PATIENCE) as connection:
         lines = [f"Content-Type: {FORM}", f"Content-Length: {len(body)}"]
         connection.sendall(request("POST", "/api/files", *lines) + body[:1000])
         until(lambda: there(place))
@@ -486,21 +498,14 @@ def test_memory_stays_flat_while_much_is_uploaded(client: Client, daemon: Servin
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    began = time.monotonic()
     try:
-        assert (
-            upload(
-                client,
-            ).status
-            == 400
-        )
+        assert upload(client).status == 400
         reply = client.post("/api/files", data, {"Content-Type": FORM})
     finally:
         done.set()
         watcher.join()
     assert reply.status == 201
     assert peak - before < 16 * 2**20
-    assert time.monotonic() - began < 60
 
 
 # What is told.

@@ -232,7 +232,8 @@ def test_a_key_file_without_keys_is_no_source(closed: Serving, content: str) -> 
     keys = Path(closed.layout.keys)
     keys.write_text(content)
     keys.chmod(0o600)
-    until(lambda: closed.client().get("/api/remote/bots").status == 503)
+    client = closed.client()
+    until(lambda: client.get("/api/remote/bots").status == 503)
 
 
 # Keys that come and go.

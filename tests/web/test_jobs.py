@@ -280,7 +280,7 @@ def test_after_kill_9_a_deployment_goes_on_and_is_found_again(tmp_path: Path) ->
         found = client.get("/api/deploy/status/web").json()
         assert (found["state"], found["pid"]) == ("running", started["pid"])
         assert client.get("/api/build/status/long")["state"] == "interrupted"
-        assert left(str(tmp_path / "state" / "FORMAT")) == [started["pid"]]
+        until(lambda: left(str(tmp_path / "state" / "FORMAT")) == [started["pid"]])
         os.kill(started["pid"], signal.SIGKILL)  # while a daemon looks after it
         again = until(lambda: (one := deployed(client, "web", "running"))["restarts"] and one)
         assert again["pid"] != started["pid"]

@@ -27,7 +27,7 @@ class Waiting:
         self.news.set()
 
     async def given_up(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.had) < count:
                 self.news.clear()
                 await self.news.wait()

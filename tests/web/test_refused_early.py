@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from agentd.web import exchange
-from tests.web.support import KEY, Serving, raw, received, replies, request
+from tests.web.support import KEY, PATIENCE, Serving, raw, received, replies, request
 
-SOON = 8.0
-"""Seconds that an answer may take: much less than a body."""
+SOON = PATIENCE
+"""Seconds that an answer may take: less than a body."""
 LONG = exchange.PASSED_OVER + 1
 
 REFUSED = pytest.mark.parametrize(
@@ -108,6 +108,7 @@ def test_a_guesser_is_refused_once_and_late_whenever_his_body_comes(
 ) -> None:
     monkeypatch.setattr("agentd.web.wrong_keys.FREE", 5)
     monkeypatch.setattr("agentd.web.wrong_keys.LATE", 0.6)
+    monkeypatch.setattr("agentd.web.wrong_keys.WITHIN", 1000.0)
     head = request("POST", "/api/remote/chats", "Content-Length: 2", "Connection: close", key="bad")
     for _ in range(6):
         raw(daemon.port, head + b"{}")

@@ -12,7 +12,7 @@ from agentd.errors import AgentdError
 from agentd.proxy.price import Usage
 from agentd.web.remote import Remote
 from tests.web.conftest import Serve
-from tests.web.support import Client, Engine, Serving, journals, raw, request, until
+from tests.web.support import PATIENCE, Client, Engine, Serving, journals, raw, request, until
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CHATS = "/api/remote/chats"
@@ -239,7 +239,7 @@ def test_a_status_can_wait_until_the_chat_is_at_rest(
     assert client.status(chat, 0.05)["status"] == "processing"
     assert found == []
     engine.release()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert found == ["completed"]
 
 
@@ -353,7 +353,7 @@ def test_twenty_at_once_with_one_key_create_one_chat(client: Client, daemon: Ser
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert len(found) == 20
     assert len(set(found)) == len(journals(daemon.layout)) == 1
 

@@ -3,10 +3,9 @@
 import asyncio
 import io
 import logging
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,7 +14,7 @@ from agentd.web import wrong_keys
 from agentd.web.scrub import LogFormatter
 from agentd.web.wrong_keys import EACH, EACH_WITHIN, FREE, WITHIN, FailedSignIns, WrongKeys
 from tests.web.live.support import HUB
-from tests.web.support import Beats, Reply, Serving, raw, request
+from tests.web.support import Reply, Serving, raw, request, until
 
 BOTS = "/api/remote/bots"
 LAST = "Connection: close"
@@ -33,10 +32,35 @@ def log() -> Iterator[io.StringIO]:
     logging.getLogger().removeHandler(handler)
 
 
+class Waiting:
+    """The refusals that come late: they wait until they may come."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        """How long each of them was to wait."""
+        self._held: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """As ``asyncio.sleep``."""
+        event = asyncio.Event()
+        self._held.append((asyncio.get_running_loop(), event))
+        self.seconds.append(seconds)
+        await event.wait()
+
+    def let_come(self) -> None:
+        """Time has passed."""
+        for loop, event in self._held:
+            loop.call_soon_threadsafe(event.set)
+
+
 @pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guessers wait, though not long."""
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    """No time passes for guessers, nor is any of their tries forgotten, however long that takes."""
+    made = Waiting()
+    monkeypatch.setattr(wrong_keys, "asyncio", made)
     monkeypatch.setattr(wrong_keys, "LATE", LATE)
+    monkeypatch.setattr(wrong_keys, "WITHIN", 1000.0)
+    return made
 
 
 class Clock:
@@ -119,69 +143,63 @@ def test_only_so_many_refusals_wait_and_who_leaves_makes_room(
     asyncio.run(tried())
 
 
-def guess(daemon: Serving, number: int, beats: Beats) -> tuple[Reply, float, float]:
-    """The refusal of a wrong key, in the header or in the address, and how long it took.
-
-    In seconds, and in those of a machine that has time.
-    """
-    began, beat = time.monotonic(), beats.seconds
+def guess(daemon: Serving, number: int) -> Reply:
+    """The refusal of a wrong key, in the header or in the address."""
     key = f"agent_{number:032}"
     path, header = (f"{HUB}?id=x&api_key={key}", None) if number % 2 else (BOTS, key)
     (reply,) = raw(daemon.port, request("POST" if number % 2 else "GET", path, LAST, key=header))
-    return reply, time.monotonic() - began, beats.seconds - beat
+    return reply
 
 
-@pytest.mark.usefixtures("late")
+@contextmanager
+def guessing(daemon: Serving, waiting: Waiting, count: int) -> Iterator[list["Future[Reply]"]]:
+    """So many guess at once, and who waits does so for as long as the block lasts."""
+    with ThreadPoolExecutor(count) as guessers:
+        try:
+            yield [guessers.submit(guess, daemon, number) for number in range(count)]
+        finally:
+            waiting.let_come()
+
+
+def told(refusals: "list[Future[Reply]]") -> list[int]:
+    """The statuses of those that were refused by now."""
+    return [refusal.result().status for refusal in refusals if refusal.done()]
+
+
 def test_200_guessers_at_once_wait_and_good_keys_beside_them_do_not(
-    daemon: Serving, log: io.StringIO, beats: Beats
+    daemon: Serving, log: io.StringIO, waiting: Waiting
 ) -> None:
     """Specification 5.8: a wrong key's answer stays 401."""
-    client = daemon.client()
-    client.get(BOTS)
-    done = threading.Event()
-    waits: list[float] = []
-
-    def work() -> None:
-        while not done.is_set():
-            began = beats.seconds
+    with guessing(daemon, waiting, 200) as refusals:
+        until(lambda: len(waiting.seconds) == 200 - FREE)
+        until(lambda: len(told(refusals)) == FREE)
+        client = daemon.client()
+        for _ in range(20):
             assert client.get(BOTS).status == 200
-            waits.append(beats.seconds - began)
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    with ThreadPoolExecutor(200) as guessers:
-        refusals = list(guessers.map(lambda number: guess(daemon, number, beats), range(200)))
-    done.set()
-    worker.join()
-    assert {reply.status for reply, _, _ in refusals} == {401}
-    assert sum(seconds < LATE for _, seconds, _ in refusals) <= FREE
-    assert sum(at_once < LATE for _, _, at_once in refusals) >= FREE
-    assert max(waits) < LATE
+        assert len(told(refusals)) == FREE
+    assert told(refusals) == [401] * 200
+    assert set(waiting.seconds) == {LATE}
     assert log.getvalue().count("127.0.0.1") == 1
     assert "agent_0" not in log.getvalue()
 
 
-@pytest.mark.usefixtures("late")
 def test_guessers_above_those_that_may_wait_are_told_to_come_later(
-    daemon: Serving, monkeypatch: pytest.MonkeyPatch, beats: Beats
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, waiting: Waiting
 ) -> None:
     monkeypatch.setattr(wrong_keys, "WAITING", 3)
-    with ThreadPoolExecutor(30) as guessers:
-        refusals = list(guessers.map(lambda number: guess(daemon, number, beats), range(30)))
-    statuses = [reply.status for reply, _, _ in refusals]
-    assert statuses.count(401) >= FREE + 3
-    later = [reply for reply, _, _ in refusals if reply.status == 429]
-    assert later
+    with guessing(daemon, waiting, 30) as refusals:
+        until(lambda: len(told(refusals)) == 27)
+    assert len(waiting.seconds) == 3
+    assert sorted(told(refusals)) == [401] * (FREE + 3) + [429] * (27 - FREE)
+    later = [one.result() for one in refusals if one.result().status == 429]
     assert all(int(reply.headers["Retry-After"]) > 0 for reply in later)
 
 
-@pytest.mark.usefixtures("late")
-def test_who_brings_no_key_at_all_is_no_guesser(daemon: Serving, beats: Beats) -> None:
+def test_who_brings_no_key_at_all_is_no_guesser(daemon: Serving, waiting: Waiting) -> None:
     nobody = daemon.client(key=None)
-    began = beats.seconds
     for _ in range(3 * FREE):
         assert nobody.get(BOTS).status == 401
-    assert beats.seconds - began < LATE
+    assert not waiting.seconds
 
 
 # Sign-ins to the gateway's management.

@@ -88,7 +88,7 @@ def tried(daemon: Serving, folder: Path, header: str, place: str, document: str)
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3000,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
