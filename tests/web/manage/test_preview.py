@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ import pytest
 from agentd.disk.clash import read as yaml
 from agentd.proxy.vpn.server import secrets
 from agentd.proxy.vpn.subscription import BODY_LIMIT, single, subscription
+from tests.ports import free_port
 from tests.proxy.vpn.test_links import LINKS
 from tests.proxy.vpn.test_subscription import BODIES, HOSTILE, INFO, SIP008, b64
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
@@ -171,10 +171,8 @@ def test_what_leads_in_circles_or_elsewhere_is_refused(
 def test_a_host_that_is_not_there_is_unavailable_and_the_address_is_not_told(
     client: Client,
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    reply = client.post(PATH, {"url": f"http://127.0.0.1:{port}/s3cret", "local": True})
+    url = f"http://127.0.0.1:{free_port()}/s3cret"
+    reply = client.post(PATH, {"url": url, "local": True})
     assert (reply.status, reply["error"]) == (503, "Unavailable")
     assert b"s3cret" not in reply.body
 
