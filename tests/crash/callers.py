@@ -46,7 +46,7 @@ class Wire:
     def __post_init__(self) -> None:
         address = urlsplit(self.url)
         self.connection = http.client.HTTPConnection(
-            address.hostname or "", address.port, timeout=20
+            address.hostname or "", address.port, timeout=100
         )
 
     def close(self) -> None:

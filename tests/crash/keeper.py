@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Seconds after which a daemon that should have started or ended will not."""
 
 

@@ -98,9 +98,12 @@ class Run:
         threads = [
             threading.Thread(target=caller.work, args=(life.url, stop)) for caller in self.callers
         ]
+        enough = self.world.answers + self._random.choice([0, 10, 40])
         for thread in threads:
             thread.start()
-        time.sleep(self._random.choice([0.02, 0.1, 0.25]) * self._random.random())
+        while self.world.answers < enough and any(thread.is_alive() for thread in threads):
+            time.sleep(0.001)
+        time.sleep(self._random.random() * 0.02)
         life.end(signal.SIGKILL)
         stop.set()
         for thread in threads:

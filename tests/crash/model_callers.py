@@ -21,7 +21,7 @@ from tests.web.gateway.conftest import PRICES, House
 OUTPUT = 7
 WORDS = "one two three four five six seven"
 CALLERS = 24
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Seconds after which callers that should have been answered or cut off will not be."""
 
 

@@ -68,29 +68,33 @@ class RecordedEngine:
         yield Replied(assignment.prompt)
 
 
-def recorded(folder: str, seed: int, seconds: float, forgets: frozenset[str]) -> list[Event]:
-    """The record of some daemons under load; their state folder is ``folder/state``."""
+def recorded(folder: str, seed: int, answers: int, forgets: frozenset[str]) -> list[Event]:
+    """The record of some daemons, each of which answered so often; ``folder/state`` is theirs."""
     recorder = Recorder(folder, forgets)
     world = NotedWorld(recorder.tell)
     callers = [Caller(f"c{n}", world, seed) for n in range(CALLERS)]
     with recorder.recording():
         for _ in range(LIVES):
-            asyncio.run(_life(folder, recorder, callers, seconds))
+            asyncio.run(_life(folder, recorder, callers, answers))
     if world.violations:
         raise AssertionError(world.violations[:5])
     return recorder.log
 
 
-async def _life(folder: str, recorder: Recorder, callers: list[Caller], seconds: float) -> None:
+async def _life(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
     settings = Settings(
         port=0, agent_api_key=KEY_HASH, drain_seconds=0, max_parallel_turns=4, workspace=folder
     )
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
-    stop = threading.Event()
+    stop, world = threading.Event(), callers[0].world
+    enough = world.answers + answers
     async with daemon.started(settings, layout, {}, RecordedEngine(recorder)) as running:
         work = [asyncio.to_thread(caller.work, running.url, stop) for caller in callers]
-        asyncio.get_running_loop().call_later(seconds, stop.set)
-        await asyncio.gather(*work)
+        working = asyncio.gather(*work)
+        while world.answers < enough and not working.done():  # noqa: ASYNC110 - threads count them
+            await asyncio.sleep(0.002)
+        stop.set()
+        await working
 
 
 class Outcome(NamedTuple):
@@ -153,7 +157,7 @@ def cuts(
     seed: int,
     forget: str = "",
     *,
-    seconds: float = 0.8,
+    answers: int = 250,
     holes: bool = False,
 ) -> Iterator[Outcome]:
     """As many cuts as wanted, with a new record after every ``CUTS_PER_RECORD``."""
@@ -163,13 +167,13 @@ def cuts(
         if run % CUTS_PER_RECORD == 0:
             place = os.path.join(folder, f"recorded-{run}")
             os.mkdir(place)
-            log = recorded(place, seed + run, seconds, FORGET[forget])
-            answers = [
+            log = recorded(place, seed + run, answers, FORGET[forget])
+            answered = [
                 at for at, event in enumerate(log, 1)
                 if isinstance(event, Told) and event.what[1].startswith("told")
             ]  # fmt: skip
         # Half of the cuts come right after an answer: that is when it must hold.
-        at = chance.choice(answers) if run % 2 else chance.randrange(1, len(log))
+        at = chance.choice(answered) if run % 2 else chance.randrange(1, len(log))
         place = os.path.join(folder, f"cut-{run}")
         outcome = cut(log, at, place, chance.randrange(2**32), holes=holes)
         if not outcome.violations:

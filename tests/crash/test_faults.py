@@ -271,7 +271,7 @@ def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
 
     def frozen(fd: int) -> None:
         stuck.set()
-        assert thaw.wait(20)
+        assert thaw.wait(100)
         real(fd)
 
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
@@ -287,13 +287,13 @@ def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
 
         waiting = threading.Thread(target=append)
         waiting.start()
-        assert stuck.wait(20)
+        assert stuck.wait(100)
         for _ in range(20):
             assert client.status(chat)["status"] == "completed", "shows what a cut could undo"
             assert client.get("/healthz").status == 200
         assert client.get(f"/api/remote/chats/{other}/messages")["messages"] == said
         assert not answers
         thaw.set()
-        waiting.join(20)
+        waiting.join(100)
         assert answers == [201]
         until_true(lambda: client.messages(chat)[-1]["content"] == "echo: two")

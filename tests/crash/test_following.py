@@ -8,6 +8,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +19,8 @@ from agentd.wire.sse import Reader, Received
 from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import PATIENCE, Keeper, Life, until_true
 
-KILLS = 6
+ENOUGH = (1, 10, 5, 40, 3, 30)
+"""Answers, somewhat after which each of the daemons is killed."""
 BROKEN = (OSError, HTTPException)
 HEADERS = {"X-API-Key": KEY, "Content-Type": "application/json"}
 
@@ -72,17 +74,21 @@ def _asked(life: Life, method: str, path: str, body: object = None) -> Iterator[
             yield answer
 
 
-def _talk(life: Life, chance: random.Random) -> None:
-    """Make events until the daemon is killed."""
+def _talk(life: Life, chance: random.Random, enough: int) -> None:
+    """Make events until the daemon is killed, which it is somewhat after so many answers."""
+    killer = threading.Timer(chance.uniform(0, 0.05), life.end, [signal.SIGKILL])
     with suppress(*BROKEN):
         chats = []
-        while True:
+        for number in count():
+            if number == enough:
+                killer.start()
             if len(chats) < 3:
                 with _asked(life, "POST", "/api/remote/chats", {"title": "x"}) as answer:
                     chats.append(json.loads(answer.read())["chatId"])
             path = f"/api/remote/chats/{chance.choice(chats)}/queue"
             with _asked(life, "POST", path, {"prompt": "x" * chance.randrange(1, 500)}):
                 pass
+    killer.join()
 
 
 def _harm(folder: Path, harm: str, chance: random.Random) -> None:
@@ -104,16 +110,13 @@ def test_each_event_is_heard_once_and_in_order_through_kills(tmp_path: Path, har
     follower = Follower()
     with Keeper(str(tmp_path)) as keeper:
         events = Path(keeper.state, "events")
-        for number in range(KILLS):
+        for number, enough in enumerate(ENOUGH):
             life = keeper.start()
             assert life.answers()
             if number % 3 == 2:
                 _history(life)  # so the log has all of it
             thread = follower.follow(life)
-            killer = threading.Timer(chance.uniform(0.02, 0.4), life.end, [signal.SIGKILL])
-            killer.start()
-            _talk(life, chance)
-            killer.join()
+            _talk(life, chance, enough)
             thread.join()
             _harm(events, harm, chance)
         life = keeper.start()

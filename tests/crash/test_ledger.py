@@ -95,7 +95,7 @@ def test_the_checker_finds_what_a_broken_ledger_does(tmp_path: Path, plant: str,
 
 def test_on_a_full_disk_nothing_is_silent_and_no_half_line_stays(tmp_path: Path) -> None:
     process = started(tmp_path, "full", "60000")
-    told = process.communicate(timeout=60)[0].decode().split()
+    told = process.communicate(timeout=100)[0].decode().split()
     assert process.returncode == 0
     booked = [line[1:] for line in told if line[0] == "+"]
     assert len(told) == 2000
@@ -108,7 +108,7 @@ def test_on_a_full_disk_nothing_is_silent_and_no_half_line_stays(tmp_path: Path)
 
 def test_the_checker_finds_what_a_failed_write_leaves(tmp_path: Path) -> None:
     process = started(tmp_path, "full", "60000", plant="left_uncut")
-    told = process.communicate(timeout=60)[0].decode().split()
+    told = process.communicate(timeout=100)[0].decode().split()
     booked = [line[1:] for line in told if line[0] == "+"]
     layout = Layout(str(tmp_path), str(tmp_path))
     whole = [

@@ -24,12 +24,12 @@ def test_no_power_cut_loses_anything_that_was_acknowledged(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("forget", ["fdatasync", "fsync", "folder"])
 def test_the_same_cuts_find_each_kind_of_sync_that_is_left_out(tmp_path: Path, forget: str) -> None:
-    outcomes = power_cut.cuts(str(tmp_path), 10, seed=31, forget=forget, seconds=0.3)
+    outcomes = power_cut.cuts(str(tmp_path), 10, seed=31, forget=forget, answers=75)
     assert any(outcome.violations for outcome in outcomes)
 
 
 def test_pages_that_reach_the_disk_out_of_order_lose_nothing_either(tmp_path: Path) -> None:
-    for outcome in power_cut.cuts(str(tmp_path), 10, seed=32, seconds=0.3, holes=True):
+    for outcome in power_cut.cuts(str(tmp_path), 10, seed=32, answers=75, holes=True):
         assert not outcome.violations
 
 
@@ -74,7 +74,7 @@ def test_an_unsynced_rename_leaves_the_old_file_or_the_new_one() -> None:
 
 def test_the_record_of_a_folder_tells_all_that_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    log = power_cut.recorded(str(tmp_path / "here"), seed=33, seconds=0.2, forgets=frozenset())
+    log = power_cut.recorded(str(tmp_path / "here"), seed=33, answers=40, forgets=frozenset())
     things = [event.thing for event in log if isinstance(event, Made)]
     safe = [Synced(thing, len(log)) for thing in (0, *things)]
     lay_out(after_cut([*log, *safe], random.Random(1)), str(tmp_path / "again"))  # noqa: S311
