@@ -1,5 +1,6 @@
 """The head of a request: what is asked for, and who is asking."""
 
+from difflib import get_close_matches
 from urllib.parse import parse_qs
 
 from tornado.httputil import HTTPHeaders, RequestStartLine
@@ -98,11 +99,11 @@ class Head:
         if caller.kind == "user" and self._login.by_cookie:
             check_by_cookie(self.method, self.headers, self._login.token or "")
         if found is None:
-            listed = "/api/agent" if self.surface is Surface.MANAGE else "/api/openapi.json"
-            raise NotFound("Nothing is here", f"GET {listed} lists all that is.")
+            raise self._nowhere()
         route = found.route(self.method)
         if route is None:
-            raise MethodNotAllowed(f"{self.method} is not possible here", found.allowed)
+            told = f"{self.method} is not possible here; possible: {', '.join(found.allowed)}"
+            raise MethodNotAllowed(told, found.allowed)
         if not reaches(caller.role, route.needs):
             raise Forbidden(f"This needs the role {route.needs}", f"Yours is {caller.role}.")
         if route.surface is Surface.MANAGE and self.query:
@@ -126,6 +127,22 @@ class Head:
         self._caller = self._desk.gate.admit(self.surface, self._presented)
         self.by = self._caller.by
         return self._caller
+
+    def _nowhere(self) -> NotFound:
+        """That the path has no row, and which may be meant: of those of the same door.
+
+        Most clients of models that come astray have a base address with ``/v1`` too much or too
+        little.
+        """
+        table, path = self._desk.table, self.path.rstrip("/")
+        without = path.removeprefix("/v1") if path.startswith("/v1/") else path
+        meant = [one for one in (path, f"/v1{path}", without) if table.find(one)]
+        if not meant and self.surface in (Surface.MODELS, Surface.MANAGE):
+            own = (route.path for route in table.routes if route.surface is self.surface)
+            meant = get_close_matches(path[:200], [one for one in own if "{" not in one], 1)
+        near = f'; did you mean "{meant[0][:200]}"?' if meant else ""
+        listed = "/api/agent" if self.surface is Surface.MANAGE else "/api/openapi.json"
+        return NotFound(f"Nothing is here{near}", f"GET {listed} lists all that is.")
 
     def _row(self) -> Route | None:
         found = self._found

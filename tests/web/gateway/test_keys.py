@@ -150,3 +150,41 @@ def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
             answer = connection.getresponse()
             assert answer.status == status
             assert json.loads(answer.read())["error"].keys() == told
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/v1/v1/messages", "/v1/messages"),  # a base address with too much ...
+        ("/v1/v1beta/models/x:generateContent", "/v1beta/models/x:generateContent"),
+        ("/chat/completions", "/v1/chat/completions"),  # ... and with too little
+        ("/v1/chat/completions/", "/v1/chat/completions"),
+        ("/v1/chat/completion", "/v1/chat/completions"),
+        ("/v1/respones", "/v1/responses"),
+        ("/v1/nothing/of/the/kind", None),
+        ("/nothing", None),
+    ],
+)
+def test_who_came_astray_is_told_which_address_may_be_meant(
+    house: House, up: Callable[..., Serving], path: str, meant: str | None
+) -> None:
+    key, daemon = house.key(), up()
+    with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
+        connection.request("POST", path, b"{}", {"Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+    said = f'Nothing is here; did you mean "{meant}"?' if meant else "Nothing is here"
+    assert answer.status == 404
+    assert (told["error"] if path.startswith("/v1") else told)["message"].startswith(said)
+    assert meant or "did you mean" not in str(told)
+
+
+def test_who_uses_another_method_is_told_which_are_possible(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    key, daemon = house.key(), up()
+    with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
+        connection.request("GET", "/v1/messages", headers={"Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        told = json.loads(answer.read())["error"]["message"]
+    assert (answer.status, told) == (405, "GET is not possible here; possible: POST")

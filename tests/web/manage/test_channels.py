@@ -118,7 +118,9 @@ def test_a_mistyped_parameter_is_told_and_nothing_is_done(house: House, manager:
     assert 'did you mean "dry_run"?' in reply["message"]
     assert Path(house.layout.channels).read_text() == before
     assert manager.get(f"{ALL}?nme=a").status == 400
-    assert "GET /api/agent " in manager.get("/api/agent/channel")["details"]
+    astray = manager.get("/api/agent/channel")
+    assert astray["message"] == 'Nothing is here; did you mean "/api/agent/channels"?'
+    assert "GET /api/agent " in astray["details"]
 
 
 def test_a_patch_changes_what_it_names_and_null_is_the_default(manager: Client) -> None:
