@@ -17,11 +17,13 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
+import pytest
 
 from agentd import daemon
 from agentd.access.key import issue
 from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
+from agentd.clock import SystemClock
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.disk.settings import load
@@ -34,6 +36,9 @@ PATIENCE = 60.0
 """Seconds after which what should have happened will not, on the slowest machine."""
 
 
+NOON = "2026-07-15T12:00:00.000Z"
+
+
 def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """The first true value of ``condition``, which is looked at again and again."""
     deadline = time.monotonic() + seconds
@@ -41,6 +46,14 @@ def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.003)
     return found
+
+
+@contextlib.contextmanager
+def at_noon() -> Iterator[str]:
+    """In the middle of a day and a month, where the clock stands: none of them ends meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SystemClock, "now", lambda _: NOON)
+        yield NOON
 
 
 class Beats:

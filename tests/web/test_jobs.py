@@ -11,9 +11,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 
@@ -249,6 +249,11 @@ def test_an_unknown_name_succeeds_starts_nothing_and_has_no_status(
 # A daemon of its own process, killed.
 
 
+def _unheeded(stream: TextIO) -> None:
+    with suppress(ValueError):  # it may be closed before it is read
+        stream.read()
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", Client]]:
     """The command ``agentd serve``; killed with -9 at the end."""
@@ -261,7 +266,7 @@ def served(folder: Path) -> Iterator[tuple["subprocess.Popen[str]", Client]]:
         try:
             assert process.stderr
             line = next(one for one in process.stderr if "serving" in one)
-            threading.Thread(target=process.stderr.read, daemon=True).start()
+            threading.Thread(target=_unheeded, args=(process.stderr,), daemon=True).start()
             client = Client(line.split()[-1])
             yield process, client
             client.close()

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Server:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
-            with connection:
+            with connection, suppress(OSError):  # who asked has heard enough
                 if heard := connection.recv(65536):
                     self.heard.append(heard)
                     connection.sendall(self._answer)

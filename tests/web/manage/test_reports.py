@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from agentd.proxy.price import Usage
 from tests.proxy.entries import entry
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.web.manage.conftest import HASH
-from tests.web.support import Client, until
+from tests.web.support import Client, at_noon, until
 
 TODAY = SystemClock().now()[:10]
 A, B = "a" * 12, "b" * 12
@@ -298,7 +299,7 @@ def test_the_summary_tells_the_gateway_at_a_glance(house, manager):
     assert told["dropped"] == {"notes": 0, "bodies": 0}
 
 
-def test_the_summary_counts_the_request_before_it(house, up):
+def test_the_summary_counts_the_request_before_it(noon, house, up):
     key = house.key()
     daemon = up(environ={"PROXY_APP_HASH": HASH})
     manager = daemon.client("manage-0123456789abcdef")
@@ -314,6 +315,12 @@ def test_the_summary_counts_the_request_before_it(house, up):
             cost = told["today"]["cost"]
             assert cost == pytest.approx(0.0045 * number)
             assert told["topModels"] == [{"name": "by-chat", "requests": number, "cost": cost}]
+
+
+@pytest.fixture
+def noon() -> Iterator[str]:
+    with at_noon() as made:
+        yield made
 
 
 def test_the_summary_tells_damaged_days_and_files_with_mistakes(house, manager):
