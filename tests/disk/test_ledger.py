@@ -36,7 +36,7 @@ from agentd.proxy.reports import Only, lines
 from tests.conftest import overwrite, until
 from tests.proxy.entries import BEGIN, ENTRIES, entry
 
-pytestmark = pytest.mark.gen_test(timeout=60)
+pytestmark = pytest.mark.gen_test
 
 DAY, NEXT, LATER = "2026-01-01", "2026-01-02", "2026-06-01"
 COUNTED = 5
@@ -137,7 +137,7 @@ async def test_a_sync_follows_without_being_waited_for(layout, clock, monkeypatc
     loop = asyncio.get_running_loop()
 
     def slow(fd):
-        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(100)
         synced.append(os.readlink(f"/proc/self/fd/{fd}"))
         return real(fd)
 
@@ -158,7 +158,7 @@ async def test_with_sync_a_request_is_booked_only_once_it_is_safe(layout, clock,
     loop = asyncio.get_running_loop()
 
     def slow(fd):
-        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(held.wait(), loop).result(100)
         return real(fd)
 
     monkeypatch.setattr(ledger_writer.os, "fdatasync", slow)
@@ -732,7 +732,7 @@ async def test_requests_that_are_booked_while_a_day_is_priced_anew_are_priced_to
 
     def late(first):
         for number in (2, 3) if first.id == "r-1" else ():
-            asyncio.run_coroutine_threadsafe(ledger.book(entry(number)), loop).result(20)
+            asyncio.run_coroutine_threadsafe(ledger.book(entry(number)), loop).result(100)
         return PRICES, "v2"
 
     loop = asyncio.get_running_loop()

@@ -31,7 +31,7 @@ from agentd.proxy.stretches import WIDTHS
 from tests.conftest import overwrite
 from tests.proxy.entries import BEGIN, entry
 
-pytestmark = pytest.mark.gen_test(timeout=60)
+pytestmark = pytest.mark.gen_test
 
 PRICES = Prices(input=Decimal(10**5), output=Decimal(0))
 DEARER = Prices(input=Decimal(10**6), output=Decimal(0))
@@ -111,11 +111,11 @@ async def test_stretches_are_made_ahead_and_only_those_that_lack(layout, ledger,
     made = stretches(layout)
     assert len(made) >= sum(99 // width - 1 for width in WIDTHS)
     assert {path.name.partition("+")[0] < LAST for path in made} == {True}
-    written = {path: path.stat().st_mtime_ns for path in made}
+    for path in made:
+        os.utime(path, (0, 0))
     made[0].unlink()
     await ledger.make_ahead()
-    changed = [path for path in stretches(layout) if path.stat().st_mtime_ns != written[path]]
-    assert changed == made[:1]
+    assert [path for path in stretches(layout) if path.stat().st_mtime_ns] == made[:1]
     for number in range(100, 104):
         await ledger.book(booked(number))
     clock.move(10 * 86400)

@@ -10,6 +10,7 @@ import pytest
 from agentd.disk import ledger_writer
 from agentd.disk.ledger_writer import Writer
 from agentd.errors import Unavailable
+from tests.conftest import until
 
 pytestmark = pytest.mark.gen_test
 
@@ -25,8 +26,15 @@ class Held:
     """Keeps the writing thread from anything else until it is let go of."""
 
     def __init__(self, writer: Writer) -> None:
-        self._go = threading.Event()
-        self._task = asyncio.create_task(writer.between(lambda: self._go.wait(20)))
+        self._holds, self._go = threading.Event(), threading.Event()
+        self._task = asyncio.create_task(writer.between(self._hold))
+
+    def _hold(self) -> None:
+        self._holds.set()
+        assert self._go.wait(100)
+
+    async def begun(self) -> None:
+        await until(self._holds.is_set)
 
     async def release(self) -> None:
         self._go.set()
@@ -42,6 +50,7 @@ async def test_a_bug_ends_the_writing_and_who_waits_is_told(layout, caplog, monk
         raise ZeroDivisionError
 
     held = Held(writer)
+    await held.begun()
     monkeypatch.setattr(writer._files, "append", buggy)
     lines = [writer.append(day, b"second\n") for day in (DAY, "2026-02-01")]
     await asyncio.sleep(0)

@@ -47,7 +47,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> File:
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 10))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(), 100))  # type: ignore[arg-type]
 
 
 def test_what_is_saved_is_in_force_after_a_look_and_told_once(file):

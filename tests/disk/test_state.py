@@ -106,7 +106,7 @@ def test_the_lock_dies_with_its_holder(layout):
 
 
 def test_a_lock_that_outlives_its_daemon_for_a_moment_is_waited_for(layout, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 20.0)
+    monkeypatch.setattr(module, "PATIENCE", 100.0)
     opened(layout)
     command = [sys.executable, "-c", HOLDER.replace("60", "0.3"), layout.state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:

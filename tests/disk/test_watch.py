@@ -92,6 +92,10 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "config"
     folder.mkdir()
     (folder / "agentd.yml").write_text("old")
+    while True:  # until the file system's clock has gone on
+        (tmp_path / "now").write_text("")
+        if (tmp_path / "now").stat().st_ctime_ns > (folder / "agentd.yml").stat().st_ctime_ns:
+            break
     return folder
 
 
@@ -120,7 +124,7 @@ def test_without_inotify_that_is_told_once(folder, monkeypatch, caplog):
     _without_inotify(monkeypatch)
 
     async def test(watcher: Watcher, ear: Ear) -> None:
-        for text in ("a", "b", "c"):
+        for text in ("a", "bb", "ccc"):
             (folder / "agentd.yml").write_text(text)
             await ear.hears("agentd.yml")
         assert "instance limit" in watcher.polling
