@@ -73,7 +73,7 @@ async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
             number, question.id, allowed=True, session=False, note="", by="user:anna"
         )
         assert (answered.state, answered.answered_by) == ("allowed", "user:anna")
-        assert (await life.chats.rest(number, 10)).outcome == "completed"
+        assert (await life.chats.rest(number, 60)).outcome == "completed"
         assert engine.answers == [Answer(True)]
         assert told(life) == [(question.id, "open"), (question.id, "allowed")]
         await dispatcher.stop(0)
@@ -87,7 +87,7 @@ async def test_a_denial_tells_the_engine_what_the_person_said(layout):
         await approvals.answer(
             number, question.id, allowed=False, session=True, note="not on Fridays", by=ME
         )
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert engine.answers == [Answer(False, reason="not on Fridays")]
         assert (await life.chats.get(number)).agent.granted == ()
         await dispatcher.stop(0)
@@ -111,7 +111,7 @@ async def test_a_question_is_answered_once_however_many_try(layout):
         tries = await asyncio.gather(*(answer(bool(n % 2)) for n in range(20)))
         assert tries.count(True) == 1
         assert len(told(life)) == 2
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert not await answer(True)
         await dispatcher.stop(0)
 
@@ -120,7 +120,7 @@ async def test_when_nobody_answers_in_time_it_is_denied_and_the_turn_goes_on(lay
     engine = Asking(PUSH)
     async with living(layout) as life:
         dispatcher, _, number = await start(life, engine, policy=Policy(seconds=0.05))
-        assert (await life.chats.rest(number, 10)).outcome == "completed"
+        assert (await life.chats.rest(number, 60)).outcome == "completed"
         assert engine.answers == [Answer(False, reason=BY_NOBODY)]
         assert [state for _, state in told(life)] == ["open", "expired"]
         await dispatcher.stop(0)
@@ -133,7 +133,7 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
     engine = Asking(PUSH, Question("outside", "write_file", "/x"), Question("read", "r", "x"))
     async with living(layout) as life:
         dispatcher, _, number = await start(life, engine, policy=policy)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         no = Answer(False, reason=BY_RULE)
         assert engine.answers == [Answer(True), no, no]
         assert told(life) == []
@@ -145,14 +145,14 @@ async def test_leave_for_the_session_holds_for_the_chat_over_restarts_and_for_no
         dispatcher, approvals, number = await start(life, Asking(PUSH))
         (question,) = await asked(life, number)
         await approvals.answer(number, question.id, allowed=True, session=True, note="", by=ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         await dispatcher.stop(0)
     engine = Asking(Question("shell", "shell", "git push --tags"))
     async with living(layout) as life:
         dispatcher, _, other = await start(life, engine)
         await asked(life, other)
         await life.chats.append(number, "again", "", ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert engine.answers == [Answer(True)]
         await dispatcher.stop(0)
 
@@ -265,11 +265,11 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
 async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout):
     async with living(layout) as life:
         dispatcher, _, first = await start(life, Asking(), budget=Budget(per_day=Decimal(1)))
-        await life.chats.rest(first, 10)
+        await life.chats.rest(first, 60)
         second = (await life.chats.create(NewChat(prompt="x"), ME)).id
         await asked(life, second)
         assert "today" in life.chats.summary(second).held
         life.clock.move(86400)
         third = (await life.chats.create(NewChat(prompt="y"), ME)).id
-        assert (await life.chats.rest(third, 10)).outcome == "completed"
+        assert (await life.chats.rest(third, 60)).outcome == "completed"
         await dispatcher.stop(0)

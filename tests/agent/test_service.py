@@ -112,10 +112,10 @@ async def test_a_prompt_is_carried_out_by_itself(layout):
     """Section 1: the prompt of a new chat is queued and processed automatically."""
     async with working(layout, Scripted()) as (life, _):
         number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
-        assert (await life.chats.rest(number, 10)).status == "completed"
+        assert (await life.chats.rest(number, 60)).status == "completed"
         assert await roles(life, number) == [("user", "hello"), ("assistant", "you said hello")]
         await life.chats.append(number, "more", "", ME)
-        assert (await life.chats.rest(number, 10)).messages == 4
+        assert (await life.chats.rest(number, 60)).messages == 4
 
 
 MODELS = Models(
@@ -138,7 +138,7 @@ async def test_what_the_engine_is_given(layout):
         new = NewChat("a", skill="tidy", system_prompt="be brief")
         number = (await life.chats.create(new, ME)).id
         await life.chats.append(number, "b", "other", ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
     first, second = engine.given
     assert (first.prompt, first.model, first.context, first.history) == ("a", "big", 9000, ())
     assert first.instructions.startswith("be brief\n\n") and "Keep it tidy." in first.instructions
@@ -160,7 +160,7 @@ async def test_a_choice_that_is_not_there_fails_in_its_turn_and_says_why(layout,
     engine = Scripted(name="native")
     async with working(layout, engine, models=MODELS) as (life, _):
         number = (await life.chats.create(new, ME)).id
-        assert (await life.chats.rest(number, 10)).outcome == "failed"
+        assert (await life.chats.rest(number, 60)).outcome == "failed"
         assert (await roles(life, number))[-1][1].startswith(reason)
     assert engine.given == []
 
@@ -170,7 +170,7 @@ async def test_what_waited_before_the_start_is_taken_up(layout):
         numbers = [(await life.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
     async with working(layout, Scripted()) as (life, _):
         for number in numbers:
-            assert (await life.chats.rest(number, 10)).status == "completed"
+            assert (await life.chats.rest(number, 60)).status == "completed"
 
 
 async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
@@ -183,7 +183,7 @@ async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
         await until(lambda: len(engine.running) == 3)
         engine.go.set()
         for number in numbers:
-            await life.chats.rest(number, 10)
+            await life.chats.rest(number, 60)
         assert engine.most == 3
         assert len(engine.given) == 12
 
@@ -195,13 +195,13 @@ async def test_paused_prompts_are_passed_over(layout):
         wanted = [Wanted("a", 0, True), Wanted("b"), Wanted("c", 0, True), Wanted("d")]
         await life.chats.replace(number, wanted, ME)
     async with working(layout, engine) as (life, _):
-        assert (await life.chats.rest(number, 10)).status == "queued"
+        assert (await life.chats.rest(number, 60)).status == "queued"
         assert engine.prompts == ["b", "d"]
         queue = (await life.chats.get(number)).queue
         assert [prompt.text for prompt in queue] == ["a", "c"]
         wanted = [Wanted(prompt.text, prompt.id, False) for prompt in queue]
         await life.chats.replace(number, wanted, ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert engine.prompts == ["b", "d", "a", "c"]
 
 
@@ -214,7 +214,7 @@ async def test_the_longest_waiting_chat_goes_first(layout):
             await life.chats.append(number, str(number), "", ME)
     async with working(layout, engine, 1) as (life, _):
         for number in numbers:
-            await life.chats.rest(number, 10)
+            await life.chats.rest(number, 60)
     assert engine.prompts == [str(number) for number in numbers[::-1]]
 
 
@@ -228,8 +228,8 @@ async def test_a_long_queue_does_not_keep_the_other_chats_waiting(layout):
         short = (await life.chats.create(NewChat(prompt="short"), ME)).id
         life.clock.move(1)
         engine.go.set()
-        await life.chats.rest(short, 10)
-        await life.chats.rest(long, 10)
+        await life.chats.rest(short, 60)
+        await life.chats.rest(long, 60)
         assert engine.prompts[:3] == ["long 0", "short", "long 1"]
 
 
@@ -245,7 +245,7 @@ async def test_a_failure_becomes_an_error_message_and_the_queue_goes_on(layout, 
     async with working(layout, engine()) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
-        summary = await life.chats.rest(number, 10)
+        summary = await life.chats.rest(number, 60)
         assert (summary.status, summary.outcome) == ("completed", "failed")
         said = await roles(life, number)
         assert said[-1] == ("error", reason)
@@ -260,7 +260,7 @@ async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, ca
     async with working(layout, Scripted(script)) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         said = await roles(life, number)
         assert said[1:3] == [
             ("assistant", "so far"),
@@ -273,7 +273,7 @@ async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, ca
 async def test_text_that_cannot_be_written_ends_its_turn_and_not_the_daemon(layout):
     async with working(layout, scripted(Replied("a\ud800b"))) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert (await roles(life, number))[-1][0] == "error"
 
 
@@ -286,7 +286,7 @@ async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
     async with working(layout, engine) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         await until(lambda: engine.closed == 2)
 
 
@@ -297,7 +297,7 @@ async def test_a_stop_lets_running_turns_end_and_takes_nothing_new(layout):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append(number, "b", "", ME)
         await until(lambda: engine.running)
-        stopping = asyncio.create_task(dispatcher.stop(10))
+        stopping = asyncio.create_task(dispatcher.stop(60))
         await asyncio.sleep(0)
         engine.go.set()
         await stopping
@@ -379,7 +379,7 @@ async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost
             engine.go.set()
             await until(lambda: caplog.text.count("waits for the disk") > 2)
             assert life.chats.summary(number).messages == 1
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert [role for role, _ in await roles(life, number)] == ["user", "tool", "assistant"]
 
 
@@ -394,7 +394,7 @@ async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(la
             assert life.chats.summary(number).status == "queued"
             assert engine.given == []
             disk.close()
-            await life.chats.rest(number, 10)
+            await life.chats.rest(number, 60)
             assert engine.prompts == ["a"]
 
 
@@ -412,7 +412,7 @@ async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layou
 
     monkeypatch.setattr(journal.os, "open", refusing)
     async with working(layout, Scripted(), 1) as (life, _):
-        assert (await life.chats.rest(good, 5)).status == "completed"
+        assert (await life.chats.rest(good, 60)).status == "completed"
         assert life.chats.summary(bad).status == "queued"
 
 
@@ -430,7 +430,7 @@ async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_n
         engine.go.set()
         await until(lambda: engine.closed)
         good = (await life.chats.create(NewChat(prompt="b"), ME)).id
-        assert (await life.chats.rest(good, 10)).status == "completed"
+        assert (await life.chats.rest(good, 60)).status == "completed"
         assert engine.prompts == ["a", "b"]
         assert "another program" in life.chats.summary(bad).damage
 
@@ -447,7 +447,7 @@ async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layo
             await asyncio.sleep(0)
             assert life.chats.summary(number).status == "processing"
             disk.close()
-            await life.chats.rest(number, 10)
+            await life.chats.rest(number, 60)
             assert engine.prompts == ["b"]
             assert ("error", INTERRUPTED) in await roles(life, number)
 

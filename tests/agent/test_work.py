@@ -92,13 +92,13 @@ async def test_a_queue_held_by_hand_stands_still_until_it_is_released(layout):
         number = (await life.chats.create(NewChat(), ME)).id
         await life.chats.hold(number, "wait for Anna", ME)
         await life.chats.append(number, "a", "", ME)
-        assert (await life.chats.rest(number, 10)).status == "queued"
+        assert (await life.chats.rest(number, 60)).status == "queued"
         assert life.chats.summary(number).held == "wait for Anna"
     async with working(layout, engine) as (life, _):
-        assert (await life.chats.rest(number, 10)).held == "wait for Anna"
+        assert (await life.chats.rest(number, 60)).held == "wait for Anna"
         assert engine.prompts == []
         await life.chats.release(number, ME)
-        assert (await life.chats.rest(number, 10)).status == "completed"
+        assert (await life.chats.rest(number, 60)).status == "completed"
         assert engine.prompts == ["a"]
         seq = life.chats.summary(number).seq
         await life.chats.release(number, ME)
@@ -137,7 +137,7 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
     async with living(layout) as life:
         waits_until = life.chats.summary(number).waits_until
     async with working(layout, engine, since=waits_until) as (life, _):
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert [(one.prompt, one.again) for one in tries] == [
             ("a", False),
             ("a", True),
@@ -178,7 +178,7 @@ async def test_after_a_crash_a_prompt_is_sent_again_only_if_the_settings_say_so(
         await life.turns.start(number, TEST)
     engine = Scripted()
     async with working(layout, engine) as (life, _):
-        assert (await life.chats.rest(number, 10)).outcome == "interrupted"
+        assert (await life.chats.rest(number, 60)).outcome == "interrupted"
         assert engine.prompts == []
         assert await roles(life, number) == [("user", "a"), ("error", INTERRUPTED)]
 
@@ -192,7 +192,7 @@ async def test_a_growing_reply_is_shown_in_steps_and_never_after_it_is_whole(lay
 
     async with working(layout, Scripted(script)) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         deltas = [event for event in life.heard if isinstance(event, MessageDelta)]
         assert "".join(delta.text for delta in deltas) == "one two three"
         assert len({delta.turn for delta in deltas}) == 1
@@ -208,7 +208,7 @@ async def test_a_flood_of_small_pieces_becomes_few_events(layout):
 
     async with working(layout, Scripted(script)) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
         assert len([event for event in life.heard if isinstance(event, MessageDelta)]) < 50
 
 
@@ -238,13 +238,13 @@ async def test_an_engines_memory_comes_back_in_the_chats_next_turn_and_in_no_oth
 
     async with working(layout, Scripted(script)) as (life, _):
         number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.rest(number, 10)
+        await life.chats.rest(number, 60)
     engine = Scripted(script)
     async with working(layout, engine) as (life, _):
         await life.chats.append(number, "b", "", ME)
         other = (await life.chats.create(NewChat(prompt="c"), ME)).id
-        await life.chats.rest(number, 10)
-        await life.chats.rest(other, 10)
+        await life.chats.rest(number, 60)
+        await life.chats.rest(other, 60)
         memories = {one.prompt: one.memory for one in engine.given}
         assert memories == {"b": "session of a", "c": ""}
 

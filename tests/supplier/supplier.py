@@ -18,7 +18,7 @@ from tests.supplier.steps import Answer, Made, Refuse, Stall, Step, whole
 OVER = Refuse(400, "The script has no step left for this request")
 """What a request beyond the script is answered."""
 
-_LONGEST = 30.0
+_LONGEST = 60.0
 
 
 class Supplier:
@@ -70,7 +70,7 @@ class Supplier:
         with self._changed:
             self._always.extend(choices)
 
-    def wait_for(self, count: int, seconds: float = 10.0) -> list[Request]:
+    def wait_for(self, count: int, seconds: float = 60.0) -> list[Request]:
         """The requests, once there are ``count``; ``TimeoutError`` when they do not come."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.requests) >= count, seconds):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentd.agent.acp import conversation
 from agentd.agent.acp.conversation import AcpConversation
 from agentd.agent.acp.launch import launch
 from agentd.agent.acp.session import LOST
@@ -29,6 +30,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.foreign import GO_ON, Bounds
 from agentd.outside.stdio_engine import StdioEngine
+from agentd.outside.stdio_turn import Patience
 from agentd.proxy.price import Usage
 from tests.agent.conversing import only, spent, used
 
@@ -54,7 +56,10 @@ class Chat:
         self.memory = ""
         # -P: the folder beside the script has the name of the package.
         self._command = (sys.executable, "-P", str(AGENT), str(self.state), *words)
-        self._engine = StdioEngine("acp", str(self.workspace), self._make)
+        patience = Patience(stop=60)
+        self._engine = StdioEngine(
+            "acp", str(self.workspace), self._make, patience=lambda: patience
+        )
 
     async def _make(self, assignment: Assignment) -> tuple[Launch, Conversation]:
         started = launch(assignment, self._command, None)
@@ -145,7 +150,10 @@ async def test_the_model_is_chosen(tmp_path: Path) -> None:
     assert only(told, Replied)[-1].text == "I begin.1 prompts, model large."
 
 
-async def test_a_late_report_of_the_cost_is_waited_for(tmp_path: Path) -> None:
+async def test_a_late_report_of_the_cost_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "LATE", 60.0)
     told = await Chat(tmp_path).turn("late")
     assert only(told, Replied) == [Replied("I begin.1 prompts, model small.", ONE, Decimal("0.01"))]
 

@@ -29,6 +29,7 @@ from agentd.agent.engine import (
 )
 from agentd.agent.foreign import Bounds, Endpoint
 from agentd.outside.stdio_engine import StdioEngine
+from agentd.outside.stdio_turn import Patience
 from agentd.proxy.price import Usage
 from tests.agent import stand_in_claude
 from tests.agent.claude_code.lines import (
@@ -74,7 +75,7 @@ def program(tmp_path: Path) -> Begin:
             launched = launch(given, command, endpoint)
             return launched, ClaudeConversation(given, Bounds(str(tmp_path)), launched)
 
-        return StdioEngine("claude-code", str(tmp_path), make)
+        return StdioEngine("claude-code", str(tmp_path), make, patience=lambda: Patience(stop=60))
 
     return begin
 
@@ -92,7 +93,7 @@ class Decides:
 async def carried_out(
     engine: StdioEngine, decides: Decides | None = None, **more: Any
 ) -> list[Progress]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         run = engine.run(Assignment(1, "Do it.", **more), decides or Decides(Answer(True)))
         async with aclosing(run) as progress:
             return [step async for step in progress if not isinstance(step, Alive)]
@@ -163,7 +164,7 @@ def test_a_stopped_turn_is_interrupted_and_its_cost_counts_in_the_next_one(progr
 
     async def scene() -> list[Progress]:
         run = engine.run(Assignment(1, "Do it.", model="first"), Decides(Answer(True)))
-        async with asyncio.timeout(20), aclosing(run) as progress:
+        async with asyncio.timeout(60), aclosing(run) as progress:
             async for step in progress:
                 if isinstance(step, ToolStarted):
                     break

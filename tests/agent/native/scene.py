@@ -67,6 +67,10 @@ class Scene:
     prices: Prices | None = PRICES
     url: str = ""
     workspace: FolderWorkspace | None = None
+    seconds: float = 120.0
+    """What a turn may take by the loop's time: else it hangs."""
+    so_far: list[Progress] = field(default_factory=list)
+    """What the last turn has told, while it tells more."""
 
     def engine(self, upstream: HttpUpstream) -> NativeEngine:
         """The engine, as the daemon builds it."""
@@ -94,13 +98,17 @@ class Scene:
         return asyncio.run(self.told(prompt, **more))
 
     async def told(self, prompt: str = "Do it.", **more) -> list[Progress]:
-        """All that is told of a turn, within half a minute."""
+        """All that is told of a turn."""
         assignment = Assignment(1, prompt, **{"model": "large", "supplier": "acme", **more})
         upstream = HttpUpstream()
         try:
             stream = self.engine(upstream).run(assignment, self.person)
-            async with asyncio.timeout(30), aclosing(stream) as told:
-                return [progress async for progress in told]
+            so_far: list[Progress] = []
+            self.so_far = so_far
+            async with asyncio.timeout(self.seconds), aclosing(stream) as told:
+                async for progress in told:
+                    so_far.append(progress)
+            return so_far
         finally:
             await upstream.close()
 

