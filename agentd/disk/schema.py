@@ -80,6 +80,8 @@ class _Walker:
         self._where = where
         self._others = others
         self._secret = False
+        self._form = ""
+        """What a text must be, where that is told in words."""
         self._wrong = 0
 
     def part(self, node: Node, kind: inspect.Type, path: str) -> Any:
@@ -116,7 +118,7 @@ class _Walker:
                     for number, item in enumerate(items.value)
                 ]
                 return values if isinstance(kind, inspect.ListType) else tuple(values)
-        expected = _expected(kind)
+        expected = self._form or _expected(kind)
         scalar = self._need(node, ScalarNode, expected, path)
         try:
             return _scalar(scalar.value, bool(scalar.style), kind)
@@ -126,11 +128,12 @@ class _Walker:
             raise self._noted(node, path, what) from None
 
     def _annotated(self, node: Node, kind: inspect.Metadata, path: str) -> Any:
-        outer, self._secret = self._secret, self._secret or bool((kind.extra or {}).get("secret"))
+        outer, extra = (self._secret, self._form), kind.extra or {}
+        self._secret, self._form = self._secret or bool(extra.get("secret")), extra.get("form", "")
         try:
             return self._value(node, kind.type, path)
         finally:
-            self._secret = outer
+            self._secret, self._form = outer
 
     def _optional(self, node: Node, kind: inspect.UnionType, path: str) -> Any:
         if _is_nothing(node) and any(isinstance(one, inspect.NoneType) for one in kind.types):

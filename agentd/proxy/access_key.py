@@ -29,7 +29,13 @@ LEAST_PLACE = -12
 """Nor is one told more finely than by this power of ten."""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
-Glob: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9._:/@+*?-]{1,200}$")]
+Glob: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z0-9._:/@+*?-]{1,200}$",
+        extra={"form": "a name, or a pattern such as gpt-*"},
+    ),
+]
 """A name of a model or channel, or a pattern of names: ``*`` is any letters, ``?`` is one."""
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]

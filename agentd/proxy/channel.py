@@ -13,11 +13,24 @@ from agentd.proxy.price import Prices
 ChannelDialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic", "gemini"]
 """What a supplier understands."""
 
-Name: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}")]
+Name: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+        extra={"form": "at most 64 letters, digits and . _ -, of which the first is no sign"},
+    ),
+]
 SecretText: TypeAlias = Annotated[str, Meta(max_length=4096, extra={"secret": True})]
 """The secret itself, ``env:NAME`` or ``file:PATH``. It is written, and never read back."""
 Address: TypeAlias = Annotated[
-    str, Meta(max_length=1000, pattern="https?://[^\\s/?#@]+(?:/[^\\s?#]*)?")
+    str,
+    Meta(
+        max_length=1000,
+        pattern="https?://[^\\s/?#@]+(?:/[^\\s?#]*)?",
+        extra={
+            "form": "an address such as https://api.example.com/v1, without user, query or blanks"
+        },
+    ),
 ]
 """Without a user's name: it would be shown, and a password with it."""
 
@@ -91,7 +104,16 @@ class Way(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ProxyModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model as callers of the gateway name it: an entry of ``models.yml``, section ``proxy``."""
 
-    name: Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
+    name: Annotated[
+        str,
+        Meta(
+            pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}",
+            extra={
+                "form": "at most 100 letters, digits and . _ : / @ + -, of which the first is no"
+                " sign"
+            },
+        ),
+    ]
     """What callers ask for."""
     ways: Annotated[tuple[Way, ...], Meta(min_length=1)]
     """The channels through which it is had."""

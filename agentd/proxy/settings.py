@@ -25,7 +25,13 @@ class Bodies(Struct, frozen=True, kw_only=True):
     """Of each; what is longer is cut."""
 
 
-Identifier: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z_][A-Za-z0-9_]{0,63}")]
+Identifier: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="[A-Za-z_][A-Za-z0-9_]{0,63}",
+        extra={"form": "at most 64 letters, digits and _, of which the first is no digit"},
+    ),
+]
 """The name of a database or a table, which needs no quotes."""
 
 
@@ -44,7 +50,13 @@ class Export(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its secret; in the file also `env:NAME` or `file:PATH` that names it. Shown masked."""
     enabled: bool = True
     """Whether anything is sent."""
-    since: Annotated[str, Meta(pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}")] | None = None
+    since: (
+        Annotated[
+            str,
+            Meta(pattern="[0-9]{4}-[0-9]{2}-[0-9]{2}", extra={"form": "a day such as 2026-01-31"}),
+        ]
+        | None
+    ) = None
     """The first day (UTC) that is sent by itself; ``None``: all that there are."""
     today: bool = False
     """Whether the present day is sent, too, each hour; else a day is sent once it is over."""

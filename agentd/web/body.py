@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentd.errors import BadRequest
+from agentd.web.misshapen import explained
 
 T = TypeVar("T")
 
@@ -32,7 +33,8 @@ def decoded(data: bytes, kind: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise BadRequest("The body is not UTF-8", f"at byte {error.start}") from error
     except msgspec.ValidationError as error:
-        raise BadRequest("The body has another form than expected", str(error)) from error
+        told = explained(str(error), kind)
+        raise BadRequest("The body has another form than expected", told) from error
     except ValueError as error:
         raise BadRequest("The body is not JSON", str(error)) from error
     except RecursionError as error:

@@ -77,6 +77,13 @@ def test_every_mistake_of_the_shape_comes_with_its_line_and_the_nearest_right_na
     assert 'did you mean "on_leave"?' in told[3]
 
 
+def test_what_no_address_and_no_name_can_be_is_told_in_words(layout):
+    text = "channels:\n- {name: a b, dialects: [anthropic], url: 'localhost:1'}\n"
+    name, url = mistakes(layout, text)
+    assert 'name: found "a b", expected at most 64 letters, digits and . _ -' in name
+    assert 'url: found "localhost:1", expected an address such as https://' in url
+
+
 def test_a_channel_without_a_dialect_is_none(layout):
     (told,) = mistakes(layout, FILE.replace("dialects: [anthropic]", "dialects: []"))
     assert told == "3: channels[0].dialects: expected at least 1 item"

@@ -16,7 +16,13 @@ Mode: TypeAlias = Literal["hide", "block", "report"]
 """``hide``: a placeholder goes to the supplier; ``block``: the request is refused; ``report``: it
 goes through and is told."""
 
-RuleId: TypeAlias = Annotated[str, Meta(pattern="[a-z][a-z0-9-]{0,39}")]
+RuleId: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="[a-z][a-z0-9-]{0,39}",
+        extra={"form": "at most 40 small letters, digits and -, of which the first is a letter"},
+    ),
+]
 Pattern: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2000)]
 Word: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 

@@ -111,6 +111,23 @@ def test_what_a_channel_cannot_be_is_refused_and_nothing_is_written(
     assert written(house) == before
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"dialect": "anthropic"}, '`dialect`; did you mean "dialects"?'),
+        ({"dialects": ["openai"]}, '`$.dialects[0]`; did you mean "openai-chat"?'),
+        ({"cool_down": 1}, '`cool_down`; did you mean "coolDown"?'),
+        ({"url": "localhost:1"}, "Expected an address such as https://api.example.com/v1"),
+    ],
+)
+def test_a_mistyped_field_is_told_with_what_would_be_right(
+    manager: Client, wrong: dict[str, object], told: str
+) -> None:
+    for reply in (manager.post(ALL, {**NEW, **wrong}), manager.patch(f"{ALL}/chat", wrong)):
+        assert reply.status == 400
+        assert told in reply["details"]
+
+
 def test_a_mistyped_parameter_is_told_and_nothing_is_done(house: House, manager: Client) -> None:
     before = Path(house.layout.channels).read_text()
     reply = manager.patch(f"{ALL}/chat?dryrun=true", {"timeout": 5})
