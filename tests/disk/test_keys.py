@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentd.access.key import KeyRing, issue
-from agentd.access.service import GRACE
 from agentd.disk import keys as disk_keys
 from agentd.disk import lock
 from agentd.disk.keys import KeyFile
@@ -229,7 +228,7 @@ def test_a_file_that_is_just_being_saved_is_never_taken_for_one_emptied_long_ago
     file.add(LAPTOP)
     whole = text(layout)
     read = [file.read()]
-    ages = []
+    began = time.time()
 
     def save() -> None:
         for _ in range(40):
@@ -243,10 +242,9 @@ def test_a_file_that_is_just_being_saved_is_never_taken_for_one_emptied_long_ago
     saving.start()
     while saving.is_alive():
         read.append(file.read())
-        if read[-1].torn:
-            ages.append(time.time() - read[-1].saved)
     saving.join()
-    assert all(age < GRACE for age in ages)
+    # The time of a file is that of a clock tick: it may be a little before ours.
+    assert all(kept.saved > began - 1 for kept in read if kept.torn)
 
 
 def test_a_file_of_comments_alone_is_no_keys(file, layout):
