@@ -1,13 +1,12 @@
 """A text is replaced exactly where it stands, or told why not."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.editing import edited
 from agentd.errors import BadRequest
+from tests.processor import busy_for_less_than
 
 SOURCE = "def boil(water):\n    heat(water)\n    return water\n\n\ndef cool(water):\n    wait()\n"
 
@@ -78,7 +77,5 @@ def test_nothing_to_do_is_told():
 
 def test_looking_for_the_nearest_line_takes_no_time_in_a_large_file():
     text = "".join(f"{'x' * 190} {number}\n" for number in range(200_000))
-    began = time.process_time()
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequest), busy_for_less_than(5):
         edited(text, "x" * 150 + "y" * 40 + "\nz", "n")
-    assert time.process_time() - began < 5
