@@ -162,7 +162,8 @@ class Gate:
     def _by_access_key(self, key: str | None) -> Caller:
         if key is None:
             raise Unauthorized(
-                "This needs an access key: a Bearer in Authorization, x-api-key or x-goog-api-key"
+                "This needs an access key: a Bearer in Authorization, x-api-key or x-goog-api-key",
+                'It begins with "sk-agentd-"; whoever runs agentd makes one: agentd proxy key add.',
             )
         if self._access is None:
             raise Unauthorized(REFUSED)
@@ -176,7 +177,10 @@ class Gate:
         if not 0 < len(sent) <= LONGEST or not hmac.compare_digest(
             sha256(sent).digest(), self._management
         ):
-            raise Unauthorized("Invalid or missing management key")
+            raise Unauthorized(
+                "Invalid or missing management key",
+                "Send it as X-API-Key: the key itself, whose SHA-256 is in PROXY_APP_HASH.",
+            )
         return Caller("management", "", "administrator")
 
     def _by_login(self, session: str | None) -> Caller:

@@ -6,6 +6,7 @@ spoken over it by whoever asked. None of the ways ever falls back to another one
 
 import asyncio
 import base64
+import os
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -147,6 +148,9 @@ async def _connected_to(place: Place) -> socket.socket:
     try:
         connection.setblocking(False)
         await asyncio.get_running_loop().sock_connect(connection, address)
+    except OSError as error:  # asyncio's words for it only repeat the address
+        connection.close()
+        raise OSError(error.errno, os.strerror(error.errno or 0)) from error
     except BaseException:
         connection.close()
         raise

@@ -42,7 +42,10 @@ class AccessKeys:
             if known.expired(now):
                 raise Unauthorized(f'The access key "{known.name}" expired at {known.expires}.')
             return known
-        raise Unauthorized("This is no access key, or one that is not valid any more.")
+        raise Unauthorized(
+            "This is no access key, or one that is not valid any more.",
+            'Those of this gateway begin with "sk-agentd-"; whoever runs it makes them.',
+        )
 
     def lost(self, after: "AccessKeys", since: Timestamp, now: Timestamp) -> frozenset[str]:
         """The ids of the keys that were good at ``since`` and are not among those ``after``.

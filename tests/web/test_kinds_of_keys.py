@@ -152,6 +152,7 @@ def test_what_is_nearly_the_management_key_is_refused(house: House, route: Route
         (reply,) = raw(house.daemon.port, request(route.method, path_of(route), *lines, key=key))
         assert (near, reply.status, reply["error"]) == (near, 401, "Unauthorized")
         assert reply["message"] == "Invalid or missing management key"
+        assert "X-API-Key" in reply["details"] and "PROXY_APP_HASH" in reply["details"]
 
 
 @pytest.mark.parametrize("path", ["/api/agent/nothing", "/api/agent/", "/v1/nothing", "/v1beta/x"])

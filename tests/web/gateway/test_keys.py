@@ -152,6 +152,19 @@ def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
             assert json.loads(answer.read())["error"].keys() == told
 
 
+def test_who_has_no_key_or_another_is_told_what_one_looks_like(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    daemon = up()
+    for headers, said in (({}, "needs an access key"), ({"X-Api-Key": "sk-x"}, "no access key")):
+        with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
+            connection.request("POST", "/v1/messages", b"{}", headers)
+            answer = connection.getresponse()
+            told = json.loads(answer.read())["error"]["message"]
+        assert answer.status == 401
+        assert said in told and '"sk-agentd-"' in told
+
+
 @pytest.mark.parametrize(
     ("path", "meant"),
     [

@@ -188,11 +188,15 @@ def picture(url: str) -> Image:
 
 
 def _fields(decoder: "msgspec.json.Decoder[dict[_Named, T]]", body: bytes) -> dict[str, T]:
+    if not body:
+        raise BadRequest("The body is empty; a JSON object is expected")
     try:
         found = decoder.decode(body)
     except RecursionError:
         raise BadRequest(_TOO_DEEP) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise BadRequest("The body is no JSON object: it is not in UTF-8") from None
+    except msgspec.DecodeError as error:
         raise BadRequest(f"The body is no JSON object: {_complaint(error)}") from None
     fields = {key.name: value for key, value in found.items()}
     if len(fields) < len(found):
@@ -220,11 +224,23 @@ def _check_depth(fields: Mapping[str, object]) -> None:
     raise BadRequest(_TOO_DEEP)
 
 
+_ELSEWHERE = {
+    "messages": "/v1/chat/completions and /v1/messages",
+    "input": "/v1/responses and /v1/embeddings",
+    "contents": "/v1beta/models/NAME:generateContent",
+}
+"""Where what a request says stands in which field: who has the wrong one has the wrong address."""
+
+
 def _check(name: str, value: object, rules: Rules) -> None:
     if name in rules.ignored or value in rules.neutral.get(name, ()):
         return
     if name in rules.refused:
         raise BadRequest(f'The model\'s supplier cannot be told "{name}": {rules.refused[name]}')
+    if name in _ELSEWHERE:
+        raise BadRequest(
+            f'"{name}" is not of this address\'s dialect; it is taken by {_ELSEWHERE[name]}'
+        )
     allowed = " or ".join(msgspec.json.encode(one).decode() for one in rules.neutral.get(name, ()))
     raise BadRequest(
         f'"{name[:100]}" cannot be said to the model\'s supplier, which speaks another dialect; '

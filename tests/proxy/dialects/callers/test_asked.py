@@ -219,6 +219,29 @@ def test_a_field_that_nobody_knows_is_refused_by_its_name(module):
     module.understood(least(module, frobnicate=None))
 
 
+@pytest.mark.parametrize(
+    ("dialect", "field", "told"),
+    [
+        ("openai-responses", "messages", "/v1/chat/completions and /v1/messages"),
+        ("anthropic", "input", "/v1/responses"),
+        ("openai-chat", "contents", "/v1beta/models/NAME:generateContent"),
+    ],
+)
+def test_who_speaks_another_dialect_is_told_where_it_is_taken(dialect, field, told):
+    module = ASKED[dialect]
+    with pytest.raises(BadRequest, match=f'"{field}" is not of this address.*{told}'):
+        module.understood(least(module, **{field: []}))
+
+
+@pytest.mark.parametrize("module", PASSING)
+@pytest.mark.parametrize(
+    ("sent", "told"), [(b"", "is empty"), (b'{"model":"m","input":"\xff"}', "not in UTF-8")]
+)
+def test_what_cannot_be_read_is_told_without_the_words_of_a_library(module, sent, told):
+    with pytest.raises(BadRequest, match=told):
+        module.glance(sent)
+
+
 @pytest.mark.parametrize("module", ASKED.values(), ids=ASKED)
 def test_every_rule_is_for_a_field_that_is_not_read_and_has_its_reason(module):
     rules, read = module.RULES, set(module._Request.__struct_fields__)
