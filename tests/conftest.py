@@ -179,7 +179,7 @@ def _no_loop_is_left() -> Iterator[None]:
         asyncio.set_event_loop(None)
 
 
-async def until(true: Callable[[], object], seconds: float = 30.0) -> None:
+async def until(true: Callable[[], object], seconds: float = 100.0) -> None:
     """Return once ``true()`` is; fail after ``seconds``."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

@@ -200,7 +200,7 @@ async def test_a_file_of_users_that_is_broken_at_the_start_loses_no_session(here
 async def test_while_a_password_is_compared_the_loop_goes_on(here, monkeypatch):
     people = await here.open()
     others_went_on = threading.Event()
-    monkeypatch.setattr(module.password, "matches", lambda word, kept: others_went_on.wait(5))
+    monkeypatch.setattr(module.password, "matches", lambda word, kept: others_went_on.wait(60))
     asyncio.get_running_loop().call_later(0.01, others_went_on.set)
     assert (await people.sign_in("ann", WORD, "net")).token
     await people.stop()

@@ -403,14 +403,20 @@ def test_who_waits_for_a_reading_whose_caller_leaves_reads_it_himself(tmp_path, 
     scene(test, tmp_path)
 
 
-def test_without_an_edit_a_request_costs_one_stat(tmp_path):
+def test_without_an_edit_a_request_costs_one_stat(tmp_path, monkeypatch):
     async def test(here: Scene) -> None:
-        reads = here.service._reads
-        began = time.process_time()
-        for _ in range(1000):
-            await here.service.fresh()
-        assert (time.process_time() - began) / 1000 < 100e-6
-        assert here.service._reads == reads
+        asked, stat = [], os.stat
+
+        def counted(path, **more):
+            asked.append(path)
+            return stat(path, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "stat", counted)
+            patch.setattr(os, "open", None)
+            for _ in range(10):
+                await here.service.fresh()
+        assert asked == [str(here.path)] * 10
 
     scene(test, tmp_path)
 

@@ -28,7 +28,7 @@ class Shot(Struct):
     """When positive, this many answers end the shot, however long it takes."""
     reconnect: bool = False
     """A new connection for every request."""
-    patience: float = 30.0
+    patience: float = 100.0
     """Seconds without any answer after which the server counts as hanging."""
 
 

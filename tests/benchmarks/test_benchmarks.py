@@ -12,7 +12,7 @@ from tests.benchmarks.servers import ROOT, bare, request, running
 def test_every_benchmark_runs_and_prints_its_rows() -> None:
     command = [sys.executable, "-m", "tests.benchmarks.run", "--quick"]
     done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=600
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=3000
     )
 
     assert done.returncode == 0, done.stderr

@@ -128,7 +128,7 @@ def _beside(daemon: Server, key: str, many: int, size: Size) -> Iterator[Row]:
         status = request("GET", "/api/remote/chats/1/status", key)
         _waits(caller, status, size.seconds)
         idle = _waits(caller, status, seconds)
-        prompt = _create(key, str(int(seconds * 4) + 15))
+        prompt = _create(key, str(int(seconds * 4) + 100))
         chats = [json.loads(_send(caller, prompt))["chatId"] for _ in range(many)]
         while not all(_writes(caller, key, chat) for chat in chats):
             time.sleep(0.05)
@@ -150,7 +150,7 @@ def _waits(caller: socket.socket, asked: bytes, seconds: float) -> list[float]:
     """The seconds that each answer took."""
     waits = []
     end = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end:
+    while (began := time.perf_counter()) < end or not waits:
         _send(caller, asked)
         waits.append(time.perf_counter() - began)
         time.sleep(0.001)

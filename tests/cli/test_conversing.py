@@ -16,7 +16,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.state import announced
 from tests.web.support import until
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 def _agentd(

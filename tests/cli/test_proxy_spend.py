@@ -3,22 +3,24 @@
 import asyncio
 import json
 import os
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from agentd.cli.main import main
-from agentd.clock import SystemClock, iso
+from agentd.clock import SystemClock, iso, parse_iso
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.proxy.price import Usage
 from tests.proxy.entries import entry
+from tests.web.support import at_noon
 
 
 @pytest.fixture
-def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three requests of today, one of a week ago, and one of a year ago."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
@@ -27,10 +29,9 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTD_STATE", "state")
     monkeypatch.setenv("AGENTD_CONFIG", "config")
 
-    async def book():
+    async def book(now: datetime):
         ledger = Ledger(Layout("state", "config"), SystemClock())
         await ledger.open()
-        now = datetime.now(UTC)
         for number, (days, key, cost) in enumerate(
             ((365, "a", "9"), (7, "a", "0.5"), (0, "a", "0.25"), (0, "b", "1.125"), (0, "b", "0"))
         ):
@@ -48,7 +49,9 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             )
         await ledger.close()
 
-    asyncio.run(book())
+    with at_noon() as noon:
+        asyncio.run(book(parse_iso(noon)))
+        yield
 
 
 pytestmark = pytest.mark.usefixtures("requests")

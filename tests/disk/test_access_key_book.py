@@ -168,16 +168,22 @@ def test_a_key_that_cannot_be_read_as_valid_opens_nothing_at_the_next_request(ke
     run(work())
 
 
-def test_while_an_editor_saves_requests_wait_and_are_then_let_in(kept):
+def test_while_an_editor_saves_requests_wait_and_are_then_let_in(kept, monkeypatch):
     async def work() -> None:
         key, _ = await kept.book.add("laptop")
         content = kept.path.read_text()
         kept.path.write_text(content[:-30])
-        waiting = asyncio.create_task(kept.opens(key))
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-        kept.path.write_text(content)
-        assert await waiting
+        waits, real = [], asyncio.sleep
+
+        async def settle(seconds: float) -> None:
+            if seconds:
+                waits.append(seconds)
+                kept.path.write_text(content)
+            await real(0)
+
+        monkeypatch.setattr(access_key_book.asyncio, "sleep", settle)
+        assert await kept.opens(key)
+        assert waits == [access_key_book.SETTLE]
         assert kept.lost == []
 
     run(work())

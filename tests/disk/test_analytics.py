@@ -255,7 +255,7 @@ async def test_what_changed_is_not_lost_with_who_asked_and_left(layout):
         mine = listening(life)
         await asked(life, analytics=mine)
         busy, go_on = threading.Event(), threading.Event()
-        mine._thread.submit(lambda: (busy.set(), go_on.wait(30)))
+        mine._thread.submit(lambda: (busy.set(), go_on.wait(100)))
         await turn(life, one)
         leaving = asyncio.create_task(mine.report("chat", *EVER))
         await asyncio.sleep(0)  # it waits for the thread now

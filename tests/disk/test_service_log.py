@@ -25,7 +25,7 @@ def service_log(layout):
 
 
 def settled(log: ServiceLog) -> None:
-    log._thread.submit(lambda: None).result(20)
+    log._thread.submit(lambda: None).result(100)
 
 
 def texts(layout, wanted=ALL, limit=1000) -> list[str]:
@@ -115,7 +115,7 @@ def test_too_many_at_once_and_a_full_disk_are_counted_and_nobody_waits(
 ):
     monkeypatch.setattr(module, "WAITING", 5)
     held = threading.Event()
-    service_log._thread.submit(held.wait, 20)
+    service_log._thread.submit(held.wait, 100)
     for n in range(8):
         service_log.note("info", "test", str(n))
     held.set()
