@@ -179,7 +179,7 @@ class Gate:
         ):
             raise Unauthorized(
                 "Invalid or missing management key",
-                "Send it as X-API-Key: the key itself, whose SHA-256 is in PROXY_APP_HASH.",
+                "Send the key itself in the header X-API-Key; PROXY_APP_HASH holds its SHA-256.",
             )
         return Caller("management", "", "administrator")
 
