@@ -97,7 +97,7 @@ def test_what_comes_faster_than_the_disk_takes_it_is_dropped_and_told(
 ):
     monkeypatch.setattr(module, "WAITING_BYTES", 100)
     held = threading.Event()
-    bodies._thread.submit(held.wait, 20)
+    bodies._thread.submit(held.wait, 100)
     for n in range(150):
         bodies.keep(f"r-{n}", AT, b"x" * 90, b"")
     held.set()

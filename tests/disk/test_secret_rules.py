@@ -154,7 +154,7 @@ def test_an_edit_holds_while_the_daemon_works_and_a_broken_one_changes_nothing(l
         path.write_text("rules:\n  - {id: mine, regex: 'tkx'}\n")
         await followed.refresh()
         assert followed.current.rules[0].id == "mine"
-        path.write_text("rules:\n  - {id: mine, regex: 'tk('}\n")
+        path.write_text("rules:\n  - {id: mine, regex: 'longer('}\n")
         await followed.refresh()
         assert followed.current.rules[0].id == "mine"
         assert followed.mistakes[0].line == 2
