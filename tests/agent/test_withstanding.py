@@ -38,7 +38,7 @@ sys.exit(main(sys.argv[1:]))
 """The command itself, with programs that have less time to end by themselves."""
 
 DEAD = f"acp ended in the middle of the turn with exit code 3. Its last words:\n\n{WORDS}"
-SILENT = r"acp said nothing for \d seconds, so it was ended\."
+SILENT = r"acp said nothing for [\d,]+ seconds, so it was ended\."
 
 ENGINES = {
     "garbage": re.escape(DEAD),

@@ -125,7 +125,7 @@ async def test_a_stop_while_the_model_writes_leaves_no_process(
     supplier.script(Answer((Say("I will think about this for long."),), faults=(Stall(after=6),)))
     await chat.turn("Think.", lambda step: isinstance(step, Wrote))
     assert chat.process and not alive(chat.process)
-    supplier.requests[0].gone.result(10)
+    supplier.requests[0].gone.result(60)
 
 
 async def test_a_stop_while_a_command_runs_leaves_no_process(

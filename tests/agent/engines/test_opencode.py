@@ -101,7 +101,7 @@ async def test_a_stop_while_a_supplier_is_silent_leaves_no_process(
     supplier.script(answer)
     await chat.turn("Think.", lambda step: isinstance(step, Wrote))
     assert not alive(chat.process)
-    supplier.requests[-1].gone.result(10)
+    supplier.requests[-1].gone.result(60)
 
 
 async def test_an_error_of_the_supplier_is_told(chat: Chat, supplier: Supplier) -> None:
