@@ -48,6 +48,11 @@ examples:
 Prices are USD per million tokens. Section proxy of models.yml may be edited by hand, too.
 """
 
+UNPRICED = """\
+It has no price: its requests are refused until it has one (--input and --output), or as
+unknown_price in proxy.yml says.\
+"""
+
 RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
 
 
@@ -192,6 +197,8 @@ def _add_model(where: Layout, args: argparse.Namespace) -> None:
     )
     reachable(model, channels.load(where))
     _tell_model(proxy_models.entries(where).add(model), "added", args)
+    if model.prices is None and not args.json:
+        print(UNPRICED, file=sys.stderr)
 
 
 def _prices(typed: Mapping[str, str | None]) -> Prices | None:

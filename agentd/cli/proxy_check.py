@@ -5,7 +5,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, structs
@@ -29,7 +29,7 @@ examples:
   agentd proxy check                         the files, and whether each key is to be had
   agentd proxy check --online                asks each channel for its models, its own way
 
-exit codes: 0 all is in order, 1 there are mistakes; a channel that is not ready here is told only,
+exit codes: 0 no mistakes, 1 there are mistakes; a channel that is not ready here is told only,
 since the daemon may have another environment
 """
 
@@ -82,8 +82,15 @@ def run(args: argparse.Namespace) -> int:
         print(mistake)
     for channel in ready:
         print(channel, file=sys.stderr)
-    print(f"{len(wrong)} mistake(s)" if wrong else "all is in order", file=sys.stderr)
+    print(_summary(wrong, ready), file=sys.stderr)
     return 1 if wrong else 0
+
+
+def _summary(wrong: Sequence[object], ready: Sequence[ChannelFound]) -> str:
+    if wrong:
+        return f"{len(wrong)} mistake(s)"
+    waiting = [one.channel for one in ready if one.enabled and one.problem]
+    return f"no mistakes, but not ready: {', '.join(waiting)}" if waiting else "all is in order"
 
 
 async def _ready(where: Layout, environ: Mapping[str, str], *, online: bool) -> list[ChannelFound]:

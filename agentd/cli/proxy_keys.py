@@ -109,8 +109,12 @@ def _add(file: AccessKeyFile, args: argparse.Namespace) -> None:
 
 
 def _change(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key = file.change(_id(file, args.key), lambda key: _revised(key, args))
-    _tell(key, "is changed", as_json=args.json)
+    def revised(key: AccessKey) -> AccessKey:
+        if not _fields(args, key):
+            raise BadRequest("Nothing is to be changed: name what is, such as --day or --model")
+        return _revised(key, args)
+
+    _tell(file.change(_id(file, args.key), revised), "is changed", as_json=args.json)
 
 
 def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
@@ -228,6 +232,8 @@ def _number(name: str, told: str, kind: type[Decimal] | type[int]) -> Decimal | 
 
 def _moment(told: str) -> str:
     """From now on for so long, or a moment."""
+    if not told[:1].isdecimal():
+        raise BadRequest(f"--expires: {told[:40]!r} is no moment; expected 2027-01-31, 90d or 12h")
     if told[:-1].isascii() and told[:-1].isdecimal() and told[-1:] in _SPANS:
         try:
             ahead = timedelta(seconds=int(told[:-1]) * _SPANS[told[-1]])

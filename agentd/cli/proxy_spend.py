@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -95,6 +96,9 @@ def run_log(args: argparse.Namespace) -> int:
             break
     for one in reversed(found[: args.n]):
         print(json.dumps(msgspec.to_builtins(one)) if args.json else _told(one))
+    if not found and not args.json:
+        chosen = any((args.key, args.model, args.channel, args.outcome))
+        print("no such requests" if chosen else "no requests yet", file=sys.stderr)
     return 0
 
 

@@ -140,6 +140,12 @@ def test_a_model_through_a_channel_that_is_not_there_is_refused_and_nothing_is_w
     assert not (folder / "config" / "models.yml").exists()
 
 
+def test_a_model_without_a_price_is_added_and_what_becomes_of_it_is_told(capsys):
+    main([*ADD, "--no-key"])
+    assert model("--through", "acme") == 0
+    assert "It has no price: its requests are refused" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("price", "told"),
     [

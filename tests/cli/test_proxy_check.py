@@ -96,7 +96,9 @@ def test_each_channel_is_called_its_own_way_when_asked_to(config, capsys, monkey
         )
         assert "channel inside: not ready: " in lines
         assert "switched off" in lines
-        assert "all is in order" in lines
+        assert lines.endswith("no mistakes, but not ready: nobody\n")
+        assert main(["proxy", "check"]) == 0
+        assert capsys.readouterr().err.endswith("all is in order\n")
 
 
 def test_a_vpn_without_an_engine_is_told_and_no_call_goes_past_it(config, capsys, monkeypatch):

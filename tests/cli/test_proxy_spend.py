@@ -117,8 +117,9 @@ def test_without_a_ledger_there_is_nothing_and_no_mistake(capsys, monkeypatch):
     monkeypatch.setenv("AGENTD_STATE", "elsewhere")
     assert main(["proxy", "spend"]) == 0
     assert rows(capsys)[-1] == ["total", "0", "0.000000"]
-    assert main(["proxy", "log"]) == 0
-    assert capsys.readouterr().out == ""
+    for options, told in (([], "no requests yet\n"), (["--key", "x"], "no such requests\n")):
+        assert main(["proxy", "log", *options]) == 0
+        assert capsys.readouterr() == ("", told)
     assert not Path("elsewhere").exists()
 
 
