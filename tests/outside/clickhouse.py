@@ -75,7 +75,7 @@ class Server:
                 stdout=log,
                 stderr=log,
             )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 100
         while True:
             with suppress(OSError):
                 assert self._answer("GET", "/ping", "") == "Ok.\n"
@@ -101,7 +101,7 @@ class Server:
         return [json.loads(line) for line in told.splitlines()]
 
     def _answer(self, method: str, path: str, body: str) -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
         try:
             headers = {"X-ClickHouse-User": USER, "X-ClickHouse-Key": PASSWORD}
             connection.request(method, path, body.encode(), headers)
