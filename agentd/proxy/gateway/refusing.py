@@ -83,10 +83,10 @@ def unanswered(
     return SupplierError(kind, f"{what}. {IN_THE_LOG}")
 
 
-def failed(error: SupplierError) -> Refused:
-    """What a supplier said last, once no channel is left to try."""
+def failed(error: SupplierError, kind: str) -> Refused:
+    """What a supplier said last, once no channel is left to try; ``kind`` as the ledger has it."""
     wait = None if error.retry_after is None else ceil(error.retry_after)
     if error.kind in _NOT_THE_CALLERS:
         text = f"The supplier refused agentd's own account: {error.message}"
-        return Refused("server", text, retry_after=wait, name=error.kind, ours=False)
-    return Refused(error.kind, error.message, retry_after=wait, ours=False)
+        return Refused("server", text, retry_after=wait, name=kind, ours=False)
+    return Refused(error.kind, error.message, retry_after=wait, name=kind, ours=False)

@@ -214,7 +214,7 @@ class Relay:
             assert unsayable
             raise unsayable
         if last.raw is None:
-            raise failed(last.error)
+            raise failed(last.error, last.kind)
         bill.sent = len(last.raw.body)
         await self._close(bill, "failed", last.raw.status, last.kind)
         return last.raw

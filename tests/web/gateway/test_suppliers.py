@@ -145,6 +145,8 @@ def test_a_caller_is_told_the_name_of_a_channel_and_only_the_log_where_its_suppl
             assert hidden.encode() not in told.body
         (logged,) = (line for line in caplog.messages if told.id in line)
         assert f"channel {channel}: " in logged and WHY[channel] in logged
+        kind = "authentication" if channel in ("keyless", "astray") else "unreachable"
+        assert place.entry(told).error == kind
 
 
 def test_a_supplier_that_does_not_answer_in_time_is_passed_over(place: Standing) -> None:
