@@ -15,6 +15,7 @@ from agentd.errors import Unavailable
 from agentd.wire import sse
 
 MODEL = "parrot"
+WANTED = 'This supplier only repeats: "messages" must be a list whose last item has "content"'
 LONGEST = 16 * 1024 * 1024
 """Bytes of a request."""
 
@@ -46,7 +47,7 @@ class _Parrot(BaseHTTPRequestHandler):
             body = json.loads(self.rfile.read(min(length, LONGEST)))
             said = str(body["messages"][-1]["content"])
         except (ValueError, LookupError, TypeError):
-            self._send({"error": {"message": "This is no chat completion"}}, 400)
+            self._send({"error": {"message": WANTED, "type": "invalid_request_error"}}, 400)
             return
         print(f"the supplier was sent: {printable(said)}", file=sys.stderr, flush=True)
         answer = f"You said: {said}"

@@ -3,6 +3,7 @@
 Comments, order and every other byte stay as the person wrote them (``splice``).
 """
 
+import re
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -116,7 +117,8 @@ class Entries(Generic[E]):
                 self._path, self._load, made, fits, private=self._private, dry_run=dry_run
             )
         except Misconfigured as error:
-            told = [mistake.what for mistake in error.mistakes]
+            place = re.compile(rf"{self._section}\[\d+\](?:\.|: )")  # which is the entry itself
+            told = [place.sub("", mistake.what, count=1) for mistake in error.mistakes]
             raise BadRequest(f"The {self._what} cannot be so", "\n".join(told)) from error
         return answer[0]
 

@@ -221,7 +221,7 @@ class Router:
     ) -> AgentdError:
         """Which error tells why there is no way: asked with what ``ways`` was."""
         if not (model.enabled and key.may_call(model.name)):
-            return _unknown(model.name, ())
+            return unknown(model.name, ())
         known = [channels[way.channel] for way in model.ways if way.channel in channels]
         enabled = [channel for channel in known if channel.enabled]
         allowed = [channel for channel in enabled if key.may_use(channel.name)]
@@ -297,7 +297,7 @@ def found(models: Mapping[str, ProxyModel], name: str, key: AccessKey) -> ProxyM
     model = models.get(name)
     if model and model.enabled and key.may_call(name):
         return model
-    raise _unknown(name, callable_by(models, key))
+    raise unknown(name, callable_by(models, key))
 
 
 def callable_by(models: Mapping[str, ProxyModel], key: AccessKey) -> list[str]:
@@ -305,7 +305,8 @@ def callable_by(models: Mapping[str, ProxyModel], key: AccessKey) -> list[str]:
     return [name for name, model in models.items() if model.enabled and key.may_call(name)]
 
 
-def _unknown(name: str, known: Sequence[str]) -> NotFound:
+def unknown(name: str, known: Sequence[str]) -> NotFound:
+    """That a caller has no such model, and which may be meant of those that he has."""
     near = nearest(name, known)
     if len(near) > LONGEST_HINT:
         near = "; GET /v1/models lists those that it may"

@@ -12,7 +12,7 @@ from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import model_lists as lists
 from agentd.proxy.gateway.asking import Asked, Endpoint
 from agentd.proxy.gateway.relay import Relay
-from agentd.proxy.routing import callable_by
+from agentd.proxy.routing import callable_by, unknown
 from agentd.web.call import Answer, Call
 
 CHAT = Endpoint("/v1/chat/completions", "openai-chat")
@@ -127,10 +127,10 @@ class Gateway:
 
     def _one(self, call: Call) -> lists.Listed:
         name = call.name()
-        for one in self._listed(call):
-            if one.name == name:
-                return one
-        raise NotFound(f'There is no model "{name[:100]}", or this key may not call it')
+        listed = {one.name: one for one in self._listed(call)}
+        if name not in listed:
+            raise unknown(name, list(listed))
+        return listed[name]
 
     def _listed(self, call: Call) -> list[lists.Listed]:
         models = self._models()

@@ -36,5 +36,5 @@ def test_openais_client_is_told_what_it_said_whole_and_streamed(url: str) -> Non
             *("You", "said:", "hello", "there")
         ]
         assert chunks[-1].choices[0].finish_reason == "stop"
-        with pytest.raises(openai.BadRequestError):
+        with pytest.raises(openai.BadRequestError, match='"messages" must be a list'):
             client.chat.completions.create(model="parrot", messages=[])

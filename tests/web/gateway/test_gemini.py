@@ -79,6 +79,8 @@ def test_one_model_is_told(client: httpx.Client) -> None:
     told = client.get("/v1beta/models/by-chat").json()
     assert (told["name"], told["outputTokenLimit"]) == ("models/by-chat", 1000)
     assert told in client.get("/v1beta/models").json()["models"]
+    near = client.get("/v1beta/models/by-chatt").json()["error"]["message"]
+    assert 'did you mean "by-chat"?' in near
     missing = client.get("/v1beta/models/no-such")
     assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
 

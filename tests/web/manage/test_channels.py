@@ -111,6 +111,15 @@ def test_what_a_channel_cannot_be_is_refused_and_nothing_is_written(
     assert written(house) == before
 
 
+def test_what_cannot_be_is_told_of_the_channel_and_not_of_its_place_in_the_file(
+    manager: Client,
+) -> None:
+    details = manager.post(ALL, {**NEW, "name": "a b", "url": "http://10.0.0.1"})["details"]
+    assert details.startswith('name: found "a b", expected at most 64 letters')
+    details = manager.patch(f"{ALL}/chat", {"local": False})["details"]
+    assert details == "url: leads to this machine or its network; add local: true"
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
