@@ -248,7 +248,10 @@ def test_a_path_outside_is_refused(root, value):
             do(work)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+)
 @given(path=st.text(max_size=20), commit=st.text(max_size=20))
 def test_whatever_is_asked_only_our_errors_come(root, path, commit):
     repository = GitRepository(str(root))

@@ -50,7 +50,10 @@ PIECES = st.sampled_from(THERE) | st.sampled_from(LINKS) | st.sampled_from(SIGNS
 PATHS = st.one_of(st.lists(PIECES, max_size=8).map("/".join), st.text(string.printable), st.text())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=400,
+)
 @given(path=PATHS)
 def test_no_path_leaves_the_root(root, path):
     tree = Tree(str(root))

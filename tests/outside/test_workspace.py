@@ -247,7 +247,10 @@ def test_counts_go_by_kind(workspace):
     assert do(workspace.count_files(CountFiles(suffixes=(".py",)))).total.files == 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+)
 @given(text=st.text("ab \n", max_size=40), times=st.sampled_from([1, 7000]))
 def test_lines_and_words_are_counted_right_over_block_ends(root, text, times):
     content = text * times
@@ -307,7 +310,10 @@ def test_a_workspace_that_vanished_is_told(workspace, root):
             do(work)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=100,
+)
 @given(path=st.text(), text=st.text(), first=st.integers(), last=st.integers())
 def test_whatever_is_asked_only_our_errors_come(root, path, text, first, last):
     workspace = FolderWorkspace(str(root))

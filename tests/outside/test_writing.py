@@ -240,7 +240,9 @@ PATHS = st.lists(st.sampled_from([*PIECES, "..", ".", "", "~", "new", "secret"])
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=200,
+    deadline=None,
 )
 @given(path=PATHS | st.text())
 def test_no_path_is_written_outside_unless_the_place_says_so(root, path):
