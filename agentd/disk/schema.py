@@ -246,7 +246,8 @@ def _choice(text: str, quoted: bool, values: tuple[Any, ...]) -> Any:
     for value in values:
         if text == str(value) and not (quoted and isinstance(value, int)):
             return value
-    raise ValueError(nearest(text, map(str, values)) if len(values) > 1 else "")
+    near = nearest(text, map(str, values))  # all that are known are told as what is expected
+    raise ValueError(near if len(values) > 1 and near.startswith(";") else "")
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:

@@ -82,6 +82,8 @@ def test_what_no_address_and_no_name_can_be_is_told_in_words(layout):
     name, url = mistakes(layout, text)
     assert 'name: found "a b", expected at most 64 letters, digits and . _ -' in name
     assert 'url: found "localhost:1", expected an address such as https://' in url
+    (told,) = mistakes(layout, FILE.replace("on_leave: drain", "on_leave: xyz"))
+    assert told.endswith('on_leave: found "xyz", expected cut or drain')
 
 
 def test_a_channel_without_a_dialect_is_none(layout):

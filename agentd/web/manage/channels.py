@@ -126,8 +126,11 @@ class ChannelDesk:
     async def check_channel(self, call: Call) -> Answer:
         """Try it step by step; with ``paid`` to the end."""
         channel = self._find(call.name())
-        name = call.query("model") or next(iter(self._models().using(channel.name)), "")
-        model = next((one for one in self._models().proxy if one.name == name), None)
+        known = {one.name: one for one in self._models().proxy}
+        named = call.query("model")
+        if named and named not in known:
+            raise BadRequest(f'There is no model "{named[:100]}"{nearest(named, known)}')
+        model = known.get(named or next(iter(self._models().using(channel.name)), ""))
         paid = flag(call, "paid") or False
         if paid and (model is None or request_by(channel, model) is None):
             raise BadRequest("No model leads through this channel", "Name one that does: model=…")

@@ -245,5 +245,7 @@ def test_what_cannot_be_tried_is_refused(house: House, manager: Client) -> None:
     assert manager.send("POST", f"{CHANNELS}/x/check?paid=true").status == 400
     assert manager.send("POST", f"{CHANNELS}/chat/check?paid=true&model=by-gemini").status == 400
     assert manager.send("POST", f"{CHANNELS}/chat/check?paid=1").status == 400
+    unknown = manager.send("POST", f"{CHANNELS}/chat/check?model=by-chatt")
+    assert (unknown.status, 'did you mean "by-chat"?' in unknown["message"]) == (400, True)
     assert manager.send("POST", f"{CHANNELS}/y/check").status == 404
     assert manager.send("POST", f"{MODELS}/y/check").status == 404
