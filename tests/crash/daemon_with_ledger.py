@@ -21,6 +21,7 @@ from typing import NoReturn
 from agentd import daemon
 from agentd.agent.engine import Approver, Assignment, Progress, Replied, ToolUsed
 from agentd.catalog.settings import Settings
+from agentd.disk import state as folders
 from agentd.disk.layout import Layout
 from tests.crash import plants
 
@@ -85,6 +86,7 @@ def _live(order: dict[str, str]) -> NoReturn:
 def main() -> None:
     """Fork a daemon per line; the system reaps them."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    folders.PATIENCE = 60.0  # what a killed one was starting may take longer to let go of its lock
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
