@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +142,15 @@ async def test_what_cannot_be_started_says_why_and_closes_its_output(tmp_path, g
 
 
 @on_a_loop
-async def test_health_by_port_and_by_address(tmp_path, generation):
+async def test_health_by_port_and_by_address(tmp_path, generation, monkeypatch):
+    monkeypatch.setattr("agentd.outside.deployment.HEALTH_SECONDS", 60.0)
     here = programs(tmp_path, generation)
     answers = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n"
     status = 204
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")  # what is left unread resets the connection
         writer.write(answers % status)
         writer.close()
 
