@@ -60,7 +60,7 @@ def analyze(tmp_path: Path, unit: Path, *arguments: str) -> subprocess.Completed
         env=environment | {"XDG_RUNTIME_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
