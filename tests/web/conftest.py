@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.support import PATIENCE, Beats, Client, Engine, Serving
+from tests.web.support import PATIENCE, SERVING, Beats, Client, Engine, Serving
 
 Serve = Callable[..., Serving]
 
@@ -22,6 +22,14 @@ def _patient() -> Iterator[None]:
         patch.setattr("agentd.web.desk.HEAD_SECONDS", 2 * PATIENCE)
         patch.setattr("agentd.web.desk.BODY_SECONDS", 2 * PATIENCE)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _hung_up() -> Iterator[None]:
+    """The clients of a daemon that is several tests' do not gather their connections."""
+    yield
+    for serving in SERVING:
+        serving.hang_up()
 
 
 @pytest.fixture

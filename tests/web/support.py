@@ -144,6 +144,10 @@ models:
 """The models that tests name; their engine is the scripted one."""
 
 
+SERVING: "list[Serving]" = []
+"""The daemons that are up."""
+
+
 class Serving:
     """A daemon over the folder, from ``with`` to its end."""
 
@@ -193,6 +197,7 @@ class Serving:
             self._thread.join()
             raise self._failure
         assert self.url, "it did not start"
+        SERVING.append(self)
         return self
 
     def __exit__(
@@ -202,10 +207,15 @@ class Serving:
         trace: TracebackType | None,
     ) -> None:
         """Stop it, with its clients."""
-        for client in self._clients:
-            client.close()
+        SERVING.remove(self)
+        self.hang_up()
         self.stop()
         self.join()
+
+    def hang_up(self) -> None:
+        """Close the connections of its clients, who may call again."""
+        for client in self._clients:
+            client.close()
 
     def stop(self) -> None:
         """Ask it to stop."""
