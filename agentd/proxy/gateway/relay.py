@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
-from agentd.clock import parse_iso
+from agentd.clock import Clock, parse_iso
 from agentd.errors import AgentdError, BadRequest, Unavailable
 from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import errors
@@ -70,6 +71,9 @@ class Relay:
                 status = LEFT if self._house.welcomes(asked.key) else DISMISSED
                 self.later(self._close(bill, "left", status, ""))
             raise
+        except Exception:  # a task boundary: what broke off by a mistake of ours is settled, too
+            await self._close(bill, "failed", 500, "server")
+            raise
 
     def dismiss(self, lost: frozenset[str]) -> None:
         """These keys are good no more: end what is told, and what is heard out.
@@ -118,7 +122,7 @@ class Relay:
             house.noting.blocked(key, hidden.blocked)
             raise Refused("blocked", f'The request holds a secret (rule "{hidden.blocked}").')
         self._reserve(asked, bill, model, choices, settings)
-        calling = Calling(asked, bill.glance, model, hidden, self._seconds)
+        calling = Calling(asked, bill.glance, model, hidden, partial(_seconds, house.clock))
         return await self._tried(calling, bill, choices)
 
     async def _probed(self) -> None:
@@ -130,9 +134,6 @@ class Relay:
                 except AgentdError as error:
                     raise Refused("server", UNBOOKED) from error
                 self._unbooked = False
-
-    def _seconds(self) -> int:
-        return int(parse_iso(self._house.clock.now()).timestamp())
 
     def _choices(self, asked: Asked, model: ProxyModel) -> list[Choice]:
         house, dialect = self._house, asked.endpoint.dialect
@@ -243,3 +244,8 @@ class Relay:
                 raise Unavailable(UNBOOKED) from failure_
         else:
             self._house.noting.booked()
+
+
+def _seconds(clock: Clock) -> int:
+    """Since 1970."""
+    return int(parse_iso(clock.now()).timestamp())

@@ -10,6 +10,7 @@ import pytest
 
 from agentd.clock import parse_iso
 from agentd.proxy.channel import ChannelDialect
+from agentd.proxy.gateway.calling import Calling
 from tests.supplier.steps import Answer, Refuse, Say, Stall, Tokens
 from tests.web.gateway.callers import (
     CHANNELS,
@@ -147,6 +148,19 @@ def test_requests_at_the_same_time(place: Standing, dialect: ChannelDialect) -> 
     place.of(caller, 10)
     place.supplier.script(Say("well"))
     assert caller.ask(dialect, f"by-{CHANNELS[dialect]}").status == 200
+
+
+def test_a_request_that_breaks_off_by_a_mistake_of_ours_holds_nothing_and_is_booked(
+    place: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = place.caller(limits={"parallel": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(Calling, "request", None)
+        assert caller.ask("openai-chat", "by-chat").status == 500
+    (entry,) = place.of(caller, 1)
+    assert (entry.outcome, entry.status, entry.error) == ("failed", 500, "server")
+    place.supplier.script(Say("well"))
+    assert caller.ask("openai-chat", "by-chat").status == 200
 
 
 def test_who_failed_or_left_gives_back_what_was_reserved_for_him(place: Standing) -> None:
