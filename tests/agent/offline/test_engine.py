@@ -372,7 +372,10 @@ def test_closing_the_stream_stops_what_runs(root, tmp_path, monkeypatch):
         time.sleep(0.01)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+)
 @given(
     st.text()
     | st.tuples(
