@@ -54,12 +54,15 @@ def origin(url: str) -> Origin:
 
 
 @lru_cache(1024)
-def _target(url: str) -> str:
+def _beginning(method: str, url: str) -> str:
+    """The lines that are the same in every request of this method to this address."""
+    if not _TOKEN.fullmatch(method):
+        raise BadRequest("The request's method is none")
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not _TARGET.fullmatch(target):
         raise BadRequest("The supplier's address holds a blank, or a letter that is not escaped")
-    return target
+    return f"{method} {target} HTTP/1.1\r\nhost: {origin(url)}\r\naccept-encoding: identity"
 
 
 _ODD = "The header %r holds a character that no header may"
@@ -75,12 +78,9 @@ def _checked(name: str) -> str:
     return name
 
 
-def written(request: Request, to: Origin) -> bytes:
+def written(request: Request) -> bytes:
     """The whole request. ``BadRequest`` for what would not arrive as it was meant."""
-    target = _target(request.url)
-    if not _TOKEN.fullmatch(request.method):
-        raise BadRequest("The request's method is none")
-    lines = [f"{request.method} {target} HTTP/1.1", f"host: {to}", "accept-encoding: identity"]
+    lines = [_beginning(request.method, request.url)]
     for name, value in request.headers.items():
         if not _VALUE.fullmatch(value):
             raise BadRequest(_ODD % name)

@@ -57,7 +57,7 @@ class HttpUpstream:
     async def open(self, request: Request) -> "HttpResponse":
         """Call; the answer is there once its head is. ``close`` it in any case."""
         to = origin(request.url)
-        wire = written(request, to)
+        wire = written(request)
         end = asyncio.get_running_loop().time() + request.timeouts.total
         connection, head = await self._called(to, request, wire, end)
         return HttpResponse(connection, head, to, self._limits.body, self._let_go)
@@ -211,7 +211,13 @@ class HttpResponse:
         """The rest of the body."""
         pieces: list[bytes] = []
         size = 0
-        async for piece in self.chunks():
+        # Without a generator where none is needed: to begin one takes longer than to read.
+        more = (
+            self._connection.body
+            if self._inflater is None
+            else functools.partial(_next, self.chunks())
+        )
+        while piece := await more():
             pieces.append(piece)
             size += len(piece)
             if size > limit:
@@ -233,6 +239,11 @@ class HttpResponse:
     def _wrong(self, what: str) -> SupplierUnreachable:
         host = str(self._origin)
         return SupplierUnreachable(f"{host} {what}", "body", host)
+
+
+async def _next(pieces: AsyncGenerator[bytes, None]) -> bytes:
+    """The next one; empty at the end."""
+    return await anext(pieces, b"")
 
 
 @functools.cache
