@@ -28,7 +28,7 @@ examples:
   agentd check --json | jq -r '.mistakes[].where'
   agentd check --online                      asks each supplier for its models, too
 
-exit codes: 0 all is in order, 1 there are mistakes; an engine that is not ready here is told only,
+exit codes: 0 no mistakes, 1 there are mistakes; an engine that is not ready here is told only,
 since the daemon may have another user, PATH and environment
 """
 
@@ -57,9 +57,17 @@ def run(args: argparse.Namespace) -> int:
             print(mistake)
         for engine in ready:
             print(engine, file=sys.stderr)
-        summary = f"{len(mistakes)} mistake(s)" if mistakes else "all is in order"
-        print(summary, file=sys.stderr)
+        waiting = [engine.engine for engine in ready if engine.problem]
+        print(summary(len(mistakes), waiting), file=sys.stderr)
     return 1 if mistakes else 0
+
+
+def summary(mistakes: int, waiting: Iterable[str]) -> str:
+    """What a check came to: how many mistakes, or what is ``waiting`` though there are none."""
+    if mistakes:
+        return f"{mistakes} mistake(s)"
+    named = ", ".join(dict.fromkeys(waiting))
+    return f"no mistakes, but not ready: {named}" if named else "all is in order"
 
 
 def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:

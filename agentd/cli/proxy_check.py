@@ -5,13 +5,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct, structs
 
 from agentd import ids
 from agentd.catalog.models import Models
+from agentd.cli.check import summary
 from agentd.cli.options import Subcommands, layout
 from agentd.disk import channels, clash, models
 from agentd.disk.inspect import gateway_mistakes, mistakes_of
@@ -82,15 +83,9 @@ def run(args: argparse.Namespace) -> int:
         print(mistake)
     for channel in ready:
         print(channel, file=sys.stderr)
-    print(_summary(wrong, ready), file=sys.stderr)
+    waiting = [channel.channel for channel in ready if channel.enabled and channel.problem]
+    print(summary(len(wrong), waiting), file=sys.stderr)
     return 1 if wrong else 0
-
-
-def _summary(wrong: Sequence[object], ready: Sequence[ChannelFound]) -> str:
-    if wrong:
-        return f"{len(wrong)} mistake(s)"
-    waiting = [one.channel for one in ready if one.enabled and one.problem]
-    return f"no mistakes, but not ready: {', '.join(waiting)}" if waiting else "all is in order"
 
 
 async def _ready(where: Layout, environ: Mapping[str, str], *, online: bool) -> list[ChannelFound]:

@@ -172,6 +172,8 @@ def test_each_program_is_told_with_its_place_and_version(capsys, folder, monkeyp
     told = engines(capsys)
     assert set(told) == {"offline", "a", "c", "d"}
     assert told["offline"]["problem"] == ""
+    assert main(["check"]) == 0
+    assert capsys.readouterr().err.endswith("\nno mistakes, but not ready: acp\n")
     ready = {"where": codex, "version": "codex-cli 1.2.3", "problem": ""}
     assert told["a"] == {"engine": "codex", "models": ["a", "b"], **ready}
     assert told["c"]["problem"] == f"{broken} --version ended with exit code 4"
