@@ -36,6 +36,7 @@ from agentd.web.envelope import enveloped
 from agentd.web.head import Head
 from agentd.web.incoming import STREAMED_SECONDS, Incoming
 from agentd.web.live import REFUSED_SECONDS
+from agentd.web.receiving import received
 from agentd.web.reply import Reply
 from agentd.web.table import Route
 
@@ -65,7 +66,7 @@ class Exchange(HTTPMessageDelegate):
         self._refusal: Exception | None = None
         self._guessed = False
         self._turn = -1
-        """Of the loop, in which the head came; what came with it is taken in before the next."""
+        """Of the loop, in which the head came, if the whole body came with it."""
         self._chunks: list[bytes] = []
         self._incoming: Incoming | None = None
         self._size = self._passed = 0
@@ -96,7 +97,8 @@ class Exchange(HTTPMessageDelegate):
         except AgentdError as error:
             self._refusal = error
         if head.has_body:
-            self._turn = self._desk.turn.number
+            if 0 < head.length <= received(self._connection.stream):
+                self._turn = self._desk.turn.number
             if self._refusal:
                 self._refuse_unread(self._refusal)
 

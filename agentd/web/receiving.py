@@ -11,6 +11,11 @@ _SMALL = 64 * 1024
 """Tornado's own portion, which is right for heads and for all bodies up to this size."""
 
 
+def received(stream: IOStream) -> int:
+    """Bytes that came on this connection, and that nobody has taken yet."""
+    return stream._read_buffer_size
+
+
 def receive_directly(stream: IOStream) -> None:
     """Have large reads of this connection go past Tornado's buffer, whenever it is empty.
 

@@ -1,9 +1,11 @@
 """A key that is revoked between the gate's first look and the answer opens nothing any more."""
 
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
+from tornado.httputil import HTTPHeaders, RequestStartLine
 
 from agentd.access.service import Kept
 from agentd.web.exchange import Exchange
@@ -60,6 +62,34 @@ def test_while_the_body_dawdles(
     body = {"sized": b"{}", "chunked": b"2\r\n{}\r\n0\r\n\r\n"}.get(framing, b"0\r\n\r\n")
     head = request(method, path, "Expect: 100-continue", length, *lines, key=key)
     answer = dawdling(daemon, head, body, lambda: delete_by_hand(daemon.layout, "lost"))
+    assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
+    assert journals(daemon.layout) == {}
+
+
+@pytest.mark.parametrize("framing", ["sized", "chunked"])
+def test_while_the_body_comes_in_the_very_turn_of_the_loop(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, framing: str
+) -> None:
+    """Specification 5.3: nothing of ours runs meanwhile, but the world goes on."""
+    key = daemon.new_key("lost")
+    admitted, sent = threading.Event(), threading.Event()
+    hear = Exchange.headers_received
+
+    async def slowly(self: Exchange, line: RequestStartLine, headers: HTTPHeaders) -> None:
+        await hear(self, line, headers)
+        admitted.set()
+        assert sent.wait(PATIENCE)
+
+    monkeypatch.setattr(Exchange, "headers_received", slowly)
+    length = "Content-Length: 2" if framing == "sized" else "Transfer-Encoding: chunked"
+    body = b"{}" if framing == "sized" else b"2\r\n{}\r\n0\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(request("POST", "/api/remote/chats", length, key=key))
+        assert admitted.wait(PATIENCE)
+        delete_by_hand(daemon.layout, "lost")
+        connection.sendall(body)
+        sent.set()
+        answer = first(connection)
     assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
     assert journals(daemon.layout) == {}
 
