@@ -1,4 +1,7 @@
-"""Turns of the event loop, told apart: within one nothing else has run, so nothing has changed."""
+"""Turns of the event loop, told apart.
+
+Within one nothing else of ours has run. The world may have changed all the same: files, for one.
+"""
 
 import asyncio
 

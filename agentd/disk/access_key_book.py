@@ -20,7 +20,6 @@ from agentd.access.gate import Caller
 from agentd.clock import Clock, Timestamp
 from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
-from agentd.loop_turn import LoopTurn
 from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys, still_opens
 
@@ -77,9 +76,6 @@ class AccessKeyBook:
         self._own: AccessKey | None = None
         self._noticed = 0.0
         self._look_again = 0.0
-        self._turn = LoopTurn()
-        self._looked = -1
-        """The turn of the loop in which the file was last seen to be the same."""
         self._reads = self._read_to_end = 0
         """How many readings have begun, and which of them was the last to come to its end."""
         self._reading = asyncio.Lock()
@@ -92,15 +88,11 @@ class AccessKeyBook:
     async def fresh(self) -> None:
         """Called before each admission. Costs one ``stat`` when nothing changed.
 
-        Requests that are admitted in the same turn of the loop share it.
+        Not even requests that come in the same turn of the loop share it: a key that is deleted
+        between the two opens nothing to the second one.
         """
-        turn = self._turn.number
-        if turn == self._looked:
-            return
         if self._stale():
             await self._refresh()
-        else:
-            self._looked = turn
 
     async def look(self) -> None:
         """Look at the file and at the clock, to be called now and then: nobody else may."""

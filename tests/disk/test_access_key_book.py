@@ -14,6 +14,7 @@ from agentd.disk.access_key_book import RACY, RETRY, AccessKeyBook
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
+from agentd.loop_turn import LoopTurn
 from tests.conftest import until
 
 END = "2026-01-01T00:01:00.000Z"
@@ -36,7 +37,6 @@ class Kept:
         self.heard.set()
 
     async def opens(self, key: str) -> bool:
-        await asyncio.sleep(0)  # one look serves a whole turn of the loop
         await self.book.fresh()
         try:
             return bool(self.book.admit(key))
@@ -67,6 +67,21 @@ def test_a_key_opens_when_it_is_made_until_it_is_removed(kept):
         assert not await kept.opens(key)
         assert kept.book.find(made.id) is None
         assert kept.lost == [{made.id}]
+
+    run(work())
+
+
+def test_a_key_that_is_deleted_within_a_turn_of_the_loop_opens_nothing_in_its_rest(kept):
+    async def work() -> None:
+        key, _ = await kept.book.add("laptop")
+        kept.clock.move(RACY)
+        await kept.book.fresh()
+        turns = LoopTurn()
+        turn = turns.number
+        assert await kept.opens(key)
+        assert turns.number == turn
+        kept.path.write_text("keys: []\n")
+        assert not await kept.opens(key)
 
     run(work())
 
