@@ -190,7 +190,7 @@ class UploadFolder:
         work.add_done_callback(lambda done: self._removed(done, name))
         await asyncio.shield(work)
 
-    async def read(self, name: str) -> tuple[Upload, "Content"]:
+    async def read(self, name: str) -> tuple[Upload, Content]:
         """A file and its bytes, as many as it had when it was opened."""
         return await opened(lambda: self._open_file(name), lambda file: file[1].close())
 
@@ -252,7 +252,7 @@ class UploadFolder:
                 os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
 
-    def _open_file(self, name: str) -> tuple[Upload, "Content"]:
+    def _open_file(self, name: str) -> tuple[Upload, Content]:
         with self._folder() as folder:
             file = _opened(folder, name)
             upload = _upload(name, file)

@@ -9,7 +9,6 @@ from tornado.httputil import format_timestamp
 from tornado.iostream import IOStream
 
 from agentd.access.gate import Gate
-from agentd.loop_turn import LoopTurn
 from agentd.web.access_log import AccessLog
 from agentd.web.hosts import Hosts
 from agentd.web.patience import Patience
@@ -66,8 +65,6 @@ class Desk:
         self.wrong_keys = wrong_keys
         self.at_work: dict[asyncio.Future[None], AtWork] = {}
         """The exchanges whose answer is being made."""
-        self.turn = LoopTurn()
-        """Tells what came with a head from what came later."""
         self.heads: Patience[IOStream] = Patience(HEAD_SECONDS, IOStream.close)
         """The connections on which a request is to come."""
         self.bodies = Patience(BODY_SECONDS, HTTP1Connection.close)

@@ -65,8 +65,8 @@ class Exchange(HTTPMessageDelegate):
         self._call: Call | None = None
         self._refusal: Exception | None = None
         self._guessed = False
-        self._turn = -1
-        """Of the loop, in which the head came, if the whole body came with it."""
+        self._at_once = False
+        """Whether all of it had come before the gate looked whose it is."""
         self._chunks: list[bytes] = []
         self._incoming: Incoming | None = None
         self._size = self._passed = 0
@@ -86,6 +86,7 @@ class Exchange(HTTPMessageDelegate):
         self._reply.bodiless = head.method == "HEAD"
         if head.has_body:  # at a fraction of the cost of Tornado's own timeout
             self._desk.bodies.begin(self._connection)
+        self._at_once = 0 < head.length <= received(self._connection.stream)
         await head.fresh()
         try:
             self._admit(head)
@@ -96,11 +97,8 @@ class Exchange(HTTPMessageDelegate):
                 self._desk.wrong_keys.management.failed(self._remote_ip, head.has_key)
         except AgentdError as error:
             self._refusal = error
-        if head.has_body:
-            if 0 < head.length <= received(self._connection.stream):
-                self._turn = self._desk.turn.number
-            if self._refusal:
-                self._refuse_unread(self._refusal)
+        if head.has_body and self._refusal:
+            self._refuse_unread(self._refusal)
 
     def data_received(self, chunk: bytes) -> Awaitable[None] | None:
         """Take in a part of the body, unless the request was refused or answered already."""
@@ -128,8 +126,7 @@ class Exchange(HTTPMessageDelegate):
                 self._refuse(self._refusal or NotFound("Nothing is here"))
         elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
-            at_once = self._turn == self._desk.turn.number
-            self._later(self._answered(self._route, self._call, at_once=at_once))
+            self._later(self._answered(self._route, self._call))
         else:
             try:
                 answer = self._route.endpoint(self._call)
@@ -240,13 +237,10 @@ class Exchange(HTTPMessageDelegate):
         self._desk.at_work[self._task] = self
         self._task.add_done_callback(self._desk.at_work.pop)
 
-    async def _answered(self, route: Route, call: Call, *, at_once: bool = False) -> Answer:
-        """The answer, if its caller may still have it: keys and logins end while bodies come.
-
-        ``at_once``: the body came with the head, so nothing can have ended meanwhile.
-        """
+    async def _answered(self, route: Route, call: Call) -> Answer:
+        """The answer, if its caller may still have it: keys and logins end while bodies come."""
         try:
-            if not at_once:
+            if not self._at_once:
                 await self._still_welcome()
             answer = route.endpoint(call)
             return answer if isinstance(answer, Answer) else await answer
