@@ -77,6 +77,17 @@ class Quartered(Protocol):
         ...
 
 
+class _Late(NamedTuple):
+    """A closed day as it was at one moment."""
+
+    found: Quartered
+    stamp: tuple[int, int]
+
+
+_GONE = (0, 0)
+_GROWING = (-1, -1)
+"""Stands for a file that was written to meanwhile: its size and time tell nothing."""
+
 _kept = msgspec.json.Decoder(Kept)
 
 
@@ -89,6 +100,8 @@ class Balance:
         self._day = day
         self._before = _stored(layout)
         self._asked: list[Span] = []
+        self._late: dict[str, _Late] = {}
+        """Closed days that are written to while they are counted: of each, all spans count this."""
 
     def count(
         self,
@@ -105,11 +118,12 @@ class Balance:
         """
         closed = [cut for cut in cuts if cut < beginning(today)]
         late = [day for day in self._known if day < today][-LATE_DAYS:]
-        while True:
-            sizes, self._asked = self._sizes(late, size), []
-            sums = Sums(self._rows([EVER, *closed], beginning(today)))
-            if self._sizes(late, size) == sizes:  # else one was added while they were counted
-                break
+        sizes, rows = self._sizes(late, size), self._counted(closed, today)
+        if self._sizes(late, size) != sizes:  # some were added between one span and the next
+            self._late = {day: self._taken(day) for day in late}
+            sizes = {day: one.found.standing.size for day, one in self._late.items()}
+            rows = self._counted(closed, today)
+        sums = Sums(rows)
         if keeps:
             self._keep()
         for day in self._known:
@@ -127,6 +141,19 @@ class Balance:
             with told(path, "read"):
                 sizes[day] = stamp_of(look(path))[0] if whole is None else whole
         return sizes
+
+    def _taken(self, day: str) -> "_Late":
+        before, found = self._stamp(day), self._day(day)
+        return _Late(found, before if self._stamp(day) == before else _GROWING)
+
+    def _stamp(self, day: str) -> tuple[int, int]:
+        """The size and time of change of a day's file, as far as it is counted."""
+        late = self._late.get(day)
+        return late.stamp if late else stamp_of(look(self._layout.ledger_day(day)))
+
+    def _counted(self, closed: Iterable[datetime], today: str) -> list[Row]:
+        self._asked = []
+        return list(self._rows([EVER, *closed], beginning(today)))
 
     def _rows(self, starts: Iterable[datetime], end: datetime) -> Iterator[Row]:
         """What each key spent since each of some moments, until the next one or the end."""
@@ -162,15 +189,16 @@ class Balance:
     def _holds(self, span: Span) -> bool:
         if span.files.keys() != set(self._days(span.start, span.end)):
             return False
-        looks = ((look(self._layout.ledger_day(day)), was) for day, was in span.files.items())
-        return all(info is None or stamp_of(info) == was for info, was in looks)
+        looks = ((self._stamp(day), was) for day, was in span.files.items())
+        return all(stamp == was != _GROWING or stamp == _GONE for stamp, was in looks)
 
     def _prolonged(self, span: Span, end: datetime) -> Span:
         files = dict(span.files)
         spent = {key: structs.replace(one) for key, one in span.spent.items()}
         for day in self._days(span.end, end):
-            files[day] = stamp_of(look(self._layout.ledger_day(day)))
-            found = self._day(day)  # after its stamp: of a file that grows, nothing is believed
+            files[day] = self._stamp(day)
+            late = self._late.get(day)  # the stamp comes first: what grows is believed by nobody
+            found = late.found if late else self._day(day)
             whole = span.end <= beginning(day) and beginning(day, QUARTERS) <= end
             for number, keys in ({0: found.spent()} if whole else found.quarters()).items():
                 if whole or span.end <= beginning(day, number) < end:
@@ -195,7 +223,7 @@ def look(path: str) -> os.stat_result | None:
 
 def stamp_of(info: os.stat_result | None) -> tuple[int, int]:
     """A file's size and time of change; zeros for none."""
-    return (info.st_size, info.st_mtime_ns) if info else (0, 0)
+    return (info.st_size, info.st_mtime_ns) if info else _GONE
 
 
 def _add(spent: dict[str, Spent], more: dict[str, Spent]) -> None:

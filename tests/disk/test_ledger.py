@@ -27,6 +27,7 @@ from agentd.disk import (
 )
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
+from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_file import Standing, read_on
 from agentd.disk.ledger_report import Report
 from agentd.disk.lines import seal, unseal
@@ -407,6 +408,41 @@ async def test_sums_hold_exactly_what_was_booked_when_they_are_told(layout, cloc
     await ledger.close()
     _, sums = await reopened(layout, clock, BEGIN)
     assert sums.spent("abcdefghijkl") == sums.spent("abcdefghijkl", BEGIN) == spent
+
+
+async def test_sums_are_told_though_requests_are_added_to_closed_days_all_the_while(
+    layout, clock, monkeypatch
+):
+    cuts = [BEGIN, BEGIN + timedelta(days=1)]
+    await life(layout, clock, [entry(1, at(DAY)), entry(2, at(NEXT))])
+    clock.move(2 * 86400)
+    await life(layout, clock, [], *cuts)
+    days, looks = Days(layout, lambda: clock.now()[:10]), 0
+
+    def add(day):
+        with path_of(layout, day).open("ab") as file:
+            file.write(seal(entry(3, f"{day}T23:00:00.000Z")))
+
+    def told_and_added_to(day):
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "who adds faster than is counted keeps the count from its end"
+        if day > NEXT:
+            return Days.day(days, day)
+        add(day)
+        found = Days.day(days, day)
+        add(day)
+        return found
+
+    monkeypatch.setattr(days, "day", told_and_added_to)
+    for _ in range(3):
+        add(DAY)
+        sums, sizes = days.sums(cuts)
+        one, other = (
+            path_of(layout, day).read_bytes()[: sizes[day]].count(b"\n") for day in (DAY, NEXT)
+        )
+        spent = [sums.spent("abcdefghijkl", *since) for since in ((), cuts[:1], cuts[1:])]
+        assert spent == [(one + other) / 4, (one + other) / 4, other / 4]
 
 
 @pytest.mark.parametrize("gone", ["unreadable", "removed"])
