@@ -91,7 +91,8 @@ class Vpn:
         """See ``dialing.Dial``. Raises ``SupplierUnreachable`` while the VPN is down."""
         running = await self._up(host)
         loop = asyncio.get_running_loop()
-        if loop.time() > self._looked + LOOK_SECONDS:
+        compares = self._comparing and not self._comparing.done()
+        if not compares and loop.time() > self._looked + LOOK_SECONDS:
             self._looked = loop.time()
             self._comparing = asyncio.create_task(self._compared(running))
         local = running.local

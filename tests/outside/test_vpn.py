@@ -23,6 +23,7 @@ from agentd.outside.process import MARK
 from agentd.outside.strays import end_strays_now
 from agentd.outside.subscription import Subscriptions
 from agentd.outside.vpn import Vpns
+from agentd.outside.vpn_engine import VpnEngine
 from agentd.proxy.channel import Channel, Transport
 from agentd.proxy.upstream import Request, Timeouts
 from agentd.proxy.vpn.subscription import single
@@ -217,6 +218,64 @@ def test_a_subscription_whose_server_has_moved_is_followed(tmp_path, monkeypatch
     with caplog.at_level(logging.INFO):
         asyncio.run(run())
     assert "moved or changed" in caplog.text
+
+
+class Gated:
+    """A subscription of one server, which is told of only when it may be."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.asked: list[asyncio.Event] = []
+
+    async def read(self, url, *, local):
+        self.asked.append(asyncio.Event())
+        await self.asked[-1].wait()
+        return single(self.url)
+
+
+def test_an_engine_that_starts_while_it_is_asked_about_the_one_before_is_not_lost(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(vpn_module, "LOOK_SECONDS", -1.0)
+    may_end, end = asyncio.Event(), VpnEngine.end
+
+    async def slow(self):
+        await may_end.wait()
+        await end(self)
+
+    monkeypatch.setattr(VpnEngine, "end", slow)
+
+    async def run():
+        async with shadowsocks(tmp_path) as port:
+            told = Gated(link(port))
+            vpn = Vpns("g", told, {"sing-box": "", "xray": ""})(channel(), Transport("vpn", "x"))
+
+            async def dialed():
+                (await vpn.dial("127.0.0.1", port)).close()
+
+            async def begun(number):
+                dialing = asyncio.create_task(dialed())
+                await until(lambda: len(told.asked) >= number)
+                return dialing
+
+            dialing = await begun(1)
+            told.asked[0].set()
+            await dialing
+            await dialed()
+            await until(lambda: len(told.asked) >= 2)
+            told.url = link(port).replace("#there", "#moved")
+            told.asked[1].set()
+            await until(lambda: vpn._engine is None)
+            before = len(told.asked)
+            dialing = await begun(before + 1)
+            for asked in told.asked:
+                asked.set()
+            await dialing
+            may_end.set()
+            await vpn.close()
+            await until(lambda: not engines())
+
+    asyncio.run(run())
 
 
 def test_a_server_that_is_dead_leaves_the_channel_dead_and_never_direct(tmp_path):
