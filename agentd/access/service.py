@@ -17,6 +17,7 @@ from msgspec import Struct
 from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, check_name, issue
 from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import AgentdError
+from agentd.refresh import Refresh
 
 T = TypeVar("T")
 
@@ -128,27 +129,25 @@ class KeyService:
         self._noticed = self._saved = clock.monotonic()
         self._look_again = 0.0
         self._torn_since: float | None = -math.inf
-        self._reads = self._read_to_end = 0
-        """How many readings have begun, and which of them was the last to come to its end."""
+        self._refresh = Refresh(self._read)
+        self._started = False
         self._uses: dict[str, Timestamp] = {}
         self._noted: dict[str, float] = {}
         self._unsaved = False
-        self._lock = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Read the keys for the first time."""
         self._uses = await self._run(self._store.last_used)
-        await self._read()
+        await self._refresh.now()
+        self._started = True
 
     async def stop(self) -> None:
         """Save the last uses and end the thread."""
         if self._timer:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        await self._refresh.stop()
         if self._unsaved:
             self._save()
         await asyncio.to_thread(self._thread.shutdown)
@@ -178,15 +177,13 @@ class KeyService:
     async def fresh(self) -> None:
         """Called before each admission. Costs one ``stat`` when nothing changed (5 µs)."""
         if self._stale():
-            await self._read_after_now()
+            await self._refresh.now()
         elif self._unsaved and self._clock.monotonic() - self._saved >= SAVE_EVERY:
             self._save()
 
     def wake(self) -> None:
         """Something may have changed: look at once. Called on the loop, by whoever watches."""
-        task = asyncio.get_running_loop().create_task(self._read_after_now())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._refresh.soon()
 
     async def keys(self) -> list[KeyInfo]:
         """The named keys, in the file's order."""
@@ -216,7 +213,7 @@ class KeyService:
             await self._run(change)
         finally:
             # What failed may be half done: a key that is revoked but still in the file.
-            await self._read_after_now()
+            await self._refresh.now()
 
     def _note_use(self, digest: str) -> None:
         now = self._clock.monotonic()
@@ -228,18 +225,9 @@ class KeyService:
     def _stale(self) -> bool:
         return self._clock.monotonic() >= self._look_again or self._store.stamp() != self._stamp
 
-    async def _read_after_now(self) -> None:
-        """Read the files, unless somebody else did, and began to after this was called."""
-        begun = self._reads
-        async with self._lock:
-            if self._read_to_end <= begun:  # whoever reads may be cancelled
-                await self._read()
-
     async def _read(self) -> None:
-        self._reads += 1
         stamp = self._store.stamp()
         kept = await self._run(self._store.read)
-        self._read_to_end = self._reads
         now = self._clock.monotonic()
         if stamp != self._stamp:
             self._stamp, self._noticed = stamp, now
@@ -281,7 +269,7 @@ class KeyService:
         defined = bool(kept.named or kept.trouble)
         before, self._ring = self._ring, KeyRing(self._environment, good, defined=defined)
         self._kept = kept
-        if before.digests != self._ring.digests and self._reads > 1:
+        if before.digests != self._ring.digests and self._started:
             lost = before.digests.items() - self._ring.digests.items()
             self._changed(frozenset(name for name, _ in lost))
 

@@ -22,6 +22,7 @@ from agentd.disk.access_keys import AccessKeyFile, Kept
 from agentd.errors import BadRequest, Mistake
 from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys, still_opens
+from agentd.refresh import Refresh
 
 OWN_ID = "agentdengine"
 OWN_NAME = "the agent's engines"
@@ -76,10 +77,7 @@ class AccessKeyBook:
         self._own: AccessKey | None = None
         self._noticed = 0.0
         self._look_again = 0.0
-        self._reads = self._read_to_end = 0
-        """How many readings have begun, and which of them was the last to come to its end."""
-        self._reading = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._refresh = Refresh(self._read)
 
     def hear(self, lost: Lost) -> None:
         """Have ``lost`` called on the loop: what runs on such keys is to be ended."""
@@ -92,7 +90,7 @@ class AccessKeyBook:
         between the two opens nothing to the second one.
         """
         if self._stale():
-            await self._refresh()
+            await self._refresh.now()
 
     async def look(self) -> None:
         """Look at the file and at the clock, to be called now and then: nobody else may."""
@@ -105,16 +103,11 @@ class AccessKeyBook:
         if name == basename(self._file.graves):
             self._look_again = -math.inf  # what it says counts, and our own file stays as it is
         if name in map(basename, (self._file.path, self._file.graves)):
-            task = asyncio.get_running_loop().create_task(self._refresh())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._refresh.soon()
 
     async def stop(self) -> None:
         """Leave off what is being read."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._refresh.stop()
 
     def admit(self, presented: str) -> Caller:
         """Whose key this is. Raises ``Unauthorized`` with why it is none that is good now."""
@@ -204,24 +197,19 @@ class AccessKeyBook:
         try:
             return await asyncio.to_thread(change)
         finally:
-            await self._refresh()
+            await self._refresh.now()
 
     def _stale(self) -> bool:
         return self._file.stamp() != self._stamp or self._clock.monotonic() >= self._look_again
 
-    async def _refresh(self) -> None:
-        """When this returns, what the file said at the call is in force."""
-        begun = self._reads
-        async with self._reading:
-            if self._read_to_end > begun or not self._stale():
-                return  # somebody else read it, and began to after the call
-            self._reads += 1
+    async def _read(self) -> None:
+        if not self._stale():
+            return
+        kept = await asyncio.to_thread(self._file.read)
+        if kept.doubtful and kept.stamp != self._stamp and self._stamp is not _UNREAD:
+            await asyncio.sleep(SETTLE)
             kept = await asyncio.to_thread(self._file.read)
-            if kept.doubtful and kept.stamp != self._stamp and self._stamp is not _UNREAD:
-                await asyncio.sleep(SETTLE)
-                kept = await asyncio.to_thread(self._file.read)
-            self._read_to_end = self._reads  # not before: whoever reads may be cancelled
-            self._take(kept)
+        self._take(kept)
 
     def _take(self, kept: Kept) -> None:
         now = self._clock.monotonic()

@@ -15,6 +15,7 @@ from agentd.disk.layout import Layout
 from agentd.errors import AgentdError, Misconfigured, Mistake, NotFound
 from agentd.proxy import licence
 from agentd.proxy.licence import WHAT_TO_DO, Licence, LicenceStatus
+from agentd.refresh import Refresh
 
 LIMIT = 64 * 1024
 SELF_DAYS = 3650
@@ -130,8 +131,7 @@ class LicenceBook:
         self._clock = clock
         self._status = LicenceStatus("missing", "The licence is not read yet.")
         self._stamps: object = None
-        self._reading = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._refresh = Refresh(self._read)
 
     @property
     def status(self) -> LicenceStatus:
@@ -143,26 +143,16 @@ class LicenceBook:
 
     async def refresh(self) -> None:
         """Read the files if they were edited; costs two ``stat`` when they were not."""
-        async with self._reading:
-            stamps = self._file.stamps()
-            if stamps != self._stamps:
-                now = self._clock.now()
-                self._status = await asyncio.to_thread(self._file.status, now)
-                self._stamps = stamps
+        await self._refresh.now()
 
     def noticed(self, name: str) -> None:
         """A file of this name, in the configuration folder, was edited; by a ``Watcher``."""
         if name in self._file.names:
-            task = asyncio.get_running_loop().create_task(self.refresh())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._refresh.soon()
 
     async def stop(self) -> None:
         """Leave off what is being read."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._refresh.stop()
 
     async def judged(self, token: str) -> LicenceStatus:
         """What would hold with this token. ``BadRequest`` with why it is none."""
@@ -174,6 +164,12 @@ class LicenceBook:
         await asyncio.to_thread(self._file.install, token.strip())
         await self.refresh()
         return self.status
+
+    async def _read(self) -> None:
+        stamps = self._file.stamps()
+        if stamps != self._stamps:
+            self._status = await asyncio.to_thread(self._file.status, self._clock.now())
+            self._stamps = stamps
 
 
 def _user() -> str:

@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from agentd.disk import document
 from agentd.disk.document import Stamp
 from agentd.errors import AgentdError, Misconfigured, Mistake
+from agentd.refresh import Refresh
 
 T = TypeVar("T")
 
@@ -108,8 +109,7 @@ class Reloaded(Generic[T]):
     ) -> None:
         self._file = LastGood(path, load, otherwise)
         self._changed = changed
-        self._reading = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._refresh = Refresh(self._read)
 
     @property
     def path(self) -> str:
@@ -133,24 +133,21 @@ class Reloaded(Generic[T]):
 
     async def refresh(self) -> None:
         """Look at the file. When this returns, what it said at the call is in force, or told."""
-        async with self._reading:
-            reading = await asyncio.to_thread(self._file.read)
-            if reading and reading.doubtful and self._file.known:
-                await asyncio.sleep(SETTLE)
-                reading = await asyncio.to_thread(self._file.read)
-            if reading and self._file.take(reading):
-                self._changed()
+        await self._refresh.now()
 
     def noticed(self, name: str) -> None:
         """A file of this name, in this file's folder, was edited; called by a ``Watcher``."""
         if name == os.path.basename(self._file.path):
-            task = asyncio.get_running_loop().create_task(self.refresh())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._refresh.soon()
 
     async def stop(self) -> None:
         """Leave off what is being read."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._refresh.stop()
+
+    async def _read(self) -> None:
+        reading = await asyncio.to_thread(self._file.read)
+        if reading and reading.doubtful and self._file.known:
+            await asyncio.sleep(SETTLE)
+            reading = await asyncio.to_thread(self._file.read)
+        if reading and self._file.take(reading):
+            self._changed()

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from agentd.disk.access_key_book import RACY, RETRY, AccessKeyBook
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
-from tests.conftest import until
 
 END = "2026-01-01T00:01:00.000Z"
 
@@ -346,37 +344,5 @@ def test_the_watchers_word_is_enough(kept):
         with pytest.raises(Unauthorized):
             kept.book.admit(key)
         await kept.book.stop()
-
-    run(work())
-
-
-def test_who_waits_for_a_reading_whose_caller_leaves_reads_it_himself(kept, monkeypatch):
-    async def work() -> None:
-        key, _ = await kept.book.add("laptop")
-        kept.clock.move(1)
-        await kept.book.fresh()
-        real, may_end, read = AccessKeyFile.read, [threading.Event(), threading.Event()], []
-
-        def gated(self):
-            found = real(self)
-            read.append(found)
-            assert may_end[min(len(read), 2) - 1].wait(60)
-            return found
-
-        monkeypatch.setattr(AccessKeyFile, "read", gated)
-        os.utime(kept.path, ns=(1, 1))
-        first = asyncio.create_task(kept.book.fresh())
-        await until(lambda: len(read) == 1)
-        leaving, staying = (asyncio.create_task(kept.opens(key)) for _ in range(2))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        without(kept.path)
-        may_end[0].set()
-        await until(lambda: len(read) == 2)
-        assert first.done()
-        leaving.cancel()
-        await asyncio.wait([leaving])
-        may_end[1].set()
-        assert not await staying
 
     run(work())

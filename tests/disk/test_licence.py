@@ -12,6 +12,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.licence import SELF_DAYS, LicenceBook, LicenceFile
 from agentd.errors import BadRequest, Conflict, Misconfigured, NotFound
 from agentd.proxy.licence import lasting, new_issuer, signed
+from tests.conftest import until
 
 NOW = "2026-01-31T12:00:00.000Z"
 
@@ -140,17 +141,23 @@ def test_a_licence_is_installed_while_we_run(file):
     asyncio.run(work())
 
 
-def test_only_the_licences_files_are_looked_at_when_the_folder_is_watched(file, layout):
+def test_only_the_licences_files_are_looked_at_when_the_folder_is_watched(file, monkeypatch):
     async def work() -> None:
-        book = LicenceBook(file, FrozenClock(NOW))
+        book, looked = LicenceBook(file, FrozenClock(NOW)), []
         file.install_own(NOW)
+
+        def stamps() -> object:
+            looked.append(book)
+            return LicenceFile.stamps(file)
+
+        monkeypatch.setattr(file, "stamps", stamps)
         book.noticed("agentd.yml")
-        assert not book._tasks
+        await asyncio.sleep(0)
+        assert not looked
         book.noticed("licence.key")
-        await asyncio.gather(*book._tasks)
-        assert book.status.state == "valid"
+        await until(lambda: book.status.state == "valid")
         book.noticed("licence-issuer.pub")
+        await until(lambda: len(looked) == 2)
         await book.stop()
-        assert not book._tasks
 
     asyncio.run(work())
