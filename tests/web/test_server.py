@@ -171,6 +171,7 @@ def test_who_leaves_during_a_wait_is_waited_for_no_more(
         connection.sendall(request("GET", f"{CHATS}/{chat}/status?wait=60"))
         until(lambda: waits == ["begun"])
     until(lambda: waits == ["begun", "over"])
+    until(lambda: engine.given)
     assert client.status(chat)["status"] == "processing"
 
 
@@ -388,7 +389,8 @@ async def test_fifty_waits_end_together_and_hold_nobody_up(daemon: Serving) -> N
             for _ in range(50)
         ]
         for _ in range(20):
-            assert b'"processing"' in (await client.fetch(url, headers=headers)).body
+            status = (await client.fetch(url, headers=headers)).body
+            assert re.search(rb'"(queued|processing)"', status)
         assert not any(wait.done() for wait in waits)
         daemon.engine.release()
         for wait in waits:
