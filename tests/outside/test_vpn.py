@@ -34,6 +34,8 @@ from tests.outside.test_dialing import answering
 from tests.ports import free_port
 
 ABC = OK + b"Content-Length: 3\r\n\r\nabc"
+OURS, KILLED = f"g{os.getpid()}", f"killed{os.getpid()}"
+"""Generations of state folders: of no other tests that run on this machine."""
 METHOD, PASSWORD = "aes-256-gcm", "p4ssw0rd-of-the-server"
 
 pytestmark = pytest.mark.skipif(
@@ -72,8 +74,8 @@ async def shadowsocks(folder, port=0):
 
 
 @asynccontextmanager
-async def egress(generation="g"):
-    made = Egress(Vpns(generation, Subscriptions(yaml), {"sing-box": "", "xray": ""}))
+async def egress():
+    made = Egress(Vpns(OURS, Subscriptions(yaml), {"sing-box": "", "xray": ""}))
     try:
         yield made
     finally:
@@ -85,8 +87,8 @@ async def called(upstream, url: str) -> bytes:
         return await response.read()
 
 
-def engines(mark="g.vpn.a") -> list[int]:
-    found = []
+def engines(generation: str = OURS) -> list[int]:
+    mark, found = f"{generation}.vpn.a", []
     for entry in os.listdir("/proc"):
         if entry.isdecimal():
             try:
@@ -128,7 +130,7 @@ def test_an_engine_that_asks_callers_who_they_are_lets_us_in_alone(tmp_path):
     fake.chmod(0o755)
 
     async def run():
-        out = Egress(Vpns("g", Subscriptions(yaml), {"xray": str(fake), "sing-box": ""}))
+        out = Egress(Vpns(OURS, Subscriptions(yaml), {"xray": str(fake), "sing-box": ""}))
         async with shadowsocks(tmp_path) as port, supplier(repeated(ABC)) as there:
             try:
                 upstream = out.upstream(channel(), Transport("vpn", link(port)))
@@ -248,7 +250,7 @@ def test_an_engine_that_starts_while_it_is_asked_about_the_one_before_is_not_los
     async def run():
         async with shadowsocks(tmp_path) as port:
             told = Gated(link(port))
-            vpn = Vpns("g", told, {"sing-box": "", "xray": ""})(channel(), Transport("vpn", "x"))
+            vpn = Vpns(OURS, told, {"sing-box": "", "xray": ""})(channel(), Transport("vpn", "x"))
 
             async def dialed():
                 (await vpn.dial("127.0.0.1", port)).close()
@@ -355,7 +357,7 @@ def test_a_program_that_ends_at_once_is_told_by_its_last_words_without_secrets(t
     fake.chmod(0o755)
 
     async def run():
-        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        vpns = Vpns(OURS, Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
         out = Egress(vpns)
         try:
             upstream = out.upstream(channel(), Transport("vpn", link(1)))
@@ -375,7 +377,7 @@ def test_closing_while_an_engine_starts_leaves_nothing_behind(tmp_path):
     fake.chmod(0o755)
 
     async def run():
-        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        vpns = Vpns(OURS, Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
         out = Egress(vpns)
         upstream = out.upstream(channel(), Transport("vpn", link(1)))
         call = asyncio.create_task(called(upstream, "http://supplier.test"))
@@ -396,7 +398,7 @@ def test_who_waits_for_an_engine_that_is_not_to_start_any_more_is_told_so(tmp_pa
     fake.chmod(0o755)
 
     async def run():
-        vpns = Vpns("g", Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
+        vpns = Vpns(OURS, Subscriptions(yaml), {"ss-local": str(fake), "sing-box": "", "xray": ""})
         out = Egress(vpns)
         upstream = out.upstream(channel(), Transport("vpn", link(1)))
         call = asyncio.create_task(called(upstream, "http://supplier.test"))
@@ -421,7 +423,7 @@ from agentd.outside.vpn import Vpns
 from agentd.proxy.channel import Channel, Transport
 
 async def main():
-    vpns = Vpns("killed", Subscriptions(read), {"sing-box": "", "xray": ""})
+    vpns = Vpns(sys.argv[2], Subscriptions(read), {"sing-box": "", "xray": ""})
     channel = Channel(name="a", dialects=("openai-chat",), url="http://x", local=True)
     vpn = vpns(channel, Transport("vpn", sys.argv[1]))
     await vpn._up("x")
@@ -441,12 +443,12 @@ def test_a_killed_daemon_leaves_no_engine_behind(tmp_path, by):
     else:  # as on a machine without setpriv
         (tmp_path / "ss-local").symlink_to(shutil.which("ss-local"))
         env["PATH"] = str(tmp_path)
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), link(1)]
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), link(1), KILLED]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "up\n"
-        assert len(engines("killed.vpn.a")) == 1
+        assert len(engines(KILLED)) == 1
         child.kill()
     if by == "next start":
-        assert len(engines("killed.vpn.a")) == 1
-        assert end_strays_now("killed") == 1
-    asyncio.run(until(lambda: not engines("killed.vpn.a")))
+        assert len(engines(KILLED)) == 1
+        assert end_strays_now(KILLED) == 1
+    asyncio.run(until(lambda: not engines(KILLED)))
