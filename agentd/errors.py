@@ -61,6 +61,10 @@ class NotFound(AgentdError):
     """No such chat, prompt or path."""
 
 
+class NoAddress(NotFound):
+    """Nothing is at this path, whatever its parts name."""
+
+
 class MethodNotAllowed(AgentdError):
     """The path exists; ``allowed`` are the methods that it has."""
 

@@ -26,7 +26,7 @@ from agentd import ids
 from agentd.access.gate import Surface
 from agentd.errors import (
     AgentdError,
-    NotFound,
+    NoAddress,
     TooLarge,
     Unauthorized,
 )
@@ -123,7 +123,7 @@ class Exchange(HTTPMessageDelegate):
             self._incoming.end()
         elif self._refusal or self._call is None or self._route is None:
             if self._task is None:  # else it is refused late, and soon
-                self._refuse(self._refusal or NotFound("Nothing is here"))
+                self._refuse(self._refusal or NoAddress("Nothing is here"))
         elif self._head.has_body:
             self._call.body = b"".join(self._chunks)
             self._later(self._answered(self._route, self._call))

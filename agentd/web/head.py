@@ -12,7 +12,7 @@ from agentd.errors import (
     Forbidden,
     MethodNotAllowed,
     Misdirected,
-    NotFound,
+    NoAddress,
     UnsupportedMedia,
     nearest,
 )
@@ -128,7 +128,7 @@ class Head:
         self.by = self._caller.by
         return self._caller
 
-    def _nowhere(self) -> NotFound:
+    def _nowhere(self) -> NoAddress:
         """That the path has no row, and which may be meant: of those of the same door.
 
         Most clients of models that come astray have a base address with ``/v1`` too much or too
@@ -142,7 +142,7 @@ class Head:
             meant = get_close_matches(path[:200], [one for one in own if "{" not in one], 1)
         near = f'; did you mean "{meant[0][:200]}"?' if meant else ""
         listed = "/api/agent" if self.surface is Surface.MANAGE else "/api/openapi.json"
-        return NotFound(f"Nothing is here{near}", f"GET {listed} lists all that is.")
+        return NoAddress(f"Nothing is here{near}", f"GET {listed} lists all that is.")
 
     def _row(self) -> Route | None:
         found = self._found

@@ -15,11 +15,13 @@ from agentd.proxy.price import Usage
 
 GatewayError: TypeAlias = (
     ErrorKind
-    | Literal["limit", "no_licence", "blocked", "too_large", "timeout", "method", "misdirected"]
+    | Literal["limit", "no_licence", "blocked", "too_large", "timeout"]
+    | Literal["address", "method", "misdirected"]
 )
 """A supplier's errors, and our own. ``limit``: the key has spent what it may; ``blocked``: a secret
 stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer;
-``method``: the address has not that one; ``misdirected``: it was meant for another host."""
+``address``: nothing is there; ``method``: it has not that one; ``misdirected``: it was meant for
+another host."""
 
 
 class Glance(Struct, frozen=True):

@@ -45,6 +45,7 @@ _OPENAI: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "invalid_request_error", "secret_found"),
     "too_large": _Told(413, "invalid_request_error", "request_too_large"),
     "timeout": _Told(504, "server_error", "timeout"),
+    "address": _Told(404, "invalid_request_error", "unknown_url"),
     "method": _Told(405, "invalid_request_error", "method_not_allowed"),
     "misdirected": _Told(421, "invalid_request_error", "misdirected"),
 }
@@ -66,6 +67,7 @@ _ANTHROPIC: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "invalid_request_error"),
     "too_large": _Told(413, "request_too_large"),
     "timeout": _Told(504, "timeout_error"),
+    "address": _Told(404, "not_found_error"),
     "method": _Told(405, "invalid_request_error"),
     "misdirected": _Told(421, "invalid_request_error"),
 }
@@ -87,6 +89,7 @@ _GEMINI: Mapping[GatewayError, _Told] = {
     "blocked": _Told(400, "INVALID_ARGUMENT"),
     "too_large": _Told(413, "INVALID_ARGUMENT"),
     "timeout": _Told(504, "DEADLINE_EXCEEDED"),
+    "address": _Told(404, "NOT_FOUND"),
     "method": _Told(405, "INVALID_ARGUMENT"),
     "misdirected": _Told(421, "INVALID_ARGUMENT"),
 }
@@ -116,6 +119,7 @@ MEANINGS: Mapping[GatewayError, str] = {
     "blocked": "The request holds a secret that a rule lets nobody send.",
     "too_large": "The request has too many bytes.",
     "timeout": "The supplier did not answer in time.",
+    "address": "Nothing is at this address.",
     "method": "The address has not this method; Allow tells which it has.",
     "misdirected": "The Host header names a host that this daemon is not.",
 }
