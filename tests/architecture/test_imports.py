@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.architecture.support import MODULES, ROOT, name_of, tree_of
 
-FOUNDATION = {"errors", "clock", "threads", "ids", "redaction"}
+FOUNDATION = {"errors", "clock", "threads", "refresh", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
 OUTERMOST = {"daemon", "cli", "__main__"}

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
@@ -211,9 +211,9 @@ def test_a_subscription_whose_server_has_moved_is_followed(tmp_path, monkeypatch
                 await called(upstream, there.url)
             (first,) = engines()
             told.append(link(port))
-            with pytest.raises(SupplierUnreachable):
-                await called(upstream, there.url)
-            await until(lambda: first not in engines())
+            while first in engines():  # the question that was begun last may be an older one
+                with suppress(SupplierUnreachable):
+                    await called(upstream, there.url)
             assert await called(upstream, there.url) == b"abc"
             assert not there.lines[1:]
 
