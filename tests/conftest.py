@@ -169,14 +169,10 @@ def _patterns_are_made_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _no_loop_is_left() -> Iterator[None]:
-    """pytest-tornado asks for the current loop when its own has ended, and so makes one more."""
-    yield
-    left = getattr(getattr(asyncio.get_event_loop_policy(), "_local", None), "_loop", None)
-    if left is not None and not left.is_running() and not left.is_closed():
-        left.close()
-        asyncio.set_event_loop(None)
+@pytest.fixture(autouse=True, scope="session")
+def _loops_are_made_by_those_who_close_them() -> None:
+    """Else pytest-tornado, which asks for the current loop, would have Python make one."""
+    asyncio.set_event_loop(None)
 
 
 async def until(true: Callable[[], object], seconds: float = 100.0) -> None:
