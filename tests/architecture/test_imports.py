@@ -4,6 +4,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import agentd
 from tests.architecture.support import MODULES, ROOT, name_of, tree_of
 
 FOUNDATION = {"errors", "clock", "threads", "refresh", "ids", "redaction"}
@@ -97,6 +98,11 @@ def _none(found: dict[Path, set[str]], why: str) -> None:
     """Fail, with a line for each module of which something was found."""
     lines = [f"{name_of(path)}: {', '.join(sorted(what))}" for path, what in found.items() if what]
     assert not lines, "\n".join([why, *lines])
+
+
+def test_the_rule_is_told_of_every_room() -> None:
+    rooms = FOUNDATION | PRODUCT | SHELLS | {"wire", "events", "daemon", "cli"}
+    assert not {room for room in rooms if f"``{room}``" not in str(agentd.__doc__)}
 
 
 def test_imports_point_inward() -> None:
