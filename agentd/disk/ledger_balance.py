@@ -142,7 +142,8 @@ class Balance:
                 sizes[day] = stamp_of(look(path))[0] if whole is None else whole
         return sizes
 
-    def _taken(self, day: str) -> "_Late":
+    def _taken(self, day: str) -> _Late:
+        """A closed day as it is now, in which all that is counted afterwards agrees."""
         before, found = self._stamp(day), self._day(day)
         return _Late(found, before if self._stamp(day) == before else _GROWING)
 
