@@ -11,8 +11,8 @@ from tests.architecture.support import MODULES, name_of, text_of, tree_of
 
 Piece = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
-FILE_LINES = 400
-CLASS_LINES = 200
+FILE_LINES = 600
+CLASS_LINES = 250
 FUNCTION_LINES = 50
 
 LONGER: dict[str, str] = {
