@@ -11,7 +11,8 @@ the tool works on), ``Forbidden`` (outside the workspace, closed, or not allowed
 missing, it took too long).
 """
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from msgspec import Struct
@@ -117,7 +118,14 @@ class Terminal(Protocol):
     """Where command lines run, in the workspace."""
 
     def run(self, wanted: RunCommand, turn: str) -> Awaitable[Ran]:
-        """Run one to its end. Cancelling kills all that it started; so does its end."""
+        """Run one to its end. Cancelling kills all that it started; so does its end.
+
+        What leaves its process group meanwhile may live on until the turn ends.
+        """
+        ...
+
+    def end_turn(self, turn: str) -> Awaitable[None]:
+        """Kill what the command lines of this turn left running, wherever it fled."""
         ...
 
 
@@ -128,6 +136,14 @@ class Toolbox:
         self._workspace = workspace
         self._repository = repository
         self._terminal = terminal
+
+    @asynccontextmanager
+    async def turn(self, mark: str) -> AsyncIterator[None]:
+        """Let tools be used for the turn ``mark``; at its end nothing that they started lives."""
+        try:
+            yield
+        finally:
+            await self._terminal.end_turn(mark)
 
     async def use(
         self, use: ToolUse, approver: Approver, turn: str = "", why: str = ""

@@ -2,12 +2,16 @@
 
 Of what one says the beginning and the end are kept, which is where programs tell what they do
 and why they failed. When the shell has ended, or nobody waits for it any more, whatever it
-started is killed with it: what is to live on has to leave its group and close its outputs.
+started is killed with it. What left its group and closed its outputs (``setsid``, ``nohup``, a
+daemon) lives on until the turn ends, so that a server can be started with one command and tried
+with the next.
 """
 
 from agentd.agent.results import Ran
 from agentd.agent.tools import LONGEST_RUN, RunCommand
 from agentd.outside import process
+from agentd.outside.strays import end_strays_now
+from agentd.threads import finished
 
 KEPT = 16 * 1024
 """Bytes that are kept of the beginning, and of the end."""
@@ -24,9 +28,12 @@ class ShellTerminal:
     def __init__(self, root: str, *, umask: int = process.USUAL_UMASK) -> None:
         self._root = root
         self._umask = umask
+        self._used: set[str] = set()
+        """Turns for which a command line was run."""
 
     async def run(self, wanted: RunCommand, turn: str) -> Ran:
         """Run a command line; the environment is that of every program, and ``AGENTD_TURN``."""
+        self._used.add(turn)
         ends = Ends(KEPT)
         ended = await process.run(
             ("/bin/sh", "-c", wanted.command),
@@ -39,6 +46,13 @@ class ShellTerminal:
         )
         note = f"\n… it said more than {LOUDEST:,} bytes and was ended …\n" if ended.cut else ""
         return Ran(ended.code, ends.text() + note, late=ended.late)
+
+    async def end_turn(self, turn: str) -> None:
+        """Kill what this turn's command lines left running, found by ``AGENTD_TURN``."""
+        if turn in self._used:
+            self._used.remove(turn)
+            if turn:
+                await finished(end_strays_now, turn)
 
 
 class Ends:

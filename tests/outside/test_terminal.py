@@ -121,6 +121,31 @@ def test_cancelling_kills_the_whole_group(tmp_path):
         until_gone(pid)
 
 
+@pytest.mark.parametrize(
+    "flight",
+    [
+        "setsid sh -c 'echo $$ > pid; exec sleep 611' > /dev/null 2>&1 &",
+        "nohup setsid sh -c 'echo $$ > pid; sleep 611' > /dev/null 2>&1 & sleep 0",
+        "setsid sh -c 'setsid sh -c \"echo \\$\\$ > pid; exec sleep 611\" &' > /dev/null 2>&1",
+    ],
+)
+def test_what_fled_its_group_lives_until_the_turn_ends_and_no_longer(tmp_path, flight):
+    """A server can be tried by a second command; what another turn started is left alone."""
+    mark = f"test{os.getpid()}x{time.monotonic_ns()}"
+
+    async def scene() -> None:
+        shell = ShellTerminal(str(tmp_path))
+        await shell.run(RunCommand(f"{flight}\nuntil test -s pid; do :; done"), f"{mark}.1")
+        pid = int((tmp_path / "pid").read_text())
+        await shell.run(RunCommand("true"), f"{mark}.2")
+        await shell.end_turn(f"{mark}.2")
+        assert not gone(pid)
+        await shell.end_turn(f"{mark}.1")
+        assert gone(pid)
+
+    asyncio.run(scene())
+
+
 def test_a_workspace_that_vanished_is_told(tmp_path):
     with pytest.raises(Unavailable, match="is not there any more"):
         run(tmp_path / "gone", "true")

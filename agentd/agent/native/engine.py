@@ -119,17 +119,18 @@ class NativeEngine:
         except AgentdError as error:
             yield Failed(error.message)
             return
-        while not (reason := job.turn.end(job.seconds)):
-            async with aclosing(self._step(job)) as step:
-                async for progress in step:
-                    yield progress
-                    if isinstance(progress, Limited | Failed):
-                        return
-            if job.turn.done:
-                if not job.turn.replied:
-                    yield Failed(f"{assignment.model} ended the turn without a word.")
-                return
-        yield Failed(reason)
+        async with self._tools.turn(assignment.turn):
+            while not (reason := job.turn.end(job.seconds)):
+                async with aclosing(self._step(job)) as step:
+                    async for progress in step:
+                        yield progress
+                        if isinstance(progress, Limited | Failed):
+                            return
+                if job.turn.done:
+                    if not job.turn.replied:
+                        yield Failed(f"{assignment.model} ended the turn without a word.")
+                    return
+            yield Failed(reason)
 
     async def _begin(self, assignment: Assignment, approver: Approver) -> "_Job":
         if not assignment.model:

@@ -43,18 +43,19 @@ class OfflineEngine:
         """
         parts: list[str] = []
         failure = None
-        try:
-            for request in requests_in(assignment.prompt):
-                steps = answer(request)
-                step = _go_on(steps, None)
-                while not isinstance(step, str):
-                    yield ToolStarted(step.name, plain(told(step)))
-                    brought = await self._use(step, assignment, approver)
-                    yield ToolUsed(step.name, plain(told(step)), plain(_outcome(brought)))
-                    step = _go_on(steps, brought)
-                parts.append(step)
-        except Unavailable as error:
-            failure = Failed(error.message)
+        async with self._tools.turn(assignment.turn):
+            try:
+                for request in requests_in(assignment.prompt):
+                    steps = answer(request)
+                    step = _go_on(steps, None)
+                    while not isinstance(step, str):
+                        yield ToolStarted(step.name, plain(told(step)))
+                        brought = await self._use(step, assignment, approver)
+                        yield ToolUsed(step.name, plain(told(step)), plain(_outcome(brought)))
+                        step = _go_on(steps, brought)
+                    parts.append(step)
+            except Unavailable as error:
+                failure = Failed(error.message)
         if parts:
             yield Replied("\n\n---\n\n".join(parts))
         if failure:
