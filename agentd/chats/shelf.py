@@ -52,8 +52,8 @@ class ChatStore(Protocol):
         """Messages from a moment on, oldest first, in portions; from the byte ``at`` on."""
         ...
 
-    def forget(self, chat: Chat) -> None:
-        """Let go of a chat whose files are moved; it is settled."""
+    async def forget(self, chat: Chat) -> None:
+        """Let go of a chat that was deleted and is settled."""
         ...
 
 

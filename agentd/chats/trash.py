@@ -1,7 +1,7 @@
 """Deleted chats: restorable for thirty days, then gone for ever.
 
-A chat is deleted by a record in its journal, so it is deleted at one moment; its folder is moved
-after that, and found in either place.
+A chat is deleted and restored by a record in its journal, so each happens at one moment, and its
+files stay where they are until they are removed for ever.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import logging
 from datetime import timedelta
 from typing import Protocol
 
-from agentd.chats.fold import Chat, Summary
+from agentd.chats.fold import Summary
 from agentd.chats.records import ChatDeleted, ChatRestored
 from agentd.chats.shelf import Shelf
 from agentd.clock import Timestamp, iso, parse_iso
@@ -24,15 +24,7 @@ KEPT_FOR = timedelta(days=30)
 class Bin(Protocol):
     """Where the files of deleted chats are (``disk.trash.TrashFolder``)."""
 
-    async def bury(self, chat_id: int, deleted_at: Timestamp) -> None:
-        """Put the files away, if they are not; ``Unavailable``."""
-        ...
-
-    async def unbury(self, chat_id: int) -> None:
-        """Put them back, if they are not; ``NotFound`` or ``Unavailable``."""
-        ...
-
-    async def purge(self, chat_id: int, deleted_at: Timestamp) -> None:
+    async def purge(self, chat_id: int) -> None:
         """Remove them for ever; ``Unavailable``."""
         ...
 
@@ -63,7 +55,7 @@ class Trash:
                     f"Stop it first: POST /api/chat/{chat_id}/stop",
                 )
             await self._shelf.record(chat, by, ChatDeleted())
-            await self._put_away(chat)
+            await self._shelf.store.forget(chat)
         return restorable_until(chat.deleted_at)
 
     async def restore(self, chat_id: int, by: str) -> Summary:
@@ -71,7 +63,6 @@ class Trash:
         async with self._lock:
             if chat_id not in self._shelf.deleted:
                 raise NotFound(f"Chat {chat_id} is not in the trash")
-            await self._files.unbury(chat_id)
             chat = await self._shelf.store.open(chat_id)
             await self._shelf.record(chat, by, ChatRestored())
         return self._shelf.summary(chat_id)
@@ -82,20 +73,12 @@ class Trash:
         async with self._lock:
             for chat in [one for one in self.list() if one.deleted_at < horizon]:
                 try:
-                    await self._files.purge(chat.id, chat.deleted_at)
+                    await self._files.purge(chat.id)
                 except AgentdError as error:
                     log.warning("chat %d stays in the trash: %s", chat.id, error.message)
                 else:
                     del self._shelf.deleted[chat.id]
                     log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
-
-    async def _put_away(self, chat: Chat) -> None:
-        """Move the files; where that fails, the next start does it."""
-        self._shelf.store.forget(chat)
-        try:
-            await self._files.bury(chat.id, chat.deleted_at)
-        except AgentdError as error:
-            log.warning("the folder of deleted chat %d stays: %s", chat.id, error.message)
 
 
 def restorable_until(deleted_at: Timestamp) -> Timestamp:

@@ -8,7 +8,7 @@ needs of them stays known as summaries. The format is told in ``state/README.md`
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from msgspec import Struct
@@ -20,8 +20,7 @@ from agentd.clock import Timestamp
 from agentd.disk import checkpoint, lines
 from agentd.disk.journal import Committer, Journal
 from agentd.disk.layout import Layout
-from agentd.disk.load import load
-from agentd.disk.trash import open_journal
+from agentd.disk.load import load, open_journal
 from agentd.errors import AgentdError, Unavailable
 from agentd.ids import Sequences
 
@@ -141,9 +140,11 @@ class ChatFiles:
             if messages:
                 yield messages
 
-    def forget(self, chat: Chat) -> None:
-        """Let go of a chat whose files are moved; it is settled."""
-        self._opened.pop(chat.id, None)
+    async def forget(self, chat: Chat) -> None:
+        """Let go of a chat that was deleted and is settled, with a checkpoint that says so."""
+        opened = self._opened.pop(chat.id, None)
+        if opened and (writing := self._checkpoint(opened)):
+            await asyncio.wrap_future(writing)
 
     async def close(self) -> None:
         """Leave a checkpoint of each open chat, so that the next start reads little."""
@@ -181,13 +182,13 @@ class ChatFiles:
             if opened.journal.dead:
                 self._dead[chat.id] = opened.journal.size, error.message
 
-    def _checkpoint(self, opened: _Opened) -> None:
+    def _checkpoint(self, opened: _Opened) -> "Future[None] | None":
         if opened.chat.damage:  # a cache of what a person may be about to mend
-            return
+            return None
         opened.checkpointed = opened.chat.lines
         sealed = checkpoint.encode(opened.chat)
         path = self._layout.checkpoint(opened.chat.id)
-        self._readers.submit(checkpoint.write, path, sealed)
+        return self._readers.submit(checkpoint.write, path, sealed)
 
     def _let_go_of_idle(self) -> None:
         for chat_id, opened in list(self._opened.items()):

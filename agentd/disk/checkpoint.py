@@ -47,6 +47,12 @@ def write(path: str, sealed: bytes) -> None:
 
 def read(path: str, chat_id: int, journal: int) -> Chat | None:
     """The checkpointed state, if there is a sound one that the open ``journal`` agrees with."""
+    chat = read_alone(path, chat_id)
+    return chat if chat and _stands_on(journal, chat) else None
+
+
+def read_alone(path: str, chat_id: int) -> Chat | None:
+    """The checkpointed state of a chat that may have no journal any more, if it is sound."""
     try:
         stored = document.read(path, _LIMIT)
         if stored is None:
@@ -54,9 +60,7 @@ def read(path: str, chat_id: int, journal: int) -> Chat | None:
         found = _decoder.decode(unseal(stored.data))
     except (AgentdError, Broken, msgspec.DecodeError):
         return None
-    chat = found.chat
-    ours = found.format == FORMAT and chat.id == chat_id
-    return chat if ours and _stands_on(journal, chat) else None
+    return found.chat if found.format == FORMAT and found.chat.id == chat_id else None
 
 
 def _stands_on(journal: int, chat: Chat) -> bool:

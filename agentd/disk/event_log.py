@@ -23,7 +23,7 @@ from agentd.chats.fold import Summary
 from agentd.disk.document import write_all
 from agentd.disk.layout import Layout
 from agentd.disk.lines import SEAL, Broken, seal, unseal
-from agentd.disk.trash import open_journal
+from agentd.disk.load import open_journal
 from agentd.wire.portion import PORTION, Encoded, Portion, triples
 
 log = logging.getLogger(__name__)

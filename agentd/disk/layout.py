@@ -151,12 +151,8 @@ class Layout(Struct, frozen=True):
 
     @property
     def trash(self) -> str:
-        """What was taken out of ``chats``."""
+        """Folders that hold no chat, and deleted chats of earlier versions."""
         return join(self.state, "trash")
-
-    def trashed(self, chat_id: int, deleted_at: str) -> str:
-        """The folder of a chat that was deleted at that time."""
-        return join(self.trash, f"{chat_id}-{deleted_at.replace(':', '')}")
 
     def chat(self, chat_id: int) -> str:
         """The folder of one chat."""

@@ -18,15 +18,20 @@ from agentd.disk import checkpoint
 from agentd.disk.document import make_folder, sweep, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
-from agentd.disk.trash import JOURNAL, bury, deleted, swept
 from agentd.errors import AgentdError, NotFound, Unavailable
 from agentd.ids import Marks
 
 log = logging.getLogger(__name__)
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+JOURNAL = "journal.jsonl"
 _FOLDER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
 """The name of a chat's folder."""
+
+
+def open_journal(layout: Layout, chat_id: int) -> int:
+    """A chat's journal, open for reading; raises ``OSError``."""
+    return os.open(layout.journal(chat_id), _READ)
 
 
 class Loaded(Struct):
@@ -122,57 +127,24 @@ def take_stock(
 ) -> tuple[dict[int, Summary], Marks]:
     """Every chat at a glance, and the highest ids met. Blocking; before anything is written.
 
-    Those in the trash are among them. ``known`` is what the index told: a chat whose journal
-    still has the size named there is not opened. What a crash left is mended, unless the folder
-    cannot be written (``mend``).
+    Deleted ones are among them. ``known`` is what the index told: a chat whose journal still has
+    the size named there is not opened. What a crash left is mended, unless the folder cannot be
+    written (``mend``).
     """
     chats: dict[int, Summary] = {}
     marks = Marks()
     for chat_id in _chat_ids(layout):
         summary = known.get(chat_id)
-        sound = summary and not (summary.damage or summary.deleted_at)
-        if summary is None or not sound or _size(layout.journal(chat_id)) != summary.size:
+        if summary is None or summary.damage or _size(layout.journal(chat_id)) != summary.size:
             chat = _look_into(layout, chat_id, mend=mend)
+            marks = marks.merged(Marks(chat_id))
             if chat is None:
                 continue
             seen = Marks(chat_id, chat.highest_prompt, chat.highest_message, chat.seq)
             marks = marks.merged(seen)
             summary = chat.summary()
         chats[chat_id] = summary
-        if summary.deleted_at and mend:  # a crash left it where it was
-            bury(layout, chat_id, summary.deleted_at)
-    return chats, _take_stock_of_trash(layout, known, chats, marks, mend=mend)
-
-
-def _take_stock_of_trash(
-    layout: Layout,
-    known: dict[int, Summary],
-    chats: dict[int, Summary],
-    marks: Marks,
-    *,
-    mend: bool,
-) -> Marks:
-    """Add the deleted chats; one that is there as well, as a copy may have it, is that one."""
-    for chat_id, folder in deleted(layout):
-        marks = marks.merged(Marks(chat_id))
-        if mend and swept(folder):
-            continue
-        path = os.path.join(folder, JOURNAL)
-        summary = known.get(chat_id)
-        if summary is None or not summary.deleted_at or _size(path) != summary.size:
-            try:
-                chat = load(layout, chat_id, mend=mend, path=path).chat
-            except AgentdError as error:
-                log.warning("%s cannot be restored: %s", folder, error.details or error.message)
-                continue
-            seen = Marks(chat_id, chat.highest_prompt, chat.highest_message, chat.seq)
-            marks = marks.merged(seen)
-            summary = chat.summary()
-        if summary.deleted_at:
-            chats.setdefault(chat_id, summary)
-        elif chat_id not in chats:
-            log.warning("%s is not deleted: move it back as %s", folder, layout.chat(chat_id))
-    return marks
+    return chats, marks
 
 
 def _chat_ids(layout: Layout) -> list[int]:
@@ -198,7 +170,9 @@ def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
             sweep(layout.chat(chat_id))
         return load(layout, chat_id, mend=mend).chat
     except AgentdError as error:
-        if mend and _unborn(layout, chat_id) and _set_aside(layout, chat_id):
+        if _unborn(layout, chat_id) or _removed(layout, chat_id):
+            if mend:
+                _set_aside(layout, chat_id)
             return None
         damage = error.details or error.message
         if isinstance(error, NotFound):
@@ -214,13 +188,25 @@ def _unborn(layout: Layout, chat_id: int) -> bool:
     return empty and not os.path.lexists(layout.checkpoint(chat_id))
 
 
-def _set_aside(layout: Layout, chat_id: int) -> bool:
+def _removed(layout: Layout, chat_id: int) -> bool:
+    """True for what a copy has of a deleted chat that was removed for ever while it was taken."""
+    if os.path.lexists(layout.journal(chat_id)):
+        return False
+    found = checkpoint.read_alone(layout.checkpoint(chat_id), chat_id)
+    return found is not None and bool(found.deleted_at)
+
+
+def _set_aside(layout: Layout, chat_id: int) -> None:
+    """Move a folder that holds no chat out of the way; a failure is told, and harms nobody."""
+    folder = layout.chat(chat_id)
     aside = os.path.join(layout.trash, f"{chat_id}.unborn-{time.time_ns()}")
     try:
+        if not os.listdir(folder):
+            os.rmdir(folder)
+            return
         make_folder(layout.trash)
-        os.rename(layout.chat(chat_id), aside)
+        os.rename(folder, aside)
     except (AgentdError, OSError) as error:
-        log.error("chat %d was never finished, and its folder stays: %s", chat_id, error)
-        return False
-    log.warning("chat %d was never finished; its folder is now %s", chat_id, aside)
-    return True
+        log.error("%s holds no chat, and stays where it is: %s", folder, error)
+    else:
+        log.warning("%s holds no chat (any more); it is now %s", folder, aside)

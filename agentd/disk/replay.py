@@ -21,7 +21,7 @@ from agentd.disk import checkpoint
 from agentd.disk.event_log import EventLog
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
-from agentd.disk.trash import open_journal
+from agentd.disk.load import open_journal
 from agentd.errors import Unavailable
 from agentd.events import Event, Last, told_by
 from agentd.wire.portion import PORTION, Encoded, Portion, portions

@@ -18,6 +18,7 @@ from agentd.disk.layout import Layout
 from agentd.disk.lines import Broken, seal, unseal
 from agentd.disk.lives import begin_life
 from agentd.disk.load import take_stock
+from agentd.disk.trash import adopt
 from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake
 from agentd.ids import Lives, Marks, Sequences
 
@@ -107,6 +108,7 @@ def open_state(layout: Layout) -> State:
         if writable:
             make_folder(layout.chats)
             sweep(layout.state)
+            adopt(layout)
         index = read_index(layout.index)
         known = {summary.id: summary for summary in index.chats}
         chats, seen = take_stock(layout, known, mend=writable)

@@ -1,118 +1,111 @@
-"""Deleted chats: each a folder in the trash, as a whole, for as long as it can be restored.
+"""Deleted chats: each stays in its own folder, where the journal says that it is deleted.
 
-A chat is deleted by a record in its journal; its folder is moved after that. A crash in between
-leaves it where it was, and the next start moves it. So whoever reads a journal looks in both
-places. All but ``TrashFolder`` blocks.
+So a chat is in one place whatever becomes of it, and a copy of the state folder that is taken
+while chats are deleted and restored has each of them exactly once. Removing one for ever deletes
+its journal last: what a crash, or a copy of that moment, leaves is known for what it is.
+
+Earlier versions moved the folder of a deleted chat to ``trash/<id>-<time>``; ``adopt`` moves those
+back at start. Everything but ``TrashFolder`` blocks.
 """
 
 import asyncio
+import logging
 import os
 import re
+import time
 from collections.abc import Iterator
 
-from agentd.clock import Timestamp
-from agentd.disk.document import make_folder, sync_folder, told
+from agentd.disk.document import sync_folder, told
 from agentd.disk.layout import Layout
-from agentd.errors import NotFound
+from agentd.disk.load import JOURNAL, load
+from agentd.errors import AgentdError
 
-JOURNAL = "journal.jsonl"
+log = logging.getLogger(__name__)
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NAME = re.compile(r"([1-9][0-9]{0,15})-[0-9TZ.-]+", re.ASCII)
+_OLDER = re.compile(r"([1-9][0-9]{0,15})-[0-9TZ.-]+", re.ASCII)
+"""The name that earlier versions gave the folder of a deleted chat."""
+_CHUNK = 1024 * 1024
 
 
-def open_journal(layout: Layout, chat_id: int) -> int:
-    """A chat's journal, open for reading, though it be in the trash; raises ``OSError``."""
+class TrashFolder:
+    """Removes deleted chats for ever, off the loop; satisfies ``chats.trash.Bin``."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    async def purge(self, chat_id: int) -> None:
+        """Remove a chat's folder. ``Unavailable``, and another try will do."""
+        await asyncio.to_thread(remove, self._layout, chat_id)
+
+
+def remove(layout: Layout, chat_id: int) -> None:
+    """Remove the folder of a chat for ever, its journal last. ``Unavailable``."""
+    folder = layout.chat(chat_id)
+    with told(folder, "remove"):
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return
+        for name in sorted(names, key=lambda name: name == JOURNAL):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+        sync_folder(layout.chats)
+
+
+def adopt(layout: Layout) -> None:
+    """Move what an earlier version put into ``trash`` back to the other chats.
+
+    What cannot be moved stays where it is, for the next start; it is told in the log.
+    """
     try:
-        return os.open(layout.journal(chat_id), _READ)
-    except FileNotFoundError:
-        folder = _folder(layout, chat_id)
-        if folder is None:
-            raise
-        return os.open(os.path.join(folder, JOURNAL), _READ)
+        for chat_id, folder in list(older_trash(layout)):
+            try:
+                _adopt(layout, chat_id, folder)
+            except (OSError, AgentdError) as error:
+                log.error("%s is not taken over, the next start tries again: %s", folder, error)
+        os.rmdir(layout.trash)
+    except OSError:
+        pass  # there is none, or something else lies in it
 
 
-def deleted(layout: Layout) -> Iterator[tuple[int, str]]:
-    """Each deleted chat with its folder; ``OSError`` when the trash cannot be read."""
+def older_trash(layout: Layout) -> Iterator[tuple[int, str]]:
+    """Each chat's folder that an earlier version put into ``trash``; ``OSError``."""
     try:
         names = sorted(os.listdir(layout.trash))
     except FileNotFoundError:
         return
     for name in names:
-        if found := _NAME.fullmatch(name):
+        if found := _OLDER.fullmatch(name):
             yield int(found[1]), os.path.join(layout.trash, name)
 
 
-def bury(layout: Layout, chat_id: int, deleted_at: Timestamp) -> None:
-    """Move a deleted chat's folder into the trash, if it is not there. ``Unavailable``."""
-    make_folder(layout.trash)
-    with told(layout.chat(chat_id), "move"):
-        try:
-            os.rename(layout.chat(chat_id), layout.trashed(chat_id, deleted_at))
-        except FileNotFoundError:
-            return
-        _sync(layout)
-
-
-def swept(folder: str) -> bool:
-    """Whether it was all that a purge left which broke off: an empty folder, which is gone now."""
-    try:
+def _adopt(layout: Layout, chat_id: int, folder: str) -> None:
+    if not os.listdir(folder):  # a removal broke off before its last step
         os.rmdir(folder)
-    except OSError:
-        return False
-    return True
-
-
-def _unbury(layout: Layout, chat_id: int) -> None:
-    folder = layout.chat(chat_id)
-    with told(folder, "move"):
-        if os.path.lexists(folder):
-            return
-        buried = _folder(layout, chat_id)
-        if buried is None:
-            raise NotFound(f"Chat {chat_id} is no longer in the trash")
-        os.rename(buried, folder)
-        _sync(layout)
-
-
-def _purge(layout: Layout, chat_id: int, deleted_at: Timestamp) -> None:
-    bury(layout, chat_id, deleted_at)
-    buried = _folder(layout, chat_id)
-    if buried is None:
         return
-    with told(buried, "remove"):
-        # The journal goes last: what a crash leaves is found, and removed at the next try.
-        for name in sorted(os.listdir(buried), key=lambda name: name == JOURNAL):
-            os.unlink(os.path.join(buried, name))
-        os.rmdir(buried)
-        sync_folder(layout.trash)
-
-
-class TrashFolder:
-    """The trash of a state folder, off the loop; satisfies ``chats.trash.Bin``."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-
-    async def bury(self, chat_id: int, deleted_at: Timestamp) -> None:
-        """Move a deleted chat's folder into the trash. ``Unavailable``."""
-        await asyncio.to_thread(bury, self._layout, chat_id, deleted_at)
-
-    async def unbury(self, chat_id: int) -> None:
-        """Move it back. ``NotFound`` or ``Unavailable``."""
-        await asyncio.to_thread(_unbury, self._layout, chat_id)
-
-    async def purge(self, chat_id: int, deleted_at: Timestamp) -> None:
-        """Remove it for ever. ``Unavailable``, and another try will do."""
-        await asyncio.to_thread(_purge, self._layout, chat_id, deleted_at)
-
-
-def _folder(layout: Layout, chat_id: int) -> str | None:
-    """The newest folder of a chat in the trash."""
-    folders = [folder for number, folder in deleted(layout) if number == chat_id]
-    return folders[-1] if folders else None
-
-
-def _sync(layout: Layout) -> None:
+    journal = os.path.join(folder, JOURNAL)
+    if not load(layout, chat_id, path=journal).chat.deleted_at:
+        log.warning("%s is not deleted: move it back as %s", folder, layout.chat(chat_id))
+        return
+    if os.path.lexists(layout.chat(chat_id)):
+        # A copy of an earlier version's folder may have a chat in both places.
+        longer = _continues(journal, layout.journal(chat_id))
+        superseded = layout.chat(chat_id) if longer else folder
+        os.rename(superseded, os.path.join(layout.trash, f"{chat_id}.copy-{time.time_ns()}"))
+        if not longer:
+            sync_folder(layout.trash)
+            return
+    os.rename(folder, layout.chat(chat_id))
     sync_folder(layout.chats)
     sync_folder(layout.trash)
+
+
+def _continues(path: str, other: str) -> bool:
+    """True when the first file begins with all of the other, and has more."""
+    if not os.path.isfile(other) or os.path.getsize(other) >= os.path.getsize(path):
+        return False
+    with open(path, "rb") as longer, open(other, "rb") as shorter:
+        while part := shorter.read(_CHUNK):
+            if longer.read(len(part)) != part:
+                return False
+    return True

@@ -235,6 +235,8 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
         leave_unfinished(Layout(os.path.join(folder, "state"), ""))
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     before = reading.read(layout)
+    if case.change == "start":
+        keeping.leave_unfinished(layout)
     notes = lived(case, folder)
     if case.kind and case.change in keeping.FINISHED:
         again = lived(Case(case.change, warm=False), folder)
@@ -258,8 +260,7 @@ def lived(case: Case, folder: str) -> list[tuple[Any, ...]]:
 
 
 def leave_unfinished(layout: Layout) -> None:
-    """As after a crash: a chat in the middle of a turn, one with a torn end, one not put away."""
-    keeping.leave_unfinished(layout)
+    """As after a crash: a chat in the middle of a turn, and one with a torn end."""
     path = layout.journal(TARGET)
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)

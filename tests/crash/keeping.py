@@ -15,10 +15,10 @@ from agentd.access import login, password
 from agentd.catalog.labels import Label
 from agentd.disk import labels, trash
 from agentd.disk.layout import Layout
+from agentd.disk.load import load
 from agentd.disk.sessions import SessionFile
 from agentd.disk.users import UserFile
 from agentd.errors import AgentdError
-from tests.crash import reading
 from tests.crash.callers import Wire
 
 CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out")
@@ -51,9 +51,9 @@ def fill(wire: Wire, layout: Layout) -> None:
 
 
 def leave_unfinished(layout: Layout) -> None:
-    """As after a crash between the deletion of a chat and the removal of its folder."""
-    [(number, folder)] = trash.deleted(layout)
-    os.rename(folder, layout.chat(number))
+    """As an earlier version left it, which moved a deleted chat's folder."""
+    os.makedirs(layout.trash, mode=0o700)
+    os.rename(layout.chat(DELETED), os.path.join(layout.trash, f"{DELETED}-2026-01-01T000000.000Z"))
 
 
 def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> int:
@@ -90,7 +90,7 @@ def _asked(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
 def _purged(layout: Layout) -> tuple[int, Any]:
     """As the daemon does by itself after thirty days."""
     try:
-        asyncio.run(trash.TrashFolder(layout).purge(DELETED, "2026-01-01T00:00:00.000Z"))
+        asyncio.run(trash.TrashFolder(layout).purge(DELETED))
     except AgentdError as error:
         return 503, {"error": "", "message": error.message, "details": error.details}
     return 204, None
@@ -101,26 +101,18 @@ def violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[st
 
     ``kept`` is what was acknowledged, with the token of a sign-in.
     """
-    yield from _in_two_places(layout)
-    gone = {number for number, _ in trash.deleted(layout)}
+    there = [int(name) for name in os.listdir(layout.chats)]
+    gone = {number for number in there if load(layout, number).chat.deleted_at}
+    if list(trash.older_trash(layout)):
+        yield "what an earlier version deleted was not taken over"
     if "delete" in kept and LABELLED not in gone:
         yield "the chat that was deleted is not in the trash"
     if "restore" in kept and DELETED in gone:
         yield "the chat that was restored is in the trash"
-    if "purge" in kept and DELETED in gone:
+    if "purge" in kept and DELETED in there:
         yield "the chat that was removed for ever is in the trash"
     yield from _of_labels(layout, kept, finished=change in FINISHED)
     yield from _of_logins(layout, kept)
-
-
-def _in_two_places(layout: Layout) -> Iterator[str]:
-    here = {int(name) for name in os.listdir(layout.chats)}
-    gone = [number for number, _ in trash.deleted(layout)]
-    if here & set(gone) or len(gone) != len(set(gone)):
-        yield f"a chat is in two places: {sorted(here)} and, in the trash, {gone}"
-    for number in here:
-        if reading.loaded(layout, number).deleted_at:
-            yield f"chat {number} is deleted and was not put away"
 
 
 def _of_labels(layout: Layout, kept: dict[str, str], *, finished: bool) -> Iterator[str]:
@@ -133,7 +125,7 @@ def _of_labels(layout: Layout, kept: dict[str, str], *, finished: bool) -> Itera
         yield f"the new label is lost: {names}"
     if {"relabel", "unlabel"} & kept.keys() and "old" in names:
         yield f"the label that was changed is as it was: {names}"
-    borne = reading.loaded(layout, LABELLED).labels
+    borne = load(layout, LABELLED).chat.labels
     if (finished or {"relabel", "unlabel"} & kept.keys()) and not set(borne) <= set(names):
         yield f"a chat bears {borne}, listed are {names}"
     if "relabel" in kept and borne != ("renamed",):

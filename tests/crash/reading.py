@@ -10,9 +10,9 @@ from zlib import crc32
 from agentd.chats.chat import simplified
 from agentd.chats.fold import Chat
 from agentd.chats.records import Entry, message_in
-from agentd.disk import lines, trash
+from agentd.disk import lines
 from agentd.disk.layout import Layout
-from agentd.disk.load import load
+from agentd.disk.load import load, open_journal
 from agentd.disk.state import open_state
 from agentd.errors import AgentdError
 from agentd.ids import Marks
@@ -32,7 +32,6 @@ def opened(folder: str) -> dict[int, Found]:
 def read(layout: Layout) -> dict[int, Found]:
     """Every chat, as it is, without a start; those in the trash, too."""
     chats = [int(path.name) for path in Path(layout.chats).glob("*")]
-    chats += [number for number, _ in trash.deleted(layout)]
     return {number: _found(layout, number) for number in chats}
 
 
@@ -45,12 +44,12 @@ def marks(folder: str) -> Marks:
 
 def _found(layout: Layout, chat_id: int) -> Found:
     try:
-        chat = loaded(layout, chat_id)
+        chat = load(layout, chat_id).chat
     except AgentdError as error:
         return Found((), (), damage=str(error.message))
     again = Chat(chat_id)
     said = []
-    with open(trash.open_journal(layout, chat_id), "rb") as journal:
+    with open(open_journal(layout, chat_id), "rb") as journal:
         steps = lines.read(journal.read())
     for step in steps:
         if isinstance(step, lines.Damage):
@@ -63,15 +62,6 @@ def _found(layout: Layout, chat_id: int) -> Found:
         damage = "the checkpoint says something else than the journal"
     queue = tuple(Waiting(prompt.id, prompt.text, prompt.paused) for prompt in chat.queue)
     return Found(queue, tuple(said), damage)
-
-
-def loaded(layout: Layout, chat_id: int) -> Chat:
-    """A chat, though it be in the trash."""
-    buried = dict(trash.deleted(layout))
-    if chat_id in buried and not os.path.exists(layout.chat(chat_id)):
-        path = os.path.join(buried[chat_id], trash.JOURNAL)
-        return load(layout, chat_id, path=path).chat
-    return load(layout, chat_id).chat
 
 
 def ledger(path: str) -> list[Given]:

@@ -1,4 +1,4 @@
-"""A deleted chat is in one place or the other, whatever breaks in between, and never in both."""
+"""A deleted chat stays in its folder, and what earlier versions moved elsewhere comes back."""
 
 import errno
 import os
@@ -9,6 +9,7 @@ import pytest
 
 from agentd.chats.service import NewChat
 from agentd.chats.trash import Trash
+from agentd.disk.layout import Layout
 from agentd.disk.trash import TrashFolder
 from agentd.errors import NotFound, Unavailable
 from agentd.events import ChatGone, ChatUpdate
@@ -34,49 +35,22 @@ def refuse(*_: object, **__: object) -> None:
 
 
 @pytest.mark.gen_test
-async def test_a_chat_whose_folder_cannot_be_moved_is_deleted_all_the_same(layout, monkeypatch):
-    async with living(layout) as life:
-        number = await said(life)
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "rename", refuse)
-            await trash_of(life).delete(number, ME)
-        with pytest.raises(NotFound):
-            life.chats.summary(number)
-        assert isinstance(life.heard[-1], ChatGone)
-        assert Path(layout.chat(number)).is_dir()
-    async with living(layout) as life:
-        assert [chat.id for chat in trash_of(life).list()] == [number]
-        assert not Path(layout.chat(number)).exists()
-        assert (await trash_of(life).restore(number, ME)).messages == 1
-
-
-@pytest.mark.gen_test
-async def test_a_chat_that_died_while_it_was_restored_is_in_the_trash_again(layout, monkeypatch):
-    async with living(layout, crash=True) as life:
-        number = await said(life)
-        await trash_of(life).delete(number, ME)
-        await TrashFolder(layout).unbury(number)
-    async with living(layout) as life:
-        assert life.chats.summaries() == []
-        assert not Path(layout.chat(number)).exists()
-        await trash_of(life).restore(number, ME)
-        event = life.heard[-1]
-        assert isinstance(event, ChatUpdate)
-        assert event.reason == "chat.restored"
-        assert [message.text for message in await life.history(number)] == ["hello"]
-
-
-@pytest.mark.gen_test
 async def test_a_restored_chat_goes_on_and_may_be_deleted_again(layout):
     async with living(layout) as life:
         number = await said(life)
         for _ in range(3):
             await trash_of(life).delete(number, ME)
+            assert isinstance(life.heard[-1], ChatGone)
+            with pytest.raises(NotFound):
+                life.chats.summary(number)
             life.clock.move(1)
             await trash_of(life).restore(number, ME)
+            told = life.heard[-1]
+            assert isinstance(told, ChatUpdate)
+            assert told.reason == "chat.restored"
         await life.chats.append(number, "more", "", ME)
         assert life.chats.summary(number).waiting == 1
-        assert not list(Path(layout.trash).iterdir())
+        assert not Path(layout.trash).exists()
 
 
 @pytest.mark.gen_test
@@ -86,14 +60,10 @@ async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout)
         await trash_of(life).delete(old, ME)
         life.clock.move(2 * DAY)
         await trash_of(life).delete(young, ME)
-        unborn = Path(layout.trash, "99.unborn-1")
-        unborn.mkdir()
         life.clock.move(29 * DAY)
         await trash_of(life).purge()
         assert [chat.id for chat in trash_of(life).list()] == [young]
-        assert sorted(path.name.split("-")[0] for path in Path(layout.trash).iterdir()) == [
-            str(young), "99.unborn"
-        ]  # fmt: skip
+        assert sorted(os.listdir(layout.chats)) == [str(young), str(alive)]
         with pytest.raises(NotFound):
             await trash_of(life).restore(old, ME)
         assert (await life.chats.create(NewChat(), ME)).id > alive
@@ -113,31 +83,43 @@ async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
         assert [chat.id for chat in trash_of(life).list()] == [number]
         await trash_of(life).purge()
         assert trash_of(life).list() == []
-        assert not list(Path(layout.trash).iterdir())
+        assert os.listdir(layout.chats) == []
 
 
 @pytest.mark.gen_test
-async def test_what_a_purge_leaves_that_dies_before_its_last_step_is_gone_after_the_next_start(
+async def test_a_purge_that_dies_before_its_last_step_leaves_nothing_after_the_next_start(
     layout, monkeypatch, caplog
 ):
     async with living(layout, crash=True) as life:
-        number, other = await said(life), await said(life)
-        for one in (number, other):
-            await trash_of(life).delete(one, ME)
+        number = await said(life)
+        await trash_of(life).delete(number, ME)
         life.clock.move(31 * DAY)
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
             await trash_of(life).purge()
-    left = sorted(Path(layout.trash).iterdir())
-    assert [list(folder.iterdir()) for folder in left] == [[], []]
-    left[1].joinpath("something of yours").touch()
+    assert list(Path(layout.chat(number)).iterdir()) == []
     caplog.clear()
     async with living(layout) as life:
         assert trash_of(life).list() == []
-        assert (await life.chats.create(NewChat(prompt="hello"), ME)).id > other
-    assert list(Path(layout.trash).iterdir()) == left[1:]
-    assert str(left[0]) not in caplog.text
-    assert f"{left[1]} cannot be restored" in caplog.text
+        assert os.listdir(layout.chats) == []
+        assert (await life.chats.create(NewChat(prompt="hello"), ME)).id > number
+    assert not caplog.text
+
+
+@pytest.mark.gen_test
+async def test_a_copy_of_a_chat_that_was_being_purged_is_no_damage(layout):
+    """A copy may have taken the checkpoint, and come too late for the journal."""
+    async with living(layout) as life:
+        number = await said(life)
+        await trash_of(life).delete(number, ME)
+    Path(layout.index).unlink()
+    Path(layout.journal(number)).unlink()
+    async with living(layout) as life:
+        assert trash_of(life).list() == []
+        assert life.chats.summaries() == []
+        assert os.listdir(layout.chats) == []
+    [aside] = Path(layout.trash).iterdir()
+    assert Path(aside, "checkpoint.json").is_file()
 
 
 @pytest.mark.gen_test
@@ -148,19 +130,6 @@ async def test_a_history_is_read_on_though_its_chat_is_deleted_meanwhile(layout,
         reading = life.files.history(chat, "")
         await trash_of(life).delete(number, ME)
         assert [message.text async for part in reading for message in part] == ["hello"]
-
-
-@pytest.mark.gen_test
-async def test_a_copy_that_has_a_chat_in_both_places_has_it_once(layout):
-    async with living(layout) as life:
-        number = await said(life)
-    shutil.copytree(layout.chat(number), Path(layout.state, "kept"))
-    async with living(layout) as life:
-        await trash_of(life).delete(number, ME)
-    Path(layout.state, "kept").rename(layout.chat(number))
-    async with living(layout) as life:
-        assert life.chats.summary(number).messages == 1
-        assert trash_of(life).list() == []
 
 
 @pytest.mark.gen_test
@@ -179,6 +148,93 @@ async def test_nothing_is_deleted_when_its_record_cannot_be_written(layout, monk
 async def test_a_start_reads_no_journal_of_the_trash_that_the_index_knows(layout, monkeypatch):
     async with living(layout) as life:
         await trash_of(life).delete(await said(life), ME)
-    monkeypatch.setattr("agentd.disk.load.load", refuse)
+    monkeypatch.setattr("agentd.disk.load._fold", refuse)
     async with living(layout) as life:
         assert len(trash_of(life).list()) == 1
+
+
+async def moved_to_trash(layout: Layout) -> tuple[int, Path]:
+    """A deleted chat as an earlier version left it, and its folder."""
+    async with living(layout) as life:
+        number = await said(life)
+        await trash_of(life).delete(number, ME)
+    folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
+    folder.parent.mkdir(mode=0o700)
+    Path(layout.chat(number)).rename(folder)
+    return number, folder
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["with an index", "without one"])
+@pytest.mark.gen_test
+async def test_what_an_earlier_version_moved_to_the_trash_can_be_restored(layout, index):
+    number, _ = await moved_to_trash(layout)
+    if not index:
+        Path(layout.index).unlink()
+    async with living(layout) as life:
+        assert [chat.id for chat in trash_of(life).list()] == [number]
+        assert not Path(layout.trash).exists()
+        assert (await trash_of(life).restore(number, ME)).messages == 1
+        assert [message.text for message in await life.history(number)] == ["hello"]
+
+
+@pytest.mark.gen_test
+async def test_what_an_earlier_version_moved_to_the_trash_is_purged_in_time(layout):
+    number, _ = await moved_to_trash(layout)
+    async with living(layout) as life:
+        life.clock.move(31 * DAY)
+        await trash_of(life).purge()
+        assert os.listdir(layout.chats) == []
+        with pytest.raises(NotFound):
+            await trash_of(life).restore(number, ME)
+
+
+@pytest.mark.gen_test
+async def test_a_failing_move_of_an_older_trash_is_made_up_for_at_the_next_start(
+    layout, monkeypatch, caplog
+):
+    number, folder = await moved_to_trash(layout)
+    with monkeypatch.context() as patch:
+        patch.setattr("agentd.disk.trash.load", refuse)
+        async with living(layout) as life:
+            assert trash_of(life).list() == []
+            assert f"{folder} is not taken over" in caplog.text
+            assert (await life.chats.create(NewChat(), ME)).id > number
+    async with living(layout) as life:
+        assert [chat.id for chat in trash_of(life).list()] == [number]
+
+
+@pytest.mark.parametrize("newer", ["in the trash", "among the chats", "neither"])
+@pytest.mark.gen_test
+async def test_a_copy_of_an_earlier_version_that_has_a_chat_in_both_places_has_it_once(
+    layout, newer
+):
+    number, folder = await moved_to_trash(layout)
+    shutil.copytree(folder, layout.chat(number))
+    whole = Path(layout.journal(number)).read_bytes()
+    cut = whole[: whole.rindex(b"\n", 0, -1) + 1]
+    if newer == "in the trash":  # the copy came to it before the chat was deleted
+        Path(layout.journal(number)).write_bytes(cut)
+    elif newer == "among the chats":  # it was restored while the copy was taken
+        async with living(layout) as life:
+            await trash_of(life).restore(number, ME)
+        shutil.copytree(Path(layout.chat(number)), folder, dirs_exist_ok=True)
+        Path(folder, "journal.jsonl").write_bytes(whole)
+    async with living(layout) as life:
+        deleted = [chat.id for chat in trash_of(life).list()]
+        there = [chat.id for chat in life.chats.summaries()]
+    assert (there, deleted) == (([number], []) if newer == "among the chats" else ([], [number]))
+    assert {name.split("-")[0] for name in os.listdir(layout.trash)} == {f"{number}.copy"}
+
+
+@pytest.mark.gen_test
+async def test_what_lies_in_an_older_trash_and_is_no_deleted_chat_stays(layout, caplog):
+    async with living(layout) as life:
+        number = await said(life)
+    folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
+    folder.parent.mkdir(mode=0o700)
+    Path(layout.chat(number)).rename(folder)
+    Path(layout.trash, "notes").touch()
+    async with living(layout) as life:
+        assert life.chats.summaries() == []
+    assert f"{folder} is not deleted: move it back as {layout.chat(number)}" in caplog.text
+    assert len(os.listdir(layout.trash)) == 2

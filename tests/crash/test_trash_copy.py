@@ -1,0 +1,162 @@
+"""A copy that is taken while chats are deleted and restored has each of them exactly once."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agentd.disk.layout import Layout
+from agentd.disk.load import load
+from agentd.disk.state import open_state
+from tests.crash.callers import Wire
+from tests.crash.keeper import Keeper, until_true
+
+MOVERS = 3
+CHATS = 12
+"""Each mover has some of them, and nobody else moves those."""
+COPIES = 6
+
+Copy = Callable[[str, Path, "Moves"], None]
+
+
+class Moves:
+    """Chats that are deleted and restored, over and over, and what was acknowledged of that."""
+
+    def __init__(self, chats: list[int]) -> None:
+        self.chats = chats
+        self.count = 0
+        """Moves that were acknowledged."""
+        self.deleted: dict[int, set[bool]] = {chat: {False} for chat in chats}
+        """By chat: whether it is deleted; both while nobody can know."""
+        self._seen: list[dict[int, set[bool]]] = []
+        self._lock = threading.Lock()
+        self._failed: list[object] = []
+
+    @contextlib.contextmanager
+    def going_on(self, url: str) -> Iterator[None]:
+        """They go on for as long as the block lasts."""
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=self._move, args=(url, self.chats[n::MOVERS], stop))
+            for n in range(MOVERS)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+            assert not self._failed
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[dict[int, set[bool]]]:
+        """What each chat may be in a copy that is taken within the block."""
+        with self._lock:
+            seen = {chat: set(states) for chat, states in self.deleted.items()}
+            self._seen.append(seen)
+        yield seen
+        with self._lock:
+            self._seen.remove(seen)
+
+    def _move(self, url: str, chats: list[int], stop: threading.Event) -> None:
+        with contextlib.closing(Wire(url)) as wire:
+            while not stop.is_set():
+                for chat in chats:
+                    for deleted in (True, False):
+                        self._settle(chat, {True, False})
+                        way = ("DELETE", "") if deleted else ("POST", "/restore")
+                        status, body, _ = wire.call(way[0], f"/api/chats/{chat}{way[1]}")
+                        if status != 200:
+                            self._failed.append((chat, status, body))
+                            return
+                        self._settle(chat, {deleted})
+                        self.count += 1
+
+    def _settle(self, chat: int, states: set[bool]) -> None:
+        with self._lock:
+            self.deleted[chat] = states
+            for seen in self._seen:
+                seen[chat] |= states
+
+
+def by_cp(state: str, target: Path, _: Moves) -> None:
+    """``cp -r``, the documented way; a temporary name that is gone meanwhile is no matter."""
+    done = subprocess.run(["cp", "-r", state, target], capture_output=True, text=True, check=False)
+    assert all("/.tmp-" in line for line in done.stderr.splitlines()), done.stderr
+
+
+def by_tar(state: str, target: Path, _: Moves) -> None:
+    """Through ``tar``; exit code 1 is a file that grew meanwhile."""
+    target.mkdir()
+    archive = target.with_suffix(".tar")
+    done = subprocess.run(["tar", "-cf", archive, "-C", state, "."], check=False)
+    assert done.returncode in (0, 1)
+    subprocess.run(["tar", "-xf", archive, "-C", target], check=True)
+
+
+def by_slow_walk(state: str, target: Path, moves: Moves) -> None:
+    """A program that lists each folder, then takes its time over every file in it."""
+    target.mkdir(mode=0o700)
+    for name in sorted(os.listdir(state)):
+        path = os.path.join(state, name)
+        if os.path.isdir(path):
+            by_slow_walk(path, target / name, moves)
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(path, target / name)
+        until_true(lambda target=moves.count + 1: moves.count >= target)
+
+
+def complaints(copy: Path, may_be: dict[int, set[bool]], said: str) -> Iterator[str]:
+    """What is wrong with a copy, each of whose chats may be in one of these states."""
+    places = sorted(int(path.parent.name) for path in copy.glob("chats/*/journal.jsonl"))
+    if places != sorted(may_be):
+        yield f"it has the chats {places}"
+    layout = Layout(str(copy), str(copy))
+    state = open_state(layout)
+    try:
+        if sorted(state.chats) != sorted(may_be):
+            yield f"a start knows of {sorted(state.chats)}"
+        for chat, summary in state.chats.items():
+            if summary.damage:
+                yield f"chat {chat}: {summary.damage}"
+            if bool(summary.deleted_at) not in may_be[chat]:
+                yield f"chat {chat}: deleted is {bool(summary.deleted_at)}, not {may_be[chat]}"
+            if said not in [prompt.text for prompt in load(layout, chat).chat.queue]:
+                yield f"chat {chat} lacks its prompt"
+    finally:
+        state.release()
+
+
+@pytest.mark.parametrize("take", [by_cp, by_tar, by_slow_walk])
+def test_a_copy_taken_while_chats_are_deleted_and_restored_has_each_exactly_once(
+    tmp_path: Path, take: Copy
+) -> None:
+    rows = {"prompts": [{"prompt": "waits", "isPaused": True}]}
+    with Keeper(str(tmp_path)) as keeper:
+        life = keeper.start()
+        assert life.answers()
+        with contextlib.closing(Wire(life.url)) as wire:
+            chats = [wire.send("POST", "", {})[1]["chatId"] for _ in range(CHATS)]
+            for chat in chats:
+                assert wire.send("PUT", f"/{chat}/queue", rows)[0] == 200
+        moves = Moves(chats)
+        with moves.going_on(life.url):
+            for number in range(COPIES):
+                until_true(lambda target=moves.count + MOVERS: moves.count >= target)
+                copy = tmp_path / f"copy-{number}"
+                with moves.watched() as may_be:
+                    take(keeper.state, copy, moves)
+                assert not list(complaints(copy, may_be, "waits")), copy
+        copied = Keeper(str(tmp_path / "restored"))
+        (tmp_path / "restored").mkdir()
+        copy.rename(copied.state)
+        with copied:
+            assert copied.start().answers()
