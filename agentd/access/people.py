@@ -68,13 +68,12 @@ class Users(Protocol):
         """Why the file as it is now is not taken."""
         ...
 
-    @property
-    def stale(self) -> bool:
-        """Whether the file was edited since; by one look at it."""
-        ...
-
     async def refresh(self) -> None:
         """Take in what the file says now."""
+        ...
+
+    async def ensure_current(self) -> None:
+        """Take in an edit that nobody has noticed yet."""
         ...
 
 
@@ -168,8 +167,7 @@ class People:
 
     async def fresh(self) -> None:
         """Called before a login is looked at. Costs one ``stat`` when nothing was edited."""
-        if self._users.stale:
-            await self._users.refresh()
+        await self._users.ensure_current()
 
     def caller(self, session: str) -> Caller | None:
         """Whose session token this is, or ``None`` when it is nobody's."""

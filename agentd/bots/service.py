@@ -48,6 +48,10 @@ class Configured(Protocol):
         """Take in what the file says now."""
         ...
 
+    async def ensure_current(self) -> None:
+        """Take in an edit that nobody has noticed yet."""
+        ...
+
 
 class BotService:
     """Runs the bots of the file, and edits it."""
@@ -67,6 +71,15 @@ class BotService:
         self._told = told
         self._alive: dict[str, tuple[Polling, asyncio.Task[None]]] = {}
         self._changed = asyncio.Event()
+
+    async def ensure_current(self) -> None:
+        """Take in an edit of the file that nobody has noticed yet; called before a request."""
+        await self._configured.ensure_current()
+
+    async def get_bots(self) -> Bots:
+        """The bots as the remote API shows them, by the file as it is at the call."""
+        await self.ensure_current()
+        return self._shown
 
     @property
     def configured(self) -> Sequence[BotSettings]:

@@ -53,7 +53,7 @@ class Desks:
         """Who turns speech into text."""
         self.rows: tuple[Route, ...] = (
             *analytics.rows(AnalyticsDesk(self._analytics, clock)),
-            *speech.rows(SpeechDesk(self.hearing, lambda: self.speech.current)),
+            *speech.rows(SpeechDesk(self.hearing, self.speech)),
         )
         """What they add to the routes table."""
 

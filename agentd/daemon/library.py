@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Self
 
 from agentd.access.service import KeyService
-from agentd.catalog.bots import Bots
 from agentd.chats.editing import Editing
 from agentd.chats.history import History
 from agentd.chats.labelling import Labelling
@@ -24,7 +23,7 @@ from agentd.web.history import Histories
 from agentd.web.keys import KeyDesk
 from agentd.web.labels import LabelDesk
 from agentd.web.message_queue import MessageQueue
-from agentd.web.remote import Remote, Skills
+from agentd.web.remote import Remote
 from agentd.web.table import Route
 from agentd.web.tables import chats as rows_of
 
@@ -40,7 +39,7 @@ class Library:
         shelf: Shelf,
         chats: ChatService,
         keys: KeyService,
-        skills: Skills,
+        remote: Remote,
         layout: Layout,
         bus: Bus,
     ) -> None:
@@ -52,9 +51,10 @@ class Library:
         """What ``labels.yml`` says now."""
         self.rows: tuple[Route, ...] = rows_of.rows(
             rows_of.Desks(
+                remote=remote,
                 chats=Chats(chats, editing, labelling, self._trash),
                 histories=Histories(chats, History(shelf)),
-                queue=MessageQueue(Remote(chats, Bots(), skills), editing),
+                queue=MessageQueue(remote, editing),
                 labels=LabelDesk(labelling),
                 keys=KeyDesk(keys),
             )

@@ -152,11 +152,12 @@ async def started(
         workplace = await stack.enter_async_context(
             Workplace(settings.workspace, layout, state.generation, clock, bus)
         )
-        library = await stack.enter_async_context(
-            Library(shelf, chats, doorkeepers.keys, written.skills, layout, bus)
-        )
         messaging = await stack.enter_async_context(
             Messaging(layout, environ, house(written, chats, agent, clock, bus, workplace, desks))
+        )
+        remote = Remote(chats, messaging.get_bots, written.skills)
+        library = await stack.enter_async_context(
+            Library(shelf, chats, doorkeepers.keys, remote, layout, bus)
         )
         gateway = await stack.enter_async_context(
             ModelGateway(
@@ -186,10 +187,13 @@ async def started(
                 Exporting(layout, environ, clock, lambda: gateway.settings.current)
             ),
         )
-        told = reporting(layout, clock, gateway, doorkeepers, managed.journal, written.models)
-        more = (*chain.from_iterable(part.rows for part in parts), *catalog, *told)
+        more = (
+            *chain.from_iterable(part.rows for part in parts),
+            *catalog,
+            *reporting(layout, clock, gateway, doorkeepers, managed.journal, written.models),
+        )
         surfaces = (
-            Remote(chats, messaging.bots, written.skills),
+            remote,
             AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),
         )
         url = open_door(

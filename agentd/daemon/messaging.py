@@ -39,8 +39,6 @@ class Messaging:
     """Runs the bots for as long as its block lasts."""
 
     def __init__(self, layout: Layout, environ: Mapping[str, str], house: House) -> None:
-        self.bots = Bots()
-        """As the remote API shows them."""
         self._house = house
         self._environ = environ
         self._memories = MemoryFiles(layout)
@@ -48,7 +46,9 @@ class Messaging:
         nobody: tuple[BotSettings, ...] = ()
         self.file = Reloaded(yml.path, yml.load, nobody, self._file_changed)
         """What ``bots.yml`` says now."""
-        self._service = BotService(yml, self.file, self.bots, self._polling, self._told)
+        self._shown = Bots()
+        self._service = BotService(yml, self.file, self._shown, self._polling, self._told)
+        self.get_bots = self._service.get_bots
         self._living: asyncio.Task[None] | None = None
         self.rows: tuple[Route, ...] = bots.rows(BotDesk(self._service))
         """What they add to the routes table."""
@@ -79,7 +79,7 @@ class Messaging:
         return await asyncio.to_thread(Telegram, bot, token)
 
     def _told(self) -> None:
-        self._house.bus.publish(BotsUpdate(self.bots.list()))
+        self._house.bus.publish(BotsUpdate(self._shown.list()))
 
 
 class SentIn:
@@ -110,6 +110,7 @@ class Heard:
 
     async def transcribe(self, audio: bytes, name: str) -> str:
         """What is said, by the default engine; ``Unavailable`` tells what is missing."""
+        await self._speech.ensure_current()
         speech = self._speech.current
         ear = speech.find("")
         if missing := await self._hearing.missing(ear):

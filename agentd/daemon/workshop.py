@@ -51,7 +51,7 @@ class Workshop:
         root = settings.workspace
         self._upstream = HttpUpstream()
         self._builds = BuildService(
-            lambda: self._builds_file.current,
+            self._builds_file,
             BuildFiles(layout),
             BuildPrograms(root, generation),
             clock,
@@ -59,7 +59,7 @@ class Workshop:
         )
         self._deployments = DeploymentService(
             Shop(
-                lambda: self._deployments_file.current,
+                self._deployments_file,
                 DeploymentFiles(layout),
                 DeploymentPrograms(root, generation, self._upstream),
                 clock,

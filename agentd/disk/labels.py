@@ -47,8 +47,7 @@ class LabelBook:
 
     async def labels(self) -> tuple[Label, ...]:
         """All labels, as the file is at the call; a broken edit leaves them as they were."""
-        if self.file.stale:
-            await self.file.refresh()
+        await self.file.ensure_current()
         return self.file.current
 
     async def add(self, label: Label) -> None:

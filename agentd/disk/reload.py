@@ -135,6 +135,15 @@ class Reloaded(Generic[T]):
         """Look at the file. When this returns, what it said at the call is in force, or told."""
         await self._refresh.now()
 
+    async def ensure_current(self) -> None:
+        """Read the file if it was edited since. Costs one ``stat`` when it was not.
+
+        A request that depends on the file calls this first: the watcher tells of an edit only
+        some moments later.
+        """
+        if self.stale:
+            await self.refresh()
+
     def noticed(self, name: str) -> None:
         """A file of this name, in this file's folder, was edited; called by a ``Watcher``."""
         if name == os.path.basename(self._file.path):

@@ -76,6 +76,10 @@ class Configuring(Protocol):
         """What is wrong with the file."""
         ...
 
+    async def ensure_current(self) -> None:
+        """Take in an edit of the file that nobody has noticed yet."""
+        ...
+
     def shown(self, bot_id: str) -> Bot | None:
         """How a bot stands."""
         ...
@@ -99,40 +103,43 @@ class BotDesk:
     def __init__(self, bots: Configuring) -> None:
         self._bots = bots
 
-    def list_bots(self, _: Call) -> Answer:
+    async def list_bots(self, _: Call) -> Answer:
         """All of them."""
+        await self._bots.ensure_current()
         mistakes = [str(mistake) for mistake in self._bots.mistakes]
         return Answer(BotSettingsList([self._view(bot) for bot in self._bots.configured], mistakes))
 
-    def one_bot(self, call: Call) -> Answer:
+    async def one_bot(self, call: Call) -> Answer:
         """One of them."""
-        return Answer(self._view(self._find(call.params["botId"])))
+        return Answer(self._view(await self._find(call.params["botId"])))
 
     async def add_bot(self, call: Call) -> Answer:
         """One more; it runs at once when it is enabled."""
         wish = call.json(AddBot)
         bot = _made(structs.asdict(wish))
         await self._edited(self._bots.add(bot))
-        return Answer(self._view(self._find(bot.id)), 201)
+        return Answer(self._view(await self._find(bot.id)), 201)
 
     async def change_bot(self, call: Call) -> Answer:
         """Another title, token, address, … ; it begins anew with that."""
         wish = call.json(ChangeBot)
-        before = self._find(call.params["botId"])
+        before = await self._find(call.params["botId"])
         given = structs.asdict(wish)
         if wish.token == before.masked:
             given["token"] = None
         if wish.base_url not in (None, before.base_url) and given["token"] is None:
             raise BadRequest("With another baseUrl the token must be given anew")
         await self._edited(self._bots.change(_made(given, before)))
-        return Answer(self._view(self._find(before.id)))
+        return Answer(self._view(await self._find(before.id)))
 
     async def remove_bot(self, call: Call) -> Answer:
         """One less; its chats stay."""
-        await self._edited(self._bots.remove(self._find(call.params["botId"]).id))
+        bot = await self._find(call.params["botId"])
+        await self._edited(self._bots.remove(bot.id))
         return Answer(status=204)
 
-    def _find(self, bot_id: str) -> BotSettings:
+    async def _find(self, bot_id: str) -> BotSettings:
+        await self._bots.ensure_current()
         for bot in self._bots.configured:
             if bot.id == bot_id:
                 return bot

@@ -80,7 +80,8 @@ def _name(route: Route) -> str:
     name = route.endpoint.__name__
     if route.method == "OPTIONS":
         return f"{name}_{route.path.rpartition('/')[2]}"
-    return f"manage_{name}" if route.surface is Surface.MANAGE else name
+    prefix = {Surface.MANAGE: "manage_", Surface.REMOTE: "remote_"}.get(route.surface, "")
+    return f"{prefix}{name}"
 
 
 def _operation(route: Route, contract: Contract) -> dict[str, Any]:

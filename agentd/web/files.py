@@ -106,7 +106,7 @@ class Files(Generic[D]):
                     draft = await self._begin(stack)
                 elif isinstance(event, End):
                     kept.append((draft, safe_name(name, inspection.end(), self._stem("file"))))
-                else:
+                elif isinstance(event, bytes):
                     inspection.feed(event)
                     await draft.write(event)
             if not kept:

@@ -66,13 +66,13 @@ class Jobs:
         """End a build."""
         return Answer(build_view(await self._builds.end(call.params["name"])))
 
-    def builds(self, _: Call) -> Answer:
+    async def builds(self, _: Call) -> Answer:
         """All builds at a glance."""
-        return Answer(BuildsView([build_view(build) for build in self._builds.all()]))
+        return Answer(BuildsView([build_view(build) for build in await self._builds.all()]))
 
-    def build(self, call: Call) -> Answer:
+    async def build(self, call: Call) -> Answer:
         """One build with its problems."""
-        return Answer(self._builds.status(call.params["name"]))
+        return Answer(await self._builds.status(call.params["name"]))
 
     async def build_output(self, call: Call) -> Answer:
         """What a build said."""
@@ -93,13 +93,14 @@ class Jobs:
         name = call.params["name"]
         return _deployment(name, await self._deployments.run_anew(name))
 
-    def deployments(self, _: Call) -> Answer:
+    async def deployments(self, _: Call) -> Answer:
         """All deployments."""
-        return Answer(DeploymentsView([deployment_view(one) for one in self._deployments.all()]))
+        found = await self._deployments.all()
+        return Answer(DeploymentsView([deployment_view(one) for one in found]))
 
-    def deployment(self, call: Call) -> Answer:
+    async def deployment(self, call: Call) -> Answer:
         """One deployment."""
-        return Answer(deployment_view(self._deployments.status(call.params["name"])))
+        return Answer(deployment_view(await self._deployments.status(call.params["name"])))
 
     async def deployment_output(self, call: Call) -> Answer:
         """The end of what a deployment said."""
@@ -116,7 +117,7 @@ class Jobs:
     async def switch_build_fix(self, call: Call) -> Answer:
         """On or off for one build."""
         build = call.params["name"]
-        self._builds.status(build)  # what is not there is told before what is asked of it
+        await self._builds.status(build)  # what is not there is told before what is asked of it
         wish = call.json(SwitchBuildFix)
         return Answer(await self._autofix.switch_build(build, wish.on, wish.chat_id, wish.tries))
 

@@ -4,7 +4,7 @@ Source: the remote-control specification, sections 2 to 4.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
@@ -19,6 +19,7 @@ from agentd.web.body import encoded
 from agentd.web.bot_views import BotView, bot_view
 from agentd.web.call import Answer, Call
 from agentd.web.views import (
+    NAME_LIMIT,
     Id,
     MessageView,
     Name,
@@ -51,7 +52,8 @@ class CreateChat(Struct, frozen=True, rename="camel"):
     model: Name | None = None
     skill: Name | None = None
     system_prompt: str | None = None
-    bot_id: Name | None = None
+    bot_id: str | None = None
+    """Of any length: linking can never prevent the chat (specification, section 2)."""
 
 
 class ChatCreatedView(Struct, frozen=True, rename="camel"):
@@ -122,11 +124,13 @@ class Skills(Protocol):
 
 
 class Remote:
-    """The remote-control endpoints."""
+    """The remote-control endpoints; ``get_bots`` gives the bots as they are at the call."""
 
-    def __init__(self, chats: ChatService, bots: Bots, skills: Skills) -> None:
+    def __init__(
+        self, chats: ChatService, get_bots: Callable[[], Awaitable[Bots]], skills: Skills
+    ) -> None:
         self._chats = chats
-        self._bots = bots
+        self._get_bots = get_bots
         self._skills = skills
 
     async def create_chat(self, call: Call) -> Answer:
@@ -137,14 +141,15 @@ class Remote:
         skill = wish.skill or "none"
         if not await self._skills.known(skill):
             raise BadRequest(f"No skill is named {skill[:100]!r}")
-        linked, note = self._bots.link(wish.bot_id)
+        bot_id = (wish.bot_id or "")[:NAME_LIMIT]
+        linked, note = (await self._get_bots()).link(bot_id)
         new = NewChat(
             prompt=wish.prompt,
             title=(wish.title or "").strip() or DEFAULT_TITLE,
             model=wish.model or "",
             skill=skill,
             system_prompt=wish.system_prompt or "",
-            bot_id=wish.bot_id or "",
+            bot_id=bot_id,
             bot_linked=linked,
             bot_note=note,
             once=call.once(),
@@ -226,9 +231,10 @@ class Remote:
         queue, version = await self._chats.replace(chat_id, wanted, call.caller.by, version)
         return queue_answer(chat_id, queue, version)
 
-    def bots(self, call: Call) -> Answer:
+    async def bots(self, call: Call) -> Answer:
         """Endpoint 9: the configured bots."""
-        return Answer(BotsView([bot_view(bot) for bot in self._bots.list()]))
+        bots = await self._get_bots()
+        return Answer(BotsView([bot_view(bot) for bot in bots.list()]))
 
     async def _messages_from_disk(
         self, chat_id: int, moment: Timestamp, echoed: str | None

@@ -5,9 +5,9 @@ prefix are ours.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.web.call import Answer, Call
-from agentd.web.multipart import File, files
+from agentd.web.multipart import Field, File, files
 from agentd.web.table import Parameter, Route, Streamed
 
 AUDIO_LIMIT = 25 * 1024 * 1024
@@ -88,16 +88,30 @@ class Hearing(Protocol):
         ...
 
 
-class SpeechDesk:
-    """The endpoints below ``/api/speechrecognition``; ``speech`` tells the file's content now."""
+class SpeechFile(Protocol):
+    """``speech.yml`` (``disk.reload.Reloaded``)."""
 
-    def __init__(self, hearing: Hearing, speech: Callable[[], Speech]) -> None:
+    @property
+    def current(self) -> Speech:
+        """The last good content."""
+        ...
+
+    async def ensure_current(self) -> None:
+        """Take in an edit that nobody has noticed yet."""
+        ...
+
+
+class SpeechDesk:
+    """The endpoints below ``/api/speechrecognition``, by the file as it is at a call."""
+
+    def __init__(self, hearing: Hearing, file: SpeechFile) -> None:
         self._hearing = hearing
-        self._speech = speech
+        self._file = file
 
     async def speech_engines(self, _: Call) -> Answer:
         """Which engines there are, and which can be used."""
-        speech = self._speech()
+        await self._file.ensure_current()
+        speech = self._file.current
         views = []
         for ear in speech.engines:
             missing = await self._hearing.missing(ear)
@@ -109,10 +123,12 @@ class SpeechDesk:
 
     async def transcribe(self, call: Call) -> Answer:
         """What is said in one recording."""
-        speech = self._speech()
-        ear = speech.find(call.query("engine") or "")
-        language = _language(call.query("language") or "")
-        audio = await _recording(call)
+        await self._file.ensure_current()
+        speech = self._file.current
+        recording = await _recording(call)
+        ear = speech.find(call.query("engine") or recording.engine)
+        language = _language(call.query("language") or recording.language)
+        audio = recording.audio
         heard = await self._hearing.transcribe(ear, audio, language, speech.longest)
         return Answer(TranscriptView(heard.text, ear.name, heard.seconds))
 
@@ -135,7 +151,8 @@ def rows(desk: SpeechDesk) -> tuple[Route, ...]:
             "/api/speechrecognition/transcribe",
             door,
             desk.transcribe,
-            "What is said in a recording: the body itself, or the one file of a form.",
+            "What is said in a recording: the body itself, or the one file of a form, whose fields "
+            "engine and language stand for the parameters of these names.",
             streams=Streamed((*_AUDIO, _FORM), AUDIO_LIMIT),
             gives=TranscriptView,
             errors=(BadRequest, NotFound, TooLarge, UnsupportedMedia, LimitReached, Unavailable),
@@ -161,30 +178,39 @@ def _language(text: str) -> str:
     return text
 
 
-async def _recording(call: Call) -> bytes:
-    """The audio of the request, whole."""
+class _Recording(NamedTuple):
+    """The audio of a request, and the fields of its form, as OpenAI's clients send them."""
+
+    audio: bytes
+    engine: str = ""
+    language: str = ""
+
+
+async def _recording(call: Call) -> _Recording:
+    """Read the request to its end."""
     assert call.incoming
     kind = call.headers.get("Content-Type", "")
-    body = call.incoming
-    audio = await _of_form(kind, body) if kind.lower().startswith(_FORM) else await _whole(body)
-    if not audio:
+    if kind.lower().startswith(_FORM):
+        recording = await _read_form(kind, call.incoming)
+    else:
+        recording = _Recording(b"".join([portion async for portion in call.incoming]))
+    if not recording.audio:
         raise BadRequest("There is no audio in the request", "Send it as the body, or in a form.")
-    return audio
+    return recording
 
 
-async def _whole(body: AsyncIterator[bytes]) -> bytes:
-    return b"".join([portion async for portion in body])
-
-
-async def _of_form(kind: str, body: AsyncIterator[bytes]) -> bytes:
+async def _read_form(kind: str, body: AsyncIterator[bytes]) -> _Recording:
     pieces: list[bytes] = []
+    fields: dict[str, str] = {}
     found = 0
-    async with aclosing(files(kind, body, _FIELDS)) as events:
+    async with aclosing(files(kind, body, _FIELDS, ("engine", "language"))) as events:
         async for event in events:
             if isinstance(event, bytes):
                 pieces.append(event)
+            elif isinstance(event, Field):
+                fields[event.name] = event.value
             elif isinstance(event, File):
                 found += 1
                 if found > 1:
                     raise BadRequest("There are two files in the form", "Send one at a time.")
-    return b"".join(pieces)
+    return _Recording(b"".join(pieces), **fields)

@@ -51,7 +51,7 @@ class Chats(Protocol):
 class BuildTrigger(Protocol):
     """The builds (``workspace.building.BuildService``)."""
 
-    def status(self, name: str) -> BuildStatus:
+    async def status(self, name: str) -> BuildStatus:
         """What is known of one; ``NotFound``."""
         ...
 
@@ -105,7 +105,7 @@ class AutofixService:
         What is None beside stays. The tries begin anew. Raises ``NotFound`` for a build or a
         chat that is not there, and ``BadRequest`` for a build that has no chat.
         """
-        self._builds.status(build)
+        await self._builds.status(build)
         if chat_id:
             self._chats.summary(chat_id)
 

@@ -6,7 +6,7 @@ a build said, and what became of it, stays on disk until it is built again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from agentd.workspace.build import (
     StopAsked,
     Triggered,
 )
-from agentd.workspace.definition import Build
+from agentd.workspace.definition import Build, Definitions
 from agentd.workspace.transcript import Transcript
 
 log = logging.getLogger(__name__)
@@ -87,17 +87,17 @@ class _Run:
 
 
 class BuildService:
-    """All builds; ``builds`` tells those that are written down now."""
+    """All builds of ``definitions``, as the file is when a method is called."""
 
     def __init__(
         self,
-        builds: Callable[[], Mapping[str, Build]],
+        definitions: Definitions[Build],
         store: BuildStore,
         runner: BuildRunner,
         clock: Clock,
         bus: Bus,
     ) -> None:
-        self._builds = builds
+        self._definitions = definitions
         self._store = store
         self._runner = runner
         self._clock = clock
@@ -121,16 +121,22 @@ class BuildService:
         if tasks:
             await asyncio.wait(tasks)
 
-    def all(self) -> list[BuildStatus]:
+    async def all(self) -> list[BuildStatus]:
         """Every build that can be triggered, or runs; in the file's order."""
+        await self._definitions.ensure_current()
         running = [name for name, run in self._runs.items() if run.job.running]
-        return [self.status(name) for name in dict.fromkeys([*self._builds(), *running])]
+        return [self._known(name) for name in dict.fromkeys([*self._definitions.current, *running])]
 
-    def status(self, name: str) -> BuildStatus:
+    async def status(self, name: str) -> BuildStatus:
         """What is known of a build's last run. ``NotFound`` when there is no such build."""
+        await self._definitions.ensure_current()
+        return self._known(name)
+
+    def _known(self, name: str) -> BuildStatus:
         run = self._runs.get(name)
-        if name not in self._builds() and not (run and run.job.running):
-            raise NotFound(f"Build {name[:64]} not found{nearest(name, self._builds())}")
+        defined = self._definitions.current
+        if name not in defined and not (run and run.job.running):
+            raise NotFound(f"Build {name[:64]} not found{nearest(name, defined)}")
         return run.job.status if run else BuildStatus(name)
 
     async def trigger(self, name: str, by: str) -> BuildStatus:
@@ -138,7 +144,7 @@ class BuildService:
 
         Raises ``NotFound``, or ``Unavailable`` when the disk does not take it.
         """
-        run = self._runs.setdefault(name, _Run(self.status(name)))
+        run = self._runs.setdefault(name, _Run(await self.status(name)))
         while run.task and not run.job.running:  # what became of the last one is being kept
             await asyncio.wait([run.task])
         if not self._open:
@@ -154,7 +160,7 @@ class BuildService:
 
     async def end(self, name: str) -> BuildStatus:
         """End a running build with all that it started; nothing when it does not run."""
-        run = self._runs.setdefault(name, _Run(self.status(name)))
+        run = self._runs.setdefault(name, _Run(await self.status(name)))
         if Instruction.END in run.job.handle(StopAsked()):
             run.end("stopped")
             if run.task:
@@ -163,7 +169,7 @@ class BuildService:
 
     async def output(self, name: str) -> bytes:
         """What the last run said, or has said so far. Raises ``NotFound`` or ``Unavailable``."""
-        self.status(name)
+        await self.status(name)
         run = self._runs.get(name)
         if run and run.transcript:
             return await asyncio.to_thread(run.transcript.output)
@@ -196,7 +202,7 @@ class BuildService:
     async def _ran(self, run: _Run) -> Ended:
         """Run the program; how that ended."""
         status = run.job.status
-        build = self._builds().get(status.name)
+        build = self._definitions.current.get(status.name)
         if build is None:  # taken out of the file in this very moment
             return Ended(self._clock.now(), None, "unstartable", "It is not written down any more.")
         transcript = run.transcript = Transcript(build.patterns)

@@ -6,8 +6,8 @@ of a command.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -29,6 +29,22 @@ _OURS = "AGENTD_"
 """How the names of variables begin by which programs of ours are found."""
 
 Place: TypeAlias = tuple[str | int, ...]
+
+
+D_co = TypeVar("D_co", covariant=True)
+
+
+class Definitions(Protocol[D_co]):
+    """What one of the files says, by name (``disk.reload.Reloaded``)."""
+
+    @property
+    def current(self) -> Mapping[str, D_co]:
+        """The last good content."""
+        ...
+
+    def ensure_current(self) -> Awaitable[None]:
+        """Take in an edit that nobody has noticed yet."""
+        ...
 
 
 class Build(Struct, frozen=True):

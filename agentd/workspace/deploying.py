@@ -7,7 +7,7 @@ acknowledged: a daemon that was killed in between finds it again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from agentd import ids
 from agentd.clock import Clock
 from agentd.errors import NotFound, Unavailable, nearest
 from agentd.events import Bus, DeploymentUpdate
-from agentd.workspace.definition import Deployment, Health
+from agentd.workspace.definition import Definitions, Deployment, Health
 from agentd.workspace.deployment import (
     Checked,
     DeploymentJob,
@@ -120,11 +120,11 @@ class DeploymentStore(Protocol):
 
 
 class Shop:
-    """What every keeper needs; ``definitions`` tells those that are written down now."""
+    """What every keeper needs."""
 
     def __init__(
         self,
-        definitions: Callable[[], Mapping[str, Deployment]],
+        definitions: Definitions[Deployment],
         store: DeploymentStore,
         runner: DeploymentRunner,
         clock: Clock,
@@ -141,7 +141,7 @@ class _Keeper:
     """Looks after one deployment."""
 
     def __init__(self, shop: Shop, status: DeploymentStatus) -> None:
-        self.job = DeploymentJob(status, shop.definitions().get(status.name, _GONE))
+        self.job = DeploymentJob(status, shop.definitions.current.get(status.name, _GONE))
         self._shop = shop
         self._inbox: asyncio.Queue[tuple[Stimulus | None, asyncio.Future[None] | None]] = (
             asyncio.Queue()
@@ -223,7 +223,7 @@ class _Keeper:
                 self._health = None
         clock = self._shop.clock
         if isinstance(stimulus, StartAsked | RestartAsked) and not self.job.alive:
-            known = self._shop.definitions().get(self.job.status.name)
+            known = self._shop.definitions.current.get(self.job.status.name)
             if known is None:
                 return  # started once, and not written down any more: as unknown as any other
             self.job.definition = known
@@ -253,7 +253,7 @@ class _Keeper:
     async def _launch(self) -> Stimulus:
         """Start the program: nothing of it runs that could not be found again."""
         name = self.job.status.name
-        definition = self._shop.definitions().get(name)
+        definition = self._shop.definitions.current.get(name)
         self.job.begun(ids.new_request_id(), definition or _GONE)
         if definition is None:
             return NotLaunched("It is not written down in deployments.yml any more.")
@@ -328,16 +328,20 @@ class DeploymentService:
             with suppress(asyncio.CancelledError):
                 await self._trimming
 
-    def all(self) -> list[DeploymentStatus]:
+    async def all(self) -> list[DeploymentStatus]:
         """Those that are written down, in the file's order, then others that run."""
+        defined = await self._defined()
         others = [name for name, keeper in self._keepers.items() if keeper.at_work]
-        return [self.status(name) for name in dict.fromkeys([*self._known, *others])]
+        return [self._status(name, defined) for name in dict.fromkeys([*defined, *others])]
 
-    def status(self, name: str) -> DeploymentStatus:
+    async def status(self, name: str) -> DeploymentStatus:
         """What is known of one; ``NotFound`` for a name that is neither written down nor runs."""
+        return self._status(name, await self._defined())
+
+    def _status(self, name: str, defined: Mapping[str, Deployment]) -> DeploymentStatus:
         keeper = self._keepers.get(name)
-        if name not in self._known and not (keeper and keeper.at_work):
-            raise NotFound(f"Deployment {name[:64]} not found{nearest(name, self._known)}")
+        if name not in defined and not (keeper and keeper.at_work):
+            raise NotFound(f"Deployment {name[:64]} not found{nearest(name, defined)}")
         return keeper.job.status if keeper else DeploymentStatus(name)
 
     async def run(self, name: str) -> DeploymentStatus | None:
@@ -354,25 +358,27 @@ class DeploymentService:
 
     async def output(self, name: str) -> bytes:
         """The end of what it says. Raises ``NotFound`` or ``Unavailable``."""
-        self.status(name)
+        await self.status(name)
         return await asyncio.to_thread(self._shop.store.output, name)
 
-    @property
-    def _known(self) -> Mapping[str, Deployment]:
-        return self._shop.definitions()
+    async def _defined(self) -> Mapping[str, Deployment]:
+        """The deployments of the file as it is at the call."""
+        await self._shop.definitions.ensure_current()
+        return self._shop.definitions.current
 
     async def _ask(self, name: str, stimulus: Stimulus) -> DeploymentStatus | None:
         if not self._open:
             raise Unavailable("The daemon is stopping.")
+        defined = await self._defined()
         keeper = self._keepers.get(name)
         if keeper is None:
-            if name not in self._known:
+            if name not in defined:
                 return None
             keeper = self._keepers[name] = _Keeper(self._shop, DeploymentStatus(name))
             await keeper.begin()
         await keeper.ask(stimulus)
         with suppress(NotFound):
-            return self.status(name)
+            return self._status(name, self._shop.definitions.current)
         return structs.replace(keeper.job.status)
 
     async def _trim(self) -> None:

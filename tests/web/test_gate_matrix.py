@@ -26,7 +26,7 @@ from tests.web.conftest import Serve
 from tests.web.support import HASH, KEY, Client, Serving, journals, raw, request, until
 
 ANY = type("Any", (), {"__getattr__": lambda self, name: name})()
-CHATS = chats.rows(chats.Desks(ANY, ANY, ANY, ANY, ANY))
+CHATS = chats.rows(chats.Desks(ANY, ANY, ANY, ANY, ANY, ANY))
 EVERY = table(
     ANY,
     ANY,

@@ -124,6 +124,24 @@ def test_colours_are_left_out_on_request(client: Client) -> None:
     assert client.get("/api/build/output/good?plain=true").body == b"fine\n"
 
 
+def test_an_edited_file_holds_for_the_next_request(
+    daemon: Serving, client: Client, tmp_path: Path
+) -> None:
+    """A name saved by hand is known at once, and one taken out is not: a start would do nothing."""
+    for number in range(5):
+        for kind, file in (("build", BUILDS), ("deploy", DEPLOYMENTS)):
+            name, path = f"new{number}", tmp_path / "config" / f"{file.split(':')[0]}.yml"
+            path.write_text(f"{file}  {name}: {{command: [echo, hello]}}\n")
+            assert client.get(f"/api/{kind}/status/{name}").status == 200
+            path.write_text(file)
+            assert client.get(f"/api/{kind}/status/{name}").status == 404
+    (tmp_path / "config" / "deployments.yml").write_text(
+        f"{DEPLOYMENTS}  late: {{command: [sleep, '100']}}\n"
+    )
+    assert client.post("/api/deploy/start/late", None)["state"] != "unknown"
+    deployed(client, "late", "running")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_build_is_not_found(client: Client, name: str) -> None:
     """Specification 4: an unknown build name answers 404."""

@@ -405,6 +405,15 @@ def test_a_body_of_no_type_is_refused_unless_a_key_comes_along(people: Serving) 
         assert reply.status == status
 
 
+def test_a_manager_creates_a_chat_and_a_viewer_does_not(people: Serving) -> None:
+    """Specification 5.6 and 5.7: the extended surface works by login, with a key's rights."""
+    manager, viewer = Browser(people, "mia"), Browser(people, "vera")
+    made = manager.send("POST", "/api/chats", {"prompt": "help", "title": "By login"})
+    assert (made.status, made["status"]) == (201, "queued")
+    assert manager.send("GET", f"/api/chats/{made['chatId']}")["title"] == "By login"
+    assert viewer.send("POST", "/api/chats", {}).status == 403
+
+
 # Signing out, and being signed out.
 
 

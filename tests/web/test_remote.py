@@ -147,6 +147,23 @@ def test_linking_a_bot_never_prevents_the_chat(
     assert bool(note) == bool(reply["botLinkNote"])
 
 
+@pytest.mark.parametrize("bot", ["x" * 1001, "\u2028" * 100_000])
+def test_an_overlong_bot_id_never_prevents_the_chat(with_bots: Client, bot: str) -> None:
+    """Specification 2: bot linking can never prevent the chat from being created."""
+    reply = with_bots.post(CHATS, {"botId": bot})
+    assert (reply.status, reply["botLinked"]) == (201, False)
+    assert len(reply["botLinkNote"]) < 1000
+
+
+def test_bots_edited_by_hand_hold_for_the_next_request(with_bots: Client, tmp_path: Path) -> None:
+    for number in range(5):
+        bots = f'{BOTS}  - {{id: new{number}, token: "env:TOKEN_{number}"}}\n'
+        (tmp_path / "config" / "bots.yml").write_text(bots)
+        listed = with_bots.get("/api/remote/bots")["bots"]
+        assert [bot["id"] for bot in listed] == ["b1", "b2", f"new{number}"]
+        assert with_bots.post(CHATS, {"botId": f"new{number}"})["botLinked"] is True
+
+
 def test_ids_rise_and_are_never_used_again(client: Client, serve: Serve, tmp_path: Path) -> None:
     first, second = client.chat(), client.chat()
     assert first < second

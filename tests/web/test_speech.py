@@ -8,7 +8,7 @@ import pytest
 
 from agentd.web.speech import AUDIO_LIMIT
 from agentd.wire.audio import SECOND, wav_of
-from tests.web.support import KEY, Client, Reply, Serving, raw, until
+from tests.web.support import KEY, Client, Reply, Serving, raw
 
 TRANSCRIBE = "/api/speechrecognition/transcribe"
 SILENCE = wav_of(bytes(SECOND))
@@ -27,9 +27,7 @@ def ears(daemon: Serving) -> Client:
         f"  - {{name: far, engine: openai, supplier: none, model: whisper-1}}\n"
         f"  - {{name: nobody, engine: openai, supplier: nobody, model: whisper-1}}\n"
     )
-    client = daemon.client()
-    until(lambda: client.get("/api/speechrecognition/engines")["default"] == "counts")
-    return client
+    return daemon.client()
 
 
 def form(*files: bytes, end: str = "--") -> tuple[bytes, dict[str, str]]:
@@ -74,6 +72,24 @@ def test_the_caller_may_choose_the_language_and_the_engine(ears: Client) -> None
     assert (reply.status, "counts" in reply["message"]) == (404, True)
     for bad in ("?language=;rm", "?language=en%0A", "?language=--help"):
         assert heard(ears, bad).status == 400
+
+
+def test_the_fields_of_a_form_choose_the_language_and_the_engine(ears: Client) -> None:
+    def send(**fields: str) -> Reply:
+        body, headers = form(SILENCE, end="")
+        body += b"".join(
+            b'Content-Disposition: form-data; name="%s"\r\n\r\n%s\r\n--b'
+            % (name.encode(), value.encode())
+            + (b"--\r\n" if name == list(fields)[-1] else b"\r\n")
+            for name, value in fields.items()
+        )
+        return ears.send("POST", TRANSCRIBE, body, headers)
+
+    assert send(engine="counts", language="pt-BR")["text"].endswith(" pt-BR")
+    assert send(engine="gone").status == 503
+    assert send(engine="count").status == 404
+    assert send(language="--help").status == 400
+    assert send(engine="x" * 5000).status == 400
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ include-path-regex = "^/api/(models|skills)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
 [[operations]]
 # A skill that nobody has; an Idempotency-Key that was used.
-include-path = "/api/remote/chats"
+include-path-regex = "^/api/(remote/)?chats$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 409]
 [[operations]]
 # Another version, and ids of prompts that are not in the queue or come twice.
-include-operation-id = "replace"
+include-operation-id = "remote_replace"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
 [[operations]]
 # A label that nobody has.

@@ -14,6 +14,8 @@ from agentd.web.history import Histories
 from agentd.web.keys import KeyDesk
 from agentd.web.labels import LabelDesk
 from agentd.web.message_queue import MessageQueue
+from agentd.web.parameters import ONCE
+from agentd.web.remote import ChatCreatedView, CreateChat, Remote
 from agentd.web.table import Parameter, Route
 from agentd.web.tables import keys, message_queue
 
@@ -52,6 +54,7 @@ _FORMAT = _choice("format", "The kind of document.", ("markdown", "json"))
 class Desks(NamedTuple):
     """Who answers these rows."""
 
+    remote: Remote
     chats: Chats
     histories: Histories
     queue: MessageQueue
@@ -62,6 +65,7 @@ class Desks(NamedTuple):
 def rows(desks: Desks) -> tuple[Route, ...]:
     """Everything about chats beyond the remote API, and the keys."""
     return (
+        _creation(desks.remote),
         *_chats(desks.chats),
         *_life(desks.chats),
         *_histories(desks.histories),
@@ -69,6 +73,23 @@ def rows(desks: Desks) -> tuple[Route, ...]:
         *_labels(desks.labels),
         *_labelled(desks.labels),
         *keys.rows(desks.keys),
+    )
+
+
+def _creation(remote: Remote) -> Route:
+    """Endpoint 1 of the remote API, for who is signed in rather than bears a key."""
+    return Route(
+        "POST",
+        "/api/chats",
+        _DOOR,
+        remote.create_chat,
+        "Create a chat; a prompt in it is queued at once.",
+        takes=CreateChat,
+        gives=ChatCreatedView,
+        status=201,
+        errors=(BadRequest, Conflict, Unavailable),
+        parameters=(ONCE,),
+        section=_RULED,
     )
 
 
