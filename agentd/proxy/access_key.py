@@ -73,6 +73,11 @@ class Limits(Struct, frozen=True, omit_defaults=True):
         """Whether any of them is of money."""
         return any(one is not None for one in (self.total, self.day, self.week, self.month))
 
+    @property
+    def bounds_spending(self) -> bool:
+        """Whether there is a limit of money, or of tokens, which a single reply can pass."""
+        return self.in_usd or self.tokens_per_minute is not None
+
 
 class Secret(Struct, frozen=True):
     """What is kept of a key's letters: nothing from which they could be made."""

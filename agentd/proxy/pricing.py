@@ -24,7 +24,6 @@ BYTES_PER_TOKEN = 3
 ASSUMED_OUTPUT = 32_000
 """Tokens of a reply when neither the caller nor the model's entry says how many at most."""
 
-
 _UP = Context(prec=100, rounding=ROUND_CEILING)
 """More digits than any sum of tokens and rates has; what had more would be rounded up."""
 
@@ -122,13 +121,20 @@ def tokens_in(size: int) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def output_at_most(asked: int, replies: int, most: int | None) -> int:
-    """The most tokens of all replies together, thinking included.
+def output_limit(asked: int, most: int | None, *, bounded: bool) -> int:
+    """The most tokens of one reply that a supplier is told, thinking included; 0: no limit.
 
-    ``asked`` is the caller's own limit for each (0: none), ``most`` what the model can do.
+    ``asked`` is the caller's own limit (0: none), ``most`` what the model can do. Where neither is
+    known, a key whose spending is ``bounded`` gets the assumed one: without it nothing could be
+    reserved that is sure to be enough.
     """
     limits = [limit for limit in (asked, most) if limit]
-    return min(limits, default=ASSUMED_OUTPUT) * max(replies, 1)
+    return min(limits, default=ASSUMED_OUTPUT if bounded else 0)
+
+
+def output_at_most(limit: int, replies: int) -> int:
+    """The most tokens of all replies together, each up to its limit (0: the assumed one)."""
+    return (limit or ASSUMED_OUTPUT) * max(replies, 1)
 
 
 @lru_cache(1024)

@@ -15,6 +15,7 @@ from agentd.proxy.pricing import (
     Pricing,
     booked,
     output_at_most,
+    output_limit,
     settled,
     tokens_in,
     upper_bound,
@@ -160,11 +161,18 @@ def test_a_version_is_short_and_stays_the_same_over_releases():
 
 
 def test_replies_are_bounded_by_what_is_asked_and_what_the_model_can_do():
-    assert output_at_most(0, 1, None) == ASSUMED_OUTPUT
-    assert output_at_most(0, 1, 100) == 100
-    assert output_at_most(50, 1, 100) == 50
-    assert output_at_most(10**9, 3, 100) == 300
-    assert output_at_most(50, 2, None) == 100
+    for bounded in (False, True):
+        assert output_limit(0, 100, bounded=bounded) == 100
+        assert output_limit(50, 100, bounded=bounded) == 50
+        assert output_limit(10**9, 100, bounded=bounded) == 100
+        assert output_limit(50, None, bounded=bounded) == 50
+    assert output_limit(0, None, bounded=True) == ASSUMED_OUTPUT
+    assert output_limit(0, None, bounded=False) == 0
+
+
+def test_several_replies_may_all_reach_the_limit():
+    assert [output_at_most(50, replies) for replies in (0, 1, 3)] == [50, 50, 150]
+    assert output_at_most(0, 2) == 2 * ASSUMED_OUTPUT
 
 
 def test_tokens_of_a_text_are_rather_counted_too_many():

@@ -6,9 +6,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct, structs
 
-from agentd.proxy.channel import ChannelDialect, ProxyModel
+from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import CALLERS, embeddings
+from agentd.proxy.dialects.callers.output_limit import LEAST_THINKING, with_output_limit
 from agentd.proxy.dialects.conversation import Conversation, Event, SupplierError, UsageSeen
 from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.dialects.failure import explained
@@ -31,20 +32,23 @@ class Whole(Struct, frozen=True):
 
 
 class Calling:
-    """One request on its way to a supplier; ``created`` tells the seconds since 1970."""
+    """One request on its way to a supplier; ``created`` tells the seconds since 1970.
+
+    ``output_limit`` is the most tokens of each reply, which suppliers are told; 0: none is known.
+    """
 
     def __init__(
         self,
         asked: Asked,
         glance: Glance,
-        model: ProxyModel,
+        output_limit: int,
         hidden: Hidden,
         created: Callable[[], int],
     ) -> None:
         self.asked = asked
         self.caller = CALLERS[asked.endpoint.dialect]
         self.glance = glance
-        self.model = model
+        self._output_limit = output_limit
         self.secrets: Mapping[str, str] = hidden.secrets
         """What may have to be put back, by what stands for it."""
         self._body = hidden.body
@@ -117,14 +121,31 @@ class Calling:
             return embeddings.passed_on(self._body, choice.supplier_model)
         if choice.passes:
             if self._passes_as_it_is(choice.supplier_model):
-                return self._body
-            return self.caller.passed_on(self._body, choice.supplier_model)
+                return self._limited(self._body)
+            return self._limited(self.caller.passed_on(self._body, choice.supplier_model))
         if self._conversation is None:
             known = self.caller.understood(self._body)
-            most = known.max_output or self.model.max_output or 0
-            self._conversation = structs.replace(known, max_output=most)
+            self._conversation = structs.replace(
+                known, max_output=self._output_limit, effort=self._effort(known.effort)
+            )
         dialect = DIALECTS[choice.dialect]
         return dialect.request(self._conversation, choice.supplier_model, stream=self.glance.stream)
+
+    def _limited(self, body: bytes) -> bytes:
+        """The same with the limit of a reply's tokens, where the caller's own does not do."""
+        limit = self._output_limit
+        if self.asked.endpoint.kind != "reply" or not limit:
+            return body
+        # A Gemini request may hold its limit twice, of which suppliers take either: always look.
+        if 0 < self.glance.max_output <= limit and self.dialect != "gemini":
+            return body
+        return with_output_limit(body, self.dialect, limit)
+
+    def _effort(self, asked: str) -> str:
+        """How hard to think: a number of tokens leaves some of the limit for the reply."""
+        if asked.isdecimal() and LEAST_THINKING < self._output_limit <= int(asked):
+            return str(self._output_limit - 1)
+        return asked
 
     def _passes_as_it_is(self, supplier_model: str) -> bool:
         """Whether the glance told that ``passed_on`` has nothing to change."""

@@ -23,7 +23,7 @@ from agentd.proxy.gateway.calling import Calling
 from agentd.proxy.gateway.glancing import counted_here, glanced, tokens_in
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.refusing import failed, refused
-from agentd.proxy.pricing import output_at_most, settled, upper_bound
+from agentd.proxy.pricing import output_at_most, output_limit, settled, upper_bound
 from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
 from agentd.proxy.secrets.hiding import Hidden
 from agentd.proxy.settings import GatewaySettings
@@ -121,8 +121,11 @@ class Relay:
         if hidden.blocked:
             house.noting.blocked(key, hidden.blocked)
             raise Refused("blocked", f'The request holds a secret (rule "{hidden.blocked}").')
-        self._reserve(asked, bill, model, choices, settings)
-        calling = Calling(asked, bill.glance, model, hidden, partial(_seconds, house.clock))
+        limit = output_limit(
+            bill.glance.max_output, model.max_output, bounded=key.limits.bounds_spending
+        )
+        self._reserve(asked, bill, model, choices, limit, settings)
+        calling = Calling(asked, bill.glance, limit, hidden, partial(_seconds, house.clock))
         return await self._tried(calling, bill, choices)
 
     async def _probed(self) -> None:
@@ -167,9 +170,10 @@ class Relay:
         bill: Bill,
         model: ProxyModel,
         choices: list[Choice],
+        limit: int,
         settings: GatewaySettings,
     ) -> None:
-        """Set aside the most that the dearest of the choices can cost."""
+        """Set aside the most that the dearest of the choices can cost, at ``limit`` a reply."""
         glance = bill.glance
         writes = asked.endpoint.kind == "reply"
         into = bill.input_tokens = tokens_in(asked)
@@ -186,7 +190,7 @@ class Relay:
             )
             for choice in choices
         }
-        out = output_at_most(glance.max_output, glance.replies, model.max_output) if writes else 0
+        out = output_at_most(limit, glance.replies) if writes else 0
         bill.output_tokens = out
         most = max(upper_bound(one, into, out) for one in bill.pricings.values())
         bill.reserve(self._house.meter(asked.key), asked.key.limits, most, into + out)
