@@ -114,13 +114,15 @@ class SupplierUnreachable(Unavailable):
 
     ``stage`` tells how far the call came: ``name``, ``address`` (it is not one to be called),
     ``proxy`` (the channel's proxy or VPN), ``connect``, ``tls``, ``head`` (no answer yet) or
-    ``body`` (in the middle of one); ``host`` is the supplier's.
+    ``body`` (in the middle of one); ``host`` is the supplier's. ``gave_up``: we stopped waiting,
+    and the supplier may work on, and charge, all the same.
     """
 
-    def __init__(self, message: str, stage: str, host: str) -> None:
+    def __init__(self, message: str, stage: str, host: str, *, gave_up: bool = False) -> None:
         super().__init__(message)
         self.stage = stage
         self.host = host
+        self.gave_up = gave_up
 
 
 class Resting(Unavailable):

@@ -159,10 +159,10 @@ class Connection(asyncio.Protocol):
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, message: str, *, gave_up: bool = False) -> None:
         if self._error is None:
             stage = "head" if self._answer is None or self._answer.head is None else "body"
-            self._error = SupplierUnreachable(message, stage, self._host)
+            self._error = SupplierUnreachable(message, stage, self._host, gave_up=gave_up)
             self.abort()
             self._wake()
 
@@ -190,11 +190,13 @@ class Connection(asyncio.Protocol):
         elif resting:
             self.abort()
         elif now >= self._end:
-            self._fail(f"The call to {self._host} took longer than it may in total")
+            late = f"The call to {self._host} took longer than it may in total"
+            self._fail(late, gave_up=True)
         else:
             said = self._answer is not None and self._answer.head is not None
             late = "stopped in the middle of its answer" if said else "did not answer"
-            self._fail(f"{self._host} {late}: nothing came for {self._patience:g} s")
+            late = f"{self._host} {late}: nothing came for {self._patience:g} s"
+            self._fail(late, gave_up=True)
 
     def _unwatch(self) -> None:
         if self._timer:

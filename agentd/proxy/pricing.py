@@ -24,6 +24,10 @@ BYTES_PER_TOKEN = 3
 ASSUMED_OUTPUT = 32_000
 """Tokens of a reply when neither the caller nor the model's entry says how many at most."""
 
+_INPUT = ("input", "cache_read", "cache_write", "cache_write_1h")
+_OUTPUT = ("output", "reasoning")
+"""Buckets of tokens by where they belong; of equal rates, the first one stands for all."""
+
 _UP = Context(prec=100, rounding=ROUND_CEILING)
 """More digits than any sum of tokens and rates has; what had more would be rounded up."""
 
@@ -106,6 +110,21 @@ def upper_bound(pricing: Pricing, input_tokens: int, output_tokens: int) -> Deci
     return bound
 
 
+def most_usage(pricing: Pricing, known: Usage, input_tokens: int, output_tokens: int) -> Usage:
+    """The usage of a request that may have used up all that was reserved for it.
+
+    ``known`` is what the supplier had counted before nobody listened any more: its input holds
+    where there is any. Whatever else there may be is in the dearest buckets, as in ``upper_bound``.
+    """
+    into = known.total_input or input_tokens
+    rates = pricing.prices.rates(into) if pricing.prices else None
+    counts = structs.asdict(known)
+    if not known.total_input:
+        counts[_dearest_of(rates, _INPUT)] += input_tokens
+    counts[_dearest_of(rates, _OUTPUT)] += max(output_tokens - known.total_output, 0)
+    return Usage(**counts)
+
+
 def booked(usage: Usage, pricing: Pricing, *, told: bool = True) -> Booked:
     """What a request with this usage cost; ``told``: the supplier counted it, not we."""
     if usage == NOTHING and told:
@@ -162,12 +181,16 @@ def _dearest(prices: Prices) -> tuple[tuple[int, Decimal, Decimal], ...]:
     return tuple(
         (
             rates.tokens if isinstance(rates, Tier) else -1,
-            _per_token(rates, "input", "cache_read", "cache_write", "cache_write_1h"),
-            _per_token(rates, "output", "reasoning"),
+            _per_token(rates, _INPUT),
+            _per_token(rates, _OUTPUT),
         )
         for rates in (prices, *prices.above)
     )
 
 
-def _per_token(rates: Rates, *buckets: str) -> Decimal:
+def _per_token(rates: Rates, buckets: tuple[str, ...]) -> Decimal:
     return max(rates.of(bucket)[0] for bucket in buckets).scaleb(-6, _UP)
+
+
+def _dearest_of(rates: Rates | None, buckets: tuple[str, ...]) -> str:
+    return max(buckets, key=lambda bucket: rates.of(bucket)[0]) if rates else buckets[0]

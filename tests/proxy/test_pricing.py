@@ -14,6 +14,7 @@ from agentd.proxy.pricing import (
     Booked,
     Pricing,
     booked,
+    most_usage,
     output_at_most,
     output_limit,
     settled,
@@ -177,3 +178,23 @@ def test_several_replies_may_all_reach_the_limit():
 
 def test_tokens_of_a_text_are_rather_counted_too_many():
     assert [tokens_in(size) for size in (0, 1, 3, 4)] == [0, 1, 1, 2]
+
+
+@given(
+    tokens=st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)),
+    rates=st.lists(st.decimals(0, 100, places=3), min_size=6, max_size=6),
+)
+def test_who_may_have_used_up_all_that_was_reserved_pays_for_just_that(tokens, rates):
+    names = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
+    pricing = Pricing(Prices(**dict(zip(names, rates, strict=True))))
+    most = most_usage(pricing, NOTHING, *tokens)
+    assert (most.total_input, most.total_output) == tokens
+    assert booked(most, pricing, told=False).cost == upper_bound(pricing, *tokens)
+
+
+def test_what_a_supplier_counted_before_nobody_listened_holds():
+    pricing = Pricing(CHEAP)
+    known = Usage(input=7, cache_read=900, output=3)
+    most = most_usage(pricing, known, 5000, 100)
+    assert (most.input, most.cache_read, most.total_output) == (7, 900, 100)
+    assert most_usage(Pricing(None), NOTHING, 50, 100) == Usage(input=50, output=100)

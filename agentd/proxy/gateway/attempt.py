@@ -101,7 +101,7 @@ class Attempts:
             why = f"The channel {name} is not ready. {IN_THE_LOG}"
             return Failed("authentication", SupplierError("server", why), why=error.message)
         request = calling.request(choice, secret, self._house.settings().idle_timeout)
-        bill.called = True
+        bill.called, bill.gave_up = True, False
         try:
             response = await upstream.open(request)
             bill.mark("head")
@@ -111,7 +111,8 @@ class Attempts:
                 return await self._streamed(response, calling, bill, choice)
             whole = calling.whole(choice, await _body(response))
         except SupplierUnreachable as error:
-            bill.called = error.stage == "body"
+            bill.gave_up = error.gave_up
+            bill.called = error.stage == "body" or error.gave_up
             told = unanswered(calling.asked.id, choice.channel.name, error)
             return Failed("unreachable", told, why=error.message)
         except TooLarge as error:

@@ -15,7 +15,7 @@ from agentd.proxy.entry import Entry, Outcome, Timings
 from agentd.proxy.gateway.asking import Asked
 from agentd.proxy.gateway.written import Written
 from agentd.proxy.price import NOTHING, Usage
-from agentd.proxy.pricing import Booked, Pricing, booked
+from agentd.proxy.pricing import Booked, Pricing, booked, most_usage
 from agentd.proxy.routing import Choice
 
 R = TypeVar("R")
@@ -61,6 +61,8 @@ class Bill:
         """By the channel's name and the supplier's of the model."""
         self.called = False
         """Whether a supplier may have begun to answer, and so to count."""
+        self.gave_up = False
+        """Whether we let go of a supplier that may write on, and charge for all that it may."""
         self.sent = 0
         """Bytes that the caller was given."""
         self.heard_out = False
@@ -172,15 +174,26 @@ class Bill:
         )
 
     def _cost(self, outcome: Outcome) -> tuple[Booked, Usage]:
-        """By the supplier's count, else by what came and went: a cut call is paid for as well."""
-        unpaid = not self.pricings or not self.called or outcome in ("failed", "refused")
-        if self._choice is None or unpaid:
+        """By the supplier's count; by what came and went where the supplier itself broke off.
+
+        A call that we let go of costs all that was reserved: nobody knows what the supplier wrote
+        and charges for until it noticed, and to leave must not be cheaper than to listen.
+        """
+        unpaid = outcome in ("failed", "refused") and not self.gave_up
+        if self._choice is None or unpaid or not self.called or not self.pricings:
             return Booked(Decimal(0), "", False), NOTHING
-        usage = self._usage or Usage(input=self.input_tokens)
-        if not self._told:
-            judged = min(self._written.tokens, self.output_tokens)
-            written = max(usage.output, judged - usage.reasoning)
-            usage = structs.replace(usage, output=written)
         pricing = self.pricings[self._choice.place]
+        usage = self._usage or NOTHING
+        if not self._told:
+            if outcome == "left" or self.gave_up:
+                usage = most_usage(pricing, usage, self.input_tokens, self.output_tokens)
+            else:
+                usage = self._judged(self._usage)
         cost = booked(usage, pricing, told=self._told)
         return (structs.replace(cost, estimated=True) if self._fee else cost), usage
+
+    def _judged(self, counted: Usage | None) -> Usage:
+        """What was used, as far as can be told from what the caller was given."""
+        usage = counted or Usage(input=self.input_tokens)
+        judged = min(self._written.tokens, self.output_tokens)
+        return structs.replace(usage, output=max(usage.output, judged - usage.reasoning))

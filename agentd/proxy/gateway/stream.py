@@ -139,6 +139,7 @@ class Stream:
         self._over = True
         end = GONE
         if error and not self._dismissed:
+            self._bill.gave_up = error.gave_up
             end = unanswered(self._calling.asked.id, self._channel.name, error)
         return self._restored(self._line.broken(end))
 

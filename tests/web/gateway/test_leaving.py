@@ -5,6 +5,8 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,7 @@ def test_who_leaves_before_the_answer_cuts_the_suppliers_call(
         stall.reached.result(60)
     last(place).gone.result(60)
     entry = left(place, caller)
-    assert entry.estimated and entry.usage.input and entry.cost > 0
+    assert entry.estimated and entry.usage.total_input and entry.cost > 0
 
 
 @every_dialect
@@ -87,8 +89,57 @@ def test_who_leaves_in_the_middle_cuts_the_suppliers_call(
         last(place).gone.result(60)
         entry = left(place, caller)
         assert entry.estimated
-        assert 1 <= entry.usage.output <= 400
+        assert entry.usage.output == (100 if dialect == "anthropic" else 1000)
         assert entry.sent
+
+
+LIMIT = Decimal("0.02")
+WORTH = Decimal("0.018")
+"""USD of the answers below: 1000 tokens in and 1000 out, by ``PRICES``."""
+
+
+@pytest.mark.parametrize("kind", ["by", "patient"], ids=["cut", "drain"])
+@pytest.mark.parametrize(
+    ("stream", "after"), [(False, 0), (True, 0), (True, 4)], ids=["whole", "before", "middle"]
+)
+def test_thirty_callers_who_leave_never_pass_a_limit(
+    place: Standing, kind: str, stream: bool, after: int
+) -> None:
+    caller, before, text = place.caller(limits={"day": str(LIMIT)}), len(requests(place)), "so "
+    for number in range(30):
+        stall = Stall(after)
+        place.supplier.script(Answer((Say(WORDS),), Tokens(input=1000, output=1000), (stall,)))
+        with caller.begin("openai-chat", f"{kind}-chat", stream=stream, text=text * 1000) as line:
+            until(partial(_reached_or_answered, stall, line))
+            if after and stall.reached.done():
+                hears(line, b'"one')
+        until(partial(_noticed, place, caller, number))
+        stall.release()
+        place.of(caller, number + 1)
+        place.supplier.forget()
+    asked = len(requests(place)) - before
+    assert asked
+    assert asked * WORTH <= sum(entry.cost for entry in place.of(caller, 30)) <= LIMIT
+
+
+def requests(place: Standing) -> list[Request]:
+    return place.supplier.requests
+
+
+def _reached_or_answered(stall: Stall, line: socket.socket) -> bool:
+    """Whether the supplier was asked, or the caller refused."""
+    line.setblocking(False)
+    try:
+        return stall.reached.done() or bool(line.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+    finally:
+        line.settimeout(60)
+
+
+def _noticed(place: Standing, caller: Caller, before: int) -> bool:
+    """Whether it was seen that the caller left: his call is booked, or heard out."""
+    return len(place.so_far(caller)) > before or bool(tasks(place, "_hear_out", "_drained"))
 
 
 @every_way
@@ -123,6 +174,24 @@ def heard_out(place: Standing, caller: Caller, stall: Stall) -> None:
     entry = left(place, caller)
     assert not last(place).gone.done()
     assert (entry.estimated, entry.usage.input, entry.usage.output) == (False, 1000, 100)
+
+
+@every_way
+def test_a_supplier_that_we_stop_waiting_for_is_paid_for_all_that_it_may_write(
+    tmp_path: Path, stream: bool
+) -> None:
+    def prepare(house: House) -> None:
+        house.channels[0]["timeout"] = 0.2
+        house.settings["idle_timeout"] = 1
+
+    with standing(tmp_path, prepare) as place:
+        caller = place.caller()
+        for stall in [Stall(0), Stall(4)][: 1 + stream]:
+            place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+            caller.ask("openai-chat", "by-chat", stream=stream)
+        for entry in place.of(caller, 1 + stream):
+            assert entry.outcome in ("failed", "broken")
+            assert (entry.estimated, entry.usage.output) == (True, 1000)
 
 
 def test_a_supplier_that_dies_while_it_is_heard_out_is_booked_by_estimate(place: Standing) -> None:

@@ -122,7 +122,7 @@ def sent_away(place: Standing, caller: Caller, *, status: int) -> Entry:
     """The entry of the caller's one call, which was ended with his key."""
     (entry,) = place.of(caller, 1)
     assert (entry.outcome, entry.error, entry.status) == ("left", "revoked", status)
-    assert entry.estimated and entry.usage.input and entry.cost > 0
+    assert entry.estimated and entry.usage.total_input and entry.cost > 0
     return entry
 
 
