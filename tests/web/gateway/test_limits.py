@@ -163,8 +163,10 @@ def test_a_request_that_breaks_off_by_a_mistake_of_ours_holds_nothing_and_is_boo
     assert caller.ask("openai-chat", "by-chat").status == 200
 
 
-def test_who_failed_or_left_gives_back_what_was_reserved_for_him(place: Standing) -> None:
-    caller = place.caller(limits={"parallel": 1, "total": "0.016"})
+def test_who_failed_gives_back_what_was_reserved_and_who_left_pays_it_once(
+    place: Standing,
+) -> None:
+    caller = place.caller(limits={"parallel": 1, "total": "0.046"})  # three replies and no more
     for _ in range(3):
         place.supplier.script(Refuse(400, "Not like that", "invalid_request_error"))
         assert caller.ask("openai-chat", "by-chat").status == 400
@@ -175,6 +177,7 @@ def test_who_failed_or_left_gives_back_what_was_reserved_for_him(place: Standing
         place.supplier.requests[-1].gone.result(60)
     entries = place.of(caller, 6)
     assert [entry.outcome for entry in entries] == ["failed", "left"] * 3
+    assert [entry.cost > Decimal("0.015") for entry in entries] == [False, True] * 3
 
 
 def test_the_limits_of_one_key_are_not_anothers(place: Standing) -> None:
