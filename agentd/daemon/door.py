@@ -60,6 +60,8 @@ class Doorkeepers(NamedTuple):
     access: AccessKeyBook
 
 
+INTERRUPTED_SECONDS = 12.0
+"""What is cancelled may take this long to end, such as git with its locks and its hooks."""
 HANG_UP_SECONDS = 2.0
 
 
@@ -144,10 +146,15 @@ def _listen(settings: Settings, desk: Desk) -> tuple[Server, str]:
 
 
 async def _hang_up(server: Server, desk: Desk) -> None:
-    """Take no new connection, and let the answers that are being made be given."""
+    """Take no new connection, let the answers that are being made be given, cancel the rest."""
     server.stop()
     if desk.at_work:
         await asyncio.wait(desk.at_work, timeout=HANG_UP_SECONDS)
+    late = dict(desk.at_work)
+    for exchange in late.values():
+        exchange.interrupt(Unavailable("The daemon is stopping; this was given up"))
+    if late:
+        await asyncio.wait(late, timeout=INTERRUPTED_SECONDS)
     await server.close_all_connections()
 
 

@@ -23,6 +23,9 @@ TIMEOUT = 20.0
 """Seconds that a call may take, unless its caller says otherwise."""
 LIMIT = 2**20
 """Bytes that a call may say."""
+GRACE = 5.0
+"""Seconds that git has, once asked to end, to remove its locks (``index.lock``); it needs some
+milliseconds."""
 
 _GIT = (
     *("git", "--no-pager", "--literal-pathspecs"),
@@ -86,6 +89,7 @@ class Git:
             timeout=timeout,
             limit=limit,
             umask=process.USUAL_UMASK,
+            grace=GRACE,
         )
         if ended.late:
             raise Unavailable(f"git {arguments[0]} did not finish within {timeout:.0f} seconds.")

@@ -78,11 +78,15 @@ async def run(
     limit: int = OUTPUT_LIMIT,
     hear: Callable[[bytes], None] | None = None,
     umask: int = -1,
+    grace: float = 0.0,
 ) -> Finished:
     """Run a program to its end, in ``folder``, with ``given`` on its standard input.
 
     ``timeout`` is in seconds, ``limit`` in bytes for each of its two outputs. Raises
     ``Unavailable`` when it cannot be started. Cancelling kills all that it started.
+
+    A program that has to be ended is asked to (``SIGTERM``) and has ``grace`` seconds for it, such
+    as to remove its locks, before it is killed.
 
     With ``hear`` both outputs are told to it as they come, as one and not kept; and the end is
     that of the program itself: children that hold its outputs open are killed, not awaited.
@@ -103,20 +107,28 @@ async def run(
     except (OSError, ValueError) as error:
         raise not_started(command[0], folder, error) from error
     late = False
+    end = listener.silent if hear is None else listener.exited
     try:
         listener.give(given)
         async with asyncio.timeout(timeout):
-            await asyncio.shield(listener.silent if hear is None else listener.exited)
-        if hear is not None:
+            await asyncio.wait([end, listener.overflow], return_when=asyncio.FIRST_COMPLETED)
+        if hear is not None and end.done():
             kill_group(transport.get_pid())
             await asyncio.wait([listener.silent], timeout=_LAST_WORDS)
     except TimeoutError:
         late = True
     finally:
-        await _ended(transport, listener.exited)
+        try:
+            if grace and not end.done():
+                kill_group(transport.get_pid(), signal.SIGTERM)
+                await asyncio.wait([listener.exited], timeout=grace)
+        finally:
+            await _ended(transport, listener.exited)
     code = transport.get_returncode()
     output, errors = (bytes(listener.said[number][:limit]) for number in (1, 2))
-    return Finished(-signal.SIGKILL if code is None else code, output, errors, listener.cut, late)
+    return Finished(
+        -signal.SIGKILL if code is None else code, output, errors, listener.overflow.done(), late
+    )
 
 
 class Exiting(Protocol):
@@ -154,7 +166,11 @@ async def _ended(transport: asyncio.SubprocessTransport, exited: "asyncio.Future
 
 
 class _Listener(asyncio.SubprocessProtocol):
-    """Keeps what a program says. ``silent`` is done when it ended and its outputs are closed."""
+    """Keeps what a program says.
+
+    ``silent`` is done when it ended and its outputs are closed, ``overflow`` when it said more than
+    the limit.
+    """
 
     def __init__(
         self,
@@ -163,9 +179,9 @@ class _Listener(asyncio.SubprocessProtocol):
         hear: Callable[[bytes], None] | None,
     ) -> None:
         self.said = {1: bytearray(), 2: bytearray()}
-        self.cut = False
         self.exited = loop.create_future()
         self.silent = loop.create_future()
+        self.overflow = loop.create_future()
         self._limit = limit
         self._hear = hear
         self._heard = 0
@@ -191,10 +207,8 @@ class _Listener(asyncio.SubprocessProtocol):
         else:
             self._hear(data)
             size = self._heard = self._heard + len(data)
-        if size > self._limit and not self.cut:
-            self.cut = True
-            if self._transport:
-                kill_group(self._transport.get_pid())
+        if size > self._limit and not self.overflow.done():
+            self.overflow.set_result(None)
 
     def process_exited(self) -> None:
         self.exited.set_result(None)

@@ -24,6 +24,8 @@ COMMIT_SECONDS = 120.0
 
 _LISTING = 16 * 2**20
 _SAID = 2000
+_HOOKS_OUTPUT = 16 * 2**20
+"""Bytes that the hooks of a commit may say."""
 
 _COMMITTING = (
     *("-c", "commit.gpgSign=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
@@ -142,9 +144,13 @@ class WorkingCopy:
             *(*_COMMIT, *(() if wish.run_hooks else ("--no-verify",)), *only),
             given=wish.message.encode(),
             timeout=COMMIT_SECONDS,
+            limit=_HOOKS_OUTPUT,
             hooks=wish.run_hooks,
             options=_COMMITTING,
         )
+        if ended.cut:
+            limit = f"{_HOOKS_OUTPUT // 2**20} MiB"
+            raise Conflict(f"A hook said more than {limit}: the commit was given up")
         if ended.code:
             _refused(ended, hooks=wish.run_hooks)
 

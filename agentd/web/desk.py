@@ -9,6 +9,7 @@ from tornado.httputil import format_timestamp
 from tornado.iostream import IOStream
 
 from agentd.access.gate import Gate
+from agentd.errors import AgentdError
 from agentd.web.access_log import AccessLog
 from agentd.web.hosts import Hosts
 from agentd.web.patience import Patience
@@ -38,6 +39,10 @@ class AtWork(Protocol):
 
     def dismiss(self, lost: frozenset[str]) -> None:
         """These access keys are good no more."""
+        ...
+
+    def interrupt(self, error: AgentdError) -> None:
+        """Cancel what is being done for this request, and answer ``error`` if nothing was yet."""
         ...
 
 

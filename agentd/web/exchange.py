@@ -73,7 +73,8 @@ class Exchange(HTTPMessageDelegate):
         self._task: asyncio.Task[None] | None = None
         self._whole = False
         self._upgraded: HTTPMessageDelegate | None = None
-        self._dismissed = False
+        self._interruption: AgentdError | None = None
+        """Answered instead of what was being made, when that was cancelled for it."""
 
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -162,7 +163,12 @@ class Exchange(HTTPMessageDelegate):
             parting.begin(stream)
             self._task.add_done_callback(lambda _: parting.end(stream))
         else:
-            self._dismissed = True
+            self.interrupt(Unauthorized("The access key is good no more"))
+
+    def interrupt(self, error: AgentdError) -> None:
+        """Cancel what is being done for this request, and answer ``error`` if nothing was yet."""
+        if self._task and not self._task.done():
+            self._interruption = error
             self._task.cancel()
 
     def _admit(self, head: Head) -> None:
@@ -272,9 +278,12 @@ class Exchange(HTTPMessageDelegate):
                 self._connection.finish()
                 self._note(ready.status)
         except asyncio.CancelledError:
-            if not self._dismissed:
+            if not self._interruption:
                 raise
-            self._send_error(Unauthorized("The access key is good no more"))
+            if self._reply.begun:
+                self._connection.close()
+            else:
+                self._send_error(self._interruption)
         except StreamClosedError:
             return
         except Exception as error:  # a task boundary: any error becomes an answer

@@ -32,7 +32,11 @@ _TOLD_APART = 20_000
 _CONTEXT = 4096
 """Bytes before a suspicious portion that may say which file it is about."""
 
-_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+# Control sequences, operating system commands, and other escapes: terminfo's "sgr0" of xterm, which
+# mypy writes after each colour, begins with one that chooses a character set ("\x1b(B").
+_COLOUR = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]+[0-~]|\x1b[@-Z\\-_]"
+)
 _SUSPICIOUS = (b"error", b"warn", b"fail", b"fatal", b".go:", b".py", b"-->", b"exception")
 """A portion of output without any of these has no problem in it, and is passed over at once."""
 
@@ -64,12 +68,14 @@ class Row(Struct, frozen=True):
 
 
 _AT = r"(?P<line>\d+)(?::(?P<column>\d+))?"
+_END = r"(?::\d+:\d+)?"
+"""Where a problem ends (``mypy --show-error-end``)."""
 _HOW = r"(?P<severity>(?:fatal )?error|warning)"
 _SUMMARY = r"could not compile|aborting due to|.*generated \d+ warning|ld returned \d"
 _MS = r"(?:\d+>)?(?P<file>[^\s(][^(]*?) ?\((?P<line>\d+)(?:,(?P<column>\d+))?[\d,-]*\)"
 
 PATTERNS: tuple[Row, ...] = (
-    Row("mypy", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}: {_HOW}: (?P<text>.+)"),
+    Row("mypy", "problem", rf"(?P<file>[^\s:][^:]*\.pyi?):{_AT}{_END}: {_HOW}: (?P<text>.+)"),
     Row("gcc", "problem", rf"(?P<file>(?:[A-Za-z]:)?[^\s:][^:]*):{_AT}: {_HOW}: (?P<text>.+)"),
     Row(
         "gcc",

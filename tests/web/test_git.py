@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentd.outside import working_copy
 from tests.web.conftest import Serve
 from tests.web.support import Client, Serving, until
 from tests.web.test_event_stream import listening
@@ -163,6 +164,67 @@ def test_hooks_are_told_and_run_only_when_asked(client: Client, root: Path, tmp_
     reply = commit(client, all=True, runHooks=True)
     assert (reply.status, reply["details"]) == (409, "refused")
     assert canary.exists()
+
+
+HOOKS = ["exec sleep 1000", "sleep 1000 & wait", "trap '' TERM; while :; do sleep 1; done"]
+"""The ends of hooks that would not end by themselves; the last refuses to be asked."""
+
+
+def hook_that_hangs(root: Path, end: str) -> Path:
+    """Have a commit with hooks wait in one; the file is there once it does."""
+    begun = root / ".git" / "begun"
+    hook = root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {begun}\n{end}\n")
+    hook.chmod(0o755)
+    (root / "a").write_text("two\n")
+    return begun
+
+
+def locks(root: Path) -> list[Path]:
+    return [*(root / ".git").rglob("*.lock"), *(root / ".git").glob("next-index-*")]
+
+
+@pytest.mark.parametrize("paths", [{"all": True}, {"paths": ["a"]}])
+@pytest.mark.parametrize("end", HOOKS)
+def test_a_stop_during_a_commit_answers_and_leaves_no_lock(
+    daemon: Serving, root: Path, end: str, paths: Any
+) -> None:
+    begun = hook_that_hangs(root, end)
+    found: list[Any] = []
+    client = daemon.client()
+    caller = threading.Thread(target=lambda: found.append(commit(client, runHooks=True, **paths)))
+    caller.start()
+    until(begun.exists)
+    assert bool(locks(root)) == ("paths" in paths)
+    daemon.stop()
+    caller.join()
+    daemon.join()
+    assert (found[0].status, found[0]["error"]) == (503, "Unavailable")
+    assert locks(root) == []
+    assert git(root, "log", "--format=%s").splitlines() == ["First"]
+
+
+@pytest.mark.parametrize("end", HOOKS)
+def test_a_commit_that_takes_too_long_leaves_no_lock(
+    client: Client, root: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working_copy, "COMMIT_SECONDS", 2.0)
+    hook_that_hangs(root, end)
+    reply = commit(client, all=True, runHooks=True)
+    assert (reply.status, "did not finish" in reply["message"]) == (503, True)
+    assert locks(root) == []
+    assert commit(client, all=True).status == 201
+
+
+def test_a_hook_that_never_stops_talking_ends_the_commit_and_leaves_no_lock(
+    client: Client, root: Path
+) -> None:
+    hook_that_hangs(root, "exec yes")
+    reply = commit(client, all=True, runHooks=True)
+    assert (reply.status, "said more" in reply["message"]) == (409, True)
+    assert locks(root) == []
+    assert commit(client, all=True).status == 201
 
 
 def test_no_repository_is_told_clearly(serve: Serve, tmp_path: Path) -> None:

@@ -90,6 +90,35 @@ def test_mypy(tmp_path):
     assert places(said(mypy, tmp_path)) == [("mypy", "error", "a.py", 2, 0)]
 
 
+@pytest.mark.parametrize("colours", ["", "xterm", "xterm-256color"])
+@pytest.mark.parametrize("option", ["--show-column-numbers", "--show-error-end", "--pretty"])
+def test_mypy_with_colours_and_ends(tmp_path, monkeypatch, option, colours):
+    if colours:
+        monkeypatch.setenv("MYPY_FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", colours)
+    (tmp_path / "a.py").write_text('def f() -> int:\n    return "x"\n')
+    mypy = [sys.executable, "-m", "mypy", "--config-file=", "--cache-dir=/dev/null"]
+    output = said([*mypy, option, "a.py"], tmp_path)
+    assert (b"\x1b" in output) == bool(colours)
+    [problem] = found_in(output)
+    column = 0 if option == "--pretty" else 12
+    assert (problem.severity, problem.file, problem.line, problem.column) == (
+        *("error", "a.py", 2),
+        column,
+    )
+    assert problem.text.startswith('Incompatible return value type (got "str"')
+
+
+def test_gcc_with_colours(tmp_path):
+    (tmp_path / "a.c").write_text("int f(void) { return x; }\n")
+    plainly, coloured = (
+        said(["gcc", f"-fdiagnostics-color={when}", "-c", "a.c"], tmp_path)
+        for when in ("never", "always")
+    )
+    assert b"\x1b" in coloured
+    assert places(coloured) == places(plainly) == [("gcc", "error", "a.c", 1, 22)]
+
+
 # Tools whose words are recorded.
 
 
