@@ -18,7 +18,6 @@ from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from agentd.chats.fold import Summary
-from agentd.errors import Unavailable
 from agentd.events import (
     ApprovalUpdate,
     AutofixUpdate,
@@ -59,8 +58,6 @@ RECENT_BYTES = 2 * 1024 * 1024
 """What is kept in memory of the last events, at most; older ones are read from the disk."""
 QUIET = 30
 """Calls of ``keep`` without an event, after which the journals are read for what memory lost."""
-MISSED_BYTES = 64 * 1024 * 1024
-"""More than that missed is told to a client of the hub as a gap."""
 
 NOBODY = Lives()
 """Where no run of the daemon is told from another."""
@@ -248,21 +245,6 @@ class Feed:
                 listener(told)
 
 
-async def gathered(portions: AsyncIterator[Portion]) -> list[Told] | None:
-    """The events as records of the hub; None when they are too large, or break off."""
-    told: list[Told] = []
-    size = 0
-    try:
-        async for portion in portions:
-            told += await asyncio.to_thread(_told, portion)
-            size += len(portion.data)
-            if size > MISSED_BYTES:
-                return None
-    except Unavailable:
-        return None
-    return told
-
-
 def encoded(lives: Lives, seq: int, events: Sequence[Event]) -> bytes:
     """All events of one record as server-sent events; a ``Last`` is the last of them."""
     life = lives.name_of(seq)
@@ -306,7 +288,8 @@ async def _cut(portions: AsyncIterator[Portion], after: Mark) -> AsyncGenerator[
             yield portion
 
 
-def _told(portion: Portion) -> list[Told]:
+def told_in(portion: Portion) -> list[Told]:
+    """The events as records of the hub."""
     return [
         Told.stored(event, chat) for _, chat, data in portion.records() for event in _events(data)
     ]

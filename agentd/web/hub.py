@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import parse_qsl
 
 from agentd import ids
-from agentd.errors import BadRequest, NotFound
+from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web.call import Answer, Call
-from agentd.web.feed import Feed, Told, gathered
+from agentd.web.feed import Feed, Told, told_in
 from agentd.web.hub_client import Client
 from agentd.web.links import PollLink, StreamLink
 from agentd.web.live import REFUSED_SECONDS, Roll
@@ -126,13 +126,27 @@ class Hub:
         upto = self._feed.position
         live: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hear(live)
-        portions = await self._feed.missed(Mark(wish.since, life=wish.life), upto, wish.chats)
-        missed = None if portions is None else await gathered(portions)
+        gap_from = await self._tell_missed(client, wish, upto)
         await live  # what is on its way waits with the client, which knows what it gets twice
-        events: Sequence[Event] | None = missed
-        if events is None:
-            events = [Event("gap", [{"from": wish.since, "to": upto}])]
-        client.drive(client.connection.caught_up(events, upto, self._now()))
+        rest = [] if gap_from is None else [Event("gap", [{"from": gap_from, "to": upto}])]
+        client.drive(client.connection.caught_up(rest, upto, self._now()))
+
+    async def _tell_missed(self, client: Client, wish: Subscribe, upto: int) -> int | None:
+        """Tell it part by part, no faster than the client takes it.
+
+        Returns the seq after which the rest cannot be told; None when all was.
+        """
+        reached = wish.since or 0
+        portions = await self._feed.missed(Mark(reached, life=wish.life), upto, wish.chats)
+        if portions is None:
+            return reached
+        try:
+            async for portion in portions:
+                await client.catch_up(await asyncio.to_thread(told_in, portion))
+                reached = portion.upto
+        except Unavailable:
+            return reached
+        return None
 
     def _check(self, call: Call) -> None:
         self.roll.check(call.caller, call.headers.get("Origin"), call.remote_ip)

@@ -54,7 +54,7 @@ class Home(Protocol):
 class Client:
     """One client: its protocol, its timer, and the carrying out of what the protocol says."""
 
-    __slots__ = ("_catching", "_home", "_timer", "caller", "connection", "token")
+    __slots__ = ("_catching", "_home", "_room", "_timer", "caller", "connection", "token")
 
     def __init__(self, home: Home, token: str, agreed: Terms, caller: Caller) -> None:
         self.token = token
@@ -63,6 +63,7 @@ class Client:
         self._home = home
         self._timer: asyncio.TimerHandle | None = None
         self._catching: asyncio.Task[None] | None = None
+        self._room: asyncio.Event | None = None
         self._set_timer()
 
     @property
@@ -74,20 +75,36 @@ class Client:
         """Carry out, in order, and set the timer anew."""
         self._carry_out(actions)
         self._set_timer()
+        if self._room and self.connection.has_room:
+            self._room.set()
+
+    async def catch_up(self, missed: Sequence[Event]) -> None:
+        """Tell it a part of what it missed; return once it has taken that."""
+        self._carry_out_together(self.connection.catch_up(missed, self.now))
+        self._set_timer()
+        while not self.connection.has_room:
+            self._room = asyncio.Event()
+            await self._room.wait()
+        self._room = None
 
     def tell(self, events: Sequence[Event], now: float) -> None:
         """These things changed, in order; what of it is written is written at once.
 
         It makes nothing due sooner but the wait for a slow link.
         """
-        actions = [action for event in events for action in self.connection.tell(event, now)]
+        self._carry_out_together(
+            [action for event in events for action in self.connection.tell(event, now)]
+        )
+        if self.connection.paused:
+            self._set_timer()
+
+    def _carry_out_together(self, actions: Sequence[Action[Link]]) -> None:
+        """Carry out; records that follow one another are one write, for each costs a call."""
         writes = [action for action in actions if isinstance(action, Write)]
         if writes and len(writes) == len(actions):  # a connection has but one link at a time
             writes[0].link.write(*(write.record for write in writes))
         else:
             self._carry_out(actions)
-        if self.connection.paused:
-            self._set_timer()
 
     def _carry_out(self, actions: Actions) -> None:
         for action in actions:

@@ -36,6 +36,11 @@ class Backlog(Generic[R]):
         count = len(self._records)
         return count > RECORDS_LIMIT or (self._bytes > BYTES_LIMIT and count > 1)
 
+    @property
+    def half_full(self) -> bool:
+        """At half of its bounds, or over."""
+        return 2 * len(self._records) >= RECORDS_LIMIT or 2 * self._bytes >= BYTES_LIMIT
+
     def append(self, record: R) -> None:
         """Wait behind all others."""
         self._records.append(record)

@@ -135,12 +135,23 @@ class Connection(Generic[L]):
         """Something changed: it goes out, or waits, or is not wanted here."""
         return self._carried(self._session.tell(event, now), now)
 
-    def caught_up(self, missed: Iterable[Event], upto: int, now: float) -> Sequence[Action[L]]:
-        """Tell what a ``Subscribe`` with ``since`` missed, up to the seq ``upto``.
+    def catch_up(self, missed: Iterable[Event], now: float) -> Sequence[Action[L]]:
+        """Tell a part of what a ``Subscribe`` with ``since`` missed; ``caught_up`` is to follow.
 
-        Live events waited meanwhile; those that ``missed`` covers are not told twice. The call is
-        answered in between, so that its caller knows when it is up to date. The connection's
-        bounds hold here too: thousands of events are better told as one ``gap``.
+        The connection's bounds hold here too: tell the next part once it ``has_room``.
+        """
+        return self._carried(self._session.catch_up(missed, now), now)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the client has taken what it was told; so, too, when the connection is over."""
+        return self._session.phase is Phase.OVER or (self._session.has_room and not self.paused)
+
+    def caught_up(self, missed: Iterable[Event], upto: int, now: float) -> Sequence[Action[L]]:
+        """Tell the rest of what a ``Subscribe`` with ``since`` missed, up to the seq ``upto``.
+
+        Live events waited meanwhile; those that were missed are not told twice. The call is
+        answered in between, so that its caller knows when it is up to date.
         """
         return self._carried(self._session.caught_up(missed, upto, now), now)
 

@@ -51,12 +51,17 @@ class Listener:
         self._waiting.append(event)
         return False
 
+    def catch_up(self, missed: Iterable[Event]) -> Iterator[Record]:
+        """The first or next part of what was missed."""
+        if self._waiting is not None:
+            yield from (event for event in missed if self._subscription.wants(event.chat))
+
     def caught_up(self, missed: Iterable[Event], upto: int) -> Iterator[Record]:
-        """What was missed, then the Completion, then the live events that waited meanwhile."""
+        """The rest of what was missed, the Completion, then the live events that waited."""
+        yield from self.catch_up(missed)
         waited, self._waiting = self._waiting, None
         if waited is None:
             return
-        yield from (event for event in missed if self._subscription.wants(event.chat))
         yield from _answer(self._caller)
         yield from (event for event in waited if event.seq is None or event.seq > upto)
 

@@ -35,6 +35,12 @@ class Outlet:
         return not (self._ahead or (self._waiting and not self.held))
 
     @property
+    def has_room(self) -> bool:
+        """Whether nothing waits here, and little to be acknowledged."""
+        much = self.resumption is not None and self.resumption.half_full
+        return not (self._ahead or self._waiting or much)
+
+    @property
     def full(self) -> bool:
         """Whether more waits than may be kept for one client."""
         kept = self.resumption is not None and self.resumption.full

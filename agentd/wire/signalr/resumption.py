@@ -28,6 +28,11 @@ class Resumption:
         """More waits to be acknowledged than may be kept."""
         return self._unacknowledged.full
 
+    @property
+    def half_full(self) -> bool:
+        """Half of what may be kept waits to be acknowledged."""
+        return self._unacknowledged.half_full
+
     def keep(self, record: Record) -> None:
         """A tracked record is sent, or would be: it gets the next number."""
         self._unacknowledged.append(record)

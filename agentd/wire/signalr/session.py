@@ -126,8 +126,22 @@ class Session:
             self._put(event)
         return self._done()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the client has taken what it was told, so that it may be told more."""
+        waits_for_client = self.phase in (Phase.GREETING, Phase.AWAY, Phase.RESUMING)
+        return not waits_for_client and self.outlet.has_room
+
+    def catch_up(self, missed: Iterable[Event], now: float) -> list[Step]:
+        """A part of what a ``Subscribe`` with ``since`` missed; ``caught_up`` is to follow."""
+        self._now = now
+        if self.phase is not Phase.OVER:
+            for record in self._listener.catch_up(missed):
+                self._put(record)
+        return self._done()
+
     def caught_up(self, missed: Iterable[Event], upto: int, now: float) -> list[Step]:
-        """What a ``Subscribe`` with ``since`` missed, up to the seq ``upto``."""
+        """The rest of what a ``Subscribe`` with ``since`` missed, up to the seq ``upto``."""
         self._now = now
         if self.phase is not Phase.OVER:
             for record in self._listener.caught_up(missed, upto):

@@ -9,6 +9,7 @@ import pytest
 from tornado.httputil import HTTPHeaders
 
 from agentd.access.gate import Caller
+from agentd.disk import event_log
 from agentd.disk.layout import Layout
 from agentd.events import ChatUpdate, Event
 from agentd.web import feed, hub
@@ -17,6 +18,7 @@ from agentd.web.hosts import Hosts
 from agentd.web.hub import Hub
 from agentd.web.hub_client import Client
 from agentd.web.live import Roll
+from agentd.wire import portion
 from agentd.wire.signalr.negotiate import DIRECT, Transport
 from agentd.wire.signalr.records import Record
 from tests.conftest import ME, Life, living, until
@@ -187,3 +189,44 @@ async def test_who_leaves_while_he_waits_for_his_turn_silences_nobody(
         await until(lambda: served._teller is None)
         await life.chats.append(1, "the next", "", ME)
         await until(lambda: staying.link.events[-1:] == told(fed)[-1:])
+
+
+class SlowLink(Link):
+    """A socket that has not yet written what it was last given."""
+
+    client: Client
+
+    def write(self, *records: Record) -> None:
+        super().write(*records)
+        self.client.connection.pause(self, self.client.now)
+
+
+@pytest.mark.parametrize("kept", [0, 9999])
+@pytest.mark.gen_test
+async def test_who_takes_what_he_missed_slowly_is_told_it_part_by_part(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """Or each client that comes back would hold all that it missed in memory."""
+    for module in (portion, event_log):
+        monkeypatch.setattr(module, "PORTION", 2000)
+    monkeypatch.setattr(feed, "RECENT_EVENTS", kept)
+    async with living(layout) as life, home(life) as (fed, served):
+        guest = Guest(served, "slow")
+        slow = SlowLink()
+        slow.client, slow.lines = guest.client, guest.link.lines
+        guest.link = guest.client.connection.link = slow
+        guest.say(COME)
+
+        def done() -> bool:
+            return slow.lines[-1].get("type") == 3
+
+        most = times = 0
+        while not done():
+            before = len(slow.events)
+            guest.client.drive(guest.client.connection.resume(slow, guest.client.now))
+            await until(lambda: done() or not guest.client.connection.has_room)
+            most = max(most, len(slow.events) - before)
+            times += 1
+        assert slow.events == told(fed)
+        assert times > 5
+        assert most < len(slow.events) / 4

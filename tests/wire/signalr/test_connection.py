@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentd.errors import AgentdError
 from agentd.wire.signalr.backlog import RECORDS_LIMIT
 from agentd.wire.signalr.negotiate import Terms, Transport
-from tests.wire.signalr.driving import END, OLD, PING, PLAIN, STATEFUL, Drive, numbers, texts
+from tests.wire.signalr.driving import END, OLD, PING, PLAIN, STATEFUL, Drive, event, numbers, texts
 from tests.wire.splitting import split
 
 TERMS = st.sampled_from([PLAIN, STATEFUL, OLD, Terms(0, stateful=True)])
@@ -56,6 +56,7 @@ STEPS = st.lists(
         st.tuples(st.just("wait"), st.sampled_from([0.0, 0.5, 1.0, 3.0, 10.0, 45.0, 91.0])),
         st.tuples(st.just("pause"), st.none()),
         st.tuples(st.just("resume"), st.none()),
+        st.tuples(st.just("catch_up"), st.integers(1, 3)),
         st.tuples(st.just("caught_up"), st.none()),
         st.tuples(st.just("end"), st.none()),
     ),
@@ -80,6 +81,8 @@ def step(drive, kind, value):
             connection.pause(drive.link, now)
         case "resume":
             drive.do(connection.resume(drive.link, now))
+        case "catch_up":
+            drive.do(connection.catch_up([event(value)], now))
         case "caught_up":
             drive.do(connection.caught_up([], 0, now))
         case "end":
