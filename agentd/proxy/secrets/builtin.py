@@ -4,6 +4,7 @@ A format's right end is the end of its alphabet: a key is also found before a co
 backslash or a bracket. Its left end is a word's, or that of an escape (``\n`` in JSON in JSON).
 """
 
+from agentd.proxy.secrets import private_keys
 from agentd.proxy.secrets.rules import Allow, Rule
 
 _LEFT = r"(?:\b|_|\\[abfnrtv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\[[0-9;]*m)"
@@ -140,17 +141,11 @@ _SERVICES = (
     _word("age", "age secret key", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
 )
 
-_BODY = r"(?:[^-]|-[^-])*?"
-_PEM = r"(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-
 _FORMS = (
     Rule(
         id="private-key",
         description="A private key, whole, or as much of it as there is",
-        # Two dashes in a row end the body, so markers in source code are not a key.
-        regex=f"-----BEGIN {_PEM}(?:{_BODY}[A-Za-z0-9+/]{{24}}{_BODY}-{{5,6}}END {_PEM}"
-        r"|(?:(?:\\[nr]|[^A-Za-z0-9+/\\]){0,12}[A-Za-z0-9+/]{24,})+"
-        r"(?:(?:\\[nr]|\s){0,4}[A-Za-z0-9+/]{1,64}={1,2})?)",
+        regex=private_keys.PATTERN,  # finds where to look; how far it goes: ``PrivateKeys``
     ),
     _token(
         "jwt",

@@ -8,6 +8,7 @@ import math
 import re
 from base64 import b64decode
 from binascii import Error as NotBase64
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -16,12 +17,16 @@ from urllib.parse import unquote_to_bytes
 
 import re2
 
+from agentd.proxy.secrets.private_keys import PrivateKeys
 from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, compiled, options
 
 MOST_FINDS = 1000
 """Of one rule in one text. What comes after is taken for one secret: that is safe, and bounded."""
 
-_WINDOW = 1024
+_PRIVATE_KEY = "private-key"
+_WINDOW = 4096
+_BEYOND = 1024
+"""Bytes after a match that are looked at before it is taken: in them it may still go on."""
 _BASE64 = compiled(
     # What it holds begins with twelve letters of ASCII: most names and paths do not look so.
     r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
@@ -45,12 +50,14 @@ class Detector:
 
     def __init__(self, rules: Rules) -> None:
         enabled = [rule for rule in rules.rules if rule.enabled]
+        self._keys = [_Keys(rule) for rule in enabled if rule.id == _PRIVATE_KEY]
+        forms = [rule for rule in enabled if rule.id != _PRIVATE_KEY]
         self._looks = [
             *(_Look(value.id, value.mode, _literally(value.text)) for value in rules.values),
-            *(_Form(rule) for rule in enabled),
+            *(_Form(rule) for rule in forms),
         ]
         self._sources = [*(_literally(value.text) for value in rules.values)]
-        self._sources += [rule.regex for rule in enabled]
+        self._sources += [rule.regex for rule in forms]
         self._any = _together(self._sources)
 
     def find(self, text: bytes, known: "Known | None" = None) -> list[Hit]:
@@ -67,7 +74,7 @@ class Detector:
         return _apart(self._sources)
 
     def _plain(self, text: bytes, known: "Known | None") -> list[Hit]:
-        hits: list[Hit] = []
+        hits = [hit for keys in self._keys for hit in keys.find(text)]
         if self._any.search(text):
             # Nothing here means that the set ran out of memory: then each one is asked.
             for number in sorted(self._which.Match(text) or range(len(self._looks))):
@@ -164,6 +171,19 @@ class _Form(_Look):
         return not any(allowed.search(value) for allowed in self._allowed)
 
 
+class _Keys(_Form):
+    """The rule of private keys, whose beginning a pattern tells, and whose end none does."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule)
+        self._keys = PrivateKeys()
+
+    def find(self, text: bytes) -> Iterator[Hit]:
+        """Every key in the text."""
+        for start, end in self._keys.find(text):
+            yield Hit(start, end, self._id, self._mode)
+
+
 def entropy(value: bytes) -> float:
     """Bits per byte (Shannon)."""
     size = len(value)
@@ -198,13 +218,15 @@ def _apart(sources: Sequence[str]) -> Any:
 def _first(pattern: Any, text: bytes, at: int) -> list[tuple[int, int]] | None:
     """The first match from ``at`` on; in a window first, so that many matches cost no more.
 
-    A match that touches its window's end might go on: then a larger window is looked at.
+    A match near its window's end might go on behind it, or be another one: an expression tries
+    its alternatives in order, and the first may only fail for want of text. Then a larger window
+    is looked at.
     """
     size = _WINDOW
     while at < len(text):
         end = min(at + size, len(text))
         found = pattern.search(text, at, end)
-        if found and (found.end() < end or end == len(text)):
+        if found and (found.end() + _BEYOND <= end or end == len(text)):
             return [found.span(number) for number in range(pattern.groups + 1)]
         if end == len(text):
             return None
@@ -265,9 +287,11 @@ def _settled(hits: list[Hit]) -> list[Hit]:
         else:
             merged.append((hit, order[id(hit)]))
     settled = [hit for hit, _ in merged]
+    starts = [hit.start for hit in settled]
     reported: dict[tuple[int, int], Hit] = {}
     for hit in hits:
-        inside = any(one.start < hit.end and hit.start < one.end for one in settled)
-        if hit.mode == "report" and not inside:
-            reported.setdefault((hit.start, hit.end), hit)
+        if hit.mode == "report":
+            before = bisect_left(starts, hit.end)  # of these only the last may reach into it
+            if not before or settled[before - 1].end <= hit.start:
+                reported.setdefault((hit.start, hit.end), hit)
     return sorted([*settled, *reported.values()])

@@ -138,6 +138,21 @@ def test_what_is_only_reported_hides_nothing_and_keeps_nothing_from_being_hidden
     assert (hit.start, hit.end, hit.mode) == (3, 7, "report")
 
 
+def test_a_match_goes_as_far_as_the_text_allows_wherever_it_stands():
+    look = detector(Rule(id="a", regex="<[a ]{600}>|<[a ]{3}"))
+    whole = f"<{'a ' * 300}>"
+    for before in range(0, 9000, 53):
+        assert found("." * before + whole + "." * 9000, look) == [("a", whole)], before
+
+
+def test_many_finds_that_are_only_reported_take_no_longer_together():
+    rules = [Rule(id="a", regex="[0-9]{6};"), Rule(id="b", regex="[a-z]{6};", mode="report")]
+    both = detector(*rules)
+    with busy_for_less_than(1):
+        for _ in range(10):
+            both.find(b"123456;abcdef;" * 1000)
+
+
 def test_block_wins_over_hide_where_both_find_something():
     both = detector(Rule(id="a", regex="bcdefg"), Rule(id="b", regex="abcdef", mode="block"))
     (hit,) = both.find(b"abcdefg")
