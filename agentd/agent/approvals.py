@@ -25,7 +25,11 @@ BY_RULE = "The settings do not allow it."
 BY_PERSON = "A person denied it."
 BY_NOBODY = "Nobody answered in time, so it is denied."
 LONGEST = 32 * 1024
-"""Characters of a question's subject that are kept."""
+"""Characters of a question: nobody is asked about what is not shown whole."""
+TOO_LONG = (
+    f"It is longer than the {LONGEST:,} characters that a person can be shown, so nobody was asked."
+    " Put what it holds into files, or do it in steps."
+)
 
 
 class _Open:
@@ -39,7 +43,10 @@ class _Open:
 
 
 class Approvals:
-    """The open questions of all turns at work; ``policy`` and ``budget`` tell what holds now."""
+    """The open questions of all turns at work; ``policy`` and ``budget`` tell what holds now.
+
+    ``named_in`` tells why a place that a command line names is protected; it may block.
+    """
 
     def __init__(
         self,
@@ -47,11 +54,13 @@ class Approvals:
         clock: Clock,
         policy: Callable[[], Policy],
         budget: Callable[[], Budget],
+        named_in: Callable[[str], str] = lambda command: "",
     ) -> None:
         self._turns = turns
         self._budget = budget
         self._clock = clock
         self._policy = policy
+        self._named_in = named_in
         self._open: dict[int, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,11 +72,16 @@ class Approvals:
         """The decision of a rule at once, else of a person, at the latest at the deadline."""
         agent = (await self._turns.look(chat_id)).agent
         policy = self._policy()
+        if question.kind == "shell":
+            protected = await asyncio.to_thread(self._named_in, question.subject)
+            question = replace(question, protected=protected)
         match decide(question, policy, agent.approvals, agent.granted):
             case "allow":
                 return Answer(True)
             case "deny":
-                return Answer(False, reason=BY_RULE)
+                return Answer(False, reason=question.refusal or BY_RULE)
+        if len(question.subject) > LONGEST:
+            return Answer(False, reason=TOO_LONG)
         waiting = _Open()
         try:
             asked, opened = self._asked(question, policy.seconds), partial(self._opened, waiting)
@@ -134,10 +148,10 @@ class Approvals:
             id=0,
             kind=question.kind,
             tool=question.tool[:200],
-            subject=question.subject[:LONGEST],
+            subject=question.subject,
             at="",
             deadline=iso(deadline),
-            reason=question.reason[:LONGEST],
+            reason=_reason(question),
         )
 
     async def _decided(self, chat_id: int, waiting: _Open) -> Approval:
@@ -186,8 +200,14 @@ class Desk:
 
 def _shown(question: Question) -> str:
     """The question as the history shows it."""
-    why = f"\n\n{question.reason}" if question.reason else ""
+    reason = _reason(question)
+    why = f"\n\n{reason}" if reason else ""
     return f"May the agent use {question.tool}?\n\n{question.subject}{why}"
+
+
+def _reason(question: Question) -> str:
+    """Why it is asked, and why the engine wants it."""
+    return "\n".join(filter(None, (question.protected, question.reason)))[:LONGEST]
 
 
 def _answer(decided: Approval) -> Answer:

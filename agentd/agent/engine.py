@@ -126,6 +126,10 @@ class Question(Struct, frozen=True):
     """What it would do, whole: the command, the path, the address."""
     reason: str = ""
     """Why the engine wants it, in its own words, if it said."""
+    protected: str = ""
+    """Why the place is protected (``agent.protected``): then no mode allows it unasked."""
+    refusal: str = ""
+    """Why nobody may allow it; empty: somebody may."""
 
 
 class Answer(Struct, frozen=True):

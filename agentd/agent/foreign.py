@@ -2,10 +2,14 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from agentd.agent.engine import Question
+from agentd.agent.protected import ProtectedPlaces, Protection, is_beneath
+from agentd.agent.shell_line import parse
 from agentd.agent.text import plain
 from agentd.chats.approval import Kind
 from agentd.chats.chat import Message
@@ -24,6 +28,17 @@ LONGEST_PAST = 24_000
 """Characters."""
 
 _VERSIONED = re.compile(r"/v[0-9]+$")
+
+_READERS = frozenset(
+    (
+        *("cat", "head", "tail", "less", "more", "ls", "grep", "egrep", "fgrep", "rg", "wc"),
+        *("diff", "cmp", "stat", "file", "du", "df", "tree", "cd", "test", "[", "echo", "printf"),
+        *("sha256sum", "md5sum", "od", "xxd", "strings", "sort", "uniq", "cut", "jq", "source"),
+    )
+)
+"""Programs that change no file which is named in their arguments."""
+
+_Judge: TypeAlias = Callable[[str, str], Protection | None]
 
 
 class Endpoint(Struct, frozen=True):
@@ -44,6 +59,20 @@ class Endpoint(Struct, frozen=True):
         return f"Endpoint({self.url!r})"
 
 
+class Access(Struct, frozen=True):
+    """What reading or writing some files is, for whoever decides about it."""
+
+    kind: Kind
+    protected: str = ""
+    """Why one of them is protected; empty: none is."""
+    refusal: str = ""
+    """Why nobody may allow it; empty: somebody may."""
+
+    def question(self, tool: str, subject: str, reason: str = "") -> Question:
+        """Return the question about this use of a tool."""
+        return Question(self.kind, tool, subject, reason, self.protected, self.refusal)
+
+
 class Bounds(Struct, frozen=True):
     """The workspace, as a foreign program's paths are judged by it.
 
@@ -53,22 +82,98 @@ class Bounds(Struct, frozen=True):
 
     folder: str
     resolve: Callable[[str], str] = posixpath.normpath
+    protected: ProtectedPlaces = ProtectedPlaces()
 
     def holds(self, path: str) -> bool:
         """Whether a path, absolute or from the folder, leads into it."""
-        root = self.resolve(self.folder).rstrip("/")
-        found = self.resolve(posixpath.join(self.folder, path))
-        return "\0" not in path and (found == root or found.startswith(f"{root}/"))
+        return "\0" not in path and is_beneath(self._real(path), self._root)
 
-    def writing(self, paths: Iterable[str]) -> Kind:
-        """What changing these files is; ``outside`` when nothing is told of them."""
-        known = list(paths)
-        return "write" if known and all(map(self.holds, known)) else "outside"
+    def reading(self, paths: Iterable[str], otherwise: Kind = "outside") -> Access:
+        """Judge the reading of these files; outside of the workspace its kind is ``otherwise``."""
+        return self._access(paths, "read", otherwise, self.protected.reading)
+
+    def searching(self, folders: Iterable[str], otherwise: Kind = "outside") -> Access:
+        """Judge the search of these folders, or of the workspace when none is told."""
+        return self._access(list(folders) or [self.folder], "read", otherwise, self._search)
+
+    def writing(self, paths: Iterable[str]) -> Access:
+        """Judge the change of these files; nothing is known of it when none is told."""
+        return self._access(paths, "write", "outside", self._change)
 
     def named(self, path: str) -> str:
-        """A path as a reader wants it: from the folder, when it is in there."""
-        root = f"{self.folder.rstrip('/')}/"
-        return path.removeprefix(root) if self.holds(path) else path
+        """A path as a reader wants it: from the folder, when it is in there, else where it leads.
+
+        It is the same however a program spells it, so that rules and grants match what is meant.
+        """
+        if "\0" in path:
+            return path
+        real, root = self._real(path), self._root
+        if not is_beneath(real, root):
+            return real
+        return real[len(root.rstrip("/")) + 1 :] or "."
+
+    def named_in(self, line: str) -> str:
+        """Why a place that a command line plainly names is protected; empty when none is seen."""
+        folder = self.folder
+        for command in parse(line).commands:
+            if command.program == "cd":
+                folder = posixpath.join(folder, self._at_home(command.words[-1]))
+            changes = command.program not in _READERS
+            for word, changed in (
+                *((word, changes) for word in command.words),
+                *((target, True) for target in command.targets),
+            ):
+                for path in _paths_in(self._at_home(word)):
+                    if why := self._why_named(posixpath.join(folder, path), changed=changed):
+                        return why
+        return ""
+
+    def _why_named(self, path: str, *, changed: bool) -> str:
+        for one in dict.fromkeys((posixpath.normpath(path), self.resolve(path))):
+            found = self.protected.reading(one, self._root)
+            found = found or (self.protected.writing(one, self._root) if changed else None)
+            if found:
+                return found.why
+        return ""
+
+    def _at_home(self, word: str) -> str:
+        for sign in ("~", "$HOME", "${HOME}"):
+            word = word.replace(f"{sign}/", f"{self.protected.home}/")
+            word = self.protected.home if word == sign else word
+        return word
+
+    @property
+    def _root(self) -> str:
+        return self.resolve(self.folder)
+
+    def _real(self, path: str) -> str:
+        return self.resolve(posixpath.join(self.folder, path))
+
+    def _access(self, paths: Iterable[str], inside: Kind, otherwise: Kind, rule: _Judge) -> Access:
+        known = list(paths)
+        kind = inside if known and all(map(self.holds, known)) else otherwise
+        for path in known:
+            # Also as it is told: a link named .env is one, wherever it leads.
+            plainly = posixpath.normpath(posixpath.join(self.folder, path))
+            for one in dict.fromkeys((plainly, self._real(path))):
+                if found := rule(one, self._root):
+                    return Access(kind, found.why, found.why if found.refused else "")
+        return Access(kind)
+
+    def _search(self, folder: str, root: str) -> Protection | None:
+        return self.protected.reading(folder, root) or self.protected.holding(folder)
+
+    def _change(self, path: str, root: str) -> Protection | None:
+        return self.protected.writing(path, root) or self.protected.holding(path)
+
+
+def _paths_in(word: str) -> Iterator[str]:
+    """What may be a path in a word: all of it, or what stands behind ``=``, ``:``, ``@``."""
+    known = re.split(r"[$`*?\[]", word, maxsplit=1)[0]  # a pattern up to its first unknown sign
+    if known != word:
+        known = known.rpartition("/")[0]
+    if "\0" not in known:
+        yield from filter(None, (known, *re.split(r"[=:@,]", known)[1:]))
 
 
 def shortened(text: str, most: int = LONGEST_OUTCOME) -> str:

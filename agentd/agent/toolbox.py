@@ -1,8 +1,9 @@
 """The tools at work: who carries each one out, and what is asked before.
 
-Reading is never asked about. Writing and running are, always: whether somebody has to answer or
-a rule does is the approver's matter. What was asked about is what is then done: a path is
-resolved once, and written where it led when the question was put.
+Reading is not asked about, except of a protected file (``protected``). Writing and running are,
+always: whether somebody has to answer or a rule does is the approver's matter. What was asked
+about is what is then done: a path is resolved once, and read or written where it led when the
+question was put.
 
 ``Workspace``, ``Repository`` and ``Terminal`` are what tools ask of the world. What can go wrong
 is raised: ``NotFound`` (no such path, or no git repository), ``BadRequest`` (not of the kind that
@@ -56,6 +57,16 @@ class Place(Struct, frozen=True):
 
     path: str
     outside: bool = False
+    protected: str = ""
+    """Why it takes leave in any case; empty: it does not."""
+
+
+class Guarded(Forbidden):
+    """A protected place was to be read, for which somebody may give leave."""
+
+    def __init__(self, path: str, place: Place) -> None:
+        super().__init__(f"{path}: {place.protected} A single file is read by leave (read_file).")
+        self.place = place
 
 
 class Workspace(Protocol):
@@ -69,8 +80,8 @@ class Workspace(Protocol):
         """The files whose name matches."""
         ...
 
-    def read_file(self, wanted: ReadFile) -> Awaitable[FileText]:
-        """Lines of a text file."""
+    def read_file(self, wanted: ReadFile, allowed: Place | None = None) -> Awaitable[FileText]:
+        """Lines of a text file; ``Guarded`` for a protected one, unless it was ``allowed``."""
         ...
 
     def search_text(self, wanted: SearchText) -> Awaitable[Hits]:
@@ -156,7 +167,8 @@ class Toolbox:
             case WriteFile() | EditFile():
                 place = await self._workspace.place(use.path)
                 kind: Kind = "outside" if place.outside else "write"
-                await _allowed(Question(kind, use.name, place.path, why), approver)
+                question = Question(kind, use.name, place.path, why, place.protected)
+                await _allowed(question, approver)
                 if isinstance(use, WriteFile):
                     return await self._workspace.write_file(use, place)
                 return await self._workspace.edit_file(use, place)
@@ -164,16 +176,18 @@ class Toolbox:
                 await _allowed(Question("shell", use.name, use.command, why), approver)
                 return await self._terminal.run(use, turn)
             case _:
-                return await self._read(use)
+                return await self._read(use, approver, why)
 
-    async def _read(self, use: Reading) -> ToolResult:  # noqa: PLR0911 - one for each tool
+    async def _read(  # noqa: PLR0911 - one for each tool
+        self, use: Reading, approver: Approver, why: str
+    ) -> ToolResult:
         match use:
+            case ReadFile():
+                return await self._read_file(use, approver, why)
             case ListFiles():
                 return await self._workspace.list_files(use)
             case FindFiles():
                 return await self._workspace.find_files(use)
-            case ReadFile():
-                return await self._workspace.read_file(use)
             case SearchText():
                 return await self._workspace.search_text(use)
             case CountFiles():
@@ -186,6 +200,14 @@ class Toolbox:
                 return await self._repository.log(use)
             case GitDiff():
                 return await self._repository.diff(use)
+
+    async def _read_file(self, use: ReadFile, approver: Approver, why: str) -> FileText:
+        try:
+            return await self._workspace.read_file(use)
+        except Guarded as error:
+            place = error.place
+        await _allowed(Question("read", use.name, place.path, why, place.protected), approver)
+        return await self._workspace.read_file(use, place)
 
 
 async def _allowed(question: Question, approver: Approver) -> None:

@@ -4,6 +4,8 @@ A part of the composition root (``daemon``), apart because engines are many.
 """
 
 import asyncio
+import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import get_args
 
@@ -15,7 +17,8 @@ from agentd.agent.assigning import Assigner
 from agentd.agent.budget import Budget
 from agentd.agent.engine import Engine
 from agentd.agent.engines import Engines
-from agentd.agent.foreign import Endpoint
+from agentd.agent.foreign import Bounds, Endpoint
+from agentd.agent.protected import why_risky_workspace
 from agentd.agent.service import Dispatcher
 from agentd.catalog.models import EngineName, Model
 from agentd.catalog.settings import Settings
@@ -24,11 +27,14 @@ from agentd.chats.turns import Turns
 from agentd.clock import Clock
 from agentd.daemon.written import HandWritten
 from agentd.disk.layout import Layout
+from agentd.disk.protected import find_protected_places
 from agentd.disk.suppliers import SupplierBook
 from agentd.events import Bus
 from agentd.outside.installed import missing
 from agentd.outside.strays import end_strays
 from agentd.outside.upstream import HttpUpstream
+
+log = logging.getLogger(__name__)
 
 _COMMANDS: Mapping[str, str] = {
     "codex": "codex_command",
@@ -66,11 +72,15 @@ class Crew:
         self._engine = engine
         self._book = SupplierBook(lambda: written.models.current, environ)
         self._upstream = HttpUpstream()
-        self._root = written.settings.current.workspace
+        self._bounds = Bounds(written.settings.current.workspace)
 
     async def start(self, generation: str) -> None:
         """End what a killed daemon of this state folder left behind."""
         self._generation = generation
+        protected = await asyncio.to_thread(find_protected_places, self._layout)
+        self._bounds = Bounds(self._bounds.folder, os.path.realpath, protected)
+        if why := why_risky_workspace(os.path.realpath(self._bounds.folder), protected.home):
+            log.warning("%s", why)
         await end_strays(generation, orphans=True)
 
     def reach_gateway(self, url: str, key: str) -> None:
@@ -84,7 +94,7 @@ class Crew:
     def hired(self, chats: ChatService, turns: Turns, clock: Clock, bus: Bus) -> Agent:
         """The agent that works on these chats."""
         now, written = self._now, self._written
-        approvals = Approvals(turns, clock, self._policy, self._budget)
+        approvals = Approvals(turns, clock, self._policy, self._budget, self._bounds.named_in)
         engines = Engines(self._engines, lambda: now().engine, lambda: written.models.current)
         mark = self._generation
         all_chats, skills = chats.summaries, written.skills
@@ -117,4 +127,4 @@ class Crew:
             return dict.fromkeys(get_args(EngineName), self._engine)
         from agentd.daemon.engines import engines  # noqa: PLC0415 - the start does not wait for it
 
-        return engines(self._root, self._layout, self._now, self._book, self._upstream)
+        return engines(self._bounds, self._now, self._book, self._upstream)

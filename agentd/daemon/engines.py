@@ -3,7 +3,6 @@
 ``crew`` imports it when the first turn begins: a daemon starts sooner without them.
 """
 
-import os
 from collections.abc import Callable
 
 from agentd.agent.acp.conversation import AcpConversation
@@ -20,7 +19,6 @@ from agentd.agent.native.turn import Limits
 from agentd.agent.offline.engine import OfflineEngine
 from agentd.agent.toolbox import Toolbox
 from agentd.catalog.settings import Settings
-from agentd.disk.layout import Layout
 from agentd.disk.suppliers import SupplierBook
 from agentd.outside.repository import GitRepository
 from agentd.outside.stdio_engine import Make, StdioEngine
@@ -31,17 +29,16 @@ from agentd.outside.workspace import FolderWorkspace
 
 
 def engines(
-    root: str,
-    layout: Layout,
+    bounds: Bounds,
     now: Callable[[], Settings],
     book: SupplierBook,
     upstream: HttpUpstream,
 ) -> dict[str, Engine]:
-    """All of them, working in the workspace ``root``; they follow the settings of each turn."""
-    ours = (layout.state, layout.settings, layout.models, os.path.join(root, ".env"))
-    workspace = FolderWorkspace(root, closed=ours)
-    tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root))
-    programs = _Programs(root, now, book)
+    """All of them, working within ``bounds``; they follow the settings of each turn."""
+    root, protected = bounds.folder, bounds.protected
+    workspace = FolderWorkspace(root, protected=protected)
+    tools = Toolbox(workspace, GitRepository(root, protected), ShellTerminal(root))
+    programs = _Programs(bounds, now, book)
 
     def limits() -> Limits:
         return Limits(now().turn_steps, now().turn_seconds, now().turn_cost)
@@ -62,11 +59,10 @@ def engines(
 class _Programs:
     """Engines that are programs: how each is started and spoken with."""
 
-    def __init__(self, root: str, now: Callable[[], Settings], book: SupplierBook) -> None:
-        self._root = root
+    def __init__(self, bounds: Bounds, now: Callable[[], Settings], book: SupplierBook) -> None:
         self._now = now
         self._book = book
-        self._bounds = Bounds(root, os.path.realpath)
+        self._bounds = bounds
 
     def engine(self, name: str, make: Make, advice: str) -> StdioEngine:
         """One of them; ``advice`` tells what to do when its program is not there."""
@@ -74,7 +70,7 @@ class _Programs:
         def patience() -> Patience:
             return Patience(silence=self._now().silence_seconds)
 
-        return StdioEngine(name, self._root, make, advice=advice, patience=patience)
+        return StdioEngine(name, self._bounds.folder, make, advice=advice, patience=patience)
 
     async def codex(self, given: Assignment) -> tuple[Launch, Conversation]:
         """Codex, by its app server."""

@@ -1,14 +1,22 @@
 """The git repository that the workspace is in, read through the real git (``git``)."""
 
+import os
 import re
 
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import Change, Commit, Commits, Diff, Status
 from agentd.agent.tools import ANYWHERE, MOST_COMMITS, GitDiff, GitLog, GitStatus
-from agentd.outside.git import Git, commit_named, place
+from agentd.errors import BadRequest
+from agentd.outside.git import Git, commit_named, fail, place
+from agentd.outside.tree import shown
 
 MOST_CHANGES = 500
 LONGEST_DIFF = 128 * 1024
 """Bytes of a diff that are read out."""
+
+_MOST_NAMES = 4 * 2**20
+"""Bytes of the names of changed files."""
+_MOST_HIDDEN = 500
 
 _PLAIN = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
@@ -20,10 +28,15 @@ _UNCHANGED = re.compile(r"^diff --git .*\n(?=diff --git |\Z)", re.MULTILINE)
 
 
 class GitRepository:
-    """``Repository`` for the folder ``root``; of a larger repository, only that folder's part."""
+    """``Repository`` for the folder ``root``; of a larger repository, only that folder's part.
 
-    def __init__(self, root: str) -> None:
+    What is ``protected`` from reading is left out of differences, and its name told instead.
+    """
+
+    def __init__(self, root: str, protected: ProtectedPlaces | None = None) -> None:
+        self._root = os.path.realpath(root)
         self._git = Git(root)
+        self._protected = protected
 
     async def status(self, wanted: GitStatus) -> Status:
         """The branch and the changed files; what submodules hold is not looked at."""
@@ -53,18 +66,41 @@ class GitRepository:
 
         Of the former all, or what is ``staged``, or what is not.
         """
-        where = ("--", place(wanted.path))
+        path = place(wanted.path)
         if wanted.commit:
-            commit = commit_named(wanted.commit)
-            shown = await self._git.told(
-                "show", "--format=", *_PLAIN, commit, *where, limit=LONGEST_DIFF
-            )
+            asked: tuple[str, ...] = ("show", "--format=", *_PLAIN, commit_named(wanted.commit))
         else:
             await self._git.refuse_filters(wanted.name)
-            since = await self._since(staged)
-            shown = await self._git.told("diff", *_PLAIN, *since, *where, limit=LONGEST_DIFF)
-        text = _UNCHANGED.sub("", shown.output.decode("utf-8", "replace"))
-        return Diff(text, cut=shown.cut)
+            asked = ("diff", *_PLAIN, *await self._since(staged))
+        hidden = await self._hidden(asked, path)
+        where = (path, *(f":(exclude,literal){one}" for one in hidden))
+        if hidden:
+            where = (f":(literal){path}", *where[1:])
+        ended = await self._git.run(
+            *(*asked, "--", *where),
+            limit=LONGEST_DIFF,
+            options=("--no-literal-pathspecs",) if hidden else (),
+        )
+        if ended.code and not ended.cut:
+            fail(ended)
+        text = _UNCHANGED.sub("", ended.output.decode("utf-8", "replace"))
+        if hidden:
+            text += f"(left out, since it is protected: {shown(', '.join(hidden))})\n"
+        return Diff(text, cut=ended.cut)
+
+    async def _hidden(self, asked: tuple[str, ...], path: str) -> list[str]:
+        """The protected files among those that a difference tells of."""
+        if self._protected is None:
+            return []
+        names = await self._git.told(
+            *(*asked, "--name-only", "-z", "--no-renames", "--", path), limit=_MOST_NAMES
+        )
+        listed = names.output.decode("utf-8", "surrogateescape").split("\0")
+        absolute = ((name, os.path.join(self._root, name)) for name in filter(None, listed))
+        found = [name for name, one in absolute if self._protected.reading(one, self._root)]
+        if names.cut or len(found) > _MOST_HIDDEN:
+            raise BadRequest("Too many files are changed to be shown at once: name a path.")
+        return found
 
     async def _since(self, staged: bool | None) -> tuple[str, ...]:
         has_commits = await self._git.has_commits()  # outside a repository git would compare files

@@ -13,11 +13,13 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Literal, NamedTuple
 
+from agentd.agent.protected import ProtectedPlaces
+from agentd.agent.toolbox import Guarded, Place
 from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
 
 PASSED_OVER = frozenset(
@@ -78,21 +80,17 @@ class Found(NamedTuple):
 
 
 class Tree:
-    """One folder. ``closed`` are absolute paths in it that stay shut, such as agentd's state."""
+    """One folder. What is ``protected`` in it is read by leave only, and never found by a walk."""
 
-    def __init__(self, root: str, closed: Collection[str] = ()) -> None:
+    def __init__(self, root: str, protected: ProtectedPlaces | None = None) -> None:
         self.root = os.path.realpath(root)
-        beneath = self.root.rstrip("/") + "/"
-        self._closed = tuple(
-            tuple(real[len(beneath) :].split("/"))
-            for real in map(os.path.realpath, closed)
-            if real.startswith(beneath)
-        )
+        self._protected = protected or ProtectedPlaces()
 
-    def resolve(self, path: str) -> tuple[str, ...]:
+    def resolve(self, path: str, allowed: Place | None = None) -> tuple[str, ...]:
         """The steps from the root to a path, its links resolved; nothing need be there.
 
-        Raises ``BadRequest`` for what cannot be a path, ``Forbidden`` for what lies outside.
+        Raises ``BadRequest`` for what cannot be a path, ``Forbidden`` for what lies outside, and
+        ``Guarded`` for what is protected, unless that is the place that was ``allowed``.
         """
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if "\0" in path or not _encodable(path):
@@ -106,13 +104,21 @@ class Tree:
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
             raise Forbidden(f"{path} leads out of the workspace through a link.")
         steps = tuple(step for step in real[len(self.root) :].split("/") if step)
-        self.refuse_closed(steps, path)
+        if allowed is None or allowed.path != "/".join(steps):
+            self._refuse_protected(parts, steps, path)
         return steps
 
-    def refuse_closed(self, steps: tuple[str, ...], path: str) -> None:
-        """Raise ``Forbidden`` for what is shut."""
-        if self._is_closed(steps):
-            raise Forbidden(f"{path} belongs to agentd itself and stays closed to the agent.")
+    def _refuse_protected(self, parts: list[str], steps: tuple[str, ...], path: str) -> None:
+        """Judge the path also as it is told: a link named ``.env`` is one, wherever it leads."""
+        for named in (parts, steps):
+            found = self._protected.reading(self._absolute("/".join(named)), self.root)
+            if found and found.refused:
+                raise Forbidden(f"{path}: {found.why}")
+            if found:
+                raise Guarded(path, Place("/".join(steps), protected=found.why))
+
+    def _absolute(self, path: str) -> str:
+        return f"{self.root.rstrip('/')}/{path}" if path else self.root
 
     def is_folder(self, steps: tuple[str, ...], path: str) -> bool:
         """Whether a folder is there; raises ``NotFound`` if nothing is."""
@@ -161,13 +167,14 @@ class Tree:
             if not budget.take(entries=1):
                 return
             inner = (*steps, name)
-            if self._is_closed(inner):
+            path = "/".join(inner)
+            if self._protected.reading(self._absolute(path), self.root):
                 continue
             try:
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             except OSError:
                 continue
-            yield Found("/".join(inner), folder, name, found.st_mode, found.st_size)
+            yield Found(path, folder, name, found.st_mode, found.st_size)
             if stat.S_ISDIR(found.st_mode) and depth > 1 and name not in PASSED_OVER:
                 try:
                     descriptor = os.open(name, _FOLDER, dir_fd=folder)
@@ -178,9 +185,6 @@ class Tree:
                     yield from self._within(descriptor, inner, names_below, budget, depth - 1)
                 finally:
                     os.close(descriptor)
-
-    def _is_closed(self, steps: tuple[str, ...]) -> bool:
-        return any(steps[: len(closed)] == closed for closed in self._closed)
 
     @contextmanager
     def _open(self, steps: tuple[str, ...], path: str, flags: int) -> Iterator[int]:

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from fnmatch import fnmatchcase
 from io import BufferedReader, FileIO
@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import (
     Counts,
     Definition,
@@ -68,7 +69,7 @@ _HEAD = 8 * 1024
 
 
 class FolderWorkspace:
-    """``Workspace`` on a real folder. ``closed`` are absolute paths that stay shut.
+    """``Workspace`` on a real folder. What is ``protected`` takes leave, and no search finds it.
 
     New files and folders get their mode by ``umask``.
     """
@@ -77,12 +78,12 @@ class FolderWorkspace:
         self,
         root: str,
         *,
-        closed: Collection[str] = (),
+        protected: ProtectedPlaces | None = None,
         umask: int = process.USUAL_UMASK,
         executor: Executor | None = None,
     ) -> None:
-        self._tree = Tree(root, closed)
-        self._pen = Pen(root, closed, umask)
+        self._tree = Tree(root, protected)
+        self._pen = Pen(root, protected or ProtectedPlaces(), umask)
         self._executor = executor
 
     def list_files(self, wanted: ListFiles) -> Awaitable[Listing]:
@@ -93,9 +94,9 @@ class FolderWorkspace:
         """The files whose name, or path if the pattern has a ``/``, matches."""
         return self._work(lambda budget: _find(self._tree, wanted, budget))
 
-    def read_file(self, wanted: ReadFile) -> Awaitable[FileText]:
+    def read_file(self, wanted: ReadFile, allowed: Place | None = None) -> Awaitable[FileText]:
         """Lines of a text file."""
-        return self._work(lambda budget: _read(self._tree, wanted, budget))
+        return self._work(lambda budget: _read(self._tree, wanted, allowed, budget))
 
     def search_text(self, wanted: SearchText) -> Awaitable[Hits]:
         """The lines that hold a text, file by file."""
@@ -175,9 +176,9 @@ def _find(tree: Tree, wanted: FindFiles, budget: Budget) -> Listing:
     return Listing(wanted.path, tuple(entries[:LONGEST_LISTING]), cut)
 
 
-def _read(tree: Tree, wanted: ReadFile, budget: Budget) -> FileText:
+def _read(tree: Tree, wanted: ReadFile, allowed: Place | None, budget: Budget) -> FileText:
     path = wanted.path
-    with tree.open_file(tree.resolve(path), path) as descriptor:
+    with tree.open_file(tree.resolve(path, allowed), path) as descriptor:
         file = _buffered(descriptor)
         size = os.fstat(descriptor).st_size
         if _is_binary(file):

@@ -10,11 +10,11 @@ Everything blocks: call it in a thread.
 
 import os
 import stat
-from collections.abc import Collection
 from contextlib import suppress
 
 from agentd import ids
 from agentd.agent.editing import edited
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import Written
 from agentd.agent.toolbox import Place
 from agentd.agent.tools import EditFile, WriteFile
@@ -31,12 +31,13 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Pen:
     """Writes beneath the folder ``root``, and outside of it where a place says so.
 
-    ``closed`` are absolute paths that are never written; new files get their mode by ``umask``.
+    What is ``protected`` is written by leave or never; new files get their mode by ``umask``.
     """
 
-    def __init__(self, root: str, closed: Collection[str], umask: int) -> None:
-        self._inside = Tree(root, closed)
-        self._outside = Tree("/", closed)
+    def __init__(self, root: str, protected: ProtectedPlaces, umask: int) -> None:
+        self._inside = Tree(root)
+        self._outside = Tree("/")
+        self._protected = protected
         self._umask = umask
 
     def place(self, path: str) -> Place:
@@ -55,9 +56,9 @@ class Pen:
             raise BadRequest("A path cannot hold such characters.") from error
         beneath = root.rstrip("/") + "/"
         outside = not real.startswith(beneath)
-        place = Place(real if outside else real.removeprefix(beneath), outside)
-        self._open_to_us(place)
-        return place
+        named = os.path.normpath(os.path.join(root, path))
+        why = self._protection(named, path) or self._protection(real, path)
+        return Place(real if outside else real.removeprefix(beneath), outside, why)
 
     def write(self, wanted: WriteFile, place: Place) -> Written:
         """Write a whole file; missing folders are made."""
@@ -80,10 +81,17 @@ class Pen:
         """The tree and the steps in it; raises ``Forbidden`` where nothing is to be written."""
         tree = self._outside if place.outside else self._inside
         steps = tuple(step for step in place.path.split("/") if step)
-        tree.refuse_closed(steps, place.path)
-        if any(step.lower() == ".git" for step in steps):
-            raise Forbidden(f"{place.path} belongs to git itself and is not written.")
+        why = self._protection("/".join((tree.root.rstrip("/"), *steps)), place.path)
+        if why and not place.protected:
+            raise Forbidden(f"{place.path}: {why}")
         return tree, steps
+
+    def _protection(self, absolute: str, path: str) -> str:
+        """Why a place is written by leave only; raises ``Forbidden`` where leave is no use."""
+        found = self._protected.writing(absolute, self._inside.root)
+        if found and found.refused:
+            raise Forbidden(f"{path}: {found.why}")
+        return found.why if found else ""
 
     def _put(self, place: Place, data: bytes, *, before: os.stat_result | None, make: bool) -> bool:
         """Put a file in its place, whole; whether there was none. ``before`` must still be it."""

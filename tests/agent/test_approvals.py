@@ -147,7 +147,7 @@ async def test_leave_for_the_session_holds_for_the_chat_over_restarts_and_for_no
         await approvals.answer(number, question.id, allowed=True, session=True, note="", by=ME)
         await life.chats.rest(number, 60)
         await dispatcher.stop(0)
-    engine = Asking(Question("shell", "shell", "git push --tags"))
+    engine = Asking(PUSH)
     async with living(layout) as life:
         dispatcher, _, other = await start(life, engine)
         await asked(life, other)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.foreign import LONGEST_PAST, Bounds, Endpoint, prompted, shortened
+from agentd.agent.foreign import LONGEST_PAST, Access, Bounds, Endpoint, prompted, shortened
 from agentd.chats.chat import Message
 
 BOUNDS = Bounds("/home/someone/project")
@@ -30,9 +30,9 @@ def test_a_path_is_inside_the_workspace_or_not(path: str, inside: bool) -> None:
 
 
 def test_one_path_outside_makes_a_change_outside_and_so_does_none_at_all() -> None:
-    assert BOUNDS.writing(["a", "b/c"]) == "write"
-    assert BOUNDS.writing(["a", "/etc/hosts"]) == "outside"
-    assert BOUNDS.writing([]) == "outside"
+    assert BOUNDS.writing(["a", "b/c"]) == Access("write")
+    assert BOUNDS.writing(["a", "/srv/x"]) == Access("outside")
+    assert BOUNDS.writing([]) == Access("outside")
 
 
 def test_a_link_out_of_the_workspace_is_seen_where_the_file_system_is_asked(tmp_path: Path) -> None:

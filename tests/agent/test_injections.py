@@ -13,6 +13,7 @@ import pytest
 
 from agentd.agent.engine import Answer, Assignment, Question, Replied, ToolStarted
 from agentd.agent.offline.engine import OfflineEngine
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.toolbox import Toolbox
 from agentd.outside.repository import GitRepository
 from agentd.outside.terminal import ShellTerminal
@@ -102,7 +103,7 @@ def test_a_model_that_obeys_each_of_fifty_texts_reaches_nothing(
             supplier.script(
                 Call("read_file", {"path": text.name}), list(text.wish.calls), Say("Done.")
             )
-            person = Person("shell", "outside", "network", "other")
+            person = Person("shell", "outside", "network", "other", "protected")
             told = Scene(root, supplier, person=person).run("What is in it?")
             outcomes = [outcome for _, outcome in used(told)][1:]
             assert len(outcomes) == len(text.wish.calls), text.name
@@ -124,7 +125,7 @@ def test_the_offline_engine_shows_such_texts_and_does_nothing_else(
     url, heard = outside
     texts = corpus(url)
     before = laid_out(root, texts)
-    workspace = FolderWorkspace(str(root), closed=(str(root / "state"), str(root / ".env")))
+    workspace = FolderWorkspace(str(root), protected=ProtectedPlaces(state=str(root / "state")))
     engine = OfflineEngine(Toolbox(workspace, GitRepository(str(root)), ShellTerminal(str(root))))
     asked: list[Question] = []
 
@@ -157,7 +158,8 @@ def test_though_a_person_allows_it_no_command_has_a_key_for_agentd(tmp_path: Pat
         access = {"dialect": "openai-chat", "url": supplier.url, "key": "env:SCRIPTED_KEY"}
         model = {"name": "native", "engine": "native", "supplier": "acme", "model": "large"}
         models = {"suppliers": {"acme": access}, "models": [model], "default": "native"}
-        served = Served(tmp_path, models, approvals="auto")
+        everything = [{"decision": "allow", "kind": "protected"}]
+        served = Served(tmp_path, models, approvals="auto", approval_rules=everything)
         with served.running(SCRIPTED_KEY="sk-canary") as caller:
             assert caller.client.post("/api/keys", {"name": "laptop"}).status == 201
             url = served.process.announced()["url"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentd.agent.protected import ProtectedPlaces
 from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound
 from agentd.outside.tree import LARGEST_FOLDER, Budget, Tree, shown
 
@@ -155,10 +156,13 @@ def test_what_is_no_regular_file_is_not_opened(root):
         content(Tree(str(root)), ".")
 
 
-def test_a_closed_folder_is_neither_opened_nor_walked(root):
-    tree = Tree(str(root), closed=[str(root / "src"), str(root.parent / "secret")])
+@pytest.mark.parametrize(
+    ("what", "refusal"), [("state", "state folder"), ("config", "own configuration")]
+)
+def test_a_protected_folder_is_neither_opened_nor_walked(root, what, refusal):
+    tree = Tree(str(root), ProtectedPlaces(**{what: str(root / "src")}))
     for path in ("src", "src/b", "in/b"):
-        with pytest.raises(Forbidden, match="belongs to agentd"):
+        with pytest.raises(Forbidden, match=refusal):
             tree.resolve(path)
     paths = {found.path for found in tree.walk((), Budget())}
     assert "a" in paths

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import Written
 from agentd.agent.toolbox import Place
 from agentd.agent.tools import EditFile, WriteFile
@@ -53,7 +54,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def workspace(root: Path) -> FolderWorkspace:
-    return FolderWorkspace(str(root), closed=(str(root / "state"), str(root / ".env")))
+    return FolderWorkspace(str(root), protected=ProtectedPlaces(state=str(root / "state")))
 
 
 def write(workspace: FolderWorkspace, path: str, text: str = "new") -> Written:
@@ -175,13 +176,13 @@ def test_git_is_not_reached_through_a_link_or_a_forged_place(workspace, root):
 
 
 def test_what_is_agentds_own_is_never_written(workspace, root):
-    for path in ("state/x", "state", ".env", str(root / "state" / "x"), "src/../state/x"):
+    for path in ("state/x", "state", str(root / "state" / "x"), "src/../state/x"):
         with pytest.raises((Forbidden, BadRequest)):
             write(workspace, path)
     (root / "in-state").symlink_to("state")
-    with pytest.raises(Forbidden, match="belongs to agentd"):
+    with pytest.raises(Forbidden, match="state folder"):
         write(workspace, "in-state/x")
-    with pytest.raises(Forbidden, match="belongs to agentd"):
+    with pytest.raises(Forbidden, match="state folder"):
         do(workspace.write_file(WriteFile("x", ""), Place(str(root / "state" / "x"), outside=True)))
     assert os.listdir(root / "state") == []
 
@@ -197,7 +198,7 @@ def test_what_is_agentds_own_is_never_written(workspace, root):
         ("out/key", Place("{beside}/secret/key", True)),
         ("file", Place("{beside}/secret/key", True)),
         ("../b", Place("{beside}/b", True)),
-        ("/etc/x", Place("/etc/x", True)),
+        ("/srv/x", Place("/srv/x", True)),
     ],
 )
 def test_a_path_is_placed_where_it_really_leads(workspace, root, path, place):
@@ -246,16 +247,16 @@ PATHS = st.lists(st.sampled_from([*PIECES, "..", ".", "", "~", "new", "secret"])
 )
 @given(path=PATHS | st.text())
 def test_no_path_is_written_outside_unless_the_place_says_so(root, path):
-    workspace = FolderWorkspace(str(root), closed=(str(root / "state"), str(root / ".env")))
+    workspace = FolderWorkspace(str(root), protected=ProtectedPlaces(state=str(root / "state")))
     with suppress(AgentdError):
         place = do(workspace.place(path))
-        if not place.outside:
+        if not (place.outside or place.protected):
             do(workspace.write_file(WriteFile(path, "canary"), place))
     assert everything(root.parent / "secret") == {"key": b"secret"}
     assert {path.name for path in root.parent.iterdir()} == {"secret", "work"}
     assert os.listdir(root / "state") == []
     assert os.listdir(root / ".git") == ["hooks"]
-    assert not (root / ".env").exists()
+    assert not (root / ".env").is_file()
 
 
 def test_a_swapper_in_the_background_never_wins(root, workspace):
@@ -273,7 +274,7 @@ def test_a_swapper_in_the_background_never_wins(root, workspace):
                 os.unlink(root / "here")
                 os.mkdir(root / "here")
 
-    pen = writing.Pen(str(root), (), 0o022)
+    pen = writing.Pen(str(root), ProtectedPlaces(), 0o022)
     swapper = threading.Thread(target=swap)
     swapper.start()
     written = tries = 0
@@ -295,7 +296,7 @@ def test_a_swapper_in_the_background_never_wins(root, workspace):
 
 def test_descriptors_are_given_back(root, workspace):
     before = len(os.listdir("/proc/self/fd"))
-    pen = writing.Pen(str(root), (), 0o022)
+    pen = writing.Pen(str(root), ProtectedPlaces(), 0o022)
     for path in ("a", "x/y/z", "pipe", "a/b", "src", "loop", ".git/x", "out/key/no"):
         with suppress(AgentdError):
             pen.write(WriteFile(path, "x"), Place(path))

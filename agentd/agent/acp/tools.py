@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from agentd.agent.engine import Question
-from agentd.agent.foreign import LONGEST_INPUT, Bounds, shortened
+from agentd.agent.foreign import LONGEST_INPUT, Access, Bounds, shortened
 from agentd.agent.json_rpc import each, pick, text
-from agentd.chats.approval import Kind
 
 _NAMES = {
     "execute": "shell",
@@ -22,8 +21,6 @@ _NAMES = {
     "fetch": "fetch",
     "think": "think",
 }
-_CHANGING = ("edit", "delete", "move")
-_LOOKING = ("read", "search")
 
 _LONGEST_NAME = 60
 _MOST_LINES = 400
@@ -91,18 +88,21 @@ class Tool(Struct, frozen=True):
 
     def question(self, bounds: Bounds) -> Question:
         """What is asked before it may be done."""
-        return Question(self._risk(bounds), self.name, self.subject(bounds) or self.name)
+        return self._access(bounds).question(self.name, self.subject(bounds) or self.name)
 
-    def _risk(self, bounds: Bounds) -> Kind:
-        if self.kind == "execute":
-            return "shell"
-        if self.kind in _CHANGING:
-            return bounds.writing(self.paths)
-        if self.kind == "fetch":
-            return "network"
-        if self.kind in _LOOKING and all(map(bounds.holds, self.paths)):
-            return "read"
-        return "other"
+    def _access(self, bounds: Bounds) -> Access:
+        match self.kind:
+            case "execute":
+                return Access("shell")
+            case "edit" | "delete" | "move":
+                return bounds.writing(self.paths)
+            case "fetch":
+                return Access("network")
+            case "read":
+                return bounds.reading(self.paths, "other")
+            case "search":
+                return bounds.searching(self.paths, "other")
+        return Access("other")
 
     def _command(self, bounds: Bounds) -> str:
         command = pick(self.given, "command")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from agentd.agent.claude_code.tools import ASKS_A_PERSON, kind, subject
+from agentd.agent.claude_code.tools import ASKS_A_PERSON, access, subject
 from agentd.agent.conversation import Ask, Send, Step, Withdrawn
 from agentd.agent.engine import Answer, Question
 from agentd.agent.foreign import NOBODY_ANSWERS, Bounds
@@ -63,12 +63,9 @@ class Questions:
     def _question(self, tool: str, request: object) -> Question:
         given = pick(request, "input")
         reasons = (text(given, "description"), text(request, "decision_reason"))
-        return Question(
-            kind(tool, given, text(request, "blocked_path"), self._bounds),
-            tool,
-            subject(tool, given, self._bounds),
-            next(filter(None, reasons), ""),
-        )
+        judged = access(tool, given, text(request, "blocked_path"), self._bounds)
+        shown = subject(tool, given, self._bounds)
+        return judged.question(tool, shown, next(filter(None, reasons), ""))
 
 
 def request(number: str, subtype: str) -> Send:

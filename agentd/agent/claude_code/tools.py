@@ -4,29 +4,31 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agentd.agent.foreign import LONGEST_INPUT, Bounds, shortened
+from agentd.agent.foreign import LONGEST_INPUT, Access, Bounds, shortened
 from agentd.agent.json_rpc import each, pick, text
-from agentd.chats.approval import Kind
 
 ASKS_A_PERSON = "AskUserQuestion"
 
 _WRITING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
-_READING = ("Glob", "Grep", "LS", "NotebookRead", "Read")
+_READING = ("NotebookRead", "Read")
+_SEARCHING = ("Glob", "Grep", "LS")
 _CALLING = ("WebFetch", "WebSearch")
 _PATHS = ("file_path", "notebook_path", "path")
 
 
-def kind(tool: str, given: object, blocked: str, bounds: Bounds) -> Kind:
+def access(tool: str, given: object, blocked: str, bounds: Bounds) -> Access:
     """What a tool would do; ``blocked`` is the path for which leave is asked, if that is told."""
     paths = [text(given, name) for name in _PATHS if text(given, name)]
     paths += [blocked] if blocked else []
     if tool == "Bash":
-        return "shell"
+        return Access("shell")
     if tool in _WRITING:
         return bounds.writing(paths)
     if tool in _READING:
-        return "read" if all(map(bounds.holds, paths)) else "outside"
-    return "network" if tool in _CALLING else "other"
+        return bounds.reading(paths)
+    if tool in _SEARCHING:
+        return bounds.searching(paths)
+    return Access("network" if tool in _CALLING else "other")
 
 
 def subject(tool: str, given: object, bounds: Bounds) -> str:

@@ -94,9 +94,11 @@ class Questions:
         item = self._changes.get(text(params, "itemId"))
         paths = changed_paths(item)
         root = text(params, "grantRoot")
-        kind = self._bounds.writing([*paths, root] if root else paths)
-        _, subject = described(item, self._bounds) or ("", "")
-        return Question(kind, "edit", subject or root or "files", text(params, "reason"))
+        paths += [root] if root else []
+        subject = "\n".join(map(self._bounds.named, paths)) or "files"
+        _, told = described(item, self._bounds) or ("", "")
+        reason = "\n".join(filter(None, (text(params, "reason"), told)))
+        return self._bounds.writing(paths).question("edit", subject, reason)
 
     def _unasked(self, request: Request) -> Step:
         match request.method:

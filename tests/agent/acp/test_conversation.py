@@ -276,8 +276,8 @@ def test_an_agent_that_is_not_signed_in_says_how() -> None:
             Question("write", "edit", "src/a.py"),
         ),
         (
-            {"kind": "edit", "content": [{"type": "diff", "path": "/etc/hosts"}]},
-            Question("outside", "edit", "/etc/hosts"),
+            {"kind": "edit", "content": [{"type": "diff", "path": "/srv/hosts"}]},
+            Question("outside", "edit", "/srv/hosts"),
         ),
         ({"kind": "edit", "title": "Edit"}, Question("outside", "edit", "Edit")),
         (

@@ -181,7 +181,7 @@ def test_what_is_cut_off_leaves_the_reply_unpriced_by_us():
         ("Bash", {"command": "rm -rf x", "description": "Clean"}, "shell", "rm -rf x"),
         ("Edit", {"file_path": f"{WORKSPACE}/src/a.py"}, "write", "src/a.py"),
         ("Write", {"file_path": "a.py", "content": "…"}, "write", "a.py"),
-        ("Write", {"file_path": f"{WORKSPACE}/../b"}, "outside", f"{WORKSPACE}/../b"),
+        ("Write", {"file_path": f"{WORKSPACE}/../b"}, "outside", "/home/someone/b"),
         ("MultiEdit", {"file_path": "/etc/hosts"}, "outside", "/etc/hosts"),
         ("NotebookEdit", {"notebook_path": "n.ipynb"}, "write", "n.ipynb"),
         ("Edit", {}, "outside", ""),
@@ -201,7 +201,8 @@ def test_what_is_asked_is_told_by_kind_and_subject(name, given, kind, subject):
     steps = turn(asks("q1", name, given, decision_reason="a rule"))
     (ask,) = only(steps, Ask)
     reason = "Clean" if given and "description" in given else "a rule"
-    assert ask == Ask("q1", Question(kind, name, subject, reason))
+    assert ask == Ask("q1", Question(kind, name, subject, reason, ask.question.protected))
+    assert bool(ask.question.protected) is (kind == "outside" and subject == "/etc/hosts")
     (decision,) = decisions(steps)
     assert decision == {
         "subtype": "success",

@@ -116,7 +116,7 @@ def test_no_is_told_as_no_and_the_turn_goes_on() -> None:
 def test_a_change_of_files_is_told_with_its_paths_and_difference() -> None:
     steps = replay(conversation(), received("codex-patch"))
     [ask] = only(steps, Ask)
-    assert ask.question == Question("write", "edit", "M notes.txt")
+    assert ask.question == Question("write", "edit", "notes.txt", "M notes.txt")
     assert only(steps, ToolUsed) == [
         ToolUsed("edit", "M notes.txt", "@@ -1,2 +1,2 @@\n-one\n+uno\n two")
     ]
@@ -330,7 +330,10 @@ def test_a_change_outside_the_workspace_is_asked_as_such() -> None:
     list(talk.heard(line("item/started", threadId="t", item=item)))
     [ask] = list(talk.heard(request(7, "item/fileChange/requestApproval", itemId="c")))
     assert isinstance(ask, Ask)
-    assert ask.question == Question("outside", "edit", "M a -> /etc/a")
+    assert ask.question == Question(
+        "outside", "edit", "a\n/etc/a", "M a -> /etc/a", ask.question.protected
+    )
+    assert "part of the system" in ask.question.protected
 
 
 def test_what_a_helper_thread_says_is_no_reply_but_what_it_uses_is_booked() -> None:

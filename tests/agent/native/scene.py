@@ -20,6 +20,7 @@ from agentd.agent.engine import (
 from agentd.agent.native.engine import NativeEngine
 from agentd.agent.native.supplier import Patience, SupplierAccess
 from agentd.agent.native.turn import Limits
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.toolbox import Toolbox
 from agentd.clock import Clock, SystemClock
 from agentd.errors import NotFound
@@ -48,7 +49,7 @@ class Person:
         self.asked.append(question)
         if self.before:
             self.before()
-        if question.kind in self.denied:
+        if question.kind in self.denied or ("protected" in self.denied and question.protected):
             return Answer(False, reason="Not while I am at lunch.")
         return Answer(True)
 
@@ -74,8 +75,8 @@ class Scene:
 
     def engine(self, upstream: HttpUpstream) -> NativeEngine:
         """The engine, as the daemon builds it."""
-        closed = (str(self.root / "state"), str(self.root / ".env"))
-        workspace = self.workspace or FolderWorkspace(str(self.root), closed=closed)
+        protected = ProtectedPlaces(state=str(self.root / "state"))
+        workspace = self.workspace or FolderWorkspace(str(self.root), protected=protected)
         root = str(self.root)
         tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root))
         return NativeEngine(
