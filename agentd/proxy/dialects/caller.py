@@ -35,7 +35,7 @@ class Glance(Struct, frozen=True):
     """How many replies are asked for (``n``)."""
     wants_usage: bool = True
     """Whether a stream is to tell its usage (``stream_options.include_usage``)."""
-    groups: tuple[str, ...] = ()
+    groups: frozenset[str] = frozenset()
     """The groups of tools that the caller has (Responses); see ``callers.groups``."""
     tier: str = ""
     """The tier of service that is asked for; empty: the usual one. See ``callers.extras``."""

@@ -200,8 +200,8 @@ def _assistant(message: Message, *, thinking: bool) -> dict[str, object]:
 class _Call:
     """A call that grows."""
 
-    def __init__(self, key: int, id: str, name: str) -> None:  # noqa: A002
-        self.key = key
+    def __init__(self, index: int, id: str, name: str) -> None:  # noqa: A002
+        self.index = index
         self.id = id
         self.name = name
         self.pieces: list[str] = []
@@ -215,6 +215,8 @@ class _Reply:
         self._id = ""
         self._thought: list[str] = []
         self._calls: list[_Call] = []
+        self._latest: dict[int, _Call] = {}
+        """The last call that began under each of the supplier's numbers."""
         self._refused = False
         self._stop = ""
 
@@ -275,19 +277,20 @@ class _Reply:
         key = number(fragment, "index", position)
         function, said_id = inner(fragment, "function"), text(fragment, "id")
         name = text(function, "name")
-        call = next((call for call in reversed(self._calls) if call.key == key), None)
+        call = self._latest.get(key)
         # Some count every call as the first: then only a new id, with a name, tells them apart.
         if call is None or (said_id and name and said_id != call.id):
             yield from self._thinking_done()
-            call = _Call(key, said_id or self._made_up_id(), name)
+            call = _Call(len(self._calls), said_id or self._made_up_id(), name)
+            self._latest[key] = call
             self._calls.append(call)
-            yield CallStarted(len(self._calls) - 1, call.id, name)
+            yield CallStarted(call.index, call.id, name)
         piece: Any = function.get("arguments")
         if isinstance(piece, dict):  # against the rule, but clear
             piece = msgspec.json.encode(piece).decode()
         if isinstance(piece, str) and piece:
             call.pieces.append(piece)
-            yield CallDelta(self._calls.index(call), piece)
+            yield CallDelta(call.index, piece)
 
     def _made_up_id(self) -> str:
         """For suppliers that give none; the results of all turns must be told apart."""

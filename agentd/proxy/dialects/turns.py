@@ -1,5 +1,6 @@
 """What every dialect demands of the messages of a request, done once for all."""
 
+from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
 
@@ -46,16 +47,16 @@ def settled(messages: Iterable[Message]) -> list[Message]:
 
 
 def _check_results(turns: list[tuple[Role, list[Part]]]) -> None:
-    open_calls: list[str] = []
+    open_calls: Counter[str] = Counter()  # two calls of one turn may have the same id
     for _, parts in [*turns, ("assistant", [])]:
         for part in parts:
             if isinstance(part, ToolResult):
-                if part.id not in open_calls:
+                if not open_calls[part.id]:
                     raise BadRequest(f"The tool result {part.id!r} answers no call before it")
-                open_calls.remove(part.id)
-        if open_calls:
-            raise BadRequest(f"The tool call {open_calls[0]!r} has no result")
-        open_calls = [part.id for part in parts if isinstance(part, ToolCall)]
+                open_calls[part.id] -= 1
+        if unanswered := next((call for call, count in open_calls.items() if count), None):
+            raise BadRequest(f"The tool call {unanswered!r} has no result")
+        open_calls = Counter(part.id for part in parts if isinstance(part, ToolCall))
 
 
 LONGEST_USER = 64

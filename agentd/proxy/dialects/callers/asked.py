@@ -200,10 +200,19 @@ def _fields(decoder: "msgspec.json.Decoder[dict[_Named, T]]", body: bytes) -> di
         raise BadRequest(f"The body is no JSON object: {_complaint(error)}") from None
     fields = {key.name: value for key, value in found.items()}
     if len(fields) < len(found):
-        names = [key.name for key in found]
-        twice = next(name for name in fields if names.count(name) > 1)
+        twice = _first_repeated(key.name for key in found)
         raise BadRequest(f"The field {twice[:100]!r} stands twice in the request")
     return fields
+
+
+def _first_repeated(names: Iterable[str]) -> str:
+    """Return the first name that came before; time is linear in how many there are."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
 
 
 _TOO_DEEP = f"The body is nested deeper than {DEPTH} levels"

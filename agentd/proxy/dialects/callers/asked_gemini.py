@@ -4,6 +4,7 @@ The address tells the model and whether to stream. Fields may be written in came
 much of the vendor's own material, with underscores.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -227,12 +228,38 @@ def understood(body: bytes) -> Conversation:
     )
 
 
+class _Unanswered:
+    """The calls of one turn that have no response yet, found by id or by name in constant time."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, ToolCall] = {}
+        self._count = 0
+        self._numbers: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+        """The numbers of the calls by their id, and by their name; some may be taken already."""
+
+    def add(self, call: ToolCall) -> None:
+        """Remember a call."""
+        self._calls[self._count] = call
+        self._numbers["id", call.id].append(self._count)
+        self._numbers["name", call.name].append(self._count)
+        self._count += 1
+
+    def take(self, id: str, name: str) -> ToolCall | None:  # noqa: A002
+        """Remove and return the first call of this id, or of this name where there is no id."""
+        numbers = self._numbers.get(("id", id) if id else ("name", name))
+        while numbers:
+            call = self._calls.pop(numbers.popleft(), None)
+            if call is not None:
+                return call
+        return None
+
+
 class _Reading:
     """Reads contents in their order. Calls and results may have no ids: they get some here."""
 
     def __init__(self) -> None:
         self._calls = 0
-        self._open: list[ToolCall] = []
+        self._unanswered = _Unanswered()
 
     def messages(self, contents: Iterable[_Content]) -> Iterator[Message]:
         """Each content as a message."""
@@ -240,7 +267,7 @@ class _Reading:
             role: Literal["user", "assistant"] = "user"
             if content.role == "model":
                 role = "assistant"
-                self._open = []
+                self._unanswered = _Unanswered()
             yield Message(role, tuple(self._parts(content.parts)))
 
     def _parts(self, parts: Iterable[_Part]) -> Iterator[Part]:
@@ -269,15 +296,13 @@ class _Reading:
         self._calls += 1
         given = msgspec.json.encode(told.args or {}).decode()
         call = ToolCall(told.id or f"call_{self._calls}", told.name, given)
-        self._open.append(call)
+        self._unanswered.add(call)
         return call
 
     def _answered(self, told: _Response) -> ToolResult:
-        fits = [call for call in self._open if told.id in ("", call.id)]
-        call = next((call for call in fits if told.id or call.name == told.name), None)
+        call = self._unanswered.take(told.id, told.name)
         if call is None:
             raise BadRequest(f"The function response {told.id or told.name!r} answers no call")
-        self._open.remove(call)
         said = told.response or {}
         failed = "error" in said
         value = said["error"] if failed else said["output"] if set(said) == {"output"} else said

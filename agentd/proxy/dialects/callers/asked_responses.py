@@ -233,7 +233,7 @@ def glance(body: bytes) -> Glance:
         seen.model,
         bool(seen.stream),
         seen.max_output_tokens or 0,
-        groups=tuple(groups),
+        groups=frozenset(groups),
         tier=extras.tier(seen.service_tier),
         fees=extras.serves(seen.tools),
     )

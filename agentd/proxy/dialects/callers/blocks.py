@@ -66,6 +66,8 @@ class Gathering:
         self._begun = False
         self._queue: deque[Block] = deque()
         """The open one, and those that wait for it."""
+        self._growing: dict[int, Block] = {}
+        """The calls among them, by their numbers."""
 
     def write(self, event: Event) -> bytes:
         """As ``Writer.write``."""
@@ -151,7 +153,7 @@ class Gathering:
         return self._advance()
 
     def _call(self, index: int) -> Block | None:
-        return next((block for block in self._queue if block.index == index), None)
+        return self._growing.get(index)
 
     def _called(self, index: int, call: ToolCall) -> bytes:
         begun = b""
@@ -173,6 +175,8 @@ class Gathering:
         if self._queue and self._queue[-1].kind != "call":
             self._queue[-1].whole = True
         self._queue.append(block)
+        if block.kind == "call":
+            self._growing.setdefault(block.index, block)
         return self._advance()
 
     def _advance(self) -> bytes:
@@ -188,6 +192,7 @@ class Gathering:
                 break
             told.append(self.closed(front))
             self.blocks.append(self._queue.popleft())
+            self._growing.pop(front.index, None)
         return b"".join(told)
 
     def _over(self, event: Finished | SupplierError) -> bytes:

@@ -182,7 +182,7 @@ def _item(
     block: Block,
     id: str,  # noqa: A002
     status: str,
-    groups: Iterable[str],
+    groups: frozenset[str],
 ) -> dict[str, object]:
     """An item: ``in_progress`` it is empty, whatever is known of it already."""
     said = block.text if status == "completed" else ""

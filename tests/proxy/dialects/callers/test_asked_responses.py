@@ -186,7 +186,7 @@ def test_a_whole_turn_by_openais_client():
 
 def test_codex_is_understood_with_its_groups_of_tools():
     sent = json.dumps(CODEX).encode()
-    assert glance(sent) == Glance("m", stream=True, groups=("agents",))
+    assert glance(sent) == Glance("m", stream=True, groups=frozenset({"agents"}))
     told = understood(sent)
     assert told.system == "You code.\n\nBe terse."
     assert [tool.name for tool in told.tools] == ["exec", "agents__spawn"]
@@ -224,7 +224,7 @@ def test_a_call_of_a_groups_tool_is_told_as_codex_wants_it():
 @pytest.mark.parametrize("group", ["", "a", "a__b"])
 @pytest.mark.parametrize("tool", ["x", "b__x"])
 def test_the_group_of_a_tool_is_found_again(group, tool):
-    groups = [group] if group else []
+    groups = frozenset({group} - {""})
     assert parted(grouped(group, tool), groups) == (group, tool)
     assert parted("a__b__x", ["a", "a__b"]) == ("a__b", "x")
     assert parted("ab__x", ["a"]) == ("", "ab__x")
