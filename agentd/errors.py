@@ -24,8 +24,9 @@ Which status and body each becomes is told in ``web.envelope`` alone.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 class AgentdError(Exception):
@@ -184,3 +185,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f'; did you mean "{close[0]}"?'
     more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
     return f" (known: {', '.join(names[:TOLD])}{more})" if names else ""
+
+
+R = TypeVar("R", bound=Hashable)
+
+
+def find_repeated(values: Iterable[R]) -> R | None:
+    """Return the first value that was there before, or ``None``; linear, as input may be long."""
+    seen: set[R] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None

@@ -28,6 +28,7 @@ from agentd.errors import (
     Conflict,
     Misconfigured,
     NotFound,
+    find_repeated,
     nearest,
 )
 
@@ -52,10 +53,9 @@ class KeysYml(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for what in ("name", "sha256"):
-            values = [getattr(key, what) for key in self.keys or ()]
-            twice = {value for value in values if values.count(value) > 1}
-            if twice:
-                raise ValueError(f"two keys have the {what} {sorted(twice)[0]}; one must go")
+            twice = find_repeated(getattr(key, what) for key in self.keys or ())
+            if twice is not None:
+                raise ValueError(f"two keys have the {what} {twice}; one must go")
 
 
 class LastUsedJson(Struct, frozen=True, rename="camel"):

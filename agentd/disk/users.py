@@ -13,7 +13,7 @@ from agentd.access.login import User
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.document import Document
 from agentd.disk.layout import Layout
-from agentd.errors import Conflict, NotFound, nearest
+from agentd.errors import Conflict, NotFound, find_repeated, nearest
 
 _HEADER = b"""\
 # The people who may sign in to agentd: viewer (reads), manager (commands the agent) or
@@ -31,10 +31,9 @@ class UsersYml(Struct, frozen=True):
     users: tuple[User, ...] | None = None
 
     def __post_init__(self) -> None:
-        names = [user.name.lower() for user in self.users or ()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f'two users are called "{twice[0]}"; one must go')
+        twice = find_repeated(user.name.lower() for user in self.users or ())
+        if twice is not None:
+            raise ValueError(f'two users are called "{twice}"; one must go')
 
 
 class UserFile:

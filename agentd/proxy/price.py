@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
+from agentd.errors import find_repeated
+
 MOST_TOKENS = 10**12
 """What claims more tokens than this is no count."""
 
@@ -128,14 +130,12 @@ class Prices(Rates, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         Rates.__post_init__(self)
-        sizes = [tier.tokens for tier in self.above]
-        for size in sizes:
-            if sizes.count(size) > 1:
-                raise ValueError(f"above: two tiers begin above {size} tokens; one must go")
-        names = [service.tier for service in self.services]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"services: two have the tier {name}; one must go")
+        size = find_repeated(tier.tokens for tier in self.above)
+        if size is not None:
+            raise ValueError(f"above: two tiers begin above {size} tokens; one must go")
+        name = find_repeated(service.tier for service in self.services)
+        if name is not None:
+            raise ValueError(f"services: two have the tier {name}; one must go")
 
     def served(self, tier: str) -> "Prices | None":
         """The prices of a tier of service (empty: the usual one); None where it has none."""

@@ -17,6 +17,8 @@ _FIELD = re.compile(rf"Object contains unknown field `(?P<name>.*?)`{_PLACE}", r
 _VALUE = re.compile(rf"Invalid enum value '(?P<name>.*?)'{_PLACE}", re.DOTALL)
 _FORM = re.compile(rf"Expected `str` matching regex '.*'{_PLACE}", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+_ENDS = 300
+"""Characters that are kept of either end of a complaint: what was sent stands in its middle."""
 
 
 def explained(told: str, kind: Any) -> str:
@@ -24,6 +26,8 @@ def explained(told: str, kind: Any) -> str:
 
     A text's pattern is told as its ``Meta(extra={"form": …})`` has it.
     """
+    if len(told) > 2 * _ENDS:
+        told = f"{told[:_ENDS]}…{told[-_ENDS:]}"
     if field := _FIELD.fullmatch(told):
         here = [one for one, _ in _at(kind, field["path"])]
         structs = [one for one in here if isinstance(one, inspect.StructType)]

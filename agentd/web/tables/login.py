@@ -16,6 +16,12 @@ from agentd.web.session import Sessions
 from agentd.web.table import Parameter, Route
 from agentd.web.users import Users
 
+SIGN_IN_LIMIT = 32 * 1024
+"""The most bytes of a sign-in: it holds the longest password with every character escaped.
+
+Anybody may send one, so it must not cost more than looking at it.
+"""
+
 EVERYWHERE = Parameter(
     "everywhere",
     "query",
@@ -43,6 +49,7 @@ def _session(sessions: Sessions) -> tuple[Route, ...]:
             gives=shapes.SignedInView,
             errors=(BadRequest, Unauthorized, Forbidden, LimitReached, Unavailable),
             section="5, rule 7",
+            most=SIGN_IN_LIMIT,
         ),
         Route(
             "GET",
