@@ -9,15 +9,18 @@ ignore and which repositories are safe.
 Values from outside come after ``--``, or are checked to be no option.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import NoReturn
 
+from agentd.agent.protected import is_beneath
 from agentd.agent.tools import ANYWHERE
 from agentd.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
 from agentd.outside import process
 from agentd.outside.process import Finished
+from agentd.outside.tree import shown
 
 TIMEOUT = 20.0
 """Seconds that a call may take, unless its caller says otherwise."""
@@ -108,7 +111,11 @@ class Git:
         return inside.output.decode("utf-8", "replace").rstrip("\n")
 
     async def refuse_filters(self, operation: str) -> None:
-        """Comparing files with the index would run the filters that a repository names."""
+        """Refuse what a repository's own settings would turn into something else.
+
+        Comparing files with the index would run the filters that it names, or look at the files
+        of another folder.
+        """
         listed = await self.told("config", "--list", "--show-scope", "--name-only", "-z")
         if listed.cut:
             raise Forbidden("This repository's git configuration is too large to be checked.")
@@ -119,6 +126,18 @@ class Git:
                     f" {name}, a program that git would run. If you trust it, set it in your"
                     " personal git configuration (git config --global) instead."
                 )
+            if scope in ("local", "worktree") and name == "core.worktree":
+                await self._refuse_other_worktree(operation)
+
+    async def _refuse_other_worktree(self, operation: str) -> None:
+        """Files of another folder would be told as this one's; submodules name their own."""
+        asked = await self.told("rev-parse", "--show-toplevel")
+        top = os.path.realpath(os.fsdecode(asked.output.rstrip(b"\n")))
+        if not is_beneath(os.path.realpath(self._root), top):
+            raise Forbidden(
+                f"{operation} is refused here: this repository's own git configuration says that"
+                f" its files are in another folder ({shown(top)}), by core.worktree."
+            )
 
 
 def place(path: str) -> str:

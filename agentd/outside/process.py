@@ -34,6 +34,16 @@ INHERITED = frozenset(
 )
 """The only names of our own environment that a program sees; ``LC_…`` too."""
 
+GIT_CAUTION = {"GIT_CONFIG_PARAMETERS": "'safe.bareRepository=explicit' 'core.fsmonitor=false'"}
+"""What every git obeys that an agent runs: else files that it may write make git run a program.
+
+A folder that holds ``HEAD``, ``objects``, ``refs`` and ``config`` is a bare repository, whose
+settings hold; and ``core.fsmonitor`` is run by each ``git status``. Git itself hands the options
+of ``git -c`` on in this variable. Not in ``GIT_CONFIG_COUNT`` with ``GIT_CONFIG_KEY_0``: programs
+that take secrets out of an environment (Codex) take out what has ``KEY`` in its name, and git
+fails when only the count is left.
+"""
+
 USUAL_UMASK = 0o022
 """Our own files are private; those of the workspace are the person's, with the usual modes."""
 

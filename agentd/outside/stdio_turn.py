@@ -39,7 +39,7 @@ from agentd.agent.engine import (
 from agentd.agent.text import plain
 from agentd.errors import AgentdError, Unavailable
 from agentd.outside.lines import LONGEST_LINE, Lines
-from agentd.outside.process import MARK, environment
+from agentd.outside.process import GIT_CAUTION, MARK, environment
 from agentd.outside.program import Graces, Program
 from agentd.redaction import scrub
 
@@ -151,7 +151,7 @@ class StdioTurn:
 
     async def _start(self) -> Iterable[Step]:
         mark = {MARK: self._mark} if self._mark else {}
-        env = environment(**{**self._launch.environment, **mark})
+        env = environment(**{**self._launch.environment, **GIT_CAUTION, **mark})
         try:
             self._program = await Program.start(self._launch.command, folder=self._folder, env=env)
         except Unavailable as error:

@@ -38,7 +38,7 @@ class ShellTerminal:
         ended = await process.run(
             ("/bin/sh", "-c", wanted.command),
             folder=self._root,
-            env=process.environment(**_QUIET, **{process.MARK: turn}),
+            env=process.environment(**_QUIET, **process.GIT_CAUTION, **{process.MARK: turn}),
             timeout=float(min(max(wanted.seconds, 1), LONGEST_RUN)),
             limit=LOUDEST,
             hear=ends.add,

@@ -24,7 +24,7 @@ SECRETS = {
 
 ALLOWED = {"AGENTD_TURN", "HOME", "LANG", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL"}
 ALLOWED |= {"AGENTD_DAEMON", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", "_", "OLDPWD", "LC_ALL"}
-ALLOWED |= {"GIT_PAGER", "GIT_TERMINAL_PROMPT", "PAGER", "TERM"}
+ALLOWED |= {"GIT_CONFIG_PARAMETERS", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "PAGER", "TERM"}
 
 
 @pytest.fixture
@@ -53,8 +53,13 @@ def caller(served: Served) -> Iterator[Caller]:
         yield caller
 
 
+CAREFUL = "'safe.bareRepository=explicit'"
+"""What every git of an agent is told."""
+
+
 def assert_harmless(variables: dict[str, str], served: Served) -> None:
     assert set(variables) <= ALLOWED
+    assert CAREFUL in variables["GIT_CONFIG_PARAMETERS"]
     for name, value in variables.items():
         assert "canary" not in value and HASH not in value and KEY not in value, name
         assert name in ("PWD", "HOME") or str(served.folder) not in value, name

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import Change
 from agentd.agent.tools import GitDiff, GitLog, GitStatus
 from agentd.errors import AgentdError, BadRequest, Forbidden, NotFound, Unavailable
@@ -88,6 +89,33 @@ def test_every_kind_of_change_is_told(root):
         Change("A.", "staged"),
         Change("??", "new"),
     }
+
+
+def test_files_of_another_folder_are_not_told_as_those_of_the_repository(root, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("canary\n")
+    git(root, "config", "core.worktree", str(other))
+    repository = GitRepository(str(root))
+    for asked in (repository.diff(GitDiff()), repository.status(GitStatus())):
+        with pytest.raises(Forbidden, match=r"core\.worktree"):
+            do(asked)
+    git(root, "config", "core.worktree", str(root))
+    assert do(repository.diff(GitDiff())).text == ""
+
+
+def test_what_is_protected_is_left_out_of_a_difference_and_named(root):
+    (root / "sub" / ".env").write_text("KEY=canary\n")
+    git(root, "add", "-f", "-A")
+    git(root, "commit", "-qm", "Third")
+    (root / "sub" / ".env").write_text("KEY=canary2\n")
+    (root / "a.txt").write_text("changed\n")
+    repository = GitRepository(str(root), ProtectedPlaces())
+    for wanted in (GitDiff(), GitDiff("."), GitDiff("sub"), GitDiff(commit="HEAD")):
+        text = do(repository.diff(wanted)).text
+        assert "canary" not in text
+        assert "(left out, since it is protected: sub/.env)" in text
+        assert ("changed" in text) is (wanted.path == "." and not wanted.commit)
 
 
 def test_a_conflict_is_told(root):

@@ -69,6 +69,28 @@ def test_new_files_get_the_persons_mode(tmp_path):
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize("bare", [True, False])
+def test_git_status_runs_no_program_that_files_of_the_workspace_name(tmp_path, bare):
+    """A folder that an agent wrote can be a bare repository; an unpacked one brings settings."""
+    git = tmp_path if bare else tmp_path / ".git"
+    for folder in ("objects", "refs/heads"):
+        (git / folder).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    monitor = "touch canary; false"
+    work = 'bare = false\n\tworktree = "."\n' if bare else "bare = false\n"
+    (git / "config").write_text(
+        f'[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "{monitor}"\n\t{work}'
+    )
+    run(tmp_path, "git status; git -C . status; git -c a.b=c status")
+    assert not (tmp_path / "canary").exists()
+
+
+def test_git_works_as_usual(tmp_path):
+    identity = "git -c user.name=x -c user.email=x@y"
+    said = run(tmp_path, f"git init -q . && {identity} commit -q --allow-empty -m One && git log")
+    assert "One" in said.output
+
+
 def test_what_takes_too_long_is_ended_with_its_children(tmp_path):
     for patience in (1, 5, 40):  # it must have come so far as to tell
         ended = run(tmp_path, "sleep 60 & echo $!; sleep 61", seconds=patience)
