@@ -6,17 +6,15 @@ where it is not is each rule asked for itself.
 
 import math
 import re
-from base64 import b64decode
-from binascii import Error as NotBase64
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes
 
 import re2
 
+from agentd.proxy.secrets.decoding import decode
 from agentd.proxy.secrets.private_keys import PrivateKeys
 from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, compiled, options
 
@@ -27,13 +25,8 @@ _PRIVATE_KEY = "private-key"
 _WINDOW = 4096
 _BEYOND = 1024
 """Bytes after a match that are looked at before it is taken: in them it may still go on."""
-_BASE64 = compiled(
-    # What it holds begins with twelve letters of ASCII: most names and paths do not look so.
-    r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
-    r"((?:[CDI-Za-f][A-Za-z0-9+/_-]{3}){4}[A-Za-z0-9+/_-]{8,}={0,2})"
-)
-_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
-_PRINTED = re.compile(rb"[!-~]+")
+_LAYERS = 2
+"""Encodings within one another that are undone."""
 
 
 class Hit(NamedTuple):
@@ -83,20 +76,14 @@ class Detector:
             hits += known.find(text)
         return hits
 
-    def _encoded(self, text: bytes, known: "Known | None") -> Iterator[Hit]:
-        """What shows when base64 or percent escapes are undone, once."""
-        for found in _BASE64.finditer(text):
-            start, end = found.span(1)
-            inner = _from_base64(text[start:end])
-            for hit in self._plain(inner, known) if inner else ():
-                yield Hit(start, end, hit.rule, hit.mode)
-        if _PERCENT.search(text):
-            for found in _PRINTED.finditer(text):
-                if not _PERCENT.search(found[0]):
-                    continue
-                for hit in self._plain(unquote_to_bytes(found[0]), known):
-                    start, end = _escaped_place(found[0], hit.start, hit.end)
-                    yield Hit(found.start() + start, found.start() + end, hit.rule, hit.mode)
+    def _encoded(self, text: bytes, known: "Known | None", layers: int = _LAYERS) -> Iterator[Hit]:
+        """What shows when encodings are undone: each where it stands in the encoded text."""
+        for view in decode(text):
+            hits = self._plain(view.text, known)
+            if layers > 1:
+                hits += self._encoded(view.text, known, layers - 1)
+            for hit in hits:
+                yield Hit(*view.locate(hit.start, hit.end), hit.rule, hit.mode)
 
 
 class Known:
@@ -247,27 +234,6 @@ def _whole_characters(text: bytes, start: int, end: int) -> tuple[int, int]:
     while end < len(text) and text[end] & 0xC0 == 0x80:
         end += 1
     return start, end
-
-
-def _from_base64(token: bytes) -> bytes:
-    """The text that was encoded; empty when it is none."""
-    bare = token.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
-    try:
-        inner = b64decode(bare + b"=" * (-len(bare) % 4))
-        return inner if inner.decode().replace("\n", "").replace("\r", "").isprintable() else b""
-    except (NotBase64, UnicodeDecodeError):
-        return b""
-
-
-def _escaped_place(escaped: bytes, start: int, end: int) -> tuple[int, int]:
-    """Where in the escaped text stands what has this place in the plain one."""
-    places: list[int] = []
-    at = 0
-    while at < len(escaped):
-        places.append(at)
-        at += 3 if re.match(rb"%[0-9A-Fa-f]{2}", escaped[at : at + 3]) else 1
-    places.append(at)
-    return places[start], places[end]
 
 
 def _settled(hits: list[Hit]) -> list[Hit]:
