@@ -15,3 +15,6 @@ Imports point inward, and a test asserts it:
 """
 
 __version__ = "0.1.0"
+
+DISTRIBUTION = "agentd-workstation"
+"""The name under which this is installed: the public index has another project called agentd."""

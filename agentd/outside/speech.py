@@ -29,6 +29,7 @@ from agentd.errors import (
     UnsupportedMedia,
 )
 from agentd.outside import pocketsphinx_child
+from agentd.outside.installed import install_command
 from agentd.outside.process import MARK, Finished, environment, run
 from agentd.proxy.upstream import Request, Timeouts, Upstream
 from agentd.wire.audio import SECOND, AudioKind, kind_of, raw_of, wav_of
@@ -94,7 +95,7 @@ class Transcriber:
         match ear.engine:
             case "pocketsphinx":
                 if await asyncio.to_thread(importlib.util.find_spec, "pocketsphinx") is None:
-                    return "Install it: pip install 'agentd[speech]'"
+                    return f"Install it: {install_command('speech')}"
             case "command":
                 if await asyncio.to_thread(shutil.which, ear.command[0]) is None:
                     return f"The program {ear.command[0]} is not installed, or not in PATH."
@@ -199,7 +200,7 @@ async def _by_pocketsphinx(ear: Ear, raw: bytes, language: str, env: Mapping[str
     command = [sys.executable, "-P", pocketsphinx_child.__file__]
     done = await run(command, folder="/", env=env, given=raw, timeout=ear.seconds, limit=SAID_LIMIT)
     if done.code == 2:
-        raise Unavailable("PocketSphinx is not installed", "pip install 'agentd[speech]'")
+        raise Unavailable("PocketSphinx is not installed", install_command("speech"))
     return _said(ear, done)
 
 

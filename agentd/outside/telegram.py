@@ -25,6 +25,7 @@ from agentd.errors import (
     Unauthorized,
     Unavailable,
 )
+from agentd.outside.installed import install_command
 from agentd.redaction import scrub
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ ANSWER_SECONDS = 20.0
 NEWS = ("message", "callback_query")
 """The kinds of updates that are wanted."""
 
-MISSING = "python-telegram-bot is not installed; run: pip install 'agentd[telegram]'"
+MISSING = f"python-telegram-bot is not installed; run: {install_command('telegram')}"
 REVOKED = "Telegram does not take the bot's token; get a new one from @BotFather"
 TWO = "another program asks Telegram for this bot's messages; stop it, or take another bot"
 GARBAGE = "Telegram's server gave an answer that cannot be understood"

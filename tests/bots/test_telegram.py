@@ -419,7 +419,7 @@ def test_without_the_library_the_bot_says_how_to_get_it(
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
         until(lambda: bot_of(daemon)["pollingError"])
-        assert "agentd[telegram]" in bot_of(daemon)["pollingError"]
+        assert "agentd-workstation[telegram]" in bot_of(daemon)["pollingError"]
         assert not bot_of(daemon)["running"]
         assert not api.calls
 

@@ -38,7 +38,7 @@ def missing(client: str) -> str:
         return ""
     from importlib.util import find_spec
 
-    return "" if find_spec(client) else f"{client} is not installed: pip install agentd[test]"
+    return "" if find_spec(client) else f"{client} is not installed: pip install '.[test]'"
 
 
 def _command(client: str) -> list[str]:
