@@ -79,7 +79,7 @@ def _libraries(path: Path) -> set[str]:
 def _ours(path: Path) -> set[str]:
     """The rooms of agentd that a module imports from."""
     parts = [name.split(".") for name in _imports(path) if name.split(".")[0] == "agentd"]
-    return {part[1] if len(part) > 1 else "" for part in parts} - {"__version__"}
+    return {part[1] if len(part) > 1 else "" for part in parts} - {"__version__", "DISTRIBUTION"}
 
 
 def _modules(path: Path) -> set[str]:
