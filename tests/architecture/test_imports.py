@@ -25,6 +25,7 @@ FORBIDDEN_TO_PRODUCT = {
 ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
 MAY_AWAIT = {
     "answering",
+    "hiding_threads",
     "house",
     "relay",
     "attempt",

@@ -21,6 +21,7 @@ from agentd.proxy.gateway.attempt import Attempts, Failed
 from agentd.proxy.gateway.bill import Bill
 from agentd.proxy.gateway.calling import Calling
 from agentd.proxy.gateway.glancing import counted_here, glanced, tokens_in
+from agentd.proxy.gateway.hiding_threads import HidingThreads
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.refusing import failed, refused
 from agentd.proxy.pricing import output_at_most, output_limit, settled, upper_bound
@@ -31,12 +32,6 @@ from agentd.proxy.spend import OverLimit
 
 log = logging.getLogger(__name__)
 
-LARGE = 128 * 1024
-"""Bytes of a body, new in its conversation, above which secrets are looked for off the loop."""
-
-GIANT = 1024 * 1024
-"""Bytes above which that is done off the loop in any case."""
-
 UNBOOKED = "The ledger cannot be written, so nothing is sent on or answered."
 """What callers are told; where and why is for whoever reads the logs."""
 
@@ -46,6 +41,7 @@ class Relay:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._hiders = HidingThreads()
         self._later: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Task[None], str] = {}
         """Those of them that wait for a supplier, by the ids of their keys."""
@@ -103,6 +99,7 @@ class Relay:
             for task in self._waiting:
                 task.cancel()
             await asyncio.wait(self._later)
+        self._hiders.close()
 
     async def _answered(self, asked: Asked, bill: Bill) -> Answered:
         house, key = self._house, asked.key
@@ -154,15 +151,7 @@ class Relay:
 
     async def _hidden(self, asked: Asked) -> Hidden:
         hiding = self._house.hiding()
-        if hiding is None:
-            return Hidden(asked.body, {}, {}, "", ())
-        body, dialect, key = asked.body, asked.endpoint.dialect, asked.key.id
-        if len(body) > GIANT:
-            return await asyncio.to_thread(hiding.hide, body, dialect, key)
-        shared = hiding.shared(body, key)
-        if len(body) - shared.size > LARGE:
-            return await asyncio.to_thread(hiding.hide, body, dialect, key, shared)
-        return hiding.hide(body, dialect, key, shared)
+        return Hidden(asked.body) if hiding is None else await self._hiders.hide(hiding, asked)
 
     def _reserve(
         self,

@@ -8,13 +8,14 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import re2
 
 from agentd.proxy.secrets.decoding import decode
+from agentd.proxy.secrets.exact_values import ExactValues
 from agentd.proxy.secrets.private_keys import PrivateKeys
 from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, compiled, options
 
@@ -91,12 +92,12 @@ class Known:
 
     def __init__(self, values: dict[bytes, str]) -> None:
         self._rules = values
-        self._any = compiled_values(values)
+        self._values = ExactValues(values)
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """Each of them in the text."""
-        for found in self._any.finditer(text):
-            yield Hit(found.start(), found.end(), self._rules[found.group()], "hide")
+        for start, end in self._values.find(text):
+            yield Hit(start, end, self._rules[text[start:end]], "hide")
 
 
 class _Look:
@@ -175,12 +176,6 @@ def entropy(value: bytes) -> float:
     """Bits per byte (Shannon)."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
-
-
-def compiled_values(values: Iterable[bytes]) -> Any:
-    """A pattern of RE2 that finds any of these; of two that begin alike, the longer one."""
-    longest_first = sorted(values, key=len, reverse=True)
-    return _together([_literally(value.decode("utf-8", "replace")) for value in longest_first])
 
 
 def _literally(text: str) -> str:

@@ -22,7 +22,12 @@ MOST = 4 * 2**20
 """A larger one is not kept."""
 
 CONVERSATIONS = 16
-"""Of how many the last request is kept."""
+"""Of how many the last request is kept ..."""
+
+MOST_BYTES = 96 * 2**20
+"""... and what all of that takes, about."""
+
+_PART_BYTES = 300
 
 _HEAD = 4096
 """Bytes at the beginning by which a conversation is known again."""
@@ -63,7 +68,7 @@ class Growth(Generic[E]):
     """The last requests of some conversations, with what was found out of their parts."""
 
     def __init__(self) -> None:
-        self._before: Recent[tuple[str, bytes], _Before[E]] = Recent(CONVERSATIONS)
+        self._before: Recent[tuple[str, bytes], _Before[E]] = Recent(CONVERSATIONS, MOST_BYTES)
 
     def shared(self, key_id: str, body: bytes) -> Shared[E]:
         """What is known of this request of a key."""
@@ -83,10 +88,16 @@ class Growth(Generic[E]):
         taken: Apart,
         elements: Sequence[E],
         placeholder: int,
+        weight: int = 0,
     ) -> None:
-        """Remember a request and what was found out of its parts, for the next one."""
+        """Remember a request and what was found out of its parts, for the next one.
+
+        ``weight``: bytes that the elements take.
+        """
         if LEAST <= len(body) <= MOST:
-            self._before.put(_name(key_id, body), _Before(body, taken, elements, placeholder))
+            before = _Before(body, taken, elements, placeholder)
+            weight += len(body) + _PART_BYTES * len(taken.parts)
+            self._before.put(_name(key_id, body), before, weight)
 
     def clear(self) -> None:
         """Forget all."""

@@ -5,7 +5,8 @@ bytes, so that only what is new is looked through; and nothing but the secrets' 
 changed, so that a supplier knows the conversation again.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
 
@@ -13,17 +14,20 @@ from msgspec import Struct
 
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector, Known
-from agentd.proxy.secrets.growth import Growth, Shared
+from agentd.proxy.secrets.growth import Growth
 from agentd.proxy.secrets.known import Remembered
 from agentd.proxy.secrets.placeholder import Placeholders
 from agentd.proxy.secrets.recent import Recent
 from agentd.proxy.secrets.request import Part, apart, grown
 from agentd.proxy.secrets.rules import Mode, Rules
 from agentd.proxy.secrets.scan import Scanner, Spot
-from agentd.proxy.secrets.walk import Literal, pointer
+from agentd.proxy.secrets.walk import Literal, pointers
 
 MOST_ELEMENTS = 200_000
-"""Elements that are remembered, of all keys together: some 300 bytes each."""
+"""Elements that are remembered, of all keys together: some 300 bytes each ..."""
+
+MOST_ELEMENT_BYTES = 64 * 2**20
+"""... and what is kept of the secrets in them."""
 
 MOST_KEYS = 1000
 """Keys whose secrets are remembered."""
@@ -76,6 +80,11 @@ class _Element(Struct):
     secrets: Mapping[str, str] = {}
     blocked: str = ""
 
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes, about."""
+        return 300 + 250 * len(self.spans) + sum(map(len, self.secrets.values()))
+
 
 class _Run:
     """One request on its way."""
@@ -83,11 +92,23 @@ class _Run:
     def __init__(self, body: bytes, key_id: str) -> None:
         self.body = body
         self.key_id = key_id
+        self.left = math.inf
+        """Bytes that may still be looked through."""
         self.found: dict[str, int] = {}
         self.findings: list[Finding] = []
         self.mark = 0
         """The key's, when this pass began; what is learnt from then on is for the next one."""
         self.looks: Known | None = None
+        self.placeholders: dict[bytes, str] = {}
+        """Of the secrets in it: each is learnt once, also where there are too many to remember."""
+
+
+class Unfinished(Exception):
+    """There is more to look through than was allowed; to be given to ``hide`` for going on."""
+
+    def __init__(self, run: _Run) -> None:
+        super().__init__("more to look through")
+        self.run = run
 
 
 class Hiding:
@@ -98,7 +119,9 @@ class Hiding:
 
     def __init__(self, rules: Rules, seed: bytes) -> None:
         self._placeholders = Placeholders(seed)
-        self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(MOST_ELEMENTS)
+        self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(
+            MOST_ELEMENTS, MOST_ELEMENT_BYTES
+        )
         self._growth: Growth[_Element] = Growth()
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
@@ -124,30 +147,32 @@ class Hiding:
         for key_id, known in self._keys.items():
             self._keys.put(key_id, known.only(frozenset(hiding)))
 
-    def shared(self, body: bytes, key_id: str) -> Shared[_Element]:
-        """What is known of a request from the one before it in its conversation."""
-        return self._growth.shared(key_id, body)
-
     def hide(
         self,
         body: bytes,
         dialect: ChannelDialect,
         key_id: str,
-        shared: Shared[_Element] | None = None,
+        *,
+        most: float = math.inf,
+        begun: Unfinished | None = None,
     ) -> Hidden:
         """A request of this dialect without its secrets; where there are none, ``body`` itself.
 
-        ``shared``, if given, is what the method of that name told of it. Raises ``BadRequest`` for
-        what is no JSON object, or names a member twice.
+        Raises ``BadRequest`` for what is no JSON object, or names a member twice; ``Unfinished``
+        when more than ``most`` bytes would have to be looked through. Give that as ``begun`` then.
         """
-        shared = shared or self.shared(body, key_id)
-        run = _Run(body, key_id)
+        shared = self._growth.shared(key_id, body)
+        run = begun.run if begun else _Run(body, key_id)
+        run.left = most
         known = self._known(key_id)
         met = shared.elements
         taken = grown(body, shared.before, len(met)) if met else apart(body)
+        if met and taken.parts[len(met) - 1 : len(met)] != [shared.before.parts[len(met) - 1]]:
+            met = ()  # a list became too long to be taken apart
         elements = self._looked_through(run, taken.parts, known, met)
         first = shared.placeholder_in(body)
-        self._growth.keep(key_id, body, taken, elements, first)
+        weight = sum(element.weight for element in elements)
+        self._growth.keep(key_id, body, taken, elements, first, weight)
         secrets: dict[str, str] = {}
         pieces: list[bytes] = []
         at, blocked = 0, ""
@@ -204,51 +229,79 @@ class Hiding:
         name = (run.key_id, part.free, blake2b(raw, digest_size=16).digest())
         element = self._elements.get(name)
         if element is not None and element.seen < run.mark:
+            self._spend(run, len(raw))
             if known.may_hold(bytes(raw), element.seen):
                 element = None
             else:
                 element.seen = run.mark
         if element is None:
+            self._spend(run, len(raw))
             element = self._scanned(run, part, known)
-            self._elements.put(name, element)
+            self._elements.put(name, element, element.weight)
         return element
+
+    @staticmethod
+    def _spend(run: _Run, size: int) -> None:
+        """Count bytes that are to be looked through now."""
+        run.left -= size
+        if run.left < 0:
+            raise Unfinished(run)
 
     def _scanned(self, run: _Run, part: Part, known: Remembered) -> _Element:
         element = _Element(run.mark)
         scanner = Scanner(self._detector, self._placeholders, run.key_id, run.looks)
         spans: list[tuple[int, int, str]] = []
         secrets: dict[str, str] = {}
+        told: dict[int, list[Spot]] = {}
+        names: list[int] = []
         for literal, spots in scanner.strings(run.body, part.start, part.end, part.free):
-            self._tell(run, part, literal, spots)
+            if literal.is_name:
+                names.append(literal.start - part.start)
+            if self._is_news(run, literal):
+                told[literal.start - part.start] = spots
             for spot in spots:
                 if spot.mode == "block":
                     element.blocked = element.blocked or spot.rule
                 elif spot.mode == "hide":
-                    placeholder = self._hidden_as(spot, run.key_id, known)
+                    placeholder = self._hidden_as(spot, run, known)
                     secrets[placeholder] = spot.value.decode("utf-8", "surrogatepass")
                     spans.append((spot.start - part.start, spot.end - part.start, placeholder))
         if spans:
             element.spans, element.secrets = tuple(spans), secrets
+        if told:
+            self._tell(run, part, told, names)
         return element
 
-    def _hidden_as(self, spot: Spot, key_id: str, known: Remembered) -> str:
-        placeholder = known.placeholder(spot.value)
+    def _hidden_as(self, spot: Spot, run: _Run, known: Remembered) -> str:
+        placeholder = run.placeholders.get(spot.value) or known.placeholder(spot.value)
         if not placeholder:
-            placeholder = self._placeholders.of(spot.value, spot.rule, key_id)
+            placeholder = self._placeholders.of(spot.value, spot.rule, run.key_id)
             placeholder = known.add(spot.value, placeholder, spot.rule)
+        run.placeholders[spot.value] = placeholder
         return placeholder
 
-    def _tell(self, run: _Run, part: Part, literal: Literal, spots: list[Spot]) -> None:
-        """Count what stands in a string, unless the string was met before."""
+    def _is_news(self, run: _Run, literal: Literal) -> bool:
+        """Whether what stands in a string is to be counted: it was not met before."""
         content = run.body[literal.start : literal.end]
         digest = blake2b(content, digest_size=16, key=run.key_id.encode()[:64]).digest()
         if self._told.get(digest):
-            return
+            return False
         self._told.put(digest, True)
-        place = part.place + pointer(run.body[part.start : part.end], literal.start - part.start)
-        for spot in spots:
-            run.found[spot.rule] = run.found.get(spot.rule, 0) + 1
-            run.findings.append(self._finding(spot, place=place))
+        return True
+
+    def _tell(
+        self, run: _Run, part: Part, told: Mapping[int, list[Spot]], names: Collection[int]
+    ) -> None:
+        """Count what stands in some strings of a part, of which it is told where they begin.
+
+        So it is of the members' ``names`` in it that hold secrets themselves.
+        """
+        places = pointers(run.body[part.start : part.end], told, names)
+        for start, spots in told.items():
+            place = part.place + places.get(start, "")
+            for spot in spots:
+                run.found[spot.rule] = run.found.get(spot.rule, 0) + 1
+                run.findings.append(self._finding(spot, place=place))
 
     def _finding(self, spot: Spot, place: str = "", offset: int = 0, line: int = 0) -> Finding:
         size = _characters(spot.value)

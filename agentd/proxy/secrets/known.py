@@ -6,15 +6,20 @@ tool call into which it was put back, or in what the tool prints. Everything is 
 
 import re
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from agentd.proxy.secrets.detect import Known, compiled_values
+from agentd.proxy.secrets.detect import Known
+from agentd.proxy.secrets.exact_values import HEAD, LONGEST, ExactValues
 from agentd.proxy.secrets.recent import Recent
 
 MOST = 1000
 """Secrets that are remembered of a key; those not met for longest are forgotten."""
 
-BARE = 8
+MOST_BYTES = 2 * 2**20
+"""Bytes of them all. A larger one is hidden and put back, but not remembered: what is so long is
+found anew by what told it the first time, such as base64 with a key in it."""
+
+BARE = HEAD
 """Bytes that a secret has at least to be looked for without what stands around it."""
 
 _SAME_IN_JSON = re.compile(rb"[A-Za-z0-9_.~+=:@%!#$*,;()-]+")
@@ -34,9 +39,9 @@ class Remembered:
         self.mark = 0
         """Rises with every secret that is new."""
         self._adding = Lock()
-        self._kept: Recent[bytes, _Kept] = Recent(MOST)
+        self._kept: Recent[bytes, _Kept] = Recent(MOST, MOST_BYTES)
         self._looks: tuple[int, Known | None] = (0, None)
-        self._newer: tuple[int, int, Any] = (0, 0, None)
+        self._newer: tuple[int, int, ExactValues | None] = (0, 0, None)
 
     def placeholder(self, value: bytes) -> str:
         """What this secret was hidden as; empty: it is new."""
@@ -49,8 +54,8 @@ class Remembered:
             kept = self._kept.get(value)
             if kept is None:
                 kept = _Kept(placeholder, rule, self.mark + 1)
-                self._kept.put(value, kept)
-                self.mark += 1
+                if self._kept.put(value, kept, len(value)):
+                    self.mark += 1
             return kept.placeholder
 
     def only(self, rules: frozenset[str]) -> "Remembered":
@@ -72,18 +77,22 @@ class Remembered:
         """The mark, and what finds all up to it in a text; None: there is nothing to be found."""
         if self._looks[0] != self.mark:
             mark, kept = self.mark, self._kept.items()
-            bare = {value: one.rule for value, one in kept if len(value) >= BARE}
+            bare = {value: one.rule for value, one in kept if _is_looked_for(value)}
             self._looks = mark, Known(bare) if bare else None
         return self._looks
 
     def may_hold(self, raw: bytes, since: int) -> bool:
         """Whether JSON text may hold a secret that is newer than that mark."""
-        known_since, mark, pattern = self._newer
+        known_since, mark, values = self._newer
         if (known_since, mark) != (since, self.mark):
             mark = self.mark
             kept = self._kept.items()
-            newer = [value for value, one in kept if one.number > since and len(value) >= BARE]
+            newer = [value for value, one in kept if one.number > since and _is_looked_for(value)]
             same = all(_SAME_IN_JSON.fullmatch(value) for value in newer)
-            pattern = compiled_values(newer) if same else None
-            self._newer = since, mark, pattern
-        return pattern is None or bool(pattern.search(raw))
+            values = ExactValues(newer) if same else None
+            self._newer = since, mark, values
+        return values is None or values.is_any_in(raw)
+
+
+def _is_looked_for(value: bytes) -> bool:
+    return BARE <= len(value) <= LONGEST

@@ -16,6 +16,13 @@ from agentd.errors import BadRequest
 LISTS = frozenset(("messages", "input", "contents", "tools", "system"))
 """Members that are lists of what is said, or of tools."""
 
+MOST_MEMBERS = 1000
+"""Members that a request may have; those of all dialects together are fewer than a hundred."""
+
+MOST_PARTS = 20_000
+"""Elements of one list that are looked at each for itself; in a longer one they are numbers, or
+are made to cost more than they say, and the list is looked at as a whole."""
+
 _IDLE = frozenset(("model", "stream", "previous_response_id", "service_tier", "reasoning_effort"))
 _FREE = frozenset(("metadata",))
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -51,6 +58,8 @@ def apart(body: bytes) -> Apart:
         fields = _FIELDS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("The body is no JSON object", str(error)) from None
+    if len(fields) > MOST_MEMBERS:
+        raise BadRequest(f"The body has {len(fields)} members; {MOST_MEMBERS} are the most")
     found: list[Part] = []
     starts: list[int] = []
     at = body.index(b"{") + 1
@@ -62,10 +71,7 @@ def apart(body: bytes) -> Apart:
         starts.append(start)
         at = start + len(said)
         if name not in _IDLE and body[start] in b'{["':
-            if _is_taken_apart(body, name, start):
-                found += _items(body, start, at, f"/{name}")
-            else:
-                found.append(Part(start, at, f"/{name}", name in _FREE))
+            found += _parts(body, name, start, at)
         at = _next(body, at) + 1
     if fields and body[at:].strip(b" \t\r\n"):
         raise BadRequest("The body names a member twice")
@@ -81,7 +87,7 @@ def grown(body: bytes, before: Apart, count: int) -> Apart:
     last = before.parts[count - 1]
     members = bisect_right(before.starts, last.start)
     name, start = before.names[members - 1], before.starts[members - 1]
-    if not _is_taken_apart(body, name, start):
+    if last.start == start:  # a member as a whole, not an element
         return apart(body)
     head = b'{"%b":[null' % name.encode()
     try:
@@ -89,7 +95,7 @@ def grown(body: bytes, before: Apart, count: int) -> Apart:
     except BadRequest:
         return apart(body)  # it tells what is wrong, and where
     names = [*before.names[:members], *rest.names[1:]]
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or rest.parts[0].start == rest.starts[0]:
         return apart(body)
     by = last.end - len(head)
     listed = bisect_left(rest.parts, (rest.starts[1:] or [len(body)])[0], key=_START)
@@ -105,18 +111,20 @@ def grown(body: bytes, before: Apart, count: int) -> Apart:
 _START = attrgetter("start")
 
 
-def _is_taken_apart(body: bytes, name: str, start: int) -> bool:
-    return name in LISTS and body[start] == 0x5B
-
-
-def _items(body: bytes, start: int, end: int, place: str) -> list[Part]:
-    """The elements of the list between two bytes."""
+def _parts(body: bytes, name: str, start: int, end: int) -> list[Part]:
+    """The value of a member: each element of a list for itself, where that is of use."""
+    whole = [Part(start, end, f"/{name}", name in _FREE)]
+    if name not in LISTS or body[start] != 0x5B:
+        return whole
+    items = _ITEMS.decode(memoryview(body)[start:end])
+    if len(items) > MOST_PARTS:
+        return whole
     found: list[Part] = []
     at = start + 1
-    for item in _ITEMS.decode(memoryview(body)[start:end]):
+    for item in items:
         begin = _next(body, at)
         at = begin + len(memoryview(item))
-        found.append(Part(begin, at, f"{place}/{len(found)}", False))
+        found.append(Part(begin, at, f"/{name}/{len(found)}", False))
         at = _next(body, at) + 1
     return found
 

@@ -24,7 +24,7 @@ from agentd.proxy.secrets.put_back import (
     may_hold,
     spliced,
 )
-from agentd.proxy.secrets.streams import TELLING, Slot, Told
+from agentd.proxy.secrets.streams import DEEPEST, TELLING, Slot, Told
 from agentd.proxy.secrets.walk import escaped, places, text_of
 
 HELD_LIMIT = 4 * 2**20
@@ -113,7 +113,9 @@ class Restorer:
 
     def _take(self, frame: "_Frame", at: int, told: Told) -> None:
         raw = frame.raw[at:]
-        found = {way: (start, end) for way, start, end in places(raw)} if told.pieces else {}
+        found = (
+            {way: (start, end) for way, start, end in places(raw, DEEPEST)} if told.pieces else {}
+        )
         skipped: set[int] = set()
         for piece in told.pieces:
             if piece.way not in found:

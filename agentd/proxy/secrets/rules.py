@@ -86,19 +86,22 @@ class Rules(Struct, frozen=True):
         return Rules(self.rules, (*self.values, *values))
 
 
-def options(groups: bool) -> Any:
+def options(groups: bool, of_bytes: bool = False) -> Any:
     """How our patterns are compiled. Without groups it is only told where a match is."""
     made = re2.Options()
+    if of_bytes:
+        made.encoding = re2.Options.Encoding.LATIN1
     made.max_mem = _MEMORY
     made.log_errors = False
     made.never_capture = not groups
     return made
 
 
-def compiled(regex: str, groups: bool = True) -> Any:
-    """A pattern of RE2 for UTF-8. Raises ``ValueError`` that tells why it cannot be one."""
+def compiled(regex: str, groups: bool = True, of_bytes: bool = False) -> Any:
+    """A pattern of RE2 for UTF-8, or for any bytes. Raises ``ValueError`` if it cannot be one."""
     try:
-        return re2.compile(regex, options(groups))
+        pattern = regex.encode() if of_bytes else regex
+        return re2.compile(pattern, options(groups, of_bytes))
     except re2.error as error:
         raise ValueError(_reason(error)) from None
     finally:

@@ -90,13 +90,16 @@ class Scanner:
     def _foreign(self, text: bytes, hits: list[Hit]) -> Iterator[Hit]:
         """The hits without our own placeholders in them."""
         ours = self._placeholders.in_text(text, self._key_id) if hits and b"SECRET_" in text else []
+        reach = 0  # the number of the first placeholder that ends behind where the hit begins
         for hit in hits:
-            at = hit.start
-            for start, end in ours:
-                if start < hit.end and at < end:
-                    if start - at >= SHORTEST:
-                        yield hit._replace(start=at, end=start)
-                    at = end
+            while reach < len(ours) and ours[reach][1] <= hit.start:
+                reach += 1
+            at, near = hit.start, reach
+            while near < len(ours) and ours[near][0] < hit.end:
+                start, end = ours[near]
+                if start - at >= SHORTEST:
+                    yield hit._replace(start=at, end=start)
+                at, near = end, near + 1
             if at == hit.start or hit.end - at >= SHORTEST:
                 yield hit._replace(start=at)
 

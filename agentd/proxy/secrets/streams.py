@@ -13,6 +13,9 @@ Slot: TypeAlias = tuple[int | str, ...]
 Way: TypeAlias = tuple[str | int, ...]
 Fields: TypeAlias = Mapping[str, Any]
 
+DEEPEST = 8
+"""Steps of the longest way that is told."""
+
 
 class Piece(NamedTuple):
     """One piece of a slot's text."""

@@ -7,7 +7,7 @@ over, names neither.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,12 @@ _OPAQUE = re.compile(rb"[A-Za-z0-9+/=_-]{64,}")
 _DATA_URL = re.compile(rb"data:(?!text/)[a-z]+/[^,;]{0,100};base64,")
 
 _QUOTE, _BACKSLASH = b'"\\'
+
+_NAME_LENGTH = 200
+"""Bytes of a name that are told with every string below it."""
+_MOST_STEPS = 32
+_MOST_LETTERS = 100
+"""Of one step, in a pointer that is told."""
 
 FREE = frozenset(
     (
@@ -60,7 +66,7 @@ class Literal(NamedTuple):
     start: int
     end: int
     name: bytes
-    """Of the member that it is the value of, or is in a list of; empty: of none."""
+    """How the member's name begins that it is the value of, or is in a list of; empty: of none."""
     free: bool
     """Whether a tool or its user chose it."""
     is_name: bool
@@ -82,7 +88,7 @@ def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
                 colon = _COLON.match(raw, last + 1, end)
                 at, is_name = colon.end() if colon else last + 1, colon is not None
             if is_name:
-                name = raw[first:last]
+                name = raw[first : min(last, first + _NAME_LENGTH)]
             if free or not (is_name or name in STRUCTURE or _is_bytes(raw, first, last, name)):
                 yield Literal(first, last, name, free, is_name)
         elif mark in b"{[":
@@ -92,16 +98,46 @@ def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
             name, free = above.pop()
 
 
-def places(raw: bytes) -> Iterator[tuple[tuple[str | int, ...], int, int]]:
-    """Every string that is a value: the names and numbers on the way to it, and its bytes."""
+def places(raw: bytes, deepest: int) -> Iterator[tuple[tuple[str | int, ...], int, int]]:
+    """Every string that is a value: the names and numbers on the way to it, and its bytes.
+
+    Strings below more than ``deepest`` steps are passed over: the ways to all of them may take
+    many times as much as the text.
+    """
+    for way, token in _walked(raw):
+        if token[2] is None and len(way) <= deepest:
+            yield tuple(way), *token.span(1)
+
+
+def pointers(
+    raw: bytes, starts: Collection[int], secret_names: Collection[int] = ()
+) -> dict[int, str]:
+    """The JSON pointers (RFC 6901) to the strings whose content begins there, in one pass.
+
+    ``secret_names`` are where the names of members begin that are told as ``*``. What is long is
+    cut, for a name is told with all that is below it.
+    """
+    wanted, unsaid = frozenset(starts), frozenset(secret_names)
+    found: dict[int, str] = {}
+    for way, token in _walked(raw):
+        if (start := token.start(1)) in unsaid:
+            way[-1] = "*"
+        if start in wanted:
+            found[start] = "".join(f"/{_pointed(step)}" for step in way[:_MOST_STEPS])
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _walked(raw: bytes) -> Iterator[tuple[list[str | int], re.Match[bytes]]]:
+    """Every string of a JSON text, names too, with the way to it as it is at that moment."""
     way: list[str | int] = []
     for token in _STEP.finditer(raw):
         mark = raw[token.start()]
-        if mark == 0x22:
-            if token.start(2) >= 0:
+        if mark == _QUOTE:
+            if token[2] is not None:
                 way[-1:] = [text_of(token[1]).decode("utf-8", "replace")]
-            else:
-                yield tuple(way), *token.span(1)
+            yield way, token
         elif mark in b"{[":
             way.append(0 if mark == 0x5B else "")
         elif mark == 0x2C:
@@ -109,14 +145,6 @@ def places(raw: bytes) -> Iterator[tuple[tuple[str | int, ...], int, int]]:
                 way[-1] = last + 1
         elif way:
             way.pop()
-
-
-def pointer(raw: bytes, at: int) -> str:
-    """The JSON pointer (RFC 6901) to the string that has this byte."""
-    for way, start, end in places(raw):
-        if start <= at <= end:
-            return "".join(f"/{_pointed(step)}" for step in way)
-    return ""
 
 
 def text_of(content: bytes) -> bytes:
@@ -182,4 +210,4 @@ def _is_bytes(raw: bytes, start: int, end: int, name: bytes) -> bool:
 
 
 def _pointed(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
+    return str(step)[:_MOST_LETTERS].replace("~", "~0").replace("/", "~1")

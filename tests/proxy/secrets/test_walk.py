@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.proxy.secrets.walk import escaped, literals, places, pointer, raw_places, text_of
+from agentd.proxy.secrets.walk import escaped, literals, places, pointers, raw_places, text_of
 
 TEXT = st.text(max_size=20)
 MARKED = st.text('\\":{}[], \naé', max_size=60)
@@ -42,14 +42,32 @@ def test_what_is_escaped_is_read_again(text, times):
 
 def test_every_string_that_is_a_value_has_its_way():
     raw = b'{"a": ["x", {"b/c": "y"}, [], "z"], "d": {}, "e~\\u0066": "\\"]"}'
-    assert [(way, raw[start:end]) for way, start, end in places(raw)] == [
+    assert [(way, raw[start:end]) for way, start, end in places(raw, 9)] == [
         (("a", 0), b"x"),
         (("a", 1, "b/c"), b"y"),
         (("a", 3), b"z"),
         (("e~f",), b'\\"]'),
     ]
-    assert pointer(raw, raw.index(b"y")) == "/a/1/b~1c"
-    assert pointer(raw, raw.index(b'\\"]')) == "/e~0f"
+    within, last = raw.index(b'"y"') + 1, raw.index(b'\\"]')
+    assert pointers(raw, [within, last]) == {within: "/a/1/b~1c", last: "/e~0f"}
+
+
+def test_a_way_that_is_deeper_than_is_asked_for_is_passed_over():
+    raw = b'{"a": ["x", {"b": "y"}], "c": "z"}'
+    assert [way for way, _, _ in places(raw, 2)] == [("a", 0), ("c",)]
+
+
+def test_a_name_that_is_a_secret_is_not_told_in_a_pointer():
+    raw = b'{"a": {"tr0ub4dor3": {"b": "x"}, "c": "y"}}'
+    name, x, y = (raw.index(one) for one in (b"tr0ub4dor3", b"x", b"y"))
+    told = pointers(raw, [name, x, y], [name])
+    assert told == {name: "/a/*", x: "/a/*/b", y: "/a/c"}
+
+
+def test_a_pointer_is_no_longer_than_a_reader_needs():
+    deep = b'{"%b": ' % (b"n" * 5000) * 200 + b'"x"' + b"}" * 200
+    at = deep.index(b'"x"') + 1
+    assert len(pointers(deep, [at])[at]) < 5000
 
 
 def test_names_are_told_only_where_a_user_chose_them():
