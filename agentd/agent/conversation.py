@@ -7,7 +7,7 @@ the program, carries lines and answers between it and the conversation, and ends
 from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.agent.engine import Answer, Progress, Question
 
@@ -44,12 +44,36 @@ class Over(Struct, frozen=True):
     """The turn is over: the program is not needed any more."""
 
 
+SECRET_DESCRIPTOR = "<the secret's file descriptor>"  # noqa: S105 - it is no secret itself
+"""Stands in a command or an environment for the number under which the secret can be read."""
+
+
 class Launch(Struct, frozen=True):
     """How to start the program for one turn."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = {}
     """Variables beside those that every child gets."""
+    secret: str = ""
+    """A supplier's key, which the program finds in a file descriptor (``SECRET_DESCRIPTOR``).
+
+    Variables are inherited by every command that an agent runs, and descriptors are not.
+    """
+
+    def with_descriptor(self, number: int) -> "Launch":
+        """The same with the number of the secret's descriptor filled in."""
+        return structs.replace(
+            self,
+            command=tuple(one.replace(SECRET_DESCRIPTOR, str(number)) for one in self.command),
+            environment={
+                name: value.replace(SECRET_DESCRIPTOR, str(number))
+                for name, value in self.environment.items()
+            },
+        )
+
+    def __repr__(self) -> str:
+        """Without the secret, wherever it is printed."""
+        return f"Launch({self.command!r})"
 
 
 class Restart(Struct, frozen=True):

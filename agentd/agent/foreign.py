@@ -42,7 +42,7 @@ _Judge: TypeAlias = Callable[[str, str], Protection | None]
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a foreign program reaches its model. The key goes into its environment only."""
+    """Where a foreign program reaches its model. The key is never one of its arguments."""
 
     url: str
     """The supplier's base address, with ``/v1`` or without."""

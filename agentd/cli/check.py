@@ -26,7 +26,7 @@ EXAMPLES = """\
 examples:
   agentd check                               before the daemon is started anew
   agentd check --json | jq -r '.mistakes[].where'
-  agentd check --online                      asks each supplier for its models, too
+  agentd check --online                      asks each supplier for its models, greets each program
 
 exit codes: 0 no mistakes, 1 there are mistakes; an engine that is not ready here is told only,
 since the daemon may have another user, PATH and environment
@@ -42,7 +42,11 @@ def add_parser(commands: Subcommands) -> None:
         epilog=EXAMPLES,
     )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
-    parser.add_argument("--online", action="store_true", help="call the suppliers, too")
+    parser.add_argument(
+        "--online",
+        action="store_true",
+        help="call the suppliers and start the engines' programs, too; no prompt is sent",
+    )
     parser.set_defaults(run=run)
 
 

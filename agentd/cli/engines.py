@@ -3,13 +3,18 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from agentd.agent.engine import Assignment
+from agentd.agent.foreign import Bounds, Endpoint
 from agentd.catalog.models import GATEWAY, Model, Models, Supplier
 from agentd.catalog.settings import Settings
+from agentd.daemon.engines import program_engines
 from agentd.disk.models import supplier_key
+from agentd.disk.suppliers import SupplierBook
 from agentd.errors import AgentdError, Misconfigured
 from agentd.outside.models_list import models_list
 from agentd.outside.process import environment, run
@@ -17,6 +22,8 @@ from agentd.outside.upstream import HttpUpstream
 
 VERSION_SECONDS = 15.0
 """How long a program may take to tell its version."""
+GREETING_SECONDS = 60.0
+"""How long a program may take to answer the handshake of a turn."""
 
 _COMMANDS = {"codex": "codex_command", "claude-code": "claude_command", "acp": "acp_command"}
 _LONGEST_VERSION = 100
@@ -46,18 +53,44 @@ class EngineFound(Struct, frozen=True):
 async def engines(
     settings: Settings, models: Models, environ: Mapping[str, str], *, online: bool = False
 ) -> list[EngineFound]:
-    """All that the settings and ``models.yml`` name, each looked at; ``online`` calls suppliers.
+    """All that the settings and ``models.yml`` name, each looked at.
 
-    Programs are asked for their version only. A supplier's key is looked for in ``environ``,
-    which may be another than the daemon's.
+    ``online`` calls the suppliers and greets each program as a turn would, without a prompt;
+    otherwise programs are asked for their version only. A supplier's key is looked for in
+    ``environ``, which may be another than the daemon's.
     """
+    greet = _Greeter(settings, models, environ).find_problem if online else None
     looked = [
-        _program(engine, names, target)
+        _program(engine, names, target, greet)
         if engine in _COMMANDS
         else _supplier(engine, names, target, models.suppliers, environ, online=online)
-        for (engine, target), names in _named(settings, models).items()
+        for (engine, target, _), names in _named(settings, models).items()
     ]
     return list(await asyncio.gather(*looked))
+
+
+class _Greeter:
+    """Starts the engines' programs as the daemon would."""
+
+    def __init__(self, settings: Settings, models: Models, environ: Mapping[str, str]) -> None:
+        book = SupplierBook(lambda: models, environ)
+        book.gateway = Endpoint(f"http://127.0.0.1:{settings.port}")  # it is not called
+        patience = structs.replace(settings, silence_seconds=GREETING_SECONDS)
+        self._models = models
+        self._engines = program_engines(Bounds(settings.workspace), lambda: patience, book)
+
+    async def find_problem(self, engine: str, name: str) -> str:
+        """Return why a turn of the model, or without one, would fail before its prompt."""
+        model = self._models.find(name) if name else None
+        assignment = Assignment(
+            chat_id=0,
+            prompt="",
+            model=model.model if model else "",
+            supplier=model.supplier if model else "",
+            command=model.command if model else (),
+            turn=f"check-{uuid4().hex}",
+        )
+        return await self._engines[engine].find_problem(assignment)
 
 
 def found(program: str) -> str:
@@ -65,13 +98,16 @@ def found(program: str) -> str:
     return shutil.which(program, path=environment().get("PATH")) or ""
 
 
-def _named(settings: Settings, models: Models) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By engine and target, which is a program or a supplier: the models that use it."""
-    named: dict[tuple[str, str], tuple[str, ...]] = {}
+def _named(settings: Settings, models: Models) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    """Return the models that use each engine with each target and supplier.
+
+    The target is a program, or else the supplier.
+    """
+    named: dict[tuple[str, str, str], tuple[str, ...]] = {}
     if settings.engine != "native":  # which needs a model, so it is below
-        named[settings.engine, _target(settings, None)] = ()
+        named[settings.engine, _target(settings, None), ""] = ()
     for model in models.models:
-        place = model.engine, _target(settings, model)
+        place = model.engine, _target(settings, model), model.supplier
         named[place] = (*named.get(place, ()), model.name)
     return named
 
@@ -84,7 +120,12 @@ def _target(settings: Settings, model: Model | None) -> str:
     return model.supplier if model else ""
 
 
-async def _program(engine: str, names: tuple[str, ...], program: str) -> EngineFound:
+async def _program(
+    engine: str,
+    names: tuple[str, ...],
+    program: str,
+    greet: Callable[[str, str], Awaitable[str]] | None,
+) -> EngineFound:
     path = await asyncio.to_thread(found, program)
     if not path:
         missing = f"the program {program} is not installed, or not in PATH"
@@ -100,7 +141,8 @@ async def _program(engine: str, names: tuple[str, ...], program: str) -> EngineF
     if told.code:
         problem = f"{program} --version ended with exit code {told.code}"
         return EngineFound(engine, names, path, problem=problem)
-    return EngineFound(engine, names, path, _version(told.output))
+    problem = await greet(engine, names[0] if names else "") if greet else ""
+    return EngineFound(engine, names, path, _version(told.output), problem)
 
 
 def _version(told: bytes) -> str:

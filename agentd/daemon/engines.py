@@ -38,7 +38,6 @@ def engines(
     root, protected = bounds.folder, bounds.protected
     workspace = FolderWorkspace(root, protected=protected)
     tools = Toolbox(workspace, GitRepository(root, protected), ShellTerminal(root))
-    programs = _Programs(bounds, now, book)
 
     def limits() -> Limits:
         return Limits(now().turn_steps, now().turn_seconds, now().turn_cost)
@@ -46,6 +45,16 @@ def engines(
     return {
         "offline": OfflineEngine(tools),
         "native": NativeEngine(tools, upstream, book.access, book.prices, limits=limits),
+        **program_engines(bounds, now, book),
+    }
+
+
+def program_engines(
+    bounds: Bounds, now: Callable[[], Settings], book: SupplierBook
+) -> dict[str, StdioEngine]:
+    """Return the engines that are programs of their own, by name."""
+    programs = _Programs(bounds, now, book)
+    return {
         "codex": programs.engine("codex", programs.codex, "Install it, then run: codex login"),
         "claude-code": programs.engine(
             "claude-code", programs.claude, "Install it, then run: claude, and sign in."

@@ -1,14 +1,15 @@
 """A program that is spoken with while it runs, and that is ended whatever it does.
 
 It runs in a session of its own, so that all it starts can be ended with it, and it inherits no
-descriptor but the three pipes. Nothing here waits for it without an end, and nothing that it
-says, or does not read, takes memory without an end.
+descriptor but the three pipes and those that it is given. Nothing here waits for it without an
+end, and nothing that it says, or does not read, takes memory without an end.
 """
 
 import asyncio
+import os
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from msgspec import Struct
@@ -42,6 +43,21 @@ class Graces(Struct, frozen=True):
     """To exit, after ``SIGTERM``."""
 
 
+@contextmanager
+def secret_descriptor(secret: str) -> Iterator[int]:
+    """Offer the descriptor of a file in memory that holds a secret, while the block lasts.
+
+    A program that inherits it reads it as ``/proc/self/fd/…``, as often as it likes. What that
+    program starts in turn does not inherit it unless the program wants it to.
+    """
+    descriptor = os.memfd_create("secret")
+    try:
+        os.pwrite(descriptor, secret.encode(), 0)  # the offset stays where a reader begins
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 class Program:
     """A running program; ``process`` is its id. End it, whatever happened."""
 
@@ -51,8 +67,18 @@ class Program:
         self._pipes = pipes
 
     @classmethod
-    async def start(cls, command: Sequence[str], *, folder: str, env: Mapping[str, str]) -> Self:
-        """Start it in ``folder``. Raises ``Unavailable`` when it cannot be started."""
+    async def start(
+        cls,
+        command: Sequence[str],
+        *,
+        folder: str,
+        env: Mapping[str, str],
+        descriptors: Sequence[int] = (),
+    ) -> Self:
+        """Start it in ``folder``; it inherits ``descriptors`` by their numbers.
+
+        Raises ``Unavailable`` when it cannot be started.
+        """
         loop = asyncio.get_running_loop()
         try:
             transport, pipes = await started(
@@ -61,6 +87,7 @@ class Program:
                     *command,
                     cwd=folder,
                     env=env,
+                    pass_fds=descriptors,
                     start_new_session=True,
                     umask=USUAL_UMASK,
                 )

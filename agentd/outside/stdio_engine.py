@@ -6,13 +6,23 @@ whatever it does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from agentd.agent.conversation import Conversation, Launch
-from agentd.agent.engine import Approver, Assignment, Failed, Kept, Progress, Spent
+from agentd.agent.conversation import Conversation, Launch, Over, Send, Step
+from agentd.agent.engine import (
+    Answer,
+    Approver,
+    Assignment,
+    Failed,
+    Kept,
+    Limited,
+    Progress,
+    Question,
+    Spent,
+)
 from agentd.errors import AgentdError
 from agentd.outside.stdio_turn import Patience, StdioTurn
 from agentd.outside.strays import end_strays
@@ -74,6 +84,27 @@ class StdioEngine:
         finally:
             await _surely(self._end(assignment, turn))
 
+    async def find_problem(self, assignment: Assignment) -> str:
+        """Return why a turn would fail before its prompt; empty: the program is ready for one.
+
+        The program is started and greeted as for a turn. No prompt is sent, so nothing is spent.
+        """
+        try:
+            launch, conversation = await self._make(assignment)
+        except AgentdError as error:
+            return error.message
+        greeting, patience = _Greeting(conversation), self._patience()
+        name, mark = self.name, assignment.turn
+        turn = StdioTurn(name, self._folder, launch, greeting, _Nobody(), mark, patience)
+        try:
+            while not turn.over:
+                for progress in turn.carry_out(await turn.next()):
+                    if isinstance(progress, Failed | Limited):
+                        return progress.reason
+        finally:
+            await _surely(self._end(assignment, turn))
+        return ""
+
     async def _end(self, assignment: Assignment, turn: StdioTurn) -> None:
         try:
             await turn.end()
@@ -82,6 +113,39 @@ class StdioEngine:
                 self._unheard.setdefault(assignment.chat_id, []).extend(turn.unheard)
             if assignment.turn:
                 await end_strays(assignment.turn)
+
+
+class _Greeting:
+    """The beginning of a conversation: over when the program's answer lets it go on."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def begin(self) -> Iterator[Step]:
+        return self._conversation.begin()
+
+    def heard(self, line: bytes) -> Iterator[Step]:
+        for step in self._conversation.heard(line):
+            if isinstance(step, Send):
+                yield Over()
+                return
+            yield step
+
+    def answered(self, ask: str, answer: Answer) -> Iterator[Step]:
+        return self._conversation.answered(ask, answer)
+
+    def stop(self) -> Iterator[Step]:
+        yield Over()
+
+    def ended(self) -> Iterator[Step]:
+        yield from ()
+
+
+class _Nobody:
+    """The approver where nobody can be asked."""
+
+    async def ask(self, question: Question) -> Answer:
+        return Answer(False)
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -40,13 +40,15 @@ from agentd.agent.text import plain
 from agentd.errors import AgentdError, Unavailable
 from agentd.outside.lines import LONGEST_LINE, Lines
 from agentd.outside.process import GIT_CAUTION, MARK, environment
-from agentd.outside.program import Graces, Program
+from agentd.outside.program import Graces, Program, secret_descriptor
 from agentd.redaction import scrub
 
 log = logging.getLogger(__name__)
 
 TOLD = 4 * 1024
 """Characters of a program's last words that are told."""
+READABLE_LINE = 400
+"""Characters of a single line of them."""
 
 MOST_NOISE = 64 * 2**20
 """Bytes that a program may write without a line that could mean something ..."""
@@ -150,16 +152,26 @@ class StdioTurn:
     # What the program does.
 
     async def _start(self) -> Iterable[Step]:
-        mark = {MARK: self._mark} if self._mark else {}
-        env = environment(**{**self._launch.environment, **GIT_CAUTION, **mark})
         try:
-            self._program = await Program.start(self._launch.command, folder=self._folder, env=env)
+            self._program = await self._started()
         except Unavailable as error:
             missing = isinstance(error.__cause__, FileNotFoundError) and "PATH" in error.message
             return [Failed(f"{error.message} {self.advice if missing else ''}".rstrip())]
         self._lines = Lines(self._patience.longest_line)
         self._waited = 0.0
         return chain([Alive(self._program.process)], self._conversation.begin())
+
+    async def _started(self) -> Program:
+        mark = {MARK: self._mark} if self._mark else {}
+        with secret_descriptor(self._launch.secret) as secret:
+            launch = self._launch.with_descriptor(secret)
+            env = environment(**{**launch.environment, **GIT_CAUTION, **mark})
+            return await Program.start(
+                launch.command,
+                folder=self._folder,
+                env=env,
+                descriptors=(secret,) if launch.secret else (),
+            )
 
     def _heard(self, data: bytes) -> Iterator[Step]:
         before = self._lines.passed_over
@@ -186,7 +198,7 @@ class StdioTurn:
     def _epitaph(self, program: Program, code: int | None) -> str:
         if not os.path.isdir(self._folder):
             return f"The workspace {self._folder} is not there any more; {self._name} ended."
-        words = _without_secrets(program.last_words, self._launch.environment)
+        words = _without_secrets(program.last_words, self._launch)
         how = f"{self._name} {_ending(code)}."
         return f"{how} Its last words:\n\n{words}" if words else how
 
@@ -324,9 +336,25 @@ def _ending(code: int | None) -> str:
     return f"was ended in the middle of the turn by {name}"
 
 
-def _without_secrets(words: str, variables: Mapping[str, str]) -> str:
+def _without_secrets(words: str, launch: Launch) -> str:
     """The end of what a program said, without what only it was to know."""
-    for name, value in variables.items():
-        if value and any(part in name.upper() for part in _SECRET_NAMES):
-            words = words.replace(value, "***")
-    return plain(scrub(words)[-TOLD:])
+    named = [
+        value
+        for name, value in launch.environment.items()
+        if any(part in name.upper() for part in _SECRET_NAMES)
+    ]
+    for secret in filter(None, (launch.secret, *named)):
+        words = words.replace(secret, "***")
+    return plain(scrub("\n".join(map(_shortened_line, words.splitlines())))[-TOLD:])
+
+
+def _shortened_line(line: str) -> str:
+    """A line whose middle is left out when no person would read it.
+
+    A program of JavaScript that breaks down shows the line where it did, and that line is all of
+    its minified code.
+    """
+    if len(line) <= READABLE_LINE:
+        return line
+    half = READABLE_LINE // 2
+    return f"{line[:half]} [… {len(line) - 2 * half:,} characters …] {line[-half:]}"

@@ -1,7 +1,8 @@
 """A stand-in for the program of Claude Code: it plays a script, over real pipes.
 
-The real program needs an account and is not used in tests. What the stand-in says has the shape
-of its public protocol (``tests.agent.claude_code.lines``), the control channel too.
+For what the real program (``tests.agent.engines.test_claude_code``) cannot be made to say. What
+the stand-in says has the shape of its public protocol (``tests.agent.claude_code.lines``), the
+control channel too.
 
 ``python stand_in_claude.py SCRIPT ARGUMENTS…``: the script is a JSON list of plays, each
 ``{"when": an argument's beginning, "steps": […]}``; the first of which an argument begins so

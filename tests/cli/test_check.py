@@ -191,6 +191,32 @@ def test_a_program_that_tells_no_version_is_not_waited_for(capsys, folder, monke
     assert engines(capsys)["acp"]["problem"] == "no version within 0.2 seconds"
 
 
+ANSWERS = """read line; echo '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}'
+read line; sleep 60"""
+DIES = """echo 'The sandbox is missing.' >&2
+head -c 3400 /dev/zero | tr '\\0' ';' >&2; echo >&2; exit 1"""
+
+
+def test_with_online_each_program_is_greeted_as_for_a_turn(capsys, folder):
+    (folder / "config").mkdir()
+    version = '[ "$1" = --version ] && { echo 1.0; exit; }\n'
+    ready = program(folder, "ready", version + ANSWERS)
+    dying = program(folder, "dying", version + DIES)
+    old = program(folder, "old", version + ANSWERS.replace('Version": 1', 'Version": 0'))
+    (folder / "config" / "models.yml").write_text(
+        "models:\n"
+        f"- {{name: a, engine: acp, command: [{ready}]}}\n"
+        f"- {{name: b, engine: acp, command: [{dying}]}}\n"
+        f"- {{name: c, engine: acp, command: [{old}]}}\n"
+    )
+    assert {one["problem"] for one in engines(capsys).values()} == {""}
+    told = engines(capsys, "--online")
+    assert told["a"]["problem"] == ""
+    assert "The sandbox is missing." in told["b"]["problem"]
+    assert len(told["b"]["problem"]) < 1000, "a reason is for a reader"
+    assert "speaks version 0 of the Agent Client Protocol" in told["c"]["problem"]
+
+
 def test_a_supplier_s_key_is_looked_for_and_with_online_it_is_called(capsys, folder, monkeypatch):
     with Supplier() as supplier:
         (folder / "config").mkdir()

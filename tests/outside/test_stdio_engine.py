@@ -359,6 +359,15 @@ sys.stderr.write('no memory\\n'); sys.exit(3)
     ]
 
 
+def test_the_reason_is_readable_beside_a_line_of_minified_code():
+    source = """
+sys.stderr.write('17 | ' + 'x;' * 3_000 + '\\n' + 'error: no sandbox\\n'); sys.exit(1)
+"""
+    [failed] = told(source)
+    assert failed.reason.endswith("error: no sandbox")
+    assert len(failed.reason) < 700
+
+
 def test_a_last_line_without_an_end_counts():
     assert told("sys.stdout.write('reply hi\\nover')") == [Replied("hi")]
 

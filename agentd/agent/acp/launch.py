@@ -4,9 +4,9 @@ import json
 import posixpath
 from collections.abc import Mapping
 
-from agentd.agent.conversation import Launch
+from agentd.agent.conversation import SECRET_DESCRIPTOR, Launch
 from agentd.agent.engine import Assignment
-from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+from agentd.agent.foreign import Endpoint
 from agentd.proxy.price import Prices
 
 PROVIDER = "agentd"
@@ -45,13 +45,12 @@ def launch(
     if endpoint:
         options = {"baseURL": endpoint.base}
         if endpoint.key:
-            options["apiKey"] = f"{{env:{KEY_VARIABLE}}}"
-            environment[KEY_VARIABLE] = endpoint.key
+            options["apiKey"] = f"{{file:/proc/self/fd/{SECRET_DESCRIPTOR}}}"
         settings["provider"] = {PROVIDER: _provider(assignment, options, prices)}
         settings["model"] = f"{PROVIDER}/{assignment.model}"
         settings["enabled_providers"] = [PROVIDER]  # no host of opencode's own
     environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
-    return Launch(given, environment)
+    return Launch(given, environment, endpoint.key if endpoint else "")
 
 
 def _provider(

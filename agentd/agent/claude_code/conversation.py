@@ -98,8 +98,14 @@ class ClaudeConversation:
 
     def _told(self, given: object) -> Iterator[Step]:
         """What Claude Code says of itself; the session has begun with ``init``."""
-        if text(given, "subtype") == "init":
-            yield from self._keep(given)
+        match text(given, "subtype"):
+            case "init":
+                yield from self._keep(given)
+            case "api_retry" if text(given, "error") == "authentication_failed":
+                # It would ask ten times, for minutes; the same key is refused each time.
+                yield from self._work.finished(None)
+                yield Failed(self._no_access(f"HTTP {pick(given, 'error_status')}"))
+                yield from self._end()
 
     def _keep(self, given: object) -> Iterator[Step]:
         session = text(given, "session_id")
@@ -165,10 +171,13 @@ class ClaudeConversation:
         if self._until is not None or status == 429 or self._work.error == "rate_limit":
             return Limited(told or LIMIT, self._until or "")
         if status in (401, 403) or self._work.error == "authentication_failed":
-            return Failed(f"{BAD_KEY if self._assignment.supplier else SIGN_IN} It says: {told}")
+            return Failed(self._no_access(told))
         subtype = text(given, "subtype")
         reason = _REASONS.get(subtype) or (f"Claude Code: {subtype}" if not told else "Claude Code")
         return Failed(f"{reason}: {told}" if told else f"{reason}.")
+
+    def _no_access(self, told: str) -> str:
+        return f"{BAD_KEY if self._assignment.supplier else SIGN_IN} It says: {told}"
 
     def _end(self) -> Iterator[Step]:
         self._over = True

@@ -1,11 +1,12 @@
 """How Claude Code is started, and what it keeps for a chat."""
 
+import json
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from agentd.agent.conversation import Launch
+from agentd.agent.conversation import SECRET_DESCRIPTOR, Launch
 from agentd.agent.engine import Assignment
 from agentd.agent.foreign import Endpoint
 from agentd.agent.text import plain
@@ -18,9 +19,14 @@ _ARGUMENTS = (
     *("--permission-prompt-tool", "stdio", "--permission-mode=default"),
     *("--setting-sources=user", "--include-partial-messages"),
 )
+_ADVICE = ("--add-dir=.",)
+_ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
+"""Together they have it read the workspace's CLAUDE.md and rules, which it takes for project
+settings otherwise. Hooks, permissions, programs and variables that a workspace brings stay off."""
 _RESUME = "--resume="
 _NO_KEY = "none"
 """Without any key the person's own sign-in would be sent to the supplier."""
+_OTHER_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
 class Memory(Struct, frozen=True):
@@ -55,15 +61,22 @@ def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint 
     if not fits(assignment.instructions):
         del values["append-system-prompt"]
     given += [f"--{name}={value}" for name, value in values.items() if value]
+    given += _ADVICE
     if session := Memory.read(assignment.memory).session:
         given.append(f"{_RESUME}{session}")
-    return Launch(tuple(given), {"DISABLE_AUTOUPDATER": "1", **_access(endpoint)})
+    if endpoint:
+        settings, environment = _access(endpoint)
+        given.append(f"--settings={json.dumps(settings)}")
+        key = endpoint.key
+    else:
+        environment, key = {}, ""
+    return Launch(tuple(given), {**_ENVIRONMENT, **environment}, key)
 
 
 def afresh(launched: Launch) -> Launch:
     """The same without a session to go on with."""
     command = tuple(one for one in launched.command if not one.startswith(_RESUME))
-    return Launch(command, launched.environment)
+    return structs.replace(launched, command=command)
 
 
 def fits(instructions: str) -> bool:
@@ -71,15 +84,23 @@ def fits(instructions: str) -> bool:
     return len(plain(instructions).encode()) <= LONGEST_ARGUMENT
 
 
-def _access(endpoint: Endpoint | None) -> dict[str, str]:
-    """The key is in its own environment alone, and not in that of the commands that it runs."""
-    if endpoint is None:
-        return {}
+def _access(endpoint: Endpoint) -> tuple[dict[str, object], dict[str, str]]:
+    """Settings and variables by which the supplier is reached, without its key.
+
+    The key is read from a descriptor: a variable would be inherited by the commands that Claude
+    Code runs. Its own switch against that (``CLAUDE_CODE_SUBPROCESS_ENV_SCRUB``) is no way: with
+    it Claude Code does not start without bubblewrap, and with it leaves empty files behind.
+
+    The settings of the command line count more than the person's own, which may name another
+    supplier, or a key for it.
+    """
+    address = {"ANTHROPIC_BASE_URL": endpoint.base.removesuffix("/v1")}
+    settings: dict[str, object] = {"env": {**dict.fromkeys(_OTHER_KEYS, ""), **address}}
+    if not endpoint.key:
+        return {"env": {**address, "ANTHROPIC_AUTH_TOKEN": _NO_KEY}}, address
     host = urlsplit(endpoint.url).hostname or ""
-    anthropic = host == "anthropic.com" or host.endswith(".anthropic.com")
-    return {
-        "ANTHROPIC_BASE_URL": endpoint.base.removesuffix("/v1"),
-        # Anthropic itself takes a key as such, everybody else as a bearer's token.
-        "ANTHROPIC_API_KEY" if anthropic else "ANTHROPIC_AUTH_TOKEN": endpoint.key or _NO_KEY,
-        "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB": "1",
-    }
+    if host == "anthropic.com" or host.endswith(".anthropic.com"):
+        return settings, {**address, "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR": SECRET_DESCRIPTOR}
+    # What a helper tells is sent as an API key and as a bearer token: suppliers differ in which
+    # of the two they take.
+    return {**settings, "apiKeyHelper": f"cat /proc/$PPID/fd/{SECRET_DESCRIPTOR}"}, address

@@ -4,8 +4,9 @@ import json
 from decimal import Decimal
 
 from agentd.agent.acp.launch import launch
+from agentd.agent.conversation import SECRET_DESCRIPTOR
 from agentd.agent.engine import Assignment
-from agentd.agent.foreign import KEY_VARIABLE, Endpoint
+from agentd.agent.foreign import Endpoint
 from agentd.proxy.price import Prices
 
 SECRET = "sk-very-secret"
@@ -30,12 +31,13 @@ def test_opencode_is_made_to_ask_before_it_does_anything() -> None:
 def test_opencode_reaches_the_supplier_and_nobody_else() -> None:
     assignment = Assignment(1, "p", model="large", supplier="acme", context=100_000)
     made = launch(assignment, OPENCODE, Endpoint("http://host:1", SECRET))
-    assert made.environment[KEY_VARIABLE] == SECRET
-    assert SECRET not in made.environment[CONTENT]
+    assert made.secret == SECRET
+    assert SECRET not in " ".join([*made.command, *made.environment.values()])
     told = json.loads(made.environment[CONTENT])
     assert (told["model"], told["enabled_providers"]) == ("agentd/large", ["agentd"])
     provider = told["provider"]["agentd"]
     assert provider["options"]["baseURL"] == "http://host:1/v1"
+    assert provider["options"]["apiKey"] == f"{{file:/proc/self/fd/{SECRET_DESCRIPTOR}}}"
     assert provider["models"]["large"]["limit"]["context"] == 100_000
 
 

@@ -1,10 +1,13 @@
 """How Claude Code is started: nothing that is given can be taken for an option, no key is shown."""
 
+import json
+from typing import Any
+
 import pytest
 
 from agentd.agent.claude_code.conversation import ClaudeConversation
 from agentd.agent.claude_code.launch import LONGEST_ARGUMENT, Memory, launch
-from agentd.agent.conversation import Launch
+from agentd.agent.conversation import SECRET_DESCRIPTOR, Launch
 from agentd.agent.engine import Assignment
 from agentd.agent.foreign import Bounds, Endpoint
 from tests.agent.claude_code.lines import ready
@@ -16,11 +19,18 @@ def started(endpoint: Endpoint | None = None, **more) -> Launch:
     return launch(Assignment(1, "Do it.", **more), ("claude",), endpoint)
 
 
+def settings(launched: Launch) -> dict[str, Any]:
+    """The settings that are given on the command line."""
+    [told] = [one for one in launched.command if one.startswith("--settings=")]
+    return json.loads(told.removeprefix("--settings="))
+
+
 def test_it_speaks_in_lines_and_asks_over_its_control_channel():
     assert started().command == (
         *("claude", "--output-format", "stream-json", "--verbose"),
         *("--input-format", "stream-json", "--permission-prompt-tool", "stdio"),
         *("--permission-mode=default", "--setting-sources=user", "--include-partial-messages"),
+        "--add-dir=.",
     )
 
 
@@ -31,10 +41,11 @@ def test_values_are_joined_to_their_options():
         "instructions": "-x\0 y",
         "memory": str(Memory("--help")),
     }
-    assert started(**given).command[-4:] == (
+    assert started(**given).command[-5:] == (
         "--model=--dangerously-skip-permissions",
         "--effort=high",
         "--append-system-prompt=-x\ufffd y",
+        "--add-dir=.",
         "--resume=--help",
     )
 
@@ -44,29 +55,43 @@ def test_the_model_may_bring_its_own_program():
 
 
 @pytest.mark.parametrize(
-    ("url", "base", "name"),
+    ("url", "base"),
     [
-        ("https://api.anthropic.com", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-        ("http://127.0.0.1:8750/v1", "http://127.0.0.1:8750", "ANTHROPIC_AUTH_TOKEN"),
-        ("https://x.example/anthropic/", "https://x.example/anthropic", "ANTHROPIC_AUTH_TOKEN"),
-        ("https://notanthropic.com", "https://notanthropic.com", "ANTHROPIC_AUTH_TOKEN"),
+        ("http://127.0.0.1:8750/v1", "http://127.0.0.1:8750"),
+        ("https://x.example/anthropic/", "https://x.example/anthropic"),
+        ("https://notanthropic.com", "https://notanthropic.com"),
     ],
 )
-def test_the_supplier_is_reached_with_a_key_that_only_the_environment_has(url, base, name):
+def test_a_supplier_is_told_the_key_in_both_ways_by_a_helper_that_reads_a_descriptor(url, base):
     found = started(Endpoint(url, KEY))
+    assert settings(found)["apiKeyHelper"] == f"cat /proc/$PPID/fd/{SECRET_DESCRIPTOR}"
     assert found.environment["ANTHROPIC_BASE_URL"] == base
-    assert found.environment[name] == KEY
-    assert list(found.environment.values()).count(KEY) == 1
-    assert found.environment["CLAUDE_CODE_SUBPROCESS_ENV_SCRUB"] == "1"
-    assert KEY not in "".join(found.command)
+    assert found.secret == KEY
+
+
+def test_anthropic_takes_the_key_as_a_key():
+    found = started(Endpoint("https://api.anthropic.com", KEY))
+    assert found.environment["CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"] == SECRET_DESCRIPTOR
+    assert "apiKeyHelper" not in settings(found)
+    assert found.secret == KEY
+
+
+@pytest.mark.parametrize("url", ["https://api.anthropic.com", "http://127.0.0.1:8750/v1"])
+def test_the_key_is_in_no_argument_and_in_no_variable(url):
+    found = started(Endpoint(url, KEY))
+    assert KEY not in " ".join([*found.command, *found.environment.values()])
+    assert KEY not in repr(found)
 
 
 def test_without_a_key_the_persons_own_sign_in_goes_to_nobody_else():
-    assert started(Endpoint("http://x.example")).environment["ANTHROPIC_AUTH_TOKEN"] == "none"
+    found = started(Endpoint("http://x.example"))
+    assert settings(found)["env"]["ANTHROPIC_AUTH_TOKEN"] == "none"
 
 
 def test_its_own_sign_in_needs_nothing():
-    assert started().environment == {"DISABLE_AUTOUPDATER": "1"}
+    found = started()
+    assert not any("settings=" in one for one in found.command)
+    assert not any(name.startswith("ANTHROPIC") for name in found.environment)
 
 
 def test_instructions_too_long_for_an_argument_stand_before_the_first_prompt():

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from msgspec import structs
+
 from agentd.agent.conversation import Conversation, Launch
 from agentd.agent.engine import Alive, Answer, Assignment, Kept, Progress, Question
 from agentd.agent.foreign import Bounds, Endpoint
 from agentd.outside.stdio_engine import StdioEngine
-from tests.agent.engines.programs import KEY, MODEL, Place, opencode_alone
+from tests.agent.engines.programs import CLAUDE_ALONE, KEY, MODEL, Place, opencode_alone
 from tests.conftest import until
 from tests.supplier.supplier import Supplier
 
@@ -28,7 +30,7 @@ class Chat:
         supplier: Supplier | None,
         command: tuple[str, ...],
         launch: Launcher,
-        converse: Callable[[Assignment, Bounds], Conversation],
+        converse: Callable[[Assignment, Bounds, Launch], Conversation],
     ) -> None:
         self.where = where
         self.asked: list[Question] = []
@@ -41,18 +43,19 @@ class Chat:
         self._command = command
         self._launch = launch
         self._converse = converse
-        self._home = {
+        self.environment = {
             "HOME": str(where.home),
             "CODEX_HOME": str(where.home / "codex"),
             **opencode_alone(where.home),
+            **CLAUDE_ALONE,
         }
         self.engine = StdioEngine("real", str(where.workspace), self._make)
 
     async def _make(self, assignment: Assignment) -> tuple[Launch, Conversation]:
         launch = self._launch(assignment, self._command, self._endpoint)
         bounds = Bounds(str(self.where.workspace), os.path.realpath)
-        made = Launch(launch.command, {**launch.environment, **self._home})
-        return made, self._converse(assignment, bounds)
+        made = structs.replace(launch, environment={**launch.environment, **self.environment})
+        return made, self._converse(assignment, bounds, made)
 
     async def ask(self, question: Question) -> Answer:
         """The approver: everything is noted, and decided by ``decide``."""

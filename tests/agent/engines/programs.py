@@ -26,6 +26,12 @@ CODEX = next(_MODULES.glob(_NATIVE), _MODULES / ".bin" / "codex")
 
 OPENCODE = _MODULES / ".bin" / "opencode"
 
+CLAUDE = next(_MODULES.glob("@anthropic-ai/claude-code-linux-*/claude"), _MODULES / ".bin/claude")
+"""The native program, which comes inside an optional package of the platform."""
+
+CLAUDE_ALONE = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+"""With this Claude Code calls nobody but its supplier."""
+
 
 class Place(Struct, frozen=True):
     """Where a program runs: ``workspace`` is a repository with one file, ``home`` is empty."""
@@ -132,10 +138,27 @@ def install(home: Path) -> Path:
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "codex").symlink_to(CODEX)
     said = [f"export {name}='{value}'" for name, value in opencode_alone(home).items()]
-    script = home / "bin" / "opencode"
-    script.write_text("\n".join(["#!/bin/sh", *said, f'exec {OPENCODE} "$@"', ""]))
-    script.chmod(stat.S_IRWXU)
+    _write_script(home / "bin" / "opencode", *said, f'exec {OPENCODE} "$@"')
+    said = [f"export {name}='{value}'" for name, value in CLAUDE_ALONE.items()]
+    _write_script(home / "bin" / "claude", *said, f'exec {CLAUDE} "$@"')
     return home
+
+
+def path_without(folder: Path, *names: str) -> str:
+    """A ``PATH`` with all programs of this machine but these, as links in a new folder."""
+    folder.mkdir()
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("*"):
+            link = folder / program.name
+            link.unlink(missing_ok=True)
+            if program.name not in names:
+                link.symlink_to(program)
+    return str(folder)
+
+
+def _write_script(path: Path, *lines: str) -> None:
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(stat.S_IRWXU)
 
 
 def opencode_settings(supplier: Supplier) -> Message:

@@ -8,7 +8,9 @@ import pytest
 
 from agentd.agent.codex.conversation import BAD_KEY, LOST, CodexConversation
 from agentd.agent.codex.launch import launch
+from agentd.agent.conversation import Launch
 from agentd.agent.engine import (
+    Assignment,
     Failed,
     Limited,
     Question,
@@ -18,7 +20,7 @@ from agentd.agent.engine import (
     ToolUsed,
     Wrote,
 )
-from agentd.agent.foreign import GO_ON
+from agentd.agent.foreign import GO_ON, Bounds
 from agentd.chats.chat import Message
 from agentd.proxy.price import Usage
 from tests.agent.conversing import only, used
@@ -47,10 +49,14 @@ def supplier() -> Iterator[Supplier]:
         yield serving
 
 
+def converse(assignment: Assignment, bounds: Bounds, _: Launch) -> CodexConversation:
+    return CodexConversation(assignment, bounds)
+
+
 @pytest.fixture
 def chat(tmp_path: Path, supplier: Supplier) -> Chat:
     options = [word for one in QUICK for word in ("-c", f"model_providers.agentd.{one}")]
-    return Chat(place(tmp_path), supplier, (str(CODEX), *options), launch, CodexConversation)
+    return Chat(place(tmp_path), supplier, (str(CODEX), *options), launch, converse)
 
 
 async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(

@@ -10,11 +10,13 @@ import pytest
 from agentd.agent.acp.conversation import AcpConversation
 from agentd.agent.acp.launch import launch
 from agentd.agent.acp.session import LOST
-from agentd.agent.engine import Failed, Replied, ToolUsed, Wrote
+from agentd.agent.conversation import Launch
+from agentd.agent.engine import Assignment, Failed, Replied, ToolUsed, Wrote
+from agentd.agent.foreign import Bounds
 from tests.agent.conversing import only, spent, used
 from tests.agent.engines.driving import Chat, alive, running
 from tests.agent.engines.opencode_talks import titles
-from tests.agent.engines.programs import OPENCODE, place
+from tests.agent.engines.programs import KEY, OPENCODE, place
 from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall
 from tests.supplier.supplier import Supplier
 
@@ -35,9 +37,13 @@ def supplier() -> Iterator[Supplier]:
         yield serving
 
 
+def converse(assignment: Assignment, bounds: Bounds, _: Launch) -> AcpConversation:
+    return AcpConversation(assignment, bounds)
+
+
 @pytest.fixture
 def chat(tmp_path: Path, supplier: Supplier) -> Chat:
-    return Chat(place(tmp_path), supplier, (str(OPENCODE), "acp"), launch, AcpConversation)
+    return Chat(place(tmp_path), supplier, (str(OPENCODE), "acp"), launch, converse)
 
 
 async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
@@ -67,6 +73,14 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     seen = str(supplier.requests[-1].turns)
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
     assert spent(again) == Decimal(0)  # models without prices cost nothing, as opencode sees it
+
+
+async def test_the_key_reaches_the_supplier_and_no_command(chat: Chat, supplier: Supplier) -> None:
+    look = "env; cat /proc/self/fd/*; cat /proc/$PPID/cmdline /proc/$PPID/environ; echo the end"
+    supplier.script(Call("bash", {"command": look, "description": "looks"}), Say("Done."))
+    [tool] = only(await chat.turn("What is set?"), ToolUsed)
+    assert "the end" in tool.outcome and KEY not in tool.outcome
+    assert supplier.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_without_leave_nothing_is_written_outside_the_workspace(
