@@ -35,8 +35,12 @@ class Settings(Struct, frozen=True):
         Meta(description="Further names by which clients may call this host, beside loopback."),
     ] = ()
     workspace: Annotated[
-        Text, Meta(description="The folder that the agent works in; . is the current one.")
-    ] = "."
+        str,
+        Meta(
+            max_length=4096,
+            description="The folder that the agent works in; empty: the current, or a unit's.",
+        ),
+    ] = ""
     state: Annotated[
         str, Meta(description="The folder that the daemon keeps; empty chooses by the place.")
     ] = ""
@@ -83,7 +87,7 @@ class Settings(Struct, frozen=True):
         Mode,
         Meta(
             description="Shell commands and changes outside the workspace: ask, auto (allow) or"
-            " deny. Inside it the agent reads and writes freely."
+            " deny. Inside it the agent reads and writes freely, but for protected places."
         ),
     ] = "ask"
     approval_seconds: Annotated[

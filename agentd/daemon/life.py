@@ -80,6 +80,9 @@ def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[s
     """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
     prepare_process()
     configure_logging()
+    if outside.workspace:  # where it cannot be made, each turn tells that it is not there
+        with contextlib.suppress(OSError):
+            os.makedirs(outside.workspace, exist_ok=True)
     return asyncio.run(_live(settings, layout, outside, environ))
 
 

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping
-from os.path import abspath, expanduser, isdir, isfile, join
+from os.path import abspath, expanduser, isdir, isfile, join, realpath
 from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
+from agentd.agent.protected import why_no_workspace
 from agentd.catalog.settings import CONFIG_VARIABLE, VARIABLES, Given, Settings, given, resolve
 from agentd.catalog.standing import Written
 from agentd.disk import document, dotenv, handwritten
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 LIMIT = handwritten.LIMIT
 
+UNIT_WORKSPACE = "AGENTD_DEFAULT_WORKSPACE"
+"""The variable by which a unit names the workspace for who names none: the lowest source."""
+
 
 class Outside(NamedTuple):
     """What was said beside ``agentd.yml``, for as long as the daemon lives; it comes before it."""
@@ -26,6 +30,8 @@ class Outside(NamedTuple):
     """Where paths begin that are not absolute."""
     state: str
     """The state folder when nobody names one."""
+    workspace: str = ""
+    """The workspace when nobody names one; empty: ``folder``."""
 
     def settled(self, file: Settings, where: str) -> Settings:
         """The settings that hold when the file ``where`` says this; their paths are absolute.
@@ -33,11 +39,12 @@ class Outside(NamedTuple):
         Raises ``Misconfigured`` with every mistake.
         """
         settings = resolve(self.typed, file, where)
-        return structs.replace(
-            settings,
-            state=_path(self.folder, settings.state or self.state),
-            workspace=_path(self.folder, settings.workspace),
-        )
+        state = _path(self.folder, settings.state or self.state)
+        workspace = _path(self.folder, settings.workspace or self.workspace)
+        if why := why_no_workspace(realpath(workspace), realpath(state)):
+            _, source = self.typed.get("workspace", ("", where))
+            raise Misconfigured([Mistake(source, 0, why)])
+        return structs.replace(settings, state=state, workspace=workspace)
 
 
 class Place(NamedTuple):
@@ -58,7 +65,7 @@ class _Sources:
         self.typed = given(options, environ, dotenv_file)
         self.state, config = default_folders(environ, folder)
         self.config = _path(folder, self.typed.get("config", (config, ""))[0])
-        self.outside = Outside(self.typed, folder, self.state)
+        self.outside = Outside(self.typed, folder, self.state, environ.get(UNIT_WORKSPACE, ""))
         self.path = Layout(self.state, self.config).settings
         self.file = self.collected(lambda: written(self.path).settings, Settings())
 

@@ -68,13 +68,42 @@ def test_named_folders_win_and_are_taken_from_the_working_folder(home, folder):
 def test_the_four_sources_together(home, folder):
     config = folder / "config"
     config.mkdir()
-    (config / "agentd.yml").write_text("host: file\nport: 1\nworkspace: file\nstate: file\n")
+    (config / "agentd.yml").write_text("host: file\nport: 1\nworkspace: file\nstate: kept\n")
     (folder / ".env").write_text("AGENTD_CONFIG=config\nAGENTD_HOST=env\nAGENTD_PORT=2\n")
     place = load(folder, {"port": "4"}, {"AGENTD_HOST": "environ"})
     assert place.settings.port == 4
     assert place.settings.host == "environ"
     assert place.settings.workspace == str(folder / "file")
-    assert place.layout.state == str(folder / "file")
+    assert place.layout.state == str(folder / "kept")
+
+
+def test_the_workspace_is_the_units_only_where_nobody_names_one(home, folder):
+    environ = {"AGENTD_DEFAULT_WORKSPACE": str(home / "agentd")}
+    assert load(folder, environ=environ).settings.workspace == str(home / "agentd")
+    config = home / ".config" / "agentd"
+    config.mkdir(parents=True)
+    (config / "agentd.yml").write_text("workspace: .\n")
+    assert load(folder, environ=environ).settings.workspace == str(folder)
+    environ["AGENTD_WORKSPACE"] = "src"
+    assert load(folder, environ=environ).settings.workspace == str(folder / "src")
+
+
+@pytest.mark.parametrize(
+    ("workspace", "why"),
+    [
+        ("/", "the whole system"),
+        ("s", "state folder"),
+        ("s/chats", "state folder"),
+        ("in", "state"),
+    ],
+)
+def test_what_can_be_no_workspace_is_refused_with_the_reason(home, folder, workspace, why):
+    (folder / "s").mkdir()
+    (folder / "in").symlink_to("s")
+    with pytest.raises(Misconfigured, match=why) as caught:
+        load(folder, {"state": "s", "workspace": workspace})
+    assert caught.value.mistakes[0].where == "--workspace"
+    assert load(folder, {"state": "s", "workspace": "."}).settings.workspace == str(folder)
 
 
 def test_the_mistakes_of_every_source_come_at_once(home, folder):

@@ -182,6 +182,15 @@ def test_the_user_unit_asks_for_nothing_that_needs_privilege() -> None:
 
 
 @BOTH
+def test_the_workspace_of_who_names_none_is_no_folder_that_holds_keys(unit: Path) -> None:
+    """Neither the home, nor the system, nor the folders of the daemon's own files."""
+    told = directives(unit)
+    environment = dict(one.split("=", 1) for one in told["Environment"].split())
+    home = "%h" if unit == USER_UNIT else "/home/%i"
+    assert environment["AGENTD_DEFAULT_WORKSPACE"] == f"{home}/agentd"
+
+
+@BOTH
 def test_secrets_come_from_a_file_and_never_from_the_unit(unit: Path) -> None:
     told = directives(unit)
     assert told["EnvironmentFile"].startswith("-")
