@@ -23,6 +23,19 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,15}")
 _KEY_LIMIT = 255
 
 
+DEFENCES: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # an address may hold a key
+    "Content-Security-Policy": (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+"""Headers of every answer, so that a browser takes none of them for a page of our origin.
+
+An endpoint that does answer with a page names its own policy in ``Answer.headers``.
+"""
+
+
 Upgrade: TypeAlias = Callable[[HTTP1Connection, RequestStartLine, HTTPHeaders], HTTPMessageDelegate]
 
 
@@ -107,6 +120,7 @@ class Answer(Struct):
     body: object = None
     status: int = 200
     headers: dict[str, str] = {}
+    """They replace those of ``DEFENCES`` that have the same name."""
     portions: Portions | None = None
     upgrade: Upgrade | None = None
     """Hands the connection over to a WebSocket."""

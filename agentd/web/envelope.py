@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from agentd import errors
 from agentd.redaction import scrub
+from agentd.web.call import DEFENCES
 
 log = logging.getLogger(__name__)
 
@@ -116,12 +117,13 @@ def _whole(status: int, kind: str, message: str, request_id: str, more: bytes = 
     body = msgspec.json.encode(Envelope(kind, message, ""))
     return (
         b"HTTP/1.1 %d %b\r\nContent-Type: application/json; charset=utf-8\r\n"
-        b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n%b"
+        b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n%b%b"
         b"Content-Length: %d\r\n\r\n%b"
         % (
             status,
             HTTPStatus(status).phrase.encode(),
             request_id.encode(),
+            "".join(f"{name}: {value}\r\n" for name, value in DEFENCES.items()).encode(),
             more,
             len(body),
             body,

@@ -11,7 +11,7 @@ from tornado.httputil import HTTPHeaders, ResponseStartLine
 from tornado.iostream import IOStream
 
 from agentd.web.body import encoded
-from agentd.web.call import Answer
+from agentd.web.call import DEFENCES, Answer
 from agentd.web.patience import Patience
 
 _JSON = "application/json; charset=utf-8"
@@ -27,7 +27,7 @@ class _Head(dict[str, str]):
 
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
-"""529 is Anthropic's."""
+"""529 is Anthropic's; what suppliers answer may have any other status, too."""
 
 
 class Reply:
@@ -99,7 +99,7 @@ class Reply:
 
     def _begin(self, status: int, headers: _Head, chunk: bytes) -> "asyncio.Future[None]":
         self.begun = True
-        line = ResponseStartLine("HTTP/1.1", status, _REASONS[status])
+        line = ResponseStartLine("HTTP/1.1", status, _REASONS.get(status, "Unknown"))
         return self._connection.write_headers(line, cast(HTTPHeaders, headers), chunk)
 
     def _head(self, answer: Answer) -> _Head:
@@ -109,8 +109,7 @@ class Reply:
                 "Cache-Control": "no-store",
                 "Date": self._date(),
                 "X-Request-Id": self._request_id,
-                "X-Content-Type-Options": "nosniff",
-                "Referrer-Policy": "no-referrer",  # an address may hold a key
+                **DEFENCES,
             }
         )
         headers.update(answer.headers)

@@ -388,6 +388,7 @@ def check(reply: Reply, *, with_body: bool = True) -> None:
     assert reply.headers["Cache-Control"] == "no-store"
     assert reply.headers["X-Request-Id"]
     assert "Server" not in reply.headers
+    check_defences(reply.headers)
     if reply.status == 204:
         assert reply.body == b""
     elif reply.headers["Content-Type"].startswith(("text/plain", "text/csv", "text/markdown")):
@@ -401,6 +402,13 @@ def check(reply: Reply, *, with_body: bool = True) -> None:
             assert found["error"]
             assert found["message"]
             assert "Traceback" not in found["details"]
+
+
+def check_defences(headers: Mapping[str, str]) -> None:
+    """A browser takes no answer for a page of our origin, guesses no type and tells no address."""
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 def raw(port: int, data: bytes, *, leave: bool = False) -> list[Reply]:
@@ -437,6 +445,8 @@ def replies(data: bytes) -> Iterator[Reply]:
             headers[name] = value
         assert line.startswith(b"HTTP/1.1 "), line
         status = int(line.split(b" ")[1])
+        if status >= 200:
+            check_defences(headers)
         length = int(headers.get("Content-Length", "0" if status in (100, 204) else len(rest)))
         assert len(rest) >= length, data
         yield Reply(status, headers, rest[:length])

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from agentd.errors import BadRequest, Misconfigured, SupplierUnreachable, TooLarge, Unavailable
@@ -33,7 +34,7 @@ _TOLD_ON = ("anthropic-", "openai-", "x-ratelimit-", "retry-after", "request-id"
 
 
 class Failed(Struct, frozen=True):
-    """A channel that did not answer; ``raw`` is its own refusal, fit for the caller."""
+    """A channel that did not answer; ``raw`` is its own refusal, JSON fit for the caller."""
 
     kind: Failure
     error: SupplierError
@@ -179,11 +180,19 @@ async def _refusal(
         body = b""
     error = failure(response.status, response.headers, body).hiding(secret)
     ours = error.kind in ("authentication", "permission", "quota")
-    if ours or not (choice.passes and body and response.status >= 400):
+    if ours or not (choice.passes and response.status >= 400 and _is_json(body)):
         return Failed(error.kind, error)
     told = body.replace(secret.encode(), b"***") if secret else body
-    headers = _headers(bill, choice, response, calling) | {"Content-Type": _type(response)}
+    headers = _headers(bill, choice, response, calling) | {"Content-Type": "application/json"}
     return Failed(error.kind, error, Answered(response.status, headers, told))
+
+
+def _is_json(body: bytes) -> bool:
+    """True for a JSON object or list: nothing else of a supplier's may become a page of ours."""
+    try:
+        return isinstance(msgspec.json.decode(body), dict | list)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 async def _body(response: Response, limit: int = BODY_LIMIT) -> bytes:

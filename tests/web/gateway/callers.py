@@ -17,7 +17,7 @@ from agentd.proxy.entry import Entry
 from tests.supplier.supplier import Supplier
 from tests.web.gateway.bare import Bare
 from tests.web.gateway.conftest import PRICES, House
-from tests.web.support import PATIENCE, Serving, until
+from tests.web.support import PATIENCE, Serving, check_defences, until
 
 DIALECTS: tuple[ChannelDialect, ...] = ("openai-chat", "openai-responses", "anthropic", "gemini")
 CHANNELS: dict[ChannelDialect, str] = {
@@ -216,6 +216,8 @@ def read(line: socket.socket, dialect: ChannelDialect) -> Told:
     """An answer, up to its end."""
     response = http.client.HTTPResponse(line)
     response.begin()
+    check_defences(response.headers)
+    assert "html" not in response.headers["Content-Type"]
     try:
         body, whole = response.read(), True
     except (http.client.IncompleteRead, ConnectionError) as error:

@@ -243,3 +243,40 @@ def test_a_whole_answer_to_who_asked_for_a_stream_is_told_as_a_stream(
     assert (told.text(), told.ended) == ("all at once", True)
     entry = place.entry(told)
     assert (entry.outcome, entry.estimated, str(entry.cost)) == ("ok", False, "0.0045")
+
+
+PAGE = "<html><script>alert(document.domain)</script></html>"
+
+
+@every_dialect
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [200, 400, 404, 522])
+@pytest.mark.parametrize(
+    "kind", ["text/html", "image/svg+xml", "application/xhtml+xml", "text/plain"]
+)
+def test_a_suppliers_page_never_becomes_one_of_our_origin(
+    place: Standing, odd: Bare, dialect: ChannelDialect, kind: str, status: int, stream: bool
+) -> None:
+    odd.behave = lambda line: line.sendall(
+        f"HTTP/1.1 {status} Oh\r\nContent-Type: {kind}\r\nContent-Length: {len(PAGE)}"
+        f"\r\nConnection: close\r\n\r\n{PAGE}".encode()
+    )
+    told = place.caller().ask(dialect, f"odd-{CHANNELS[dialect]}", stream=stream)
+    assert told.status >= 400
+    assert told.headers["Content-Type"].startswith("application/json")
+    assert told.error()["message"]
+
+
+@every_dialect
+@pytest.mark.parametrize("status", [400, 422, 522])
+def test_a_suppliers_refusal_in_json_is_passed_on_as_json_whatever_it_is_called(
+    place: Standing, odd: Bare, dialect: ChannelDialect, status: int
+) -> None:
+    body = json.dumps({"error": {"message": "No such thing", "odd": 1}})
+    odd.behave = lambda line: line.sendall(
+        f"HTTP/1.1 {status} Oh\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
+        f"\r\nConnection: close\r\n\r\n{body}".encode()
+    )
+    told = place.caller().ask(dialect, f"odd-{CHANNELS[dialect]}")
+    assert (told.status, told.body.decode()) == (status, body)
+    assert told.headers["Content-Type"] == "application/json"
