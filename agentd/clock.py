@@ -6,10 +6,15 @@ milliseconds, ``Z``. The width is fixed, so the order of the texts is the order 
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
-Timestamp: TypeAlias = str
-"""Such as ``2026-11-21T07:50:00.123Z``."""
+from msgspec import Meta
+
+Timestamp: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""Such as ``2026-11-21T07:50:00.123Z``.
+
+Records write an absent one as an empty text; answers and events as ``null``.
+"""
 
 
 class Clock(Protocol):
@@ -94,6 +99,14 @@ def parse_iso(text: str) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{text!r} is out of range") from error
+
+
+def iso_of_unix(seconds: int) -> Timestamp:
+    """Write a moment of Unix time; one that no calendar of ours has is the nearest that it has."""
+    try:
+        return iso(datetime.fromtimestamp(seconds, UTC))
+    except (OverflowError, ValueError, OSError):
+        return iso((datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC))
 
 
 def not_before(moment: datetime) -> Timestamp:

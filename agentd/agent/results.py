@@ -4,6 +4,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from agentd.clock import Timestamp
+
 
 class Entry(Struct, frozen=True):
     """One file or folder of a listing; ``size`` in bytes, 0 for what is no file."""
@@ -157,10 +159,10 @@ class Status(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """One commit; ``at`` is its author's time with zone."""
+    """One commit; ``at`` is its author's time, in UTC."""
 
     id: str
-    at: str
+    at: Timestamp
     author: str
     subject: str
 

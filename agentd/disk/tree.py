@@ -66,8 +66,9 @@ class Tree:
             _set_comment_after(entries, last + 1, "", below)
 
     def update(self, name: str, index: int, values: Mapping[str, Value]) -> None:
-        """Give an entry of the list ``name`` these values; what else it says stays."""
-        self._map[name][index].update(_entry(values))
+        """Give an entry of the list ``name`` these values; what it says already stays as it is."""
+        entry = self._map[name][index]
+        entry.update(_entry({key: new for key, new in values.items() if entry.get(key) != new}))
 
     def remove(self, name: str, index: int) -> None:
         """Remove one entry of the list ``name``, with the lines of comment above it.

@@ -2,10 +2,12 @@
 
 import os
 import re
+from typing import Literal
 
 from agentd.agent.protected import ProtectedPlaces
 from agentd.agent.results import Change, Commit, Commits, Diff, Status
 from agentd.agent.tools import ANYWHERE, MOST_COMMITS, GitDiff, GitLog, GitStatus
+from agentd.clock import iso_of_unix
 from agentd.errors import BadRequest
 from agentd.outside.git import Git, commit_named, fail, place
 from agentd.outside.tree import shown
@@ -41,11 +43,12 @@ class GitRepository:
     async def status(self, wanted: GitStatus) -> Status:
         """The branch and the changed files; what submodules hold is not looked at."""
         await self._git.refuse_filters(wanted.name)
-        ended = await self._git.told(
-            *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"),
-            *("--ignore-submodules=all", "--", ANYWHERE),
-        )
-        return _status(ended.output, await self._git.prefix(), cut=ended.cut)
+        prefix = await self._git.prefix()
+        status = await self._status("normal", prefix)
+        if any(not change.path for change in status.changes):
+            # Nothing of the workspace is tracked: git names the folder itself. Tell its files.
+            status = await self._status("all", prefix)
+        return status
 
     async def log(self, wanted: GitLog) -> Commits:
         """The latest commits that touched a place; none in a repository without commits."""
@@ -53,13 +56,12 @@ class GitRepository:
         if not await self._git.has_commits():
             return Commits(())
         ended = await self._git.told(
-            *("log", "-z", f"--max-count={limit + 1}", "--format=%h%x00%aI%x00%an%x00%s"),
+            *("log", "-z", f"--max-count={limit + 1}", "--format=%h%x00%at%x00%an%x00%s"),
             *("--no-show-signature", "--no-notes", "--no-decorate", "--no-patch", "--no-color"),
             *("--", place(wanted.path)),
         )
-        fields = ended.output.decode("utf-8", "replace").split("\0")
-        commits = [Commit(*entry) for entry in zip(*[iter(fields)] * 4, strict=False)]
-        return Commits(tuple(commits[:limit]), cut=ended.cut or len(commits) > limit)
+        commits = commits_in(ended.output)
+        return Commits(commits[:limit], cut=ended.cut or len(commits) > limit)
 
     async def diff(self, wanted: GitDiff, *, staged: bool | None = None) -> Diff:
         """What is not committed yet, or what one commit changed.
@@ -102,11 +104,30 @@ class GitRepository:
             raise BadRequest("Too many files are changed to be shown at once: name a path.")
         return found
 
+    async def _status(self, untracked: Literal["normal", "all"], prefix: str) -> Status:
+        ended = await self._git.told(
+            *("status", "--porcelain=v2", "--branch", "-z", f"--untracked-files={untracked}"),
+            *("--ignore-submodules=all", "--", ANYWHERE),
+        )
+        return _status(ended.output, prefix, cut=ended.cut)
+
     async def _since(self, staged: bool | None) -> tuple[str, ...]:
         has_commits = await self._git.has_commits()  # outside a repository git would compare files
         if staged is None:
             return ("HEAD",) if has_commits else ("--cached",)
         return ("--cached",) if staged else ()
+
+
+def commits_in(output: bytes) -> tuple[Commit, ...]:
+    """Read commits as ``%h%x00%at%x00%an%x00%s`` with ``-z`` writes them.
+
+    Times in seconds, since git ends at some that ISO 8601 cannot write.
+    """
+    fields = output.decode("utf-8", "replace").removesuffix("\0").split("\0")
+    return tuple(
+        Commit(commit, iso_of_unix(int(seconds)), author, subject)
+        for commit, seconds, author, subject in zip(*[iter(fields)] * 4, strict=False)
+    )
 
 
 def _status(output: bytes, prefix: str, *, cut: bool) -> Status:

@@ -15,7 +15,7 @@ from agentd.agent.tools import ANYWHERE, MOST_COMMITS, GitDiff, GitStatus
 from agentd.errors import BadRequest, Conflict, Forbidden
 from agentd.outside.git import Git, fail, place
 from agentd.outside.process import Finished
-from agentd.outside.repository import GitRepository
+from agentd.outside.repository import GitRepository, commits_in
 from agentd.outside.tree import shown
 from agentd.workspace.commits import HOOKS, Head, Mark, Page, Wish, checked, mark
 
@@ -37,7 +37,7 @@ _COMMIT = (
     *("commit", "--quiet", "--no-gpg-sign", "--no-status", "--cleanup=whitespace"),
     *("--file", "-"),
 )
-_FORMAT = "--format=%H%x00%aI%x00%an%x00%s"
+_FORMAT = "--format=%H%x00%at%x00%an%x00%s"
 _QUIET = ("--no-show-signature", "--no-notes", "--no-decorate", "--no-patch", "--no-color")
 
 _NO_IDENTITY = ("useConfigOnly", "tell me who you are", "empty ident name", "auto-detect")
@@ -95,7 +95,7 @@ class WorkingCopy:
         if asked.code not in (0, 1):
             fail(asked)
         latest = await self._git.run("log", "-z", "-1", _FORMAT, *_QUIET)
-        commit = None if latest.code else _commits(latest)[0]
+        commit = None if latest.code else commits_in(latest.output)[0]
         return Head(asked.output.decode("utf-8", "replace").strip(), commit)
 
     async def log(self, path: str, limit: int, before: str = "") -> Page:
@@ -110,7 +110,7 @@ class WorkingCopy:
             *("log", "-z", f"--max-count={limit + 1}", f"--skip={since.passed}", _FORMAT),
             *(*_QUIET, since.head, "--", *where),
         )
-        found = _commits(ended)
+        found = commits_in(ended.output)
         older = str(Mark(since.head, since.passed + limit)) if len(found) > limit else ""
         return Page(found[:limit], older)
 
@@ -229,11 +229,6 @@ def _names(ended: Finished) -> list[bytes]:
     if ended.cut:
         raise BadRequest("Too many files are changed to commit them at once", "Send 'paths'.")
     return [name for name in ended.output.split(b"\0") if name]
-
-
-def _commits(ended: Finished) -> tuple[Commit, ...]:
-    fields = ended.output.decode("utf-8", "replace").removesuffix("\0").split("\0")
-    return tuple(Commit(*entry) for entry in zip(*[iter(fields)] * 4, strict=False))
 
 
 def _executables(folder: str) -> tuple[str, ...]:

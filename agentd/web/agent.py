@@ -37,7 +37,7 @@ class AgentView(Struct, frozen=True, rename="camel"):
     chat: StatusView
     state: State
     held: str
-    waits_until: Timestamp
+    waits_until: Timestamp | None
     waits_for: str
     work: EvidenceView | None
     approvals: list[ApprovalView]
@@ -211,7 +211,7 @@ def _agent(chat: Chat, summary: Summary, evidence: Evidence | None) -> AgentView
         chat=status_view(summary),
         state=summary.state,
         held=summary.held,
-        waits_until=summary.waits_until,
+        waits_until=summary.waits_until or None,
         waits_for=wait.reason if wait else "",
         work=_evidence(evidence) if evidence else None,
         approvals=_questions([chat]),

@@ -44,7 +44,7 @@ class ChatRow(Struct, frozen=True, rename="camel"):
     waiting: int
     """Prompts in its queue, paused ones included."""
     held: str
-    waits_until: Timestamp
+    waits_until: Timestamp | None
     asking: int
     damage: str
     """Why it is read-only; empty when it is sound."""
@@ -186,7 +186,7 @@ def chat_row(chat: Summary) -> ChatRow:
         total_cost=chat.cost,
         waiting=chat.waiting,
         held=chat.held,
-        waits_until=chat.waits_until,
+        waits_until=chat.waits_until or None,
         asking=chat.asking,
         damage=chat.damage,
     )

@@ -26,6 +26,14 @@ _ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
 """Where clients of models put their key, beside ``Authorization: Bearer``."""
 
 
+_STRICT = (Surface.EXTENDED, Surface.LIVE, Surface.MANAGE)
+"""Surfaces on which a query parameter that a route does not have is refused.
+
+Clients of SignalR and of models add parameters of their own; the remote API passes over what it
+does not know, as it does over an invalid ``since``.
+"""
+
+
 class Head:
     """One request's head; ``by`` names the caller once the gate has let him in.
 
@@ -106,7 +114,7 @@ class Head:
             raise MethodNotAllowed(told, found.allowed)
         if not reaches(caller.role, route.needs):
             raise Forbidden(f"This needs the role {route.needs}", f"Yours is {caller.role}.")
-        if route.surface is Surface.MANAGE and self.query:
+        if self.query and route.surface in _STRICT and not self.path.startswith(HUB):
             _refuse_stray(route, self.query)
         return route, Call(
             method=self.method,
@@ -201,7 +209,10 @@ def _parameters(query: str) -> dict[str, list[str]]:
 
 
 def _refuse_stray(route: Route, query: str) -> None:
-    """Raise for a parameter that the row has not: with a mistyped ``dry_run`` it would be done."""
+    """Raise for a parameter that the route does not have.
+
+    With a mistyped ``dry_run`` it would be done, and with a mistyped filter everything listed.
+    """
     known = [one.name for one in route.parameters if one.where == "query"]
     stray = [name for name in _parameters(query) if name not in known]
     if known and stray:

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.clock import Timestamp
 from agentd.workspace.build import BuildState, BuildStatus
 from agentd.workspace.deployment import DeploymentState, DeploymentStatus
+from agentd.workspace.problems import Problem
 
 
 class BuildView(Struct, frozen=True, rename="camel"):
@@ -16,14 +17,20 @@ class BuildView(Struct, frozen=True, rename="camel"):
     state: BuildState
     run: str
     started_by: str
-    started: Timestamp
-    ended: Timestamp
+    started: Timestamp | None
+    ended: Timestamp | None
     exit_code: int | None
     errors: int
     warnings: int
     size: int
     omitted: int
     message: str
+
+
+class BuildDetailView(BuildView, frozen=True, rename="camel", kw_only=True):
+    """A build's last run with its problems, the errors first."""
+
+    problems: tuple[Problem, ...]
 
 
 class BuildOutputView(Struct, frozen=True):
@@ -42,8 +49,8 @@ class DeploymentView(Struct, frozen=True, rename="camel"):
     state: DeploymentState | Literal["unknown"]
     wanted: bool = False
     pid: int = 0
-    started: Timestamp = ""
-    ended: Timestamp = ""
+    started: Timestamp | None = None
+    ended: Timestamp | None = None
     exit_code: int | None = None
     failures: int = 0
     restarts: int = 0
@@ -58,8 +65,8 @@ def build_view(build: BuildStatus) -> BuildView:
         build.state,
         build.run,
         build.started_by,
-        build.started,
-        build.ended,
+        build.started or None,
+        build.ended or None,
         build.exit_code,
         build.errors,
         build.warnings,
@@ -69,6 +76,11 @@ def build_view(build: BuildStatus) -> BuildView:
     )
 
 
+def build_detail_view(build: BuildStatus) -> BuildDetailView:
+    """A build with its problems."""
+    return BuildDetailView(**structs.asdict(build_view(build)), problems=build.problems)
+
+
 def deployment_view(deployment: DeploymentStatus) -> DeploymentView:
     """A deployment as answers and events show it."""
     return DeploymentView(
@@ -76,8 +88,8 @@ def deployment_view(deployment: DeploymentStatus) -> DeploymentView:
         deployment.state,
         deployment.wanted,
         deployment.process.pid if deployment.process else 0,
-        deployment.started,
-        deployment.ended,
+        deployment.started or None,
+        deployment.ended or None,
         deployment.exit_code,
         deployment.failures,
         deployment.restarts,

@@ -11,7 +11,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agentd.web.call import Answer, Call
-from agentd.web.job_views import BuildView, DeploymentView, build_view, deployment_view
+from agentd.web.job_views import (
+    BuildView,
+    DeploymentView,
+    build_detail_view,
+    build_view,
+    deployment_view,
+)
 from agentd.web.views import Id
 from agentd.workspace.autofix import AutofixService
 from agentd.workspace.building import BuildService
@@ -72,7 +78,7 @@ class Jobs:
 
     async def build(self, call: Call) -> Answer:
         """One build with its problems."""
-        return Answer(await self._builds.status(call.params["name"]))
+        return Answer(build_detail_view(await self._builds.status(call.params["name"])))
 
     async def build_output(self, call: Call) -> Answer:
         """What a build said."""

@@ -9,10 +9,10 @@ from agentd.workspace.uploads import Upload
 
 
 class CommitView(Struct, frozen=True):
-    """A commit; ``at`` is its author's time with zone."""
+    """A commit; ``at`` is its author's time."""
 
     id: str
-    at: str
+    at: Timestamp
     author: str
     subject: str
 

@@ -45,8 +45,8 @@ class ChatView(Struct, frozen=True, rename="camel"):
     total_cost: Decimal
     held: str
     """Why the queue stands still until it is released; empty: it does not."""
-    waits_until: Timestamp
-    """When a supplier's limit is over and the queue goes on by itself; empty: it does not wait."""
+    waits_until: Timestamp | None
+    """When a supplier's limit is over and the queue goes on by itself; null: it does not wait."""
     asking: int
     """Questions that wait for a person."""
     labels: tuple[str, ...]
@@ -87,12 +87,12 @@ class ApprovalView(Struct, frozen=True, rename="camel"):
     subject: str
     reason: str
     asked_at: Timestamp
-    deadline: Timestamp
+    deadline: Timestamp | None
     state: str
     session: bool
     note: str
     answered_by: str
-    answered_at: Timestamp
+    answered_at: Timestamp | None
 
 
 class DeltaView(Struct, frozen=True):
@@ -126,7 +126,7 @@ def chat_view(chat: Summary, reason: str, life: str) -> ChatView:
         message_count=chat.messages,
         total_cost=chat.cost,
         held=chat.held,
-        waits_until=chat.waits_until,
+        waits_until=chat.waits_until or None,
         asking=chat.asking,
         labels=chat.labels,
         reason=reason,
@@ -157,10 +157,10 @@ def approval_view(approval: Approval, chat_id: int) -> ApprovalView:
         subject=approval.subject,
         reason=approval.reason,
         asked_at=approval.at,
-        deadline=approval.deadline,
+        deadline=approval.deadline or None,
         state=approval.state,
         session=approval.session,
         note=approval.note,
         answered_by=approval.answered_by,
-        answered_at=approval.answered_at,
+        answered_at=approval.answered_at or None,
     )

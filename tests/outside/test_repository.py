@@ -142,6 +142,34 @@ def test_ahead_behind_and_a_detached_head(root, tmp_path):
     assert do(GitRepository(str(clone)).status(GitStatus())).branch == ""
 
 
+def test_a_workspace_of_which_nothing_is_tracked_tells_its_files(root):
+    (root / "new" / "deep").mkdir(parents=True)
+    (root / "new" / "b.txt").write_text("")
+    (root / "new" / "deep" / "c.txt").write_text("")
+    changes = do(GitRepository(str(root / "new")).status(GitStatus())).changes
+    assert sorted(changes, key=lambda one: one.path) == [
+        Change("??", "b.txt"),
+        Change("??", "deep/c.txt"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("date", "at"),
+    [
+        ("2026-03-01T01:30:00+02:00", "2026-02-28T23:30:00.000Z"),
+        ("@0 +0000", "1970-01-01T00:00:00.000Z"),
+        ("@99999999999 +1400", "5138-11-16T09:46:39.000Z"),
+    ],
+)
+def test_times_are_utc(root, monkeypatch, date, at):
+    monkeypatch.setenv("GIT_AUTHOR_DATE", date)
+    (root / "dated").write_text("")
+    git(root, "add", "dated")
+    git(root, "commit", "-qm", "Dated")
+    monkeypatch.delenv("GIT_AUTHOR_DATE")
+    assert do(GitRepository(str(root)).log(GitLog())).commits[0].at == at
+
+
 def test_many_changes_are_cut(root):
     for number in range(MOST_CHANGES + 1):
         (root / f"n{number}").write_text("")

@@ -31,6 +31,21 @@ def said(messages: list[dict[str, Any]]) -> list[str]:
 # The list.
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["/api/chats?lable=bug", "/api/analytics?form=2026-01-01", "/api/events?sicne=0",
+     "/api/chat/1/messages?befor=2", "/api/git/log?limt=1"],
+)  # fmt: skip
+def test_a_misspelt_query_parameter_is_refused_with_the_nearest_name(
+    caller: Client, address: str
+) -> None:
+    reply = caller.get(address)
+    assert reply.status == 400
+    name = address.partition("?")[2].partition("=")[0]
+    assert name in reply["message"]
+    assert "did you mean" in reply["message"]
+
+
 def test_the_newest_chats_come_first(client: Client) -> None:
     made = [client.chat(title=f"chat {number}") for number in range(3)]
     assert chats(client) == made[::-1]

@@ -1,6 +1,7 @@
 """``/api/git`` of a serving daemon, on real repositories."""
 
 import json
+import re
 import select
 import subprocess
 import threading
@@ -79,6 +80,7 @@ def test_a_day_with_the_repository(client: Client, root: Path) -> None:
     reply = commit(client, message="All of it", all=True)
     assert reply.status == 201
     assert (reply["subject"], reply["author"]) == ("All of it", "Ada")
+    assert re.fullmatch(r"[0-9T:-]{19}\.000Z", reply["at"])
     log = client.get("/api/git/log?limit=1").json()
     assert [one["id"] for one in log["commits"]] == [reply["id"]]
     older = client.get(f"/api/git/log?limit=5&before={log['next']}").json()

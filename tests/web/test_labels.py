@@ -46,6 +46,13 @@ def test_a_label_is_created_changed_and_deleted(client: Client, file: Path) -> N
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_only_the_line_that_says_something_else_is_written(client: Client, file: Path) -> None:
+    file.write_text(BY_HAND)
+    assert client.put(f"{LABELS}/bug", {"color": "#00cc00"}).status == 200
+    before, after = BY_HAND.splitlines(), file.read_text().splitlines()
+    assert [line for line in before if line not in after] == ["    color: '#cc0000'"]
+
+
 @pytest.mark.parametrize(
     "label",
     [{}, {"name": ""}, {"name": " x"}, {"name": "x" * 41}, {"name": "a\nb"}, {"name": "..."},

@@ -62,8 +62,8 @@ def path_named(name: str = "path") -> str:
 
 
 PATH = path_named()
-IN = rf"(?: +(?:in|under|inside|within|of|from|at|below|for|to) +{PATH})?"
-WITHIN = rf"(?: +(?:in|under|inside|within) +{PATH})?"
+IN = rf"(?: +(?:(?:right +)?here|(?:in|under|inside|within|of|from|at|below|for|to) +{PATH}))?"
+WITHIN = rf"(?: +(?:(?:right +)?here|(?:in|under|inside|within) +{PATH}))?"
 TEXT = r"(?P<text>.+?)"
 WORD = r"[`'\"]?(?P<word>[\w.]+)(?:\(\))?[`'\"]?"
 LINES = rf"lines? +(?P<a>{N})(?: *(?:-|–|to|through|until|and|\.\.) *(?:line +)?(?P<b>{N}))?"

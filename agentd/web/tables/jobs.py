@@ -3,10 +3,9 @@
 from agentd.access.gate import Surface
 from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web import jobs as shapes
-from agentd.web.job_views import BuildView, DeploymentView
+from agentd.web.job_views import BuildDetailView, BuildView, DeploymentView
 from agentd.web.jobs import Jobs
 from agentd.web.table import Parameter, Route
-from agentd.workspace.build import BuildStatus
 from agentd.workspace.fixing import AutofixStatus
 
 _DOOR = Surface.EXTENDED
@@ -60,7 +59,7 @@ def _builds(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.build,
             "A build's last run, with its errors and warnings.",
-            gives=BuildStatus,
+            gives=BuildDetailView,
             errors=(NotFound,),
             section=_RULED,
         ),

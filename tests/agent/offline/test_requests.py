@@ -49,7 +49,8 @@ UNDERSTOOD: dict[Request, list[str]] = {
     Describe("src"): ["summarise the folder src", "describe the src folder", "/about src"],
     ListFiles(): ["list files", "list all files", "ls", "/list", "/ls", "show me the files", "list"]
     + ["what files are there?", "list the files in this folder", "what is in this folder?", "dir"]
-    + ["Can you list the files, please?", "which files are in the project?", "list files in ."],
+    + ["Can you list the files, please?", "which files are in the project?", "list files in ."]
+    + ["list the files here", "List all files here.", "show me the files right here"],
     ListFiles("src"): ["list files in src", "ls src", "ls -la src", "/list src", "what's in src?"]
     + ["what files are in the src folder?", "show me the files in `src`", "list the folder src"],
     ListFiles(".", 3): ["tree", "/tree", "show the tree", "list files recursively"],
