@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 
 KEPT_OPEN = 256
 """Chats kept in memory; more only while they work."""
+KEPT_BYTES = 32 * 1024 * 1024
+"""About as much text of their last messages; more only while they work."""
+LOOK_EVERY = 64
+"""Lines of a chat after which it is looked whether it is more."""
 CHECKPOINT_EVERY = 1024
 """Lines from one checkpoint to the next: what opening a chat reads at most, beside it."""
 _CHUNK = 1024 * 1024
@@ -103,6 +107,8 @@ class ChatFiles:
                 del self._opened[chat.id]  # a chat that was not to be
             raise
         chat.apply(entry, len(line))
+        if entry.n % LOOK_EVERY == 0:
+            self._let_go_of_idle()
         if len(opened.journal.lines) == 1:  # the first of its batch speaks for all
             done.add_done_callback(lambda _: self._after_commit(opened))
         return done
@@ -191,12 +197,14 @@ class ChatFiles:
         return self._readers.submit(checkpoint.write, path, sealed)
 
     def _let_go_of_idle(self) -> None:
+        size = sum(opened.chat.recent_bytes for opened in self._opened.values())
         for chat_id, opened in list(self._opened.items()):
-            if len(self._opened) <= KEPT_OPEN:
+            if len(self._opened) <= KEPT_OPEN and size <= KEPT_BYTES:
                 return
             if opened.journal.settled and not opened.journal.fresh and not opened.chat.agent.turn:
                 if opened.chat.lines - opened.checkpointed > CHECKPOINT_EVERY // 16:
                     self._checkpoint(opened)
+                size -= opened.chat.recent_bytes
                 del self._opened[chat_id]
 
 

@@ -29,6 +29,8 @@ _WRONG_KIND = {
     errno.ENOTDIR: "lies below something that is not a folder",
     errno.ENAMETOOLONG: "is too long a name",
 }
+_NOT_READ = "Try again; should it stay so, look at the kernel's log (dmesg)."
+"""Advice where nothing was to be written: there, more space is no help."""
 _TROUBLE = {
     errno.ENOSPC: ("disk full", "Free some space, then try again."),
     errno.EDQUOT: ("disk quota used up", "Free some space, then try again."),
@@ -39,6 +41,7 @@ _TROUBLE = {
     errno.EIO: ("the disk failed", "Look at the kernel's log before anything else is written."),
     errno.ENOENT: ("no such file or folder", "Make its folder first."),
 }
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class Stamp(NamedTuple):
@@ -75,6 +78,8 @@ def trouble(path: str, verb: str, error: OSError) -> Misconfigured | Unavailable
     if code in _WRONG_KIND:
         return Misconfigured([Mistake(path, 0, _WRONG_KIND[code])])
     why, help_ = _TROUBLE.get(code, (os.strerror(code), ""))
+    if verb in ("read", "sweep", "remove") and code in _OF_WRITING:
+        why, help_ = os.strerror(code), _NOT_READ
     if code in (errno.EACCES, errno.EPERM):
         why = f"{why} for user id {os.geteuid()}"
     return Unavailable(f"cannot {verb} {path}: {why}", help_)

@@ -9,13 +9,14 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 
 from msgspec import Struct
 
 from agentd.chats.chat import LARGEST_ID
 from agentd.chats.fold import Chat, Summary
 from agentd.disk import checkpoint
-from agentd.disk.document import make_folder, sweep, trouble
+from agentd.disk.document import make_folder, sweep, told, trouble
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Damage, read
 from agentd.errors import AgentdError, NotFound, Unavailable
@@ -96,26 +97,49 @@ def _fold(layout: Layout, chat_id: int, path: str, fd: int, mend: bool, end: int
 
 
 def _cut(path: str, damage: Damage) -> bool:
-    """Set a torn end aside and cut it off; False, and nothing is lost, when that cannot be done."""
-    aside = f"{path}.torn-{time.time_ns()}"
+    """Set a torn end aside and cut it off; False, and nothing is lost, when that cannot be done.
+
+    Tried twice, for the chat is read-only until the next start otherwise.
+    """
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(fd, "r+b") as journal, open(aside, "xb", opener=_private) as copy:
-            journal.seek(damage.offset)
-            torn = journal.read()
-            copy.write(torn)
-            copy.flush()
-            os.fsync(copy.fileno())
-            journal.truncate(damage.offset)
-            os.fsync(fd)
-    except OSError as error:
-        log.error("an unfinished write stays: %s", trouble(path, "mend", error).message)
-        return False
+        torn = _set_end_aside(path, damage.offset)
+    except OSError:
+        try:
+            torn = _set_end_aside(path, damage.offset)
+        except OSError as error:
+            log.error("an unfinished write stays: %s", trouble(path, "mend", error).message)
+            return False
     log.warning(
-        "%s:%d: an unfinished write of %d bytes was cut off and kept as %s",
-        path, damage.line, len(torn), aside,
+        "%s:%d: an unfinished write of %d bytes was cut off and kept beside it",
+        path, damage.line, torn,
     )  # fmt: skip
     return True
+
+
+def _set_end_aside(path: str, offset: int) -> int:
+    """Copy what follows a byte to a file beside, then cut it off; return how much that was."""
+    aside = f"{path}.torn-{time.time_ns()}"
+    with open(path, "r+b", opener=_for_update) as journal:
+        journal.seek(offset)
+        torn = journal.read()
+        if torn:  # else an earlier try came that far
+            copy = open(aside, "xb", opener=_private)  # noqa: SIM115 - to be removed where it fails
+            try:
+                with copy:
+                    copy.write(torn)
+                    copy.flush()
+                    os.fsync(copy.fileno())
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(aside)
+                raise
+            journal.truncate(offset)
+        os.fsync(journal.fileno())
+    return len(torn)
+
+
+def _for_update(path: str, _: int) -> int:
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _private(path: str, flags: int) -> int:
@@ -148,10 +172,11 @@ def take_stock(
 
 
 def _chat_ids(layout: Layout) -> list[int]:
-    try:
-        names = os.listdir(layout.chats)
-    except FileNotFoundError:
-        return []
+    with told(layout.chats, "read"):
+        try:
+            names = os.listdir(layout.chats)
+        except FileNotFoundError:
+            return []
     ids = (int(name) for name in names if _FOLDER.fullmatch(name))
     return sorted(chat_id for chat_id in ids if chat_id <= LARGEST_ID)
 
@@ -165,35 +190,76 @@ def _size(path: str) -> int:
 
 
 def _look_into(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
+    """Load a chat as a start finds it; None for a folder that holds none.
+
+    Where the system fails, it gets a second chance: a failure that passes is not to cost a chat
+    the whole life of the daemon.
+    """
+    with suppress(OSError):
+        return _examine(layout, chat_id, mend=mend)
     try:
-        if mend and os.path.isdir(layout.chat(chat_id)):
-            sweep(layout.chat(chat_id))
+        return _examine(layout, chat_id, mend=mend)
+    except OSError as error:
+        why = trouble(layout.journal(chat_id), "read", error).message
+        return _unreadable(chat_id, f"{why}; the next start tries again")
+
+
+def _examine(layout: Layout, chat_id: int, *, mend: bool) -> Chat | None:
+    """As ``_look_into``; raises ``OSError``."""
+    if mend:
+        _sweep(layout.chat(chat_id))
+    try:
         return load(layout, chat_id, mend=mend).chat
     except AgentdError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from error
         if _unborn(layout, chat_id) or _removed(layout, chat_id):
             if mend:
                 _set_aside(layout, chat_id)
             return None
-        damage = error.details or error.message
         if isinstance(error, NotFound):
-            damage = f"{layout.journal(chat_id)} is missing"
-        log.error("chat %d cannot be read: %s", chat_id, damage)
-        return Chat(chat_id, damage=damage)
+            return _unreadable(chat_id, f"{layout.journal(chat_id)} is missing")
+        return _unreadable(chat_id, error.details or error.message)
+
+
+def _unreadable(chat_id: int, damage: str) -> Chat:
+    log.error("chat %d cannot be read: %s", chat_id, damage)
+    return Chat(chat_id, damage=damage)
+
+
+def _sweep(folder: str) -> None:
+    """Remove what a crash left half written; where that fails, it is in nobody's way."""
+    try:
+        if os.path.isdir(folder):
+            sweep(folder)
+    except AgentdError as error:
+        log.warning("%s", error.message)
 
 
 def _unborn(layout: Layout, chat_id: int) -> bool:
-    """True for a chat that died before its first line: nobody was ever told of it."""
-    path = layout.journal(chat_id)
-    empty = not os.path.lexists(path) or _size(path) == 0
-    return empty and not os.path.lexists(layout.checkpoint(chat_id))
+    """True for a chat that died before its first line: nobody was ever told of it; ``OSError``."""
+    journal = _status(layout.journal(chat_id))
+    empty = journal is None or (stat.S_ISREG(journal.st_mode) and journal.st_size == 0)
+    return empty and _status(layout.checkpoint(chat_id)) is None
 
 
 def _removed(layout: Layout, chat_id: int) -> bool:
-    """True for what a copy has of a deleted chat that was removed for ever while it was taken."""
-    if os.path.lexists(layout.journal(chat_id)):
+    """True for what a copy has of a deleted chat that was removed while it was taken; ``OSError``.
+
+    That is a checkpoint, which says that the chat was deleted, without a journal.
+    """
+    if _status(layout.journal(chat_id)):
         return False
     found = checkpoint.read_alone(layout.checkpoint(chat_id), chat_id)
     return found is not None and bool(found.deleted_at)
+
+
+def _status(path: str) -> os.stat_result | None:
+    """What the system tells of a file; None where there is none. Other failures are raised."""
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _set_aside(layout: Layout, chat_id: int) -> None:

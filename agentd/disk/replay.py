@@ -64,6 +64,8 @@ class Replay:
         self._most = most
         self._largest = largest
         self._log = EventLog(layout, latest, chats)
+        self._too_much_after = -1
+        """What came after this seq, or one before it, was too much already."""
         self._filling = asyncio.Lock()
         self._journals = ThreadPoolExecutor(1, "replay")
         self._files = ThreadPoolExecutor(1, "events")
@@ -78,7 +80,12 @@ class Replay:
         than that. The portions raise ``Unavailable`` where the rest can no longer be read.
         """
         async with self._filling:
-            return await self._found(list(chats), after, upto, wanted)
+            if after <= self._too_much_after:  # or each who asks has all journals read for nothing
+                return None
+            found = await self._found(list(chats), after, upto, wanted)
+            if found is None:
+                self._too_much_after = after
+            return found
 
     async def keep(self, recent: Recent, upto: int, chats: Iterable[Summary] | None) -> bool:
         """Have the log go on with what memory has: a part of it, so that it costs little.

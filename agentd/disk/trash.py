@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from agentd.disk.document import sync_folder, told
 from agentd.disk.layout import Layout
@@ -60,6 +61,9 @@ def adopt(layout: Layout) -> None:
     try:
         for chat_id, folder in list(older_trash(layout)):
             try:
+                with suppress(OSError, AgentdError):
+                    _adopt(layout, chat_id, folder)
+                    continue
                 _adopt(layout, chat_id, folder)
             except (OSError, AgentdError) as error:
                 log.error("%s is not taken over, the next start tries again: %s", folder, error)

@@ -47,6 +47,24 @@ async def test_the_least_recently_used_chat_is_let_go_of_first(layout, monkeypat
         assert first in life.files._opened
 
 
+async def test_chats_that_hold_much_text_are_let_go_of_however_few_they_are(layout, monkeypatch):
+    """Also while nobody opens another: they grow by what is said in them."""
+    monkeypatch.setattr(module, "KEPT_BYTES", 50_000)
+    monkeypatch.setattr(module, "LOOK_EVERY", 8)
+    async with living(layout) as life:
+        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(6)]
+        for _ in range(10):
+            for number in numbers:
+                await life.chats.append(number, "x" * 2000, "", ME)
+                await life.turns.start(number, TEST)
+                await life.turns.end(number, "completed")
+                kept = [opened.chat.recent_bytes for opened in life.files._opened.values()]
+                assert sum(kept) < 50_000 + 8 * 2000
+        assert 1 <= len(kept) < len(numbers)
+        for number in numbers:
+            assert [len(one.text) for one in await life.history(number)] == [2000] * 10
+
+
 async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_going(
     layout, monkeypatch
 ):

@@ -229,3 +229,12 @@ def test_sweeping_removes_only_what_was_half_written(path, tmp_path):
     (tmp_path / ".tmp-thing.json-dead-1").write_bytes(b"ha")
     document.sweep(str(tmp_path))
     assert os.listdir(tmp_path) == ["thing.json"]
+
+
+@pytest.mark.parametrize("verb", ["read", "sweep", "remove"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_nobody_is_told_to_free_space_where_nothing_was_to_be_written(verb, code):
+    told = document.trouble("/x", verb, OSError(code, ""))
+    assert told.message == f"cannot {verb} /x: {os.strerror(code)}"
+    assert "kernel's log" in told.details
+    assert "kernel's log" not in document.trouble("/x", "write", OSError(code, "")).details

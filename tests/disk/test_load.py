@@ -1,15 +1,20 @@
 """A chat is read back whole, or up to its damage, and nothing that was written is lost."""
 
+import errno
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentd.chats.service import NewChat
+from agentd.chats.trash import Trash
 from agentd.disk import checkpoint
 from agentd.disk import load as module
+from agentd.disk.layout import Layout
 from agentd.disk.load import load, take_stock
+from agentd.disk.trash import TrashFolder
 from agentd.errors import NotFound, Unavailable
 from tests.conftest import ME, living, overwrite
 
@@ -255,3 +260,70 @@ async def test_what_a_crash_left_half_written_is_swept(layout):
     assert left.exists()
     take_stock(layout, {}, mend=True)
     assert not left.exists()
+
+
+async def left_by_a_crash(layout: Layout) -> None:
+    """A sound chat, one with a torn end, a deleted one, and one that never was."""
+    await written(layout)
+    torn, gone = await written(layout), await written(layout)
+    append(layout.journal(torn), b'{"n":')
+    async with living(layout, crash=True) as life:
+        await Trash(life.chats._shelf, TrashFolder(layout)).delete(gone, ME)
+    os.mkdir(layout.chat(9))
+    Path(layout.journal(9)).write_bytes(b"")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+async def test_a_call_that_fails_once_while_chats_are_taken_stock_of_changes_nothing(
+    layout, tmp_path, code
+):
+    await left_by_a_crash(layout)
+    place = iter(range(10_000))
+
+    def stock(at: int) -> tuple[object, int]:
+        """What a start knows of the chats when its ``at``-th call to the system fails."""
+        folder = str(tmp_path / f"case {next(place)}")
+        shutil.copytree(layout.state, folder)
+        faulty = FailingOnce(at, code)
+        with pytest.MonkeyPatch.context() as patch:
+            faulty.install(patch)
+            chats, _ = take_stock(Layout(folder, folder), {}, mend=True)
+        assert chats == take_stock(Layout(folder, folder), {}, mend=True)[0]
+        return chats, faulty.count
+
+    sound, count = stock(0)
+    assert count > 30
+    for at in range(2, count + 1):  # without the first, the list of all chats, nothing starts
+        assert stock(at)[0] == sound
+
+
+async def test_where_the_chats_cannot_be_listed_the_start_is_refused_by_name(layout, monkeypatch):
+    await written(layout)
+    FailingOnce(1, errno.EIO).install(monkeypatch)
+    with pytest.raises(Unavailable, match=f"cannot read {layout.chats}: the disk failed"):
+        take_stock(layout, {}, mend=True)
+
+
+class FailingOnce:
+    """Has one call to the system fail, of those that look at files."""
+
+    NAMES = ("open", "listdir", "stat", "fstat", "read", "pread", "unlink", "fsync", "mkdir",
+             "rename", "rmdir")  # fmt: skip
+
+    def __init__(self, at: int, code: int) -> None:
+        self._at = at
+        self._code = code
+        self.count = 0
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        for name in self.NAMES:
+            patch.setattr(os, name, self._wrapped(getattr(os, name)))
+
+    def _wrapped(self, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **named: object) -> object:
+            self.count += 1
+            if self.count == self._at:
+                raise OSError(self._code, os.strerror(self._code))
+            return real(*args, **named)
+
+        return call

@@ -146,6 +146,22 @@ async def test_too_many_are_none_and_just_enough_are_all(layout):
 
 
 @pytest.mark.gen_test
+async def test_what_was_too_much_is_not_read_again_to_find_that_out(layout, monkeypatch):
+    """Or everybody who comes back to an old mark has all journals read, for nothing."""
+    async with living(layout) as life:
+        await busy(life)
+        latest = life.state.sequences.used.seq
+        replay = Replay(layout, encode, latest, life.chats.recorded(), most=20)
+        assert await replay.missed(life.chats.recorded(), 3, latest) is None
+        monkeypatch.setattr(Replay, "_of", None)
+        assert await replay.missed(life.chats.recorded(), 3, latest) is None
+        assert await replay.missed(life.chats.recorded(), 0, latest + 1) is None
+        monkeypatch.undo()
+        assert await replay.missed(life.chats.recorded(), latest - 2, latest) is not None
+        await replay.close()
+
+
+@pytest.mark.gen_test
 async def test_too_large_is_none_and_just_large_enough_is_all(layout):
     async with living(layout) as life:
         await busy(life)
