@@ -184,7 +184,8 @@ class ModelGateway:
         with contextlib.suppress(AgentdError):
             if before := await asyncio.to_thread(announced, self._layout):
                 text = f"The daemon that served since {before.since} ended without a stop;"
-                text = f"{text} requests that were under way then are not in the ledger"
+                text = f"{text} {self.ledger.unfinished} requests that were under way then are"
+                text = f"{text} booked as estimated, at all that was reserved for them"
                 self.log.note("warning", "broke_off", text)
         self.log.note("info", "started", f"agentd {__version__} takes model requests")
 

@@ -276,7 +276,10 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "requests")
 
     def ledger_day(self, day: str) -> str:
-        """The requests of one day, such as ``2026-01-31``: the truth about what was spent."""
+        """The requests of one day, such as ``2026-01-31``: the truth about what was spent.
+
+        Marks of calls under way stand beside them, under names such as ``begun-1``.
+        """
         return join(self.ledger, f"{day}.jsonl")
 
     @property

@@ -15,6 +15,7 @@ from typing import TypeVar
 from agentd.clock import Clock
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_answers import ALL, Answers
+from agentd.disk.ledger_begun import Marks, book_unfinished, holds_marks, next_number
 from agentd.disk.ledger_days import Days, prepare
 from agentd.disk.ledger_file import Standing, read_on
 from agentd.disk.ledger_page import find, page
@@ -67,6 +68,9 @@ class Ledger:
         self._overview: tuple[object, Overview] | None = None
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
+        self._marks = Marks(1)
+        self.unfinished = 0
+        """Calls that the end of the process before cut off, and that were booked at the start."""
         self._changes = self._unread = 0
         self._since: list[Entry] | None = None
         """What was booked meanwhile, while somebody counts: see ``sums``."""
@@ -74,28 +78,56 @@ class Ledger:
         """While it is counted no day is priced anew, nor the other way round."""
 
     async def open(self, cuts: Iterable[datetime] = ()) -> Sums:
-        """Mend what a crash left, take up the books, and tell what each key has spent.
+        """Mend what a crash left, book what it cut off, and tell what each key has spent.
 
         ``cuts`` are the moments since which that will be asked for (to the quarter of an hour),
         such as the beginnings of the limits' windows; the sum of all is always known. Raises
         ``Unavailable`` or ``Misconfigured`` when a file cannot be read.
         """
         await self._on_thread(lambda: prepare(self._layout))
-        self._writer = Writer(self._layout, lambda: self.sync)
+        try:
+            now = self._clock.now()
+            self.unfinished = await self._on_thread(lambda: book_unfinished(self._layout, now))
+        except AgentdError as error:
+            log.error("what a crash cut off is booked at the next start: %s", error.message)
+        self._marks = Marks(await self._on_thread(lambda: next_number(self._layout)))
+        self._writer = Writer(self._layout)
         return await self.sums(cuts)
+
+    async def begin(self, entry: Entry) -> None:
+        """Mark a call before its supplier is asked: the entry is booked if ``book`` never is.
+
+        That is at the next start, when this process ended meanwhile. Returns once the mark is
+        written. Only a power cut within the next ``LAG`` could lose it: to wait for a sync of its
+        own would make each call wait for the disk twice. Raises ``Unavailable`` when it could not
+        be written.
+        """
+        assert self._writer, "the ledger is not open"
+        try:
+            mark = self._marks.begin(entry.id)
+            await self._writer.append(mark, seal(entry))
+        except Unavailable:
+            self._end_mark(entry.id)
+            raise
 
     async def book(self, entry: Entry) -> None:
         """Keep a request; returns once its line is written (with ``sync``: safe on the disk).
 
         A written line survives the end of this process; the sync that makes it survive the end of
         the machine follows at once. Raises ``Unavailable`` when it could not be written (the disk
-        is full); it is then not in the ledger.
+        is full); it is then not in the ledger, or not before the next start.
         """
         assert self._writer, "the ledger is not open"
-        written = self._writer.append(entry.at[:10], seal(entry))
+        line, mark = seal(entry), self._marks.place(entry.id)
+        # A second copy is safe as soon as the next marks are: one sync for both, and not two.
+        copied = self._writer.append(mark, line, safe=True) if mark and self.sync else None
+        written = self._writer.append(entry.at[:10], line, safe=self.sync and copied is None)
         if self._since is not None:
             self._since.append(entry)
         await written
+        if copied:
+            await copied
+        self._end_mark(entry.id)
         self._changes += 1
         self._unread += 1
         if self._unread == READ_EVERY:
@@ -118,6 +150,7 @@ class Ledger:
         What it adds up to is told by the day files, and made anew at the next start.
         """
         if self._writer:
+            self._remove_marks(closing=True)
             await self._writer.close()
             self._writer = None
             try:
@@ -232,6 +265,15 @@ class Ledger:
                     difference.add(one.difference)
             return difference
 
+    def _end_mark(self, id_: str) -> None:
+        self._marks.end(id_)
+        self._remove_marks()
+
+    def _remove_marks(self, *, closing: bool = False) -> None:
+        for name in self._marks.finished(closing=closing):
+            if self._writer:
+                self._writer.remove(name)
+
     async def _replace(self, one: Repricing) -> None:
         assert self._writer, "the ledger is not open"
         forget = partial(self._writer.forget, one.day)
@@ -243,7 +285,8 @@ class Ledger:
         """What was written behind these sizes of the days' files. On the writing thread."""
         assert self._writer
         found: list[Entry] = []
-        for day, size in self._writer.sizes().items():
+        days = [one for one in self._writer.sizes().items() if not holds_marks(one[0])]
+        for day, size in days:
             found += read_on(self._layout.ledger_day(day), Standing(sizes.get(day, 0)), size)
         return found
 

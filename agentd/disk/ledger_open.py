@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 PROBE = 64 * 1024
 """Bytes that must fit on the disk before lines are taken again that it did not take."""
 
-OPEN = 3
-"""Days whose files are open at once: yesterday's last requests may end today."""
+OPEN = 4
+"""Files that are open at once: the marks', and days', for yesterday's last requests end today."""
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -2,7 +2,8 @@
 
 Whoever appends is told as soon as the line is written: from then on it survives the end of this
 process, however sudden. Surviving the end of the machine takes the sync that follows within
-``LAG``; with ``sync`` they are told only after that. It is asked for each group, so it may change.
+``LAG``; whoever wants it ``safe`` is told only after that. Only those files are synced at once of
+which that is wanted: two at a time take twice as long as one.
 
 While a group is being written the next one gathers on the loop: each hand-over to a thread costs
 the loop more than a line's writing.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeAlias, TypeVar
@@ -44,9 +46,10 @@ LAG = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    day: str
+    name: str
     data: bytes
     told: "asyncio.Future[None]"
+    safe: bool
 
 
 _Group: TypeAlias = list[_Line]
@@ -67,18 +70,24 @@ class _Synced:
     closed: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """A file to be deleted, once everything that was written before is synced."""
+
+    path: str
+
+
 class Writer:
     """Brings lines to the files of their days. Made and used on the loop."""
 
-    def __init__(self, layout: Layout, sync: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._sync = sync
         self._loop = asyncio.get_running_loop()
         self._gathered: _Group = []
         self._writes = False
         """Whether a group is with the thread, or on its way there."""
         self._queue: SimpleQueue[_Group | _Job] = SimpleQueue()
-        self._unsynced: SimpleQueue[_Synced | None] = SimpleQueue()
+        self._unsynced: SimpleQueue[_Synced | _Removal | None] = SimpleQueue()
         self._waiting = 0
         self._files = OpenFiles(layout, lambda file: self._unsynced.put(_Synced(file, [], True)))
         self._dead: Unavailable | None = None
@@ -92,11 +101,12 @@ class Writer:
         for thread in self._threads:
             thread.start()
 
-    def append(self, day: str, line: bytes) -> "asyncio.Future[None]":
-        """Have a line appended; done when it is written (with ``sync``: safe).
+    def append(self, name: str, line: bytes, *, safe: bool = False) -> "asyncio.Future[None]":
+        """Have a line appended to a file by its name, that of a day or of marks.
 
-        Raises ``Unavailable``, at once or later, when it was not; then it is not in the file,
-        unless a sync failed. Who stops waiting does not stop the line.
+        Done when it is written, or ``safe`` on the disk where that is wanted. Raises
+        ``Unavailable``, at once or later, when it was not; then it is not in the file, unless a
+        sync failed. Who stops waiting does not stop the line.
         """
         if self._dead:
             raise self._dead
@@ -104,7 +114,7 @@ class Writer:
             raise Unavailable("The disk does not keep up", "Try again in a moment.")
         told = self._loop.create_future()
         self._waiting += len(line)
-        self._gathered.append(_Line(day, line, told))
+        self._gathered.append(_Line(name, line, told, safe))
         if not self._writes:
             self._writes = True
             self._loop.call_soon(self._hand_over)
@@ -140,6 +150,16 @@ class Writer:
         """Let go of a day's file, which is replaced or removed. Only on the writing thread."""
         self._files.forget(day)
 
+    def remove(self, name: str) -> None:
+        """Have a file closed and deleted once all lines before are safe; nobody waits for it."""
+
+        def give_up() -> None:
+            self._files.forget(name)
+            self._unsynced.put(_Removal(self._layout.ledger_day(name)))
+
+        self._hand_over()
+        self._queue.put(_Job(give_up, Future()))
+
     async def close(self) -> None:
         """Write and sync what waits, and end the threads."""
         await self.between(self._end)
@@ -164,10 +184,10 @@ class Writer:
             if isinstance(item, _Job):
                 self._carry_out(item)
                 continue
-            for day in dict.fromkeys(line.day for line in item):
-                group = [line for line in item if line.day == day]
+            for name in dict.fromkeys(line.name for line in item):
+                group = [line for line in item if line.name == name]
                 try:
-                    self._write_group(day, group)
+                    self._write_group(name, group)
                 except Exception as bug:  # nobody may wait for ever
                     told = [line.told for line in group]
                     self._tell(told, sum(len(line.data) for line in group), self._failed(bug))
@@ -190,23 +210,21 @@ class Writer:
         self._dead = Unavailable("The ledger's thread failed; restart agentd, its log tells why")
         return self._dead
 
-    def _write_group(self, day: str, lines: list[_Line]) -> None:
+    def _write_group(self, name: str, lines: list[_Line]) -> None:
         data = b"".join(line.data for line in lines)
-        told = [line.told for line in lines]
         error = self._dead
         try:
             if not error:
-                file = self._files.append(day, data)
+                file = self._files.append(name, data)
         except AgentdError as refused:
             error = Unavailable(refused.message, refused.details)
         except OSError as failed:
-            error = _failure(self._layout.ledger_day(day), failed)
+            error = _failure(self._layout.ledger_day(name), failed)
         if error:
-            self._tell(told, len(data), error)
+            self._tell([line.told for line in lines], len(data), error)
             return
-        sync = self._sync()
-        self._tell([] if sync else told, len(data), None)
-        self._unsynced.put(_Synced(file, told if sync else []))
+        self._tell([line.told for line in lines if not line.safe], len(data), None)
+        self._unsynced.put(_Synced(file, [line.told for line in lines if line.safe]))
 
     def _tell(
         self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
@@ -235,25 +253,43 @@ class Writer:
     # What follows is on the syncing thread.
 
     def _sync_all(self) -> None:
-        while (first := self._unsynced.get()) is not None:
-            group, over = [first], False
-            if not (first.told or first.closed):
-                time.sleep(LAG)
-            with suppress(Empty):
-                while more := self._unsynced.get_nowait():
-                    group.append(more)
-                over = True
+        late: list[_Synced | _Removal] = []
+        """What nobody waits for, until it is ``due``."""
+        due = inf
+        while True:
+            group, over = self._gathered_until(due)
+            now = [one for one in group if isinstance(one, _Synced) and one.told]
+            late += [one for one in group if not (isinstance(one, _Synced) and one.told)]
+            if late and due == inf:
+                due = time.monotonic() + LAG
             try:
-                self._sync_group(group)
+                if over or time.monotonic() >= due:
+                    self._sync_group([*late, *now])
+                    late, due = [], inf
+                else:
+                    self._sync_group(now)
             except Exception as bug:  # nobody may wait for ever
-                told = [future for one in group for future in one.told]
-                self._tell(told, 0, self._failed(bug))
+                self._tell([told for one in now for told in one.told], 0, self._failed(bug))
             if over:
                 return
 
-    def _sync_group(self, group: list[_Synced]) -> None:
+    def _gathered_until(self, due: float) -> "tuple[list[_Synced | _Removal], bool]":
+        """Wait for what is to be synced; return it, and whether nothing follows."""
+        group: list[_Synced | _Removal] = []
+        try:
+            wait = None if due == inf else max(due - time.monotonic(), 0)
+            item = self._unsynced.get(timeout=wait)
+            while item is not None:
+                group.append(item)
+                item = self._unsynced.get_nowait()
+        except Empty:
+            return group, False
+        return group, True
+
+    def _sync_group(self, group: "Sequence[_Synced | _Removal]") -> None:
+        synced = [one for one in group if isinstance(one, _Synced)]
         error: Unavailable | None = None
-        for file in dict.fromkeys(one.file for one in group):
+        for file in dict.fromkeys(one.file for one in synced):
             try:
                 os.fdatasync(file.fd)
                 if file.fresh:
@@ -261,12 +297,16 @@ class Writer:
                     file.fresh = False
             except OSError as failed:
                 error = self._dead = _failure(file.path, failed)
-        told = [future for one in group for future in one.told]
+        told = [future for one in synced for future in one.told]
         if told or error:
             self._tell(told, 0, error)
-        for one in group:
-            if one.closed:
-                os.close(one.file.fd)
+        for done in group:
+            if isinstance(done, _Removal):
+                if not self._dead:
+                    with suppress(OSError):  # a start reads it once more, to no effect
+                        os.unlink(done.path)
+            elif done.closed:
+                os.close(done.file.fd)
 
 
 def _failure(path: str, error: OSError) -> Unavailable:

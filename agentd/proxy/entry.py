@@ -14,6 +14,10 @@ be reached; ``broken``: the supplier's answer broke off; ``left``: the caller di
 when his key was."""
 
 
+CRASH = "crash"
+"""The error of a call in the middle of which agentd itself ended; its outcome is ``broken``."""
+
+
 class Timings(Struct, frozen=True, omit_defaults=True):
     """Milliseconds from the request's last byte; 0 for what did not come to pass."""
 

@@ -13,12 +13,13 @@ import json
 import logging
 import os
 import random
+import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator
 from typing import NoReturn
 
-from agentd import daemon
+from agentd import daemon, ids
 from agentd.agent.engine import Approver, Assignment, Progress, Replied, ToolUsed
 from agentd.catalog.settings import Settings
 from agentd.disk import state as folders
@@ -75,6 +76,7 @@ def _live(order: dict[str, str]) -> NoReturn:
         log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(log, 2)
         random.seed()
+        ids._PROCESS = secrets.token_hex(4)  # as of a process that was not forked
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         plants.build_in(order.get("plant", ""))
         code = asyncio.run(serve(order["state"], LedgerEngine(order["ledger"])))

@@ -1,7 +1,9 @@
 """Callers of the model gateway, and what must be true of its ledger when the daemon is killed.
 
 Each call has a number, and the supplier counts as many tokens of input: so each line of the ledger
-tells which call it is of, also of a call whose caller was told nothing.
+tells which call it is of, also of a call whose caller was told nothing. Only of a call that a kill
+cut off nobody knows the count: as many of these are booked as the supplier was asked for, and each
+at no less than it was worth.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from decimal import Decimal
 import aiohttp
 from msgspec import Struct
 
-from agentd.proxy.entry import Entry
+from agentd.proxy.entry import CRASH, Entry
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.web.gateway.conftest import PRICES, House
@@ -27,7 +29,17 @@ PATIENCE = 100.0
 
 def answer(request: Request) -> Answer:
     """What the supplier says: as many tokens as the call's number."""
-    return Answer((Say(WORDS),), Tokens(input=int(request.prompt), output=OUTPUT))
+    return Answer((Say(WORDS),), Tokens(input=number_of(request), output=OUTPUT), pause=0.002)
+
+
+def number_of(request: Request) -> int:
+    """The call's number, as the supplier was told it."""
+    return int(request.prompt.split()[0])
+
+
+def prompt(number: int) -> str:
+    """What a call says: its number, and as many tokens as that."""
+    return f"{number} " + "so " * number
 
 
 def cost(number: int) -> Decimal:
@@ -64,9 +76,14 @@ class ModelCallers:
                 *(self._call_on(session, until, kill, streams=bool(n % 2)) for n in range(CALLERS))
             )
 
-    def violations(self, entries: Sequence[Entry]) -> Iterator[str]:
+    def violations(self, lines: Sequence[Entry]) -> Iterator[str]:
         """What is not as it was promised, by all lines of the ledger."""
         yield from self.complaints
+        entries = [entry for entry in lines if entry.error != CRASH]
+        whole = set(self.whole.values())
+        for entry in lines:
+            if entry.error == CRASH and (entry.id in whole or not entry.estimated):
+                yield f"it was not cut off, or its cost is told as if it were known: {entry}"
         counted = Counter(entry.usage.input for entry in entries)
         yield from (f"call {one} is lost" for one in self.whole if one not in counted)
         yield from (f"call {one} is there {n} times" for one, n in counted.items() if n > 1)
@@ -80,6 +97,21 @@ class ModelCallers:
                 yield f"call {number} is of another cost or key: {entry}"
             elif entry.outcome != "ok":
                 yield f"call {number} ended otherwise: {entry}"
+
+    def unbooked(self, lines: Sequence[Entry], requests: Sequence[Request]) -> Iterator[str]:
+        """What the supplier was asked for and is in no line, once a start has booked the rest."""
+        ids = Counter(entry.id for entry in lines)
+        yield from (f"{one} is there {times} times" for one, times in ids.items() if times > 1)
+        numbers = {number_of(request) for request in requests}
+        cut_off = [entry for entry in lines if entry.error == CRASH]
+        known = {entry.usage.input for entry in lines if entry.error != CRASH}
+        if len(numbers - known) > len(cut_off):
+            yield f"{len(numbers - known)} calls were cut off, and {len(cut_off)} are booked"
+        for key in self.keys:
+            worth = sum(cost(one) for one in numbers if self.asked[one] == key)
+            booked = sum(entry.cost for entry in lines if entry.key == key.id)
+            if booked < worth:
+                yield f"{key.id} was given {worth} USD, and {booked} are booked"
 
     async def _call_on(
         self,
@@ -106,7 +138,7 @@ class ModelCallers:
     ) -> bool:
         """Whether it was answered to its end: that of a stream is told within it."""
         self.asked[number] = key
-        said = [{"role": "user", "content": str(number)}]
+        said = [{"role": "user", "content": prompt(number)}]
         async with session.post(
             "/v1/chat/completions",
             json={"model": "by-chat", "messages": said, "stream": streams},

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from agentd.cli.main import main
-from agentd.proxy.entry import Entry
+from agentd.proxy.entry import CRASH, Entry
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
 from tests.crash.keeper import Keeper, Life, until_true
 from tests.crash.model_callers import ModelCallers, answer
+from tests.supplier.steps import Answer, Say, Stall
 from tests.supplier.supplier import Supplier
 from tests.web.gateway.callers import Caller
 from tests.web.gateway.conftest import House
@@ -45,6 +46,7 @@ class Run:
         life = keeper.start()
         assert life.answers()
         before = [*self.sums_told(life)]
+        before += self.callers.unbooked(self.house.booked(), self.house.supplier.requests)
         asyncio.run(self._loaded(life, calls))
         return [*before, *self.callers.violations(self.house.booked())]
 
@@ -111,11 +113,61 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
         over_the_limit(run, life)
         life.end(signal.SIGTERM)
         booked = [one for one in run.house.booked() if one.outcome != "refused"]
-        assert len(run.callers.whole) <= len(booked) <= len(run.callers.asked)
+        assert len(run.callers.whole) < len(booked) <= len(run.callers.asked)
+        assert any(one.error == CRASH for one in booked)
+        assert not [*run.callers.unbooked(booked, supplier.requests)]
         assert printed(run.house) == spent_in(booked)
         life = keeper.start()
         assert life.answers()
         until_true(lambda: noted(life)[:2] == ["started", "stopping"])
+
+
+LIMIT = Decimal("0.2")
+WORTH = Decimal("0.015")
+"""USD of each answer: the most tokens that the supplier may write."""
+
+
+def test_no_kill_forgives_what_was_under_way_and_no_limit_is_passed(tmp_path: Path) -> None:
+    with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
+        house = House(tmp_path, supplier)
+        house.settings["sync_ledger"] = True
+        letters, id_ = house.key(limits={"total": str(LIMIT)}), house.keys[-1]
+        house.write()
+        for _ in range(4):
+            life = keeper.start()
+            assert life.answers()
+            caller = Caller(int(life.url.rpartition(":")[2]), letters)
+            before, refused = len(supplier.requests), len(of(house, id_, "refused"))
+            stalls = [Stall(after) for after in (0, 4, 0, 4, 0, 4)]
+            supplier.forget()
+            supplier.script(*(Answer((Say("a b c"),), faults=(stall,)) for stall in stalls))
+            with contextlib.ExitStack() as stack:
+                for number in range(6):
+                    line = caller.begin("openai-chat", "by-chat", stream=bool(number % 2))
+                    stack.enter_context(line)
+                until_true(
+                    lambda known=(before, refused): (
+                        len(supplier.requests)
+                        - known[0]
+                        + len(of(house, id_, "refused"))
+                        - known[1]
+                        == 6
+                    )
+                )
+                life.end(signal.SIGKILL)
+        life = keeper.start()
+        assert life.answers()
+        life.end(signal.SIGTERM)
+        booked = of(house, id_, "broken")
+        assert len(booked) == len(supplier.requests) > 6, "the kills met hardly any call"
+        assert {(one.error, one.estimated) for one in booked} == {(CRASH, True)}
+        assert len(booked) * WORTH <= sum(one.cost for one in booked) <= LIMIT
+        assert of(house, id_, "refused"), "the limit was never reached"
+
+
+def of(house: House, key: str, outcome: str) -> list[Entry]:
+    """The entries of a key that ended so."""
+    return [one for one in house.booked() if one.key == key and one.outcome == outcome]
 
 
 def noted(life: Life) -> list[str]:

@@ -43,7 +43,7 @@ class Held:
 
 @pytest.mark.parametrize("sync", [False, True])
 async def test_a_bug_ends_the_writing_and_who_waits_is_told(layout, caplog, monkeypatch, sync):
-    writer = Writer(layout, lambda: sync)
+    writer = Writer(layout)
     await writer.append(DAY, b"first\n")
 
     def buggy(*_):
@@ -52,9 +52,9 @@ async def test_a_bug_ends_the_writing_and_who_waits_is_told(layout, caplog, monk
     held = Held(writer)
     await held.begun()
     monkeypatch.setattr(writer._files, "append", buggy)
-    lines = [writer.append(day, b"second\n") for day in (DAY, "2026-02-01")]
+    lines = [writer.append(day, b"second\n", safe=sync) for day in (DAY, "2026-02-01")]
     await asyncio.sleep(0)
-    late = writer.append(DAY, b"third\n")
+    late = writer.append(DAY, b"third\n", safe=sync)
     asked = asyncio.create_task(writer.between(lambda: "still there"))
     await held.release()
     for told in (*lines, late):
@@ -73,7 +73,7 @@ async def test_a_bug_ends_the_writing_and_who_waits_is_told(layout, caplog, monk
 
 
 async def test_a_bug_of_the_sync_is_told_to_who_waits_for_it(layout, monkeypatch):
-    writer = Writer(layout, lambda: True)
+    writer = Writer(layout)
     await writer.append(DAY, b"first\n")
 
     def buggy(*_):
@@ -81,7 +81,7 @@ async def test_a_bug_of_the_sync_is_told_to_who_waits_for_it(layout, monkeypatch
 
     monkeypatch.setattr(writer, "_sync_group", buggy)
     with pytest.raises(Unavailable, match="restart agentd"):
-        await writer.append(DAY, b"second\n")
+        await writer.append(DAY, b"second\n", safe=True)
     with pytest.raises(Unavailable, match="restart agentd"):
         writer.append(DAY, b"third\n")
     assert "restart agentd" in writer.trouble

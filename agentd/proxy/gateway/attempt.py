@@ -45,6 +45,9 @@ class Failed(Struct, frozen=True):
 
 Result: TypeAlias = Answered | Failed
 
+Begin: TypeAlias = Callable[[Bill], Awaitable[None]]
+"""Have a crash book the request, too. Raises ``Refused`` where that is to be and cannot."""
+
 Close: TypeAlias = Callable[[Bill, Outcome, int, str], Awaitable[None]]
 """Settle and book a request, once. Raises ``Unavailable``."""
 
@@ -52,8 +55,9 @@ Close: TypeAlias = Callable[[Bill, Outcome, int, str], Awaitable[None]]
 class Attempts:
     """Asks channels."""
 
-    def __init__(self, house: House, close: Close, later: Later) -> None:
+    def __init__(self, house: House, begin: Begin, close: Close, later: Later) -> None:
         self._house = house
+        self._begin = begin
         self._close = close
         self._later = later
         self._streams: dict[Stream, str] = {}
@@ -91,7 +95,8 @@ class Attempts:
     async def ask(self, calling: Calling, bill: Bill, choice: Choice) -> Result:
         """The answer, whole or begun. Raises ``BadRequest`` for what its dialect cannot say.
 
-        Raises ``Unavailable`` for a whole answer that cannot be booked.
+        Raises ``Unavailable`` for a whole answer that cannot be booked, and ``Refused`` where no
+        call is to be made that a crash would forgive.
         """
         bill.tried(choice)
         try:
@@ -102,6 +107,7 @@ class Attempts:
             why = f"The channel {name} is not ready. {IN_THE_LOG}"
             return Failed("authentication", SupplierError("server", why), why=error.message)
         request = calling.request(choice, secret, self._house.settings().idle_timeout)
+        await self._begin(bill)
         bill.called, bill.gave_up = True, False
         try:
             response = await upstream.open(request)

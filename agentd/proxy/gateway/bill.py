@@ -11,7 +11,7 @@ from agentd.clock import Clock, Timestamp
 from agentd.proxy.access_key import AccessKey, Limits
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.extras import used
-from agentd.proxy.entry import Entry, Outcome, Timings
+from agentd.proxy.entry import CRASH, Entry, Outcome, Timings
 from agentd.proxy.gateway.asking import Asked
 from agentd.proxy.gateway.written import Written
 from agentd.proxy.price import NOTHING, Usage
@@ -35,6 +35,13 @@ class Meter(Protocol[R]):
 
 class Book(Protocol):
     """Where entries are kept; ``disk.ledger.Ledger`` is one."""
+
+    async def begin(self, entry: Entry) -> None:
+        """Return once a crash would have it booked, unless another one of its id is booked.
+
+        Raises ``Unavailable``.
+        """
+        ...
 
     async def book(self, entry: Entry) -> None:
         """Return once it is written. Raises ``Unavailable``."""
@@ -126,6 +133,18 @@ class Bill:
         began = self._began
         spent = [f"{stage};dur={(at - began) * 1000:.2f}" for stage, at in self._marks.items()]
         return ", ".join(spent)
+
+    def cut_off(self) -> Entry | None:
+        """The line for the ledger if this process ends before the call does; None: it is free.
+
+        What the supplier will charge is known to nobody then, so it is all that was reserved.
+        """
+        if self._choice is None or not self.pricings:
+            return None
+        pricing = self.pricings[self._choice.place]
+        usage = most_usage(pricing, NOTHING, self.input_tokens, self.output_tokens)
+        cost = booked(usage, pricing, told=False)
+        return self._entry("broken", 500, CRASH, cost, usage, self._clock.now())
 
     def close(self, outcome: Outcome, status: int, error: str = "") -> Entry:
         """Settle what was reserved; the line for the ledger. Once."""

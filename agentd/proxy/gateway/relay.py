@@ -45,7 +45,7 @@ class Relay:
         self._later: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Task[None], str] = {}
         """Those of them that wait for a supplier, by the ids of their keys."""
-        self._attempts = Attempts(house, self._close, self.later)
+        self._attempts = Attempts(house, self._begin, self._close, self.later)
         self._unbooked = False
         """An entry could not be written, and it was not looked since whether one can."""
         self._probing = asyncio.Lock()
@@ -212,6 +212,22 @@ class Relay:
         bill.sent = len(last.raw.body)
         await self._close(bill, "failed", last.raw.status, last.kind)
         return last.raw
+
+    async def _begin(self, bill: Bill) -> None:
+        """Mark a request before a supplier is asked, so that a crash does not forgive it.
+
+        Raises ``Refused`` when that is not possible, and no request is to go unbooked.
+        """
+        entry = bill.cut_off()
+        if entry is None:
+            return
+        try:
+            await self._house.book.begin(entry)
+        except Unavailable as failure_:
+            self._unbooked = True
+            log.error("the request %s cannot be marked: %s", entry.id, failure_.message)
+            if self._house.settings().when_unbooked == "stop":
+                raise Refused("server", UNBOOKED) from failure_
 
     async def _close(self, bill: Bill, outcome: Outcome, status: int, error: str) -> None:
         """Settle, and book: once for each request, whatever becomes of it.

@@ -87,7 +87,7 @@ class House:
     def booked(self, words: str = "") -> list[Entry]:
         """The whole lines of the ledger with these words in them; the last may be half written."""
         found = []
-        for path in sorted(Path(self.layout.state, "proxy", "requests").glob("*.jsonl")):
+        for path in sorted(Path(self.layout.state, "proxy", "requests").glob("[0-9]*.jsonl")):
             for line in path.read_bytes().splitlines(keepends=True):
                 if words.encode() not in line or not line.endswith(b"\n"):
                     continue

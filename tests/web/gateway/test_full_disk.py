@@ -12,6 +12,7 @@ import pytest
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.gateway.relay import UNBOOKED
 from tests.crash.test_faults import mounted
+from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Say, Tokens
 from tests.web.gateway.callers import (
     CHANNELS,
@@ -69,6 +70,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     monkeypatch.setattr(os, "fdatasync", made.fdatasync)
     yield made
     made.full = made.scarce = made.broken = False
+    FILLED_WHEN_ASKED.clear()
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +90,18 @@ def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 def gateway(folder: Path, **settings: Any) -> AbstractContextManager[Standing]:
     def prepare(house: House) -> None:
         house.settings |= settings
-        house.supplier.always(Answer((Say(WORDS),), USED))
+        house.supplier.always(_filling, Answer((Say(WORDS),), USED))
 
     return standing(folder, prepare, environ={"PROXY_APP_HASH": HASH})
+
+
+FILLED_WHEN_ASKED: list[Disk] = []
+"""Disks that are full from the moment on at which the supplier is asked."""
+
+
+def _filling(_: Request) -> None:
+    for disk in FILLED_WHEN_ASKED:
+        disk.full = True
 
 
 def mended(place: Standing, disk: Disk) -> Caller:
@@ -127,8 +138,9 @@ def test_what_cannot_be_booked_is_no_answer_where_calls_are_to_stop(
     mended(stopping, disk)
     caller, model = stopping.caller(), f"by-{CHANNELS[dialect]}"
     before = len(stopping.supplier.requests)
-    disk.full = True
+    FILLED_WHEN_ASKED.append(disk)
     told = caller.ask(dialect, model, stream=stream)
+    FILLED_WHEN_ASKED.clear()
     assert told.error()["message"].startswith(UNBOOKED)
     if stream:
         assert (told.status, told.ended) == (200, False)
@@ -145,6 +157,20 @@ def test_what_cannot_be_booked_is_no_answer_where_calls_are_to_stop(
     disk.full = False
     assert whole(caller.ask(dialect, model, stream=stream), stream=stream)
     assert [one.outcome for one in stopping.of(caller, 1)] == ["ok"]
+
+
+@every_way
+def test_on_a_full_disk_no_supplier_is_asked_where_calls_are_to_stop(
+    stopping: Standing, disk: Disk, stream: bool
+) -> None:
+    mended(stopping, disk)
+    caller, before = stopping.caller(), len(stopping.supplier.requests)
+    disk.full = True
+    for _ in range(3):
+        told = caller.ask("anthropic", "by-messages", stream=stream)
+        assert told.status >= 500
+        assert told.error()["message"].startswith(UNBOOKED)
+    assert len(stopping.supplier.requests) == before
 
 
 @every_way
@@ -213,7 +239,7 @@ def test_where_space_is_too_scarce_for_more_than_a_line_calls_stay_stopped(
     disk.full = False
     for _ in range(2):
         assert caller.ask("openai-chat", "by-chat").status >= 500
-    assert len(stopping.supplier.requests) == before + 1
+    assert len(stopping.supplier.requests) == before
     disk.scarce = False
     assert caller.ask("openai-chat", "by-chat").status == 200
 
@@ -232,8 +258,9 @@ def test_a_stream_that_broke_and_cannot_be_booked_ends_with_one_error(
     tmp_path: Path, disk: Disk
 ) -> None:
     with standing(tmp_path) as place:
+        place.supplier.always(_filling)
         place.supplier.script(Answer((Say(WORDS),), USED, faults=(Break(4),)))
-        disk.full = True
+        FILLED_WHEN_ASKED.append(disk)
         told = place.caller().ask("anthropic", "by-messages", stream=True)
     assert not told.ended
     assert told.error()["message"]
