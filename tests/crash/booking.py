@@ -84,13 +84,15 @@ def build_in(plant: str) -> None:
     if plant == "acknowledged_too_early":
         tell = ledger_writer.Writer.append
 
-        def early(self: ledger_writer.Writer, day: str, line: bytes) -> asyncio.Future[None]:
+        def early(
+            self: ledger_writer.Writer, day: str, line: bytes, *, safe: bool = False
+        ) -> asyncio.Future[None]:
             if random.random() < 0.5:  # noqa: S311
-                tell(self, day, line)
+                tell(self, day, line, safe=safe)
                 done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 done.set_result(None)
                 return done
-            return tell(self, day, line)
+            return tell(self, day, line, safe=safe)
 
         ledger_writer.Writer.append = early  # type: ignore[method-assign]
     elif plant == "written_twice":
