@@ -145,28 +145,41 @@ VARIABLES: Mapping[str, str] = {
     "AGENTD_ADMIN_USER": "admin_user",
     "AGENTD_ADMIN_PASSWORD_HASH": "admin_password_hash",
 }
-"""The settings that the environment and ``.env`` may give, by the name of the variable."""
+"""The settings that the environment may give, by the name of the variable."""
+
+DOTENV_VARIABLES = ("AGENT_API_KEY", "PROXY_APP_HASH")
+"""Those of them that a file ``.env`` may give, too.
+
+No more than the specifications name: the working folder may be a stranger's repository, whose
+``.env`` must not say where agentd listens, keeps its state or finds its configuration.
+"""
 
 CONFIG_VARIABLE = "AGENTD_CONFIG"
 """Names the folder of ``agentd.yml``, so it is no setting of that file."""
 
 Given: TypeAlias = tuple[str, str]
-"""A value as it was typed, and where: an option, a variable, or a line of ``.env``."""
+"""A value as it was typed, and where: an option, a variable, or a variable of a ``.env``."""
 
 
-def given(options: Mapping[str, str], *variables: Mapping[str, str]) -> dict[str, Given]:
+def given(
+    options: Mapping[str, str],
+    environ: Mapping[str, str],
+    dotenv: Mapping[str, str],
+    dotenv_path: str = ".env",
+) -> dict[str, Given]:
     """What was typed outside the file, by setting; the first source that has it wins.
 
-    ``options`` is keyed by setting, ``variables`` are the environment and ``.env``. What is
-    empty counts as not given. The folder of the file is here too, as ``config``.
+    ``options`` is keyed by setting, ``environ`` and ``dotenv`` by variable. What is empty counts
+    as not given. The folder of the file is here too, as ``config``.
     """
     found = {
         name: (value, f"--{name.replace('_', '-')}") for name, value in options.items() if value
     }
-    for source in variables:
-        for variable, name in {**VARIABLES, CONFIG_VARIABLE: "config"}.items():
-            if source.get(variable):
-                found.setdefault(name, (source[variable], variable))
+    for variable, name in {**VARIABLES, CONFIG_VARIABLE: "config"}.items():
+        if environ.get(variable):
+            found.setdefault(name, (environ[variable], variable))
+        if variable in DOTENV_VARIABLES and dotenv.get(variable):
+            found.setdefault(name, (dotenv[variable], f"{variable} in {dotenv_path}"))
     return found
 
 

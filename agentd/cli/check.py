@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -18,6 +19,7 @@ from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
+from agentd.disk.settings import describe_unused
 from agentd.disk.speech import load as load_speech
 from agentd.disk.users import UserFile
 from agentd.errors import AgentdError, Misconfigured, Mistake
@@ -57,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         told = {"ok": not mistakes, "mistakes": mistakes, "engines": ready}
         print(json.dumps(msgspec.to_builtins(told)))
     else:
+        _print_sources(args)
         for mistake in mistakes:
             print(mistake)
         for engine in ready:
@@ -64,6 +67,15 @@ def run(args: argparse.Namespace) -> int:
         waiting = [engine.engine for engine in ready if engine.problem]
         print(summary(len(mistakes), waiting), file=sys.stderr)
     return 1 if mistakes else 0
+
+
+def _print_sources(args: argparse.Namespace) -> None:
+    """Tell on standard error whose word the settings are, unless they cannot be read."""
+    with suppress(AgentdError):
+        where = place(args)
+        print(where.sources, file=sys.stderr)
+        if unused := describe_unused(where.outside):
+            print(unused, file=sys.stderr)
 
 
 def summary(mistakes: int, waiting: Iterable[str]) -> str:

@@ -10,9 +10,10 @@ EXAMPLES = """\
 examples:
   agentd hash-password                       asks for the password, without showing it
   pass show agentd | agentd hash-password    reads it from standard input
-  echo "AGENTD_ADMIN_PASSWORD_HASH='$(agentd hash-password)'" >> .env
+  echo "admin_password_hash: '$(agentd hash-password)'" >> config/agentd.yml
 
-The name goes beside it: echo AGENTD_ADMIN_USER=admin >> .env
+The name goes beside it: echo "admin_user: admin" >> config/agentd.yml. Instead of the file, the
+environment may have both, as AGENTD_ADMIN_USER and AGENTD_ADMIN_PASSWORD_HASH.
 """
 
 

@@ -44,7 +44,7 @@ from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
 from agentd.disk.replay import Replay
-from agentd.disk.settings import Outside
+from agentd.disk.settings import Outside, describe_sources, describe_unused
 from agentd.disk.state import Daemon, State, open_state
 from agentd.errors import Unavailable
 from agentd.events import Bus
@@ -80,6 +80,9 @@ def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[s
     """Serve until told to stop. The exit code is 0 after a signal. Raises what start-up raises."""
     prepare_process()
     configure_logging()
+    log.info("%s", describe_sources(settings, layout, outside))
+    if unused := describe_unused(outside):
+        log.warning("%s", unused)
     if outside.workspace:  # where it cannot be made, each turn tells that it is not there
         with contextlib.suppress(OSError):
             os.makedirs(outside.workspace, exist_ok=True)

@@ -51,6 +51,13 @@ def load(where: str, text: bytes, ours: Collection[str]) -> dict[str, str]:
     return found
 
 
+def find_assigned(text: bytes, names: Collection[str]) -> tuple[str, ...]:
+    """Return those of the names that the file gives a value, well written or not."""
+    content = text.decode("utf-8", "replace")
+    assigned = {match["name"] for match in _ASSIGNMENT.finditer(content)}
+    return tuple(name for name in names if name in assigned)
+
+
 def _with_lines(pattern: re.Pattern[str], content: str) -> Iterator[tuple[int, re.Match[str]]]:
     line, counted = 1, 0
     for match in pattern.finditer(content):

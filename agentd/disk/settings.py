@@ -1,14 +1,24 @@
 """Where the settings come from: the command line, the environment, ``.env`` and ``agentd.yml``."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from os.path import abspath, expanduser, isdir, isfile, join, realpath
+from os.path import abspath, dirname, expanduser, isfile, join, realpath
 from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
+import agentd
 from agentd.agent.protected import why_no_workspace
-from agentd.catalog.settings import CONFIG_VARIABLE, VARIABLES, Given, Settings, given, resolve
+from agentd.catalog.settings import (
+    CONFIG_VARIABLE,
+    DOTENV_VARIABLES,
+    VARIABLES,
+    Given,
+    Settings,
+    given,
+    resolve,
+)
 from agentd.catalog.standing import Written
 from agentd.disk import document, dotenv, handwritten
 from agentd.disk.layout import Layout
@@ -21,6 +31,9 @@ LIMIT = handwritten.LIMIT
 UNIT_WORKSPACE = "AGENTD_DEFAULT_WORKSPACE"
 """The variable by which a unit names the workspace for who names none: the lowest source."""
 
+PACKAGE = dirname(realpath(agentd.__file__))
+"""The folder of the package that runs."""
+
 
 class Outside(NamedTuple):
     """What was said beside ``agentd.yml``, for as long as the daemon lives; it comes before it."""
@@ -32,6 +45,13 @@ class Outside(NamedTuple):
     """The state folder when nobody names one."""
     workspace: str = ""
     """The workspace when nobody names one; empty: ``folder``."""
+    unused: tuple[str, ...] = ()
+    """Variables of the folder's ``.env`` that are agentd's, but not taken from there."""
+
+    @property
+    def dotenv(self) -> str:
+        """The file ``.env`` that was looked for."""
+        return join(self.folder, ".env")
 
     def settled(self, file: Settings, where: str) -> Settings:
         """The settings that hold when the file ``where`` says this; their paths are absolute.
@@ -54,18 +74,54 @@ class Place(NamedTuple):
     layout: Layout
     outside: Outside
 
+    @property
+    def sources(self) -> str:
+        """Whose word the settings are, for a reader; no value is told."""
+        return describe_sources(self.settings, self.layout, self.outside)
+
+
+def describe_sources(settings: Settings, layout: Layout, outside: Outside) -> str:
+    """Return where the settings come from and the folders they lead to, without any value."""
+    by_place: defaultdict[str, list[str]] = defaultdict(list)
+    for _, source in outside.typed.values():
+        variable, in_file, path = source.partition(" in ")
+        place = "command line" if source.startswith("--") else path if in_file else "environment"
+        by_place[place].append(variable)
+    told = [f"{place} ({', '.join(names)})" for place, names in by_place.items()]
+    files = [layout.settings] if isfile(layout.settings) else []
+    return (
+        f"settings from {', '.join([*told, *files]) or 'nowhere, the defaults hold'};"
+        f" config {layout.config}, state {layout.state}, workspace {settings.workspace}"
+    )
+
+
+def describe_unused(outside: Outside) -> str:
+    """Return what of a ``.env`` was passed over, and where it may stand; empty for nothing."""
+    if not outside.unused:
+        return ""
+    return (
+        f"{outside.dotenv}: {', '.join(outside.unused)} not taken from here, where only"
+        f" {' and '.join(DOTENV_VARIABLES)} may stand; use the environment or agentd.yml"
+    )
+
 
 class _Sources:
     """What every source says, and all that is wrong with any of them."""
 
     def __init__(self, options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
         self.mistakes: list[Mistake] = []
-        dotenv_file: dict[str, str] = {}
-        dotenv_file = self.collected(lambda: _dotenv(join(folder, ".env")), dotenv_file)
-        self.typed = given(options, environ, dotenv_file)
+        path = join(folder, ".env")
+        dotenv_file = self.collected(lambda: _dotenv(path), _Dotenv({}, ()))
+        self.typed = given(options, environ, dotenv_file.taken, path)
         self.state, config = default_folders(environ, folder)
         self.config = _path(folder, self.typed.get("config", (config, ""))[0])
-        self.outside = Outside(self.typed, folder, self.state, environ.get(UNIT_WORKSPACE, ""))
+        self.outside = Outside(
+            self.typed,
+            folder,
+            self.state,
+            environ.get(UNIT_WORKSPACE, ""),
+            dotenv_file.unused,
+        )
         self.path = Layout(self.state, self.config).settings
         self.file = self.collected(lambda: written(self.path).settings, Settings())
 
@@ -108,10 +164,11 @@ def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) 
 def default_folders(environ: Mapping[str, str], folder: str) -> tuple[str, str]:
     """State and config when nobody named them.
 
-    Under systemd the ones that it made; in a checkout of agentd ``state`` and ``config`` there;
-    else the user's own (XDG).
+    Under systemd the ones that it made; in the checkout that this very package runs from,
+    ``state`` and ``config`` there; else the user's own (XDG). Another folder that only looks like
+    a checkout may be a stranger's repository, whose files must not command this daemon.
     """
-    if isdir(join(folder, "agentd")) and isfile(join(folder, "setup.cfg")):
+    if join(realpath(folder), "agentd") == PACKAGE and isfile(join(folder, "setup.cfg")):
         state, config = join(folder, "state"), join(folder, "config")
     else:
         state = join(_xdg(environ, "XDG_STATE_HOME", "~/.local/state"), "agentd")
@@ -132,9 +189,20 @@ def _path(folder: str, path: str) -> str:
     return abspath(join(folder, expanduser(path)))
 
 
-def _dotenv(path: str) -> dict[str, str]:
+class _Dotenv(NamedTuple):
+    """What a file ``.env`` says of agentd: what is taken, and which variables are not."""
+
+    taken: Mapping[str, str]
+    unused: tuple[str, ...]
+
+
+def _dotenv(path: str) -> _Dotenv:
     found = document.read(path, LIMIT)
-    return dotenv.load(path, found.data, [*VARIABLES, CONFIG_VARIABLE]) if found else {}
+    if found is None:
+        return _Dotenv({}, ())
+    others = [name for name in (*VARIABLES, CONFIG_VARIABLE) if name not in DOTENV_VARIABLES]
+    taken = dotenv.load(path, found.data, DOTENV_VARIABLES)
+    return _Dotenv(taken, dotenv.find_assigned(found.data, others))
 
 
 def written(path: str) -> Written:

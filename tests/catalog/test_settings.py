@@ -4,6 +4,7 @@ import pytest
 
 from agentd.access.password import decoy
 from agentd.catalog.settings import (
+    DOTENV_VARIABLES,
     Settings,
     administrator,
     documented,
@@ -13,6 +14,7 @@ from agentd.catalog.settings import (
 )
 from agentd.errors import Misconfigured
 
+SOURCES = ("options", "environ", "dotenv", "file")
 HASH = "0123456789abcdef" * 4
 
 
@@ -28,25 +30,31 @@ def resolved(options=None, environ=None, dotenv=None, file=None) -> Settings:
         ("AGENTD_HOST", "host"),
         ("AGENTD_STATE", "state"),
         ("AGENTD_WORKSPACE", "workspace"),
+        ("AGENT_API_KEY", "agent_api_key"),
+        ("PROXY_APP_HASH", "proxy_app_hash"),
     ],
 )
 def test_the_nearest_source_wins(variable, name):
+    said = {source: f"{number}" * 64 for number, source in enumerate(SOURCES)}
     sources = {
-        "options": {name: "from options"},
-        "environ": {variable: "from environ"},
-        "dotenv": {variable: "from dotenv"},
-        "file": Settings(**{name: "from file"}),
+        "options": {name: said["options"]},
+        "environ": {variable: said["environ"]},
+        "dotenv": {variable: said["dotenv"]},
+        "file": Settings(**{name: said["file"]}),
     }
+    if variable not in DOTENV_VARIABLES:
+        assert getattr(resolved(dotenv=sources.pop("dotenv")), name) == getattr(Settings(), name)
     while sources:
         nearest = next(iter(sources))
-        assert getattr(resolved(**sources), name) == f"from {nearest}"
+        assert getattr(resolved(**sources), name) == said[nearest]
         del sources[nearest]
     assert getattr(resolved(), name) == getattr(Settings(), name)
 
 
 def test_an_empty_value_counts_as_not_given():
-    settings = resolved({"host": ""}, {"AGENTD_HOST": ""}, {"AGENTD_HOST": "c"})
-    assert settings.host == "c"
+    variable = "AGENT_API_KEY"
+    settings = resolved({"agent_api_key": ""}, {variable: ""}, {variable: "c" * 64})
+    assert settings.agent_api_key == "c" * 64
 
 
 def test_a_port_is_a_number():

@@ -164,9 +164,10 @@ def test_hash_password_prints_what_the_administrator_of_the_environment_needs(
     out = capsys.readouterr().out.strip()
     assert is_hashed(out)
     assert matches(WORD, out)
-    Path(".env").write_text(f"AGENTD_ADMIN_USER=ada\nAGENTD_ADMIN_PASSWORD_HASH='{out}'\n")
+    monkeypatch.setenv("AGENTD_ADMIN_USER", "ada")
+    monkeypatch.setenv("AGENTD_ADMIN_PASSWORD_HASH", out)
     assert main(["check", "--json"]) == 0
-    Path(".env").write_text(f"AGENTD_ADMIN_USER=ada\nAGENTD_ADMIN_PASSWORD_HASH={WORD}\n")
+    monkeypatch.setenv("AGENTD_ADMIN_PASSWORD_HASH", WORD)
     capsys.readouterr()
     assert main(["check"]) == 1
     out = capsys.readouterr().out

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agentd.catalog.settings import Settings
+from agentd.catalog.settings import VARIABLES, Settings
 from agentd.disk import settings
 from agentd.errors import Misconfigured
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -42,11 +44,73 @@ def test_xdg_folders_are_honoured_when_absolute(home, folder):
     assert (layout.state, layout.config) == ("/x/state/agentd", str(home / ".config/agentd"))
 
 
-def test_in_a_checkout_the_folders_are_there(home, folder):
+def as_checkout(folder: Path) -> Path:
+    """The folder as that of a clone that looks like agentd's own."""
     (folder / "agentd").mkdir()
-    (folder / "setup.cfg").touch()
-    layout = load(folder).layout
-    assert (layout.state, layout.config) == (str(folder / "state"), str(folder / "config"))
+    (folder / "agentd" / "__init__.py").touch()
+    (folder / "setup.cfg").write_text("[metadata]\nname = agentd-workstation\n")
+    return folder
+
+
+def test_in_the_checkout_that_runs_the_folders_are_there(home, folder, monkeypatch):
+    assert load(ROOT).layout.state == str(ROOT / "state")
+    assert load(ROOT).layout.config == str(ROOT / "config")
+    (folder.parent / "link").symlink_to(ROOT)
+    assert load(folder.parent / "link").layout.state == str(folder.parent / "link" / "state")
+
+
+def test_a_strangers_repository_is_not_taken_for_the_checkout(home, folder):
+    """Whatever stands in it: its keys would open this daemon, its commands would run."""
+    (as_checkout(folder) / "config").mkdir()
+    (folder / "config" / "agentd.yml").write_text("acp_command: [./evil]\nhost: 0.0.0.0\n")
+    place = load(folder)
+    assert place.layout.state == str(home / ".local/state/agentd")
+    assert place.layout.config == str(home / ".config/agentd")
+    assert place.settings == Settings(workspace=str(folder), state=place.layout.state)
+
+
+def test_a_folder_of_installed_packages_is_no_checkout(home, monkeypatch):
+    monkeypatch.setattr(settings, "PACKAGE", str(home / "agentd"))
+    (home / "agentd").mkdir()
+    assert load(home).layout.config == str(home / ".config/agentd")
+    (home / "setup.cfg").touch()
+    assert load(home).layout.config == str(home / "config")
+
+
+@pytest.mark.parametrize("variable", sorted({*VARIABLES, "AGENTD_CONFIG"}))
+def test_from_dotenv_only_what_the_specifications_name_is_taken(home, folder, variable):
+    """The remote-control specification, section 5.3: ``AGENT_API_KEY``; the proxy's, 5.2."""
+    value = "4711" if variable == "AGENTD_PORT" else "a" * 64
+    (folder / ".env").write_text(f"export {variable}={value}\n{variable} again\n"[:-1])
+    if variable in ("AGENT_API_KEY", "PROXY_APP_HASH"):
+        with pytest.raises(Misconfigured, match="expected"):
+            load(folder)
+        (folder / ".env").write_text(f"{variable}='{value}'")
+        place = load(folder)
+        assert getattr(place.settings, variable.lower()) == value
+        assert f"{folder}/.env ({variable})" in place.sources
+        assert not settings.describe_unused(place.outside)
+        return
+    place = load(folder)
+    assert place.settings == load(home).settings.__class__(
+        workspace=str(folder), state=place.layout.state
+    )
+    assert place.layout.config == str(home / ".config/agentd")
+    told = settings.describe_unused(place.outside)
+    assert told.startswith(f"{folder}/.env: {variable} not taken from here")
+    assert value not in told
+
+
+def test_the_sources_are_told_without_any_value(home, folder):
+    (folder / ".env").write_text(f"PROXY_APP_HASH={'e' * 64}\n")
+    (folder / "agentd.yml").write_text("port: 4711\n")
+    environ = {"AGENT_API_KEY": "d" * 64, "AGENTD_HOST": "::1"}
+    told = load(folder, {"config": ".", "state": "s"}, environ).sources
+    assert told == (
+        f"settings from command line (--config, --state), environment (AGENTD_HOST, AGENT_API_KEY),"
+        f" {folder}/.env (PROXY_APP_HASH), {folder}/agentd.yml;"
+        f" config {folder}, state {folder}/s, workspace {folder}"
+    )
 
 
 def test_under_systemd_they_are_the_ones_it_made(home, folder):
@@ -69,8 +133,12 @@ def test_the_four_sources_together(home, folder):
     config = folder / "config"
     config.mkdir()
     (config / "agentd.yml").write_text("host: file\nport: 1\nworkspace: file\nstate: kept\n")
-    (folder / ".env").write_text("AGENTD_CONFIG=config\nAGENTD_HOST=env\nAGENTD_PORT=2\n")
-    place = load(folder, {"port": "4"}, {"AGENTD_HOST": "environ"})
+    hashes = {name: name * 64 for name in "abc"}
+    (folder / ".env").write_text(f"AGENT_API_KEY={hashes['a']}\nPROXY_APP_HASH={hashes['b']}\n")
+    environ = {"AGENTD_HOST": "environ", "AGENT_API_KEY": hashes["c"], "AGENTD_CONFIG": "config"}
+    place = load(folder, {"port": "4"}, environ)
+    assert place.settings.agent_api_key == hashes["c"]
+    assert place.settings.proxy_app_hash == hashes["b"]
     assert place.settings.port == 4
     assert place.settings.host == "environ"
     assert place.settings.workspace == str(folder / "file")
