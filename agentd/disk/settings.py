@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import structs
 
-import agentd
 from agentd.agent.protected import why_no_workspace
 from agentd.catalog.settings import (
     CONFIG_VARIABLE,
@@ -31,7 +30,7 @@ LIMIT = handwritten.LIMIT
 UNIT_WORKSPACE = "AGENTD_DEFAULT_WORKSPACE"
 """The variable by which a unit names the workspace for who names none: the lowest source."""
 
-PACKAGE = dirname(realpath(agentd.__file__))
+PACKAGE = dirname(dirname(realpath(__file__)))
 """The folder of the package that runs."""
 
 
