@@ -151,7 +151,11 @@ class Relay:
 
     async def _hidden(self, asked: Asked) -> Hidden:
         hiding = self._house.hiding()
-        return Hidden(asked.body) if hiding is None else await self._hiders.hide(hiding, asked)
+        if hiding is None:
+            return Hidden(asked.body)
+        for name, value in asked.headers.items():
+            hiding.check(f"The header {name}", value)
+        return await self._hiders.hide(hiding, asked)
 
     def _reserve(
         self,

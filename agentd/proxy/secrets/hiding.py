@@ -12,6 +12,7 @@ from itertools import chain, repeat
 
 from msgspec import Struct
 
+from agentd.errors import BadRequest
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector, Known
 from agentd.proxy.secrets.growth import Growth
@@ -21,7 +22,7 @@ from agentd.proxy.secrets.recent import Recent
 from agentd.proxy.secrets.request import Part, apart, grown
 from agentd.proxy.secrets.rules import Mode, Rules
 from agentd.proxy.secrets.scan import Scanner, Spot
-from agentd.proxy.secrets.walk import Literal, pointers
+from agentd.proxy.secrets.walk import IDENTIFIERS, STRUCTURE, Literal, pointers
 
 MOST_ELEMENTS = 200_000
 """Elements that are remembered, of all keys together: some 300 bytes each ..."""
@@ -32,6 +33,7 @@ MOST_ELEMENT_BYTES = 64 * 2**20
 MOST_KEYS = 1000
 """Keys whose secrets are remembered."""
 
+_SHORT_NAME = 200
 _PASSES = 8
 """Of one request: a pass more for secrets that were learnt in the one before."""
 
@@ -119,11 +121,13 @@ class Hiding:
 
     def __init__(self, rules: Rules, seed: bytes) -> None:
         self._placeholders = Placeholders(seed)
-        self._elements: Recent[tuple[str, bool, bytes], _Element] = Recent(
+        self._elements: Recent[tuple[str, str, bytes], _Element] = Recent(
             MOST_ELEMENTS, MOST_ELEMENT_BYTES
         )
         self._growth: Growth[_Element] = Growth()
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
+        self._harmless: Recent[str, bool] = Recent(MOST_KEYS)
+        """Names of members, and headers, that hold no secret."""
         self._keys: Recent[str, Remembered] = Recent(MOST_KEYS)
         self._rules = rules
         self._detector = Detector(rules)
@@ -142,6 +146,7 @@ class Hiding:
         self._rules = rules
         self._elements.clear()
         self._growth.clear()
+        self._harmless.clear()
         hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
         hiding += [value.id for value in rules.values if value.mode != "report"]
         for key_id, known in self._keys.items():
@@ -169,6 +174,8 @@ class Hiding:
         taken = grown(body, shared.before, len(met)) if met else apart(body)
         if met and taken.parts[len(met) - 1 : len(met)] != [shared.before.parts[len(met) - 1]]:
             met = ()  # a list became too long to be taken apart
+        for name in taken.names:
+            self.check("The name of a member", name)
         elements = self._looked_through(run, taken.parts, known, met)
         first = shared.placeholder_in(body)
         weight = sum(element.weight for element in elements)
@@ -205,6 +212,19 @@ class Hiding:
                 break
         return elements
 
+    def check(self, what: str, text: str) -> None:
+        """Raise ``BadRequest`` for a secret where no placeholder can stand: ``what`` tells where.
+
+        One that blocks a request is as bad, and one that is only reported is let through.
+        """
+        if self._harmless.get(text):
+            return
+        for hit in self._detector.find(text.encode("utf-8", "surrogatepass")):
+            if hit.mode != "report":
+                raise BadRequest(_not_there(what, hit.rule))
+        if len(text) < _SHORT_NAME:
+            self._harmless.put(text, True)
+
     def sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
         """What would be found in a text, and where. Nothing of it is kept."""
         raw = text.encode("utf-8", "surrogatepass")
@@ -226,7 +246,7 @@ class Hiding:
         if met is not None and met.seen >= run.mark:
             return met
         raw = memoryview(run.body)[part.start : part.end]
-        name = (run.key_id, part.free, blake2b(raw, digest_size=16).digest())
+        name = (run.key_id, part.name, blake2b(raw, digest_size=16).digest())
         element = self._elements.get(name)
         if element is not None and element.seen < run.mark:
             self._spend(run, len(raw))
@@ -254,7 +274,8 @@ class Hiding:
         secrets: dict[str, str] = {}
         told: dict[int, list[Spot]] = {}
         names: list[int] = []
-        for literal, spots in scanner.strings(run.body, part.start, part.end, part.free):
+        strings = scanner.strings(run.body, part.start, part.end, part.free, part.name)
+        for literal, spots in strings:
             if literal.is_name:
                 names.append(literal.start - part.start)
             if self._is_news(run, literal):
@@ -262,12 +283,14 @@ class Hiding:
             for spot in spots:
                 if spot.mode == "block":
                     element.blocked = element.blocked or spot.rule
+                elif spot.mode == "hide" and _is_fixed(literal):
+                    raise BadRequest(_not_there(literal.name.decode(), spot.rule))
                 elif spot.mode == "hide":
                     placeholder = self._hidden_as(spot, run, known)
                     secrets[placeholder] = spot.value.decode("utf-8", "surrogatepass")
                     spans.append((spot.start - part.start, spot.end - part.start, placeholder))
         if spans:
-            element.spans, element.secrets = tuple(spans), secrets
+            element.spans, element.secrets = tuple(sorted(spans)), secrets
         if told:
             self._tell(run, part, told, names)
         return element
@@ -314,6 +337,17 @@ def _answered_from_afar(body: bytes, dialect: ChannelDialect) -> bool:
     if dialect != "openai-responses":
         return False
     return b'"previous_response_id"' in body or b'"conversation"' in body
+
+
+def _is_fixed(literal: Literal) -> bool:
+    """Whether a supplier must know the string again, so that no placeholder can stand there."""
+    if literal.free or literal.is_name:
+        return False
+    return literal.name in STRUCTURE and literal.name not in IDENTIFIERS | {b"name"}
+
+
+def _not_there(what: str, rule: str) -> str:
+    return f'{what} holds a secret (rule "{rule}"), which cannot be hidden there; leave it out'
 
 
 def _characters(text: bytes) -> int:

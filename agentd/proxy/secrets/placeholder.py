@@ -3,7 +3,8 @@
 ``SECRET_<kind>_<22 letters>``: letters, digits and ``_`` only, which no quoting alters. Of the
 letters 16 are a keyed hash of the secret and the access key, so that the same secret has the same
 placeholder in a key's every request and nobody guesses one; 6 are a keyed hash of those, so that
-we know our own placeholders again without remembering them.
+we know our own placeholders again without remembering them. All in all they are 40 at most: some
+suppliers take no longer identifier of a tool's call.
 """
 
 import hmac
@@ -12,6 +13,8 @@ from base64 import b32encode
 
 _FORM = re.compile(rb"SECRET_[a-z0-9_]{1,40}?_([a-z2-7]{22})")
 _OWN, _CHECK = 16, 6
+_KIND = 10
+LONGEST = len("SECRET__") + _KIND + _OWN + _CHECK
 
 
 class Placeholders:
@@ -23,7 +26,7 @@ class Placeholders:
     def of(self, value: bytes, kind: str, key_id: str) -> str:
         """The placeholder of a secret in requests of this key."""
         own = self._letters(b"secret", key_id, value)[:_OWN]
-        return f"SECRET_{kind.replace('-', '_')[:40]}_{own}{self._check(own, key_id)}"
+        return f"SECRET_{kind.replace('-', '_')[:_KIND]}_{own}{self._check(own, key_id)}"
 
     def in_text(self, text: bytes, key_id: str) -> list[tuple[int, int]]:
         """Where this key's own placeholders stand: begin and end of each."""

@@ -2,12 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
 from agentd.proxy.secrets.json_text import JsonText
-from agentd.proxy.secrets.walk import escaped, literals, text_of
+from agentd.proxy.secrets.walk import Literal, escaped, literals, text_of
 
 _BEGIN = "SECRET_"
 
@@ -73,7 +74,9 @@ class Vault:
 def in_json(vault: Vault, raw: bytes, skipped: Collection[int] = ()) -> list[Splice]:
     """What to change in a JSON text; strings that begin at ``skipped`` are left alone."""
     splices: list[Splice] = []
-    for literal in literals(raw, 0, len(raw), False):
+    structure: list[Literal] = []
+    texts = literals(raw, 0, len(raw), False, structure=structure)
+    for literal in chain(texts, structure):
         content = raw[literal.start : literal.end]
         if literal.start in skipped or not may_hold(content):
             continue

@@ -23,7 +23,6 @@ MOST_PARTS = 20_000
 """Elements of one list that are looked at each for itself; in a longer one they are numbers, or
 are made to cost more than they say, and the list is looked at as a whole."""
 
-_IDLE = frozenset(("model", "stream", "previous_response_id", "service_tier", "reasoning_effort"))
 _FREE = frozenset(("metadata",))
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _NAME = re.compile(rb'[ \t\r\n]*"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*:[ \t\r\n]*')
@@ -39,6 +38,8 @@ class Part(NamedTuple):
     place: str
     free: bool
     """Whether all below it is of the user's choosing; see ``walk``."""
+    name: str = ""
+    """The member's, if the part is all of it."""
 
 
 class Apart(NamedTuple):
@@ -70,7 +71,7 @@ def apart(body: bytes) -> Apart:
             raise BadRequest("The body names a member twice")
         starts.append(start)
         at = start + len(said)
-        if name not in _IDLE and body[start] in b'{["':
+        if body[start] in b'{["':
             found += _parts(body, name, start, at)
         at = _next(body, at) + 1
     if fields and body[at:].strip(b" \t\r\n"):
@@ -103,7 +104,7 @@ def grown(body: bytes, before: Apart, count: int) -> Apart:
     parts = before.parts[:count]
     for at, part in enumerate(rest.parts[1:], 1):  # the first is the null that stands for them
         place = f"/{name}/{number + at}" if at < listed else part.place
-        parts.append(Part(part.start + by, part.end + by, place, part.free))
+        parts.append(part._replace(start=part.start + by, end=part.end + by, place=place))
     starts = [*before.starts[:members], *(at + by for at in rest.starts[1:])]
     return Apart(parts, names, starts)
 
@@ -113,7 +114,7 @@ _START = attrgetter("start")
 
 def _parts(body: bytes, name: str, start: int, end: int) -> list[Part]:
     """The value of a member: each element of a list for itself, where that is of use."""
-    whole = [Part(start, end, f"/{name}", name in _FREE)]
+    whole = [Part(start, end, f"/{name}", name in _FREE, name)]
     if name not in LISTS or body[start] != 0x5B:
         return whole
     items = _ITEMS.decode(memoryview(body)[start:end])

@@ -7,12 +7,32 @@ from typing import NamedTuple
 import msgspec
 
 from agentd.proxy.secrets.detect import Detector, Hit, Known
-from agentd.proxy.secrets.placeholder import Placeholders
+from agentd.proxy.secrets.placeholder import LONGEST, Placeholders
 from agentd.proxy.secrets.rules import SHORTEST, Mode
-from agentd.proxy.secrets.walk import Literal, literals, raw_places, text_of
+from agentd.proxy.secrets.walk import IDENTIFIERS, Literal, literals, raw_places, text_of
 
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|credential|auth|cookie")
 """In a member's name: its value may be a secret although it does not look like one."""
+
+
+_CHOSEN = IDENTIFIERS | {b"name"}
+"""Names whose values a caller chose, or a supplier for him, and may choose otherwise."""
+
+_IDENTIFIER = re.compile(rb"[!-~]+")
+_LONGEST_NAME = 64
+"""Characters that suppliers take for the name of a tool."""
+
+_WORDS = frozenset(
+    (
+        *(b"messages", b"content", b"tool_calls", b"function", b"arguments", b"tool_call_id"),
+        *(b"assistant", b"system", b"developer", b"tool_use", b"tool_use_id", b"tool_result"),
+        *(b"cache_control", b"ephemeral", b"message", b"input_text", b"output_text", b"call_id"),
+        *(b"function_call", b"function_call_output", b"output", b"status", b"completed"),
+        *(b"functionCall", b"functionResponse", b"response", b"description", b"parameters"),
+        *(b"input_schema", b"reasoning", b"thinking", b"signature"),
+    )
+)
+"""What every request is full of, and is no secret."""
 
 
 class Spot(NamedTuple):
@@ -41,21 +61,55 @@ class Scanner:
         self._known = known
 
     def strings(
-        self, raw: bytes, start: int, end: int, free: bool
+        self, raw: bytes, start: int, end: int, free: bool, name: str = ""
     ) -> Iterator[tuple[Literal, list[Spot]]]:
-        """Every string with secrets in it, and those, in order."""
-        for literal in literals(raw, start, end, free):
+        """Every string with secrets in it, and those; what is no text comes last.
+
+        ``name`` is that of the member of which all this is the value.
+        """
+        structure: list[Literal] = []
+        for literal in literals(raw, start, end, free, name.encode(), structure):
             if literal.end - literal.start < SHORTEST:
                 continue
             spots = self._spots(raw[literal.start : literal.end], literal, literal.name)
             if spots:
                 yield literal, [spot.moved(literal.start) for spot in spots]
+        for literal in self._suspects(raw, structure):
+            spots = self._in_structure(raw[literal.start : literal.end], literal)
+            if spots:
+                yield literal, [spot.moved(literal.start) for spot in spots]
+
+    def _suspects(self, raw: bytes, structure: list[Literal]) -> list[Literal]:
+        """Those of them that may hold a secret. All are looked at together, for that is quicker."""
+        long = [one for one in structure if one.end - one.start >= SHORTEST]
+        contents = {raw[one.start : one.end] for one in long} - _WORDS
+        together = text_of(b"\n".join(contents))
+        return long if self._detector.find(together, self._known) else []
+
+    def _in_structure(self, content: bytes, literal: Literal) -> list[Spot]:
+        """Those in a name or an identifier, which stays one: it is hidden as a whole, if need be.
+
+        A word of the protocol may be somebody's password: there only the rules tell a secret.
+        """
+        text = text_of(content)
+        chosen = not literal.is_name and literal.name in _CHOSEN
+        spots = self._found(text, self._known if chosen else None)
+        whole = literal.name in IDENTIFIERS and not literal.is_name
+        whole = whole or len(text) + LONGEST * len(spots) > _LONGEST_NAME
+        hides = [spot for spot in spots if spot.mode != "report"]
+        if hides and whole and _IDENTIFIER.fullmatch(text):
+            mode: Mode = "block" if any(spot.mode == "block" for spot in hides) else "hide"
+            spots = [Spot(0, len(text), text, hides[0].rule, mode)]
+        return _in_content(content, spots)
 
     def text(self, text: bytes) -> list[Spot]:
         """Those in a text that is no JSON."""
+        return self._found(text, self._known)
+
+    def _found(self, text: bytes, known: Known | None) -> list[Spot]:
         return [
             Spot(hit.start, hit.end, text[hit.start : hit.end], hit.rule, hit.mode)
-            for hit in self._foreign(text, self._detector.find(text, self._known))
+            for hit in self._foreign(text, self._detector.find(text, known))
         ]
 
     def _spots(self, content: bytes, literal: Literal, name: bytes) -> list[Spot]:
@@ -71,11 +125,7 @@ class Scanner:
             spots = self.text(text)
             if literal.free and not literal.is_name and _TELLING.search(literal.name):
                 spots = spots or self._named(literal.name, text)
-        if not spots or b"\\" not in content:
-            return spots
-        offsets = sorted({offset for spot in spots for offset in (spot.start, spot.end)})
-        raw = dict(zip(offsets, raw_places(content, offsets), strict=True))
-        return [spot._replace(start=raw[spot.start], end=raw[spot.end]) for spot in spots]
+        return _in_content(content, spots)
 
     def _named(self, name: bytes, text: bytes) -> list[Spot]:
         """Those that only a member's name tells: ``{"password": "…"}``."""
@@ -102,6 +152,15 @@ class Scanner:
                 at, near = end, near + 1
             if at == hit.start or hit.end - at >= SHORTEST:
                 yield hit._replace(start=at)
+
+
+def _in_content(content: bytes, spots: list[Spot]) -> list[Spot]:
+    """Spots of a string's text, by their place in the string's bytes."""
+    if not spots or b"\\" not in content:
+        return spots
+    offsets = sorted({offset for spot in spots for offset in (spot.start, spot.end)})
+    raw = dict(zip(offsets, raw_places(content, offsets), strict=True))
+    return [spot._replace(start=raw[spot.start], end=raw[spot.end]) for spot in spots]
 
 
 def _is_json(text: bytes) -> bool:

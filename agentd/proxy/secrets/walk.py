@@ -38,15 +38,26 @@ FREE = frozenset(
 )
 """Below these a tool, or its user, chose names and values."""
 
-STRUCTURE = frozenset(
+SEALED = frozenset(
     (
-        *(b"type", b"role", b"id", b"call_id", b"tool_call_id", b"tool_use_id", b"item_id"),
-        *(b"previous_response_id", b"file_id", b"container_id", b"response_id", b"model"),
-        *(b"name", b"status", b"object", b"media_type", b"mimeType", b"mime_type", b"format"),
-        *(b"detail", b"effort", b"finish_reason", b"stop_reason", b"phase"),
-        # Signed or sealed by the supplier, who refuses it changed, and who wrote it himself.
         *(b"thinking", b"signature", b"thoughtSignature", b"thought_signature"),
         *(b"encrypted_content", b"encrypted_index"),
+    )
+)
+"""Names whose values the supplier signed or sealed, who refuses them changed, and wrote them."""
+
+IDENTIFIERS = frozenset((b"id", b"call_id", b"tool_call_id", b"tool_use_id"))
+"""Names whose values only tell one thing from another: any other value would do as well."""
+
+STRUCTURE = frozenset(
+    (
+        *IDENTIFIERS,
+        *SEALED,
+        *(b"type", b"role", b"item_id", b"name"),
+        *(b"previous_response_id", b"file_id", b"container_id", b"response_id", b"model"),
+        *(b"status", b"object", b"media_type", b"mimeType", b"mime_type", b"format"),
+        *(b"detail", b"effort", b"finish_reason", b"stop_reason", b"phase"),
+        *(b"service_tier", b"reasoning_effort"),
     )
 )
 """Names whose values are no text."""
@@ -73,9 +84,19 @@ class Literal(NamedTuple):
     """Whether it is itself the name of a member."""
 
 
-def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
-    """Every string between ``start`` and ``end``, a JSON value, that may hold text."""
-    name = b""
+def literals(
+    raw: bytes,
+    start: int,
+    end: int,
+    free: bool,
+    name: bytes = b"",
+    structure: list[Literal] | None = None,
+) -> Iterator[Literal]:
+    """Every string between ``start`` and ``end``, a JSON value, that may hold text.
+
+    ``name`` is that of the member that the value belongs to. What is no text, but a name or an
+    identifier of the protocol, goes to ``structure``, if given; what is sealed goes nowhere.
+    """
     above: list[tuple[bytes, bool]] = []
     at = start
     while token := _TOKEN.search(raw, at, end):
@@ -91,6 +112,8 @@ def literals(raw: bytes, start: int, end: int, free: bool) -> Iterator[Literal]:
                 name = raw[first : min(last, first + _NAME_LENGTH)]
             if free or not (is_name or name in STRUCTURE or _is_bytes(raw, first, last, name)):
                 yield Literal(first, last, name, free, is_name)
+            elif structure is not None and (is_name or (name in STRUCTURE and name not in SEALED)):
+                structure.append(Literal(first, last, name, free, is_name))
         elif mark in b"{[":
             above.append((name, free))
             free = free or name in FREE
