@@ -130,10 +130,13 @@ def dispatcher_of(
     models: Models | None = None,
     policy: Policy | None = None,
     budget: Budget | None = None,
+    named_in: Callable[[str], str] = lambda _: "",
 ) -> Dispatcher:
     """A dispatcher over the life's chats whose default engine is this one."""
     money = budget or Budget()
-    approvals = Approvals(life.turns, life.clock, lambda: policy or Policy(), lambda: money)
+    approvals = Approvals(
+        life.turns, life.clock, lambda: policy or Policy(), lambda: money, named_in
+    )
     engines = Engines(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
     )

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from agentd.agent.approval import Policy, Rule
-from agentd.agent.approvals import BY_NOBODY, BY_RULE
+from agentd.agent.approvals import BY_NOBODY, BY_RULE, LONGEST, TOO_LONG
 from agentd.agent.budget import Budget
 from agentd.agent.engine import Answer, Approver, Assignment, Progress, Question, Replied
 from agentd.chats.approval import Approval
@@ -167,6 +167,34 @@ async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout
         assert sorted(told(life)[2:]) == [(first.id, "withdrawn"), (second.id, "withdrawn")]
         with pytest.raises(NotFound):
             await approvals.answer(number, first.id, allowed=True, session=False, note="", by=ME)
+
+
+async def test_what_cannot_be_shown_whole_is_refused_and_nobody_is_asked(layout):
+    shown = Question("shell", "shell", "x" * LONGEST)
+    hidden = Question("shell", "shell", "true " + "x" * LONGEST + "; rm -rf .")
+    engine = Asking(hidden)
+    async with living(layout) as life:
+        dispatcher, _, number = await start(life, engine)
+        await life.chats.rest(number, 60)
+        assert engine.answers == [Answer(False, reason=TOO_LONG)]
+        engine.questions = (shown,)
+        await life.chats.append(number, "again", "", ME)
+        (question,) = await asked(life, number)
+        assert question.subject == shown.subject
+        assert shown.subject in (await life.chats.get(number)).recent[-1].text
+        await dispatcher.stop(0)
+
+
+async def test_a_place_that_a_command_names_is_told_with_the_question(layout):
+    why = "Files of this name hold passwords and keys."
+    engine = Asking(Question("shell", "shell", "cat .env", "to look"))
+    async with living(layout) as life:
+        dispatcher, _, number = await start(
+            life, engine, policy=Policy("auto"), named_in=lambda _: why
+        )
+        (question,) = await asked(life, number)
+        assert question.reason == f"{why}\nto look"
+        await dispatcher.stop(0)
 
 
 @pytest.fixture

@@ -23,6 +23,13 @@ _ADVICE = ("--add-dir=.",)
 _ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 """Together they have it read the workspace's CLAUDE.md and rules, which it takes for project
 settings otherwise. Hooks, permissions, programs and variables that a workspace brings stay off."""
+_ASKS_FOR = ("Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS")
+"""Tools about which we are asked each time, and answer at once where nothing is protected.
+
+By itself Claude Code reads whatever is in its folder, and the person's own settings may allow
+more; a rule that asks comes before one that allows.
+"""
+_PERMISSIONS = {"permissions": {"ask": _ASKS_FOR}}
 _RESUME = "--resume="
 _NO_KEY = "none"
 """Without any key the person's own sign-in would be sent to the supplier."""
@@ -52,7 +59,9 @@ def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint 
 
     Values are joined to their option with ``=``: none can be taken for an option.
     """
-    given = [*(assignment.command or command), *_ARGUMENTS]
+    settings, environment = _access(endpoint) if endpoint else ({}, {})
+    told = f"--settings={json.dumps({**settings, **_PERMISSIONS})}"
+    given = [*(assignment.command or command), *_ARGUMENTS, told]
     values = {
         "model": assignment.model,
         "effort": assignment.effort,
@@ -64,12 +73,7 @@ def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint 
     given += _ADVICE
     if session := Memory.read(assignment.memory).session:
         given.append(f"{_RESUME}{session}")
-    if endpoint:
-        settings, environment = _access(endpoint)
-        given.append(f"--settings={json.dumps(settings)}")
-        key = endpoint.key
-    else:
-        environment, key = {}, ""
+    key = endpoint.key if endpoint else ""
     return Launch(tuple(given), {**_ENVIRONMENT, **environment}, key)
 
 

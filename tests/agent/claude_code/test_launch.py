@@ -25,8 +25,16 @@ def settings(launched: Launch) -> dict[str, Any]:
     return json.loads(told.removeprefix("--settings="))
 
 
+@pytest.mark.parametrize("endpoint", [None, Endpoint("http://h:1", "sk-x")])
+def test_it_asks_before_each_use_of_a_file(endpoint):
+    """What is protected is our matter, whatever the person's own settings allow."""
+    asking = settings(launch(Assignment(1, "p"), ("claude",), endpoint))["permissions"]["ask"]
+    assert {"Read", "Edit", "Write", "Grep", "Glob"} <= set(asking)
+
+
 def test_it_speaks_in_lines_and_asks_over_its_control_channel():
-    assert started().command == (
+    plain = [one for one in started().command if not one.startswith("--settings=")]
+    assert tuple(plain) == (
         *("claude", "--output-format", "stream-json", "--verbose"),
         *("--input-format", "stream-json", "--permission-prompt-tool", "stdio"),
         *("--permission-mode=default", "--setting-sources=user", "--include-partial-messages"),
@@ -90,7 +98,7 @@ def test_without_a_key_the_persons_own_sign_in_goes_to_nobody_else():
 
 def test_its_own_sign_in_needs_nothing():
     found = started()
-    assert not any("settings=" in one for one in found.command)
+    assert set(settings(found)) == {"permissions"}
     assert not any(name.startswith("ANTHROPIC") for name in found.environment)
 
 

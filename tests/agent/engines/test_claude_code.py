@@ -71,7 +71,8 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     supplier.script(Call("Read", {"file_path": notes}), edit, Say("It is done."))
     told = await chat.turn("Translate one.", instructions="Be terse.")
     assert chat.where.notes.read_text() == "uno\ntwo\n"
-    assert [(asked.kind, asked.subject) for asked in chat.asked] == [("write", "notes.txt")]
+    asked = [(asked.kind, asked.subject) for asked in chat.asked]
+    assert asked == [("read", "notes.txt"), ("write", "notes.txt")]
     assert [tool.name for tool in only(told, ToolUsed)] == ["Read", "Edit"]
     assert used(told).input == 30 and used(told).output == 15
     first = supplier.requests[0]
@@ -190,3 +191,26 @@ async def test_commands_run_beside_each_other(chat: Chat, supplier: Supplier) ->
     told = await chat.turn("Run both.")
     assert len(only(told, ToolStarted)) == 2
     assert {tool.outcome for tool in only(told, ToolUsed)} == {"one", "two"}
+
+
+async def test_what_is_protected_is_read_by_leave_only_and_what_is_not_without(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """Also where the person's own settings allow reading: a link, and a file among others."""
+    settings = chat.where.home / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"permissions": {"allow": ["Read", "Grep", "Edit"]}}))
+    secret = chat.where.workspace / ".env"
+    secret.write_text("KEY=canary-of-the-project\n")
+    (chat.where.workspace / "link").symlink_to(".env")
+    chat.decide = lambda question: not question.protected
+    supplier.script(
+        Call("Read", {"file_path": str(secret)}),
+        Call("Read", {"file_path": str(chat.where.workspace / "link")}),
+        Call("Read", {"file_path": str(chat.where.notes)}),
+        Say("I may not."),
+    )
+    await chat.turn("Look.")
+    assert [bool(asked.protected) for asked in chat.asked] == [True, True, False]
+    told = "".join(json.dumps(request.body) for request in supplier.requests)
+    assert "canary-of-the-project" not in told and "two" in told
