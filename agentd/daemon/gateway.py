@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
 from agentd.disk.channels import load as load_channels
 from agentd.disk.gateway_settings import load as load_settings
+from agentd.disk.hidden_secrets import HiddenSecrets
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
 from agentd.disk.licence import LicenceBook, LicenceFile
@@ -43,6 +44,7 @@ from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.meters import Meters
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
+from agentd.proxy.secrets.known import Secret
 from agentd.proxy.secrets.rules import SHORTEST, Rules, Value
 from agentd.proxy.settings import GatewaySettings
 from agentd.web.gateway import Gateway
@@ -108,6 +110,7 @@ class ModelGateway:
         self.router = Router(random.random, clock.monotonic, self._noting)
         self._opened = False
         self._hiding: Hiding | None = None
+        self._hidden: HiddenSecrets | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.licence = LicenceBook(LicenceFile(layout), clock)
         self._egress = Egress(Vpns(generation, Subscriptions(clash.read)))
@@ -151,6 +154,11 @@ class ModelGateway:
         secret = await asyncio.to_thread(seed, self._layout)
         await self._know_own()
         self._hiding = Hiding(self._to_look_for(), secret)
+        self._hidden = HiddenSecrets(self._layout, secret, self._clock)
+        try:
+            self._hiding.remember(await asyncio.to_thread(self._hidden.load))
+        except AgentdError as error:  # it only makes up for what a start forgets
+            log.error("what was hidden before this start is not known: %s", error)
         zone = self.settings.current.zone
         self.meters.take(await self.ledger.open(self.meters.cuts(zone)), zone)
         self._opened = True
@@ -195,6 +203,7 @@ class ModelGateway:
             channels=lambda: self.channels.current,
             settings=lambda: self.settings.current,
             hiding=lambda: self._hiding if self.settings.current.hiding else None,
+            remember=self._remember,
             licence=self._unlicensed,
             welcomes=keys.welcomes,
             meter=self.meters.of,
@@ -205,6 +214,14 @@ class ModelGateway:
             noting=self._noting,
             clock=self._clock,
         )
+
+    async def _remember(self, secrets: Sequence[Secret]) -> None:
+        if self._hidden is None:
+            return
+        try:
+            await asyncio.to_thread(self._hidden.keep, secrets)
+        except AgentdError as error:
+            log.error("hidden secrets will be forgotten at the next start: %s", error.message)
 
     def _unlicensed(self) -> str:
         status = self.licence.status

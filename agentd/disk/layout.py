@@ -46,6 +46,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "seed")
 
     @property
+    def hidden_secrets(self) -> str:
+        """What was hidden for each access key, encrypted."""
+        return join(self.state, "proxy", "hidden.jsonl")
+
+    @property
     def skills_settings(self) -> str:
         """The skills' order and colours, written by hand."""
         return join(self.config, "skills.yml")

@@ -1,6 +1,6 @@
 """What the gateway works with: everything that it asks others for."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from agentd.proxy.gateway.bill import Book, Meter
 from agentd.proxy.gateway.noting import Noting
 from agentd.proxy.routing import Router
 from agentd.proxy.secrets.hiding import Hiding
+from agentd.proxy.secrets.known import Secret
 from agentd.proxy.settings import GatewaySettings
 from agentd.proxy.upstream import Upstream
 
@@ -40,6 +41,8 @@ class House:
     settings: Callable[[], GatewaySettings]
     hiding: Callable[[], Hiding | None]
     """None: nothing is hidden."""
+    remember: Callable[[Sequence[Secret]], Awaitable[None]]
+    """Keeps what was hidden for the first time over a restart; never raises."""
     licence: Callable[[], str]
     """Why nothing may flow, with what to do; empty: it may."""
     welcomes: Callable[[AccessKey], bool]

@@ -155,7 +155,10 @@ class Relay:
             return Hidden(asked.body)
         for name, value in asked.headers.items():
             hiding.check(f"The header {name}", value)
-        return await self._hiders.hide(hiding, asked)
+        hidden = await self._hiders.hide(hiding, asked)
+        if hidden.learnt:
+            await self._house.remember(hidden.learnt)
+        return hidden
 
     def _reserve(
         self,

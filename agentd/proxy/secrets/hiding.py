@@ -6,7 +6,7 @@ changed, so that a supplier knows the conversation again.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
 
@@ -16,7 +16,8 @@ from agentd.errors import BadRequest
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector, Known
 from agentd.proxy.secrets.growth import Growth
-from agentd.proxy.secrets.known import Remembered
+from agentd.proxy.secrets.known import MOST as MOST_LEARNT
+from agentd.proxy.secrets.known import Remembered, Secret
 from agentd.proxy.secrets.placeholder import Placeholders
 from agentd.proxy.secrets.recent import Recent
 from agentd.proxy.secrets.request import Part, apart, grown
@@ -67,6 +68,8 @@ class Hidden(Struct, frozen=True):
     """The rule that forbids the request; empty: none does."""
     findings: tuple[Finding, ...] = ()
     """Those in new text."""
+    learnt: tuple[Secret, ...] = ()
+    """Those that were never hidden for this key before."""
 
     def __repr__(self) -> str:
         """Without body and secrets, wherever it is printed."""
@@ -98,6 +101,7 @@ class _Run:
         """Bytes that may still be looked through."""
         self.found: dict[str, int] = {}
         self.findings: list[Finding] = []
+        self.learnt: list[Secret] = []
         self.mark = 0
         """The key's, when this pass began; what is learnt from then on is for the next one."""
         self.looks: Known | None = None
@@ -147,10 +151,25 @@ class Hiding:
         self._elements.clear()
         self._growth.clear()
         self._harmless.clear()
-        hiding = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
-        hiding += [value.id for value in rules.values if value.mode != "report"]
+        hiding = self._hiding_rules()
         for key_id, known in self._keys.items():
-            self._keys.put(key_id, known.only(frozenset(hiding)))
+            self._keys.put(key_id, known.only(hiding))
+
+    def remember(self, secrets: Iterable[Secret]) -> None:
+        """Know these from now on, as if they had just been hidden; all that no rule hides is not.
+
+        They are what ``Hidden.learnt`` told before a restart.
+        """
+        hiding = self._hiding_rules()
+        for secret in secrets:
+            if secret.rule in hiding:
+                value = secret.value.encode("utf-8", "surrogatepass")
+                placeholder = self._placeholders.of(value, secret.rule, secret.key)
+                self._known(secret.key).add(value, placeholder, secret.rule)
+
+    def _hiding_rules(self) -> frozenset[str]:
+        rules = [rule.id for rule in self._rules.rules if rule.enabled and rule.mode != "report"]
+        return frozenset((*rules, *(one.id for one in self._rules.values if one.mode != "report")))
 
     def hide(
         self,
@@ -192,7 +211,8 @@ class Hiding:
         hidden = b"".join((*pieces, body[at:])) if pieces else body
         if first >= 0 or _answered_from_afar(body, dialect):
             secrets = {**known.values(), **secrets}
-        return Hidden(hidden, secrets, run.found, blocked, tuple(run.findings))
+        learnt = tuple(run.learnt[-MOST_LEARNT:])
+        return Hidden(hidden, secrets, run.found, blocked, tuple(run.findings), learnt)
 
     def _looked_through(
         self, run: _Run, split: list[Part], known: Remembered, met: Sequence[_Element]
@@ -300,6 +320,9 @@ class Hiding:
         if not placeholder:
             placeholder = self._placeholders.of(spot.value, spot.rule, run.key_id)
             placeholder = known.add(spot.value, placeholder, spot.rule)
+            if known.placeholder(spot.value):
+                value = spot.value.decode("utf-8", "surrogatepass")
+                run.learnt.append(Secret(run.key_id, spot.rule, value))
         run.placeholders[spot.value] = placeholder
         return placeholder
 

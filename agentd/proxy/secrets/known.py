@@ -8,6 +8,8 @@ import re
 from threading import Lock
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from agentd.proxy.secrets.detect import Known
 from agentd.proxy.secrets.exact_values import HEAD, LONGEST, ExactValues
 from agentd.proxy.secrets.recent import Recent
@@ -24,6 +26,19 @@ BARE = HEAD
 
 _SAME_IN_JSON = re.compile(rb"[A-Za-z0-9_.~+=:@%!#$*,;()-]+")
 """No encoder writes these in more than one way (``/``, ``&`` and ``<`` some do)."""
+
+
+class Secret(Struct, frozen=True):
+    """A secret that was hidden for an access key, as it is kept over a restart."""
+
+    key: str
+    """The access key's id."""
+    rule: str
+    value: str
+
+    def __repr__(self) -> str:
+        """Without the value, wherever it is printed."""
+        return f"Secret(key={self.key!r}, rule={self.rule!r})"
 
 
 class _Kept(NamedTuple):
