@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agentd.agent.engine import Question
 from agentd.agent.protected import ProtectedPlaces, Protection, is_beneath
-from agentd.agent.shell_line import parse
+from agentd.agent.shell_line import Command, parse
 from agentd.agent.text import plain
 from agentd.chats.approval import Kind
 from agentd.chats.chat import Message
@@ -37,6 +37,14 @@ _READERS = frozenset(
     )
 )
 """Programs that change no file which is named in their arguments."""
+
+_WHOLE = frozenset(
+    (
+        *("rg", "ag", "ack", "tar", "zip", "7z", "cp", "mv", "rsync", "scp", "rm", "chmod"),
+        *("chown", "ln", "shred"),
+    )
+)
+"""Programs that take a folder with all that is in it."""
 
 _Judge: TypeAlias = Callable[[str, str], Protection | None]
 
@@ -119,19 +127,22 @@ class Bounds(Struct, frozen=True):
             if command.program == "cd":
                 folder = posixpath.join(folder, self._at_home(command.words[-1]))
             changes = command.program not in _READERS
+            whole = _takes_whole_folders(command)
             for word, changed in (
                 *((word, changes) for word in command.words),
                 *((target, True) for target in command.targets),
             ):
                 for path in _paths_in(self._at_home(word)):
-                    if why := self._why_named(posixpath.join(folder, path), changed=changed):
+                    place = posixpath.join(folder, path)
+                    if why := self._why_named(place, changed=changed, whole=whole):
                         return why
         return ""
 
-    def _why_named(self, path: str, *, changed: bool) -> str:
+    def _why_named(self, path: str, *, changed: bool, whole: bool) -> str:
         for one in dict.fromkeys((posixpath.normpath(path), self.resolve(path))):
             found = self.protected.reading(one, self._root)
             found = found or (self.protected.writing(one, self._root) if changed else None)
+            found = found or (self.protected.holding(one) if whole else None)
             if found:
                 return found.why
         return ""
@@ -165,6 +176,16 @@ class Bounds(Struct, frozen=True):
 
     def _change(self, path: str, root: str) -> Protection | None:
         return self.protected.writing(path, root) or self.protected.holding(path)
+
+
+def _takes_whole_folders(command: Command) -> bool:
+    """Tell whether a command takes folders as a whole, with all that is in them."""
+    program, options = command.program, [one for one in command.words if one.startswith("-")]
+    if program in ("grep", "egrep", "fgrep"):
+        return any(re.match(r"--(dereference-)?rec|-[a-zA-Z]*[rR]", one) for one in options)
+    if program == "find":
+        return not {"-exec", "-execdir", "-delete", "-ok"}.isdisjoint(options)
+    return program in _WHOLE
 
 
 def _paths_in(word: str) -> Iterator[str]:

@@ -233,6 +233,11 @@ def test_a_search_of_the_whole_workspace_is_asked_about_where_agentds_own_is_in_
         "echo $(cat .env)",
         "cat config/*",
         "cat link",
+        "grep -rn canary .",
+        "tar czf x.tgz .",
+        "cd .. && cp -r work /srv/copy",
+        "find . -type f -exec cat {} +",
+        "rm -rf ../work",
     ],
 )
 def test_a_command_that_plainly_names_a_protected_place_is_noticed(
@@ -247,6 +252,11 @@ def test_a_command_that_plainly_names_a_protected_place_is_noticed(
         *(
             "make",
             "pytest src",
+            "grep -rn x src",
+            "grep x .",
+            "find . -name x",
+            "rm -r src",
+            "git add .",
             "git commit -m 'about .env'",
             "ls -la",
             "cat .git/HEAD",
