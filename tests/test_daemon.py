@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,24 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return process
 
         yield started
+
+
+def test_the_folder_that_a_unit_names_is_made_and_worked_in(start: Start, tmp_path: Path) -> None:
+    process = start(AGENTD_DEFAULT_WORKSPACE=str(tmp_path / "made")).up()
+    (tmp_path / "made" / "a.txt").write_text("kettle\n")
+    with closing(process.client()) as client:
+        number = client.chat(prompt="read a.txt")
+        until(lambda: client.status(number, 10)["status"] == "completed")
+        assert "kettle" in client.messages(number)[-1]["content"]
+
+
+@pytest.mark.parametrize("workspace", ["/", "state"])
+def test_a_folder_that_no_agent_may_work_in_is_refused_at_the_start(
+    start: Start, workspace: str
+) -> None:
+    process = start("--workspace", workspace)
+    assert process.child.wait(PATIENCE) == 1
+    assert "agentd: --workspace: the workspace " in process.log
 
 
 @pytest.fixture
