@@ -98,7 +98,7 @@ class Approvals:
     async def answer(
         self, chat_id: int, number: int, *, allowed: bool, session: bool, note: str, by: str
     ) -> Approval:
-        """A person's decision; ``session``: it holds for the like questions of this chat.
+        """A person's decision; ``session``: it holds for the same question in this chat.
 
         Raises ``NotFound`` for a question that is not open in this chat, any more or yet.
         """

@@ -137,7 +137,7 @@ class Answer(Struct, frozen=True):
 
     allowed: bool
     session: bool = False
-    """It holds for the like questions of this chat, too."""
+    """It holds for the same question in this chat, too."""
     reason: str = ""
     """Why not, for the engine to read."""
 

@@ -95,7 +95,9 @@ _HOME_SECRETS = Protection("This place in the home folder holds keys, passwords 
 _HOME_HIDDEN = Protection("Hidden files of the home folder are settings, which start programs.")
 _HOME_PROGRAMS = Protection("What is in this folder is run by the shell, the desktop or git.")
 _SYSTEM_FILES = Protection("This is a part of the system, not of a project.")
-_HOLDS_OURS = Protection("agentd's own files are in this folder: name what is meant in it.")
+_HOLDS_MORE = Protection(
+    "agentd's own files, or the keys of the home folder, are in this folder: name what is meant."
+)
 
 
 class ProtectedPlaces(Struct, frozen=True):
@@ -139,8 +141,8 @@ class ProtectedPlaces(Struct, frozen=True):
 
     def holding(self, folder: str) -> Protection | None:
         """Why a folder as a whole is not searched, moved or deleted unasked."""
-        ours = filter(None, (self.state, self.config, *self.files))
-        return _HOLDS_OURS if any(is_beneath(place, folder) for place in ours) else None
+        inner = filter(None, (self.state, self.config, self.home, *self.files))
+        return _HOLDS_MORE if any(is_beneath(place, folder) for place in inner) else None
 
     def _ours(self, path: str, workspace: str, *, writing: bool) -> Protection | None:
         if self.state and is_beneath(path, self.state):

@@ -38,7 +38,7 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     """Why it is wanted, if that was said."""
     state: State = "open"
     session: bool = False
-    """The answer holds for the like questions of the same chat."""
+    """The answer holds for the same question in this chat; of addresses, for the same host."""
     note: str = ""
     """What the one who answered said."""
     answered_by: str = ""

@@ -52,7 +52,7 @@ class Standing(Struct):
     asked: tuple[Approval, ...] = ()
     """The open questions."""
     granted: tuple[Approval, ...] = ()
-    """What was allowed for the like questions, too."""
+    """What was allowed for the whole chat."""
     approvals: Mode | Literal[""] = ""
     """What becomes of a question that no rule decides; empty: as the settings say."""
     memory: dict[str, str] = {}

@@ -15,7 +15,7 @@ examples:
   export {KEY_VARIABLE}=$(agentd keys generate laptop)
   agentd approve                             what is asked, in all chats
   agentd approve 12                          allow what question 12 asks, this once
-  agentd approve 12 --session                and the like in the same chat
+  agentd approve 12 --session                and the very same again in this chat
   agentd approve 12 --deny --note "not on Fridays"
 
 exit codes: 0 done, 1 it could not be done (no such question is open, no daemon)
@@ -33,7 +33,7 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument("approval", nargs="?", metavar="NUMBER", type=_number, help="which one")
     parser.add_argument("--deny", action="store_true", help="answer no")
-    parser.add_argument("--session", action="store_true", help="for the like of it in its chat too")
+    parser.add_argument("--session", action="store_true", help="for the same in its chat too")
     parser.add_argument("--note", default="", help="what the agent is to know about your answer")
     parser.add_argument("--url", default="", help="the daemon's address, if it is not this state's")
     parser.add_argument("--json", action="store_true", help="answer in JSON")

@@ -83,7 +83,7 @@ class HeldView(Struct, frozen=True, rename="camel"):
 
 
 class Decide(Struct, frozen=True):
-    """The answer to a question; ``session``: for the like questions of this chat, too."""
+    """The answer to a question; ``session``: for the same one in this chat, too."""
 
     decision: Literal["allow", "deny"]
     session: bool = False

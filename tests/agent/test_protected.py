@@ -144,6 +144,7 @@ def test_a_projects_own_files_are_free(path: str) -> None:
 def test_a_folder_that_holds_agentds_own_is_not_searched_or_moved_as_a_whole() -> None:
     assert CHECKOUT.holding(PROJECT) and CHECKOUT.holding("/")
     assert CHECKOUT.holding(f"{PROJECT}/agentd") is None
+    assert PLACES.holding(HOME) and PLACES.holding("/home")
     assert PLACES.holding(PROJECT) is None
 
 

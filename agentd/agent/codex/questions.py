@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentd.agent.codex.items import changed_paths, command_line, described
 from agentd.agent.conversation import Ask, Step, Withdrawn
 from agentd.agent.engine import Answer, Question
-from agentd.agent.foreign import NOBODY_ANSWERS, Bounds
+from agentd.agent.foreign import NOBODY_ANSWERS, Access, Bounds
 from agentd.agent.json_rpc import Peer, Request, each, pick, text
 
 _Reply: TypeAlias = Callable[[Answer], object]
@@ -76,7 +77,7 @@ class Questions:
             case "item/fileChange/requestApproval":
                 return self._change(request.params), _decided
             case "item/permissions/requestApproval":
-                return _permissions(request.params)
+                return _permissions(request.params, self._bounds)
             case "mcpServer/elicitation/request":
                 return _elicitation(request.params)
         return None
@@ -116,20 +117,30 @@ def _decided(answer: Answer) -> Mapping[str, object]:
     return {"decision": "accept" if answer.allowed else "decline"}
 
 
-def _permissions(params: object) -> _Asked:
+def _permissions(params: object, bounds: Bounds) -> _Asked:
     """More rights for the rest of the turn: they are granted as they are asked for, or not."""
     wanted = pick(params, "permissions")
     files = pick(wanted, "fileSystem")
-    question = Question(
-        "outside" if files else "network",
-        "permissions",
-        json.dumps(wanted, ensure_ascii=False),
-        text(params, "reason"),
-    )
-    return question, lambda answer: {
+    access = Access("network")
+    if files:
+        folders = [one.split("*")[0].rstrip("/") or "/" for one in _paths(files)]
+        access = replace(bounds.writing(folders), kind="outside")
+        if not folders:  # a right of a form that is not known here
+            access = Access("outside", "Which files it is about was not told.")
+    subject = json.dumps(wanted, ensure_ascii=False)
+    return access.question("permissions", subject, text(params, "reason")), lambda answer: {
         "permissions": wanted if answer.allowed and isinstance(wanted, dict) else {},
         "scope": "turn",
     }
+
+
+def _paths(value: object) -> Iterator[str]:
+    """Every absolute path in a value."""
+    if isinstance(value, str) and value.startswith("/"):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _paths(one)
 
 
 def _elicitation(params: object) -> _Asked | None:

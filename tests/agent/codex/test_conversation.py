@@ -24,6 +24,7 @@ from agentd.agent.engine import (
     Wrote,
 )
 from agentd.agent.foreign import GO_ON, Bounds
+from agentd.agent.protected import ProtectedPlaces
 from agentd.chats.chat import Message
 from agentd.proxy.price import NOTHING, Usage
 from tests.agent.conversing import (
@@ -320,6 +321,26 @@ def test_what_nobody_can_decide_is_answered_at_once(method: str, params: dict[st
     answer = json.loads(step.line)
     assert answer["id"] == 7
     assert {"result", "error"} & set(answer)
+
+
+@pytest.mark.parametrize(
+    ("files", "protected"),
+    [
+        ({"write": ["/srv/cache"]}, False),
+        ({"write": ["/srv/cache", "/home/someone/.ssh"]}, True),
+        ({"entries": [{"path": {"path": "/home/**"}, "access": "write"}]}, True),
+        ({"read": ["/"]}, True),
+        ({"special": "root"}, True),
+    ],
+)
+def test_rights_to_protected_folders_are_asked_as_such(files: Any, protected: bool) -> None:
+    places = ProtectedPlaces(home="/home/someone")
+    talk = CodexConversation(Assignment(1, "Do it."), Bounds(WORKSPACE, protected=places))
+    begun(talk)
+    wanted = {"fileSystem": files}
+    [ask] = list(talk.heard(request(7, "item/permissions/requestApproval", permissions=wanted)))
+    assert isinstance(ask, Ask)
+    assert (ask.question.kind, bool(ask.question.protected)) == ("outside", protected)
 
 
 def test_a_change_outside_the_workspace_is_asked_as_such() -> None:
