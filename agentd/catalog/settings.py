@@ -7,6 +7,7 @@ writes, and the resolved values that the daemon runs with.
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
@@ -17,6 +18,8 @@ from agentd.agent.approval import Rule
 from agentd.catalog.models import EngineName
 from agentd.chats.approval import Mode
 from agentd.errors import Misconfigured, Mistake
+
+_HOST_NAME = re.compile(r"(?=.{1,253}\.?$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}\.?)*", re.ASCII)
 
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -74,14 +77,25 @@ class Settings(Struct, frozen=True):
         Meta(description="Who carries out the prompts of a chat that names no model."),
     ] = "offline"
     codex_command: Annotated[
-        tuple[Text, ...], Meta(description="How the program of the engine codex is started.")
+        tuple[Text, ...],
+        Meta(
+            min_length=1,
+            description="How the program of the engine codex is started.",
+        ),
     ] = ("codex",)
     claude_command: Annotated[
-        tuple[Text, ...], Meta(description="How the program of the engine claude-code is started.")
+        tuple[Text, ...],
+        Meta(
+            min_length=1,
+            description="How the program of the engine claude-code is started.",
+        ),
     ] = ("claude",)
     acp_command: Annotated[
         tuple[Text, ...],
-        Meta(description="How the program of the engine acp is started: any ACP agent."),
+        Meta(
+            min_length=1,
+            description="How the program of the engine acp is started: any ACP agent.",
+        ),
     ] = ("opencode", "acp")
     approvals: Annotated[
         Mode,
@@ -201,6 +215,8 @@ def resolve(typed: Mapping[str, Given], file: Settings, where: str) -> Settings:
         hashed = getattr(settings, name)
         if hashed and (why := why_no_hash(hashed)):
             mistakes.append(Mistake(source, 0, f"{name}: {why}"))
+    mistakes += _address_mistakes(settings, typed, where)
+    mistakes += _money_mistakes(settings, where)
     mistakes += _admin_mistakes(settings, typed, where)
     if mistakes:
         raise Misconfigured(mistakes)
@@ -212,6 +228,37 @@ def administrator(settings: Settings) -> User | None:
     if not settings.admin_user:
         return None
     return User(settings.admin_user, "administrator", settings.admin_password_hash)
+
+
+def _address_mistakes(
+    settings: Settings, typed: Mapping[str, Given], where: str
+) -> Iterable[Mistake]:
+    _, source = typed.get("host", ("", where))
+    expected = "expected an address such as 127.0.0.1 or ::1, or the name of a host"
+    if not _is_host(settings.host):
+        yield Mistake(source, 0, f"host: {settings.host[:100]!r} is no host; {expected}")
+    for name in settings.hosts:
+        if not _is_host(name):
+            what = f"hosts: {name[:100]!r} is no host; {expected}, without scheme or port"
+            yield Mistake(where, 0, what)
+
+
+def _is_host(text: str) -> bool:
+    if _HOST_NAME.fullmatch(text):
+        return True
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _money_mistakes(settings: Settings, where: str) -> Iterable[Mistake]:
+    """Find amounts that no sum can be compared with (NaN), or that every sum exceeds."""
+    for name in ("budget_per_chat", "budget_per_day", "turn_cost"):
+        amount: Decimal | None = getattr(settings, name)
+        if amount is not None and not (amount.is_finite() and amount >= 0):
+            yield Mistake(where, 0, f"{name}: found {amount}; expected USD, 0 or more, or null")
 
 
 def _admin_mistakes(

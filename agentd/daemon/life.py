@@ -196,7 +196,7 @@ async def started(
         more = (
             *chain.from_iterable(part.rows for part in parts),
             *catalog,
-            *reporting(layout, clock, gateway, doorkeepers, managed.journal, written.models),
+            *reporting(layout, clock, gateway, doorkeepers, managed.journal),
         )
         surfaces = (
             remote,

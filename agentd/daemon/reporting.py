@@ -4,17 +4,16 @@ A part of the composition root (``daemon``).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from agentd.catalog.models import Models
 from agentd.clock import Clock
 from agentd.daemon.door import Doorkeepers
 from agentd.daemon.gateway import ModelGateway
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import Body
+from agentd.disk.inspect import GatewayInspection
 from agentd.disk.layout import Layout
-from agentd.disk.reload import Reloaded
 from agentd.disk.service_log import page as notes_page
 from agentd.errors import Mistake
 from agentd.proxy.access_key import folded
@@ -39,7 +38,6 @@ def reporting(
     gateway: ModelGateway,
     doorkeepers: Doorkeepers,
     journal: Journal,
-    models: Reloaded[Models],
 ) -> tuple[Route, ...]:
     """The rows that these desks add to the routes table."""
     ledger, licence, keys = gateway.ledger, gateway.licence, doorkeepers.access
@@ -52,7 +50,7 @@ def reporting(
             notes=NoteDesk(_notes(layout), lambda: gateway.log.dropped),
             reports=ReportDesk(ledger, key_id, clock),
             limits=LimitDesk(keys, gateway.meters, clock),
-            summary=SummaryDesk(_AtAGlance(gateway, keys, models), ledger, licence, clock),
+            summary=SummaryDesk(_AtAGlance(gateway, keys, layout), ledger, licence, clock),
             licence=LicenceDesk(licence, journal),
             codes=CodeDesk(doorkeepers.people.issue_code, journal),
         )
@@ -62,12 +60,10 @@ def reporting(
 class _AtAGlance:
     """Satisfies ``web.manage.summary.Gateway``."""
 
-    def __init__(
-        self, gateway: ModelGateway, keys: AccessKeyBook, models: Reloaded[Models]
-    ) -> None:
+    def __init__(self, gateway: ModelGateway, keys: AccessKeyBook, layout: Layout) -> None:
         self._gateway = gateway
         self._book = keys
-        self._models = models
+        self._inspection = GatewayInspection(layout)
 
     @property
     def models(self) -> int:
@@ -87,11 +83,9 @@ class _AtAGlance:
         """Notes and bodies."""
         return self._gateway.log.dropped, self._gateway.bodies.dropped
 
-    def mistakes(self) -> Iterator[Mistake]:
-        """Of the gateway's own files."""
-        for file in (*self._gateway.files, self._models):
-            yield from file.mistakes
-        yield from self._book.mistakes
+    async def mistakes(self) -> Sequence[Mistake]:
+        """All that ``agentd proxy check`` tells of the files."""
+        return await asyncio.to_thread(self._inspection.mistakes)
 
 
 def _key_id(keys: AccessKeyBook, told: str) -> str:

@@ -8,6 +8,7 @@ said on the command line, in the environment or in ``.env`` comes before the fil
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
+from socket import AI_PASSIVE, SOCK_STREAM, getaddrinfo, socket
 
 from msgspec import structs
 
@@ -123,6 +124,8 @@ class SettingsInForce:
             return _fits(wanted, before, after)
 
         put = partial(_put, wanted=wanted)
+        if wanted.get("host"):
+            _check_address(str(wanted["host"]))
         try:
             return splice.rewrite(self._path, self._parsed, put, fits, dry_run=dry_run)
         except Misconfigured as error:
@@ -134,6 +137,22 @@ class SettingsInForce:
         if self._outside:
             self._outside.settled(said.settings, self._path)
         return said
+
+
+def _check_address(host: str) -> None:
+    """Raise ``BadRequest`` for an address that the next start could not listen on. Blocking."""
+    try:
+        for family, kind, proto, _, address in getaddrinfo(
+            host, 0, type=SOCK_STREAM, flags=AI_PASSIVE
+        ):
+            with socket(family, kind, proto) as probe:
+                probe.bind(address)
+    except (OSError, UnicodeError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise BadRequest(
+            f"host: the next start could not listen on {host[:100]!r}: {told}",
+            "Name an address of this host.",
+        ) from error
 
 
 def _put(text: splice.Text, wanted: Mapping[str, object]) -> None:

@@ -1,16 +1,20 @@
 """Reading the files of both folders without changing them, for ``agentd check``."""
 
 import os
+import time
 from collections.abc import Callable
 
 from agentd.disk import channels, gateway_settings, models
 from agentd.disk.access_keys import AccessKeyFile
-from agentd.disk.document import read
+from agentd.disk.document import Stamp, read, stamp
 from agentd.disk.layout import Layout
 from agentd.disk.licence import LicenceFile
 from agentd.disk.lines import Damage
 from agentd.disk.lines import read as read_lines
 from agentd.errors import AgentdError, Misconfigured, Mistake
+
+INSPECTED_SECONDS = 10.0
+"""For how long files that did not change are believed to be as they were found."""
 
 _LIMIT = 16 * 1024**3
 
@@ -55,6 +59,36 @@ def gateway_mistakes(layout: Layout) -> list[Mistake]:
         return [*found, *models.strays(layout, channels.load(layout))]
     except AgentdError:
         return found
+
+
+class GatewayInspection:
+    """The mistakes in the gateway's files, those of its models too, remembered.
+
+    Looked for anew once a file is another, and after some seconds: a file may name others, such as
+    one that holds a key.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._files = (
+            *(layout.models, layout.channels, layout.gateway_settings, layout.secret_rules),
+            *(layout.access_keys, layout.licence, layout.licence_issuers),
+        )
+        self._seen: tuple[Stamp | None, ...] | None = None
+        self._until = 0.0
+        self._found: tuple[Mistake, ...] = ()
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Return all mistakes that there are now. Blocking."""
+        seen = tuple(map(stamp, self._files))
+        if seen != self._seen or time.monotonic() >= self._until:
+            layout = self._layout
+            self._found = (
+                *mistakes_of(lambda: models.load(layout)),
+                *gateway_mistakes(layout),
+            )
+            self._seen, self._until = seen, time.monotonic() + INSPECTED_SECONDS
+        return self._found
 
 
 def mistakes_of(look: Callable[[], object]) -> list[Mistake]:

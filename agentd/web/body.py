@@ -13,6 +13,18 @@ T = TypeVar("T")
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
+def refuse_body(body: bytes) -> None:
+    """Raise ``BadRequest`` for a body where none is taken; an empty object says nothing.
+
+    It may have been meant to say something, such as ``dry_run``, which goes into the address.
+    """
+    if body.strip() not in (b"", b"{}"):
+        raise BadRequest(
+            "This address takes no body",
+            "Options such as dry_run are parameters of the address: ?dry_run=true.",
+        )
+
+
 def encoded(value: object) -> bytes:
     """The JSON of an answer; money is a number, written exactly."""
     return _encoder.encode(value)

@@ -14,6 +14,7 @@ from agentd.access.gate import Surface
 from agentd.chats.chat import LARGEST_ID
 from agentd.errors import (
     AgentdError,
+    BadRequest,
     Disabled,
     Forbidden,
     ManagementDisabled,
@@ -25,7 +26,7 @@ from agentd.errors import (
 )
 from agentd.web.envelope import INTERNAL, KINDS, Envelope, Failure
 from agentd.web.meanings import meanings
-from agentd.web.table import FORM, Parameter, Route, Schema, Streamed
+from agentd.web.table import FORM, STRICT_QUERY, Parameter, Route, Schema, Streamed
 
 JSON = "application/json"
 
@@ -114,6 +115,10 @@ def failures(route: Route) -> tuple[Failure, ...]:
     errors = [*route.errors, Misdirected, *_BEFORE[route.surface]]
     if route.takes or route.streams:
         errors += [TooLarge, UnsupportedMedia]
+    if route.surface in STRICT_QUERY and any(one.where == "query" for one in route.parameters):
+        errors.append(BadRequest)  # a parameter that it does not have
+    if route.surface is Surface.MANAGE and route.method != "GET":
+        errors.append(BadRequest)  # a body that it does not take
     found = dict.fromkeys((*(KINDS[error] for error in errors), INTERNAL))
     return tuple(sorted(found))
 

@@ -30,6 +30,7 @@ from agentd.errors import (
     TooLarge,
     Unauthorized,
 )
+from agentd.web.body import refuse_body
 from agentd.web.call import Answer, Call, Upgrade
 from agentd.web.desk import Desk
 from agentd.web.envelope import enveloped
@@ -248,6 +249,8 @@ class Exchange(HTTPMessageDelegate):
         try:
             if not self._at_once:
                 await self._still_welcome()
+            if route.surface is Surface.MANAGE and not route.takes_body:
+                refuse_body(call.body)
             answer = route.endpoint(call)
             return answer if isinstance(answer, Answer) else await answer
         finally:

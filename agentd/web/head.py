@@ -19,19 +19,11 @@ from agentd.errors import (
 from agentd.web.call import Call
 from agentd.web.cookies import NO_LOGIN, check_by_cookie, login_of
 from agentd.web.desk import Desk
-from agentd.web.table import HUB, Route, Telling
+from agentd.web.table import HUB, STRICT_QUERY, Route, Telling
 from agentd.web.telling import telling_nowhere
 
 _ACCESS_KEYS = ("X-Api-Key", "X-Goog-Api-Key", "Api-Key")
 """Where clients of models put their key, beside ``Authorization: Bearer``."""
-
-
-_STRICT = (Surface.EXTENDED, Surface.LIVE, Surface.MANAGE)
-"""Surfaces on which a query parameter that a route does not have is refused.
-
-Clients of SignalR and of models add parameters of their own; the remote API passes over what it
-does not know, as it does over an invalid ``since``.
-"""
 
 
 class Head:
@@ -114,7 +106,7 @@ class Head:
             raise MethodNotAllowed(told, found.allowed)
         if not reaches(caller.role, route.needs):
             raise Forbidden(f"This needs the role {route.needs}", f"Yours is {caller.role}.")
-        if self.query and route.surface in _STRICT and not self.path.startswith(HUB):
+        if self.query and route.surface in STRICT_QUERY and not self.path.startswith(HUB):
             _refuse_stray(route, self.query)
         return route, Call(
             method=self.method,

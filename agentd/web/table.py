@@ -30,6 +30,14 @@ JSON_LIMIT = 1024 * 1024
 """The largest JSON body, in bytes."""
 
 
+STRICT_QUERY = (Surface.EXTENDED, Surface.LIVE, Surface.MANAGE)
+"""Surfaces on which a query parameter that a route does not have is refused.
+
+Clients of SignalR and of models add parameters of their own; the remote API passes over what it
+does not know, as it does over an invalid ``since``.
+"""
+
+
 class Parameter(Struct, frozen=True):
     """A query parameter, a request header, or a part of the path that is no usual name or id.
 
@@ -113,6 +121,11 @@ class Route(Struct, frozen=True):
     def limit(self) -> int:
         """The most bytes of its body."""
         return self.streams.limit if self.streams else self.most
+
+    @property
+    def takes_body(self) -> bool:
+        """Whether a body means anything to it."""
+        return bool(self.takes or self.reads or self.streams)
 
     @property
     def needs(self) -> Role:

@@ -6,13 +6,12 @@ Every change of the gateway by management waits its turn, so the journal has the
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from agentd.errors import Conflict, NotFound, PreconditionFailed
+from agentd.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from agentd.proxy.management.changes import Change, Doing, Kept, Shown
 
 E = TypeVar("E", bound=Struct)
@@ -79,6 +78,9 @@ class Managed(Generic[E]):
 
     ``name`` tells what one is called, ``show`` how it may be told, its secrets masked, and
     ``busy`` who needs it, so that it can neither be deleted nor renamed (empty: nobody).
+    ``require`` gives the new one back, or raises when another resource that it needs is not there;
+    the second argument is the one in whose place it comes. Both are asked in the change's turn, so
+    nothing can be taken away between the question and the change.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Managed(Generic[E]):
         name: Callable[[E], str],
         show: Callable[[E], Shown],
         busy: Callable[[E], str] = lambda _: "",
+        require: Callable[[E, E | None], E] = lambda new, _: new,
     ) -> None:
         self.resource = resource
         self._kind = kind
@@ -99,6 +102,7 @@ class Managed(Generic[E]):
         self.name = name
         self._show = show
         self._busy = busy
+        self._require = require
 
     def tag(self, entry: E) -> str:
         """Another for every other content of a resource; it tells nothing of its secrets."""
@@ -106,7 +110,11 @@ class Managed(Generic[E]):
 
     async def add(self, entry: E, doing: Doing) -> E:
         """One more; here and below the answer is what it is then, or would be."""
-        return await self.grow(partial(self._book.add, entry), doing, "create")
+
+        async def make(*, dry_run: bool) -> E:
+            return await self._book.add(self._require(entry, None), dry_run=dry_run)
+
+        return await self.grow(make, doing, "create")
 
     async def grow(
         self, make: Callable[..., Awaitable[E]], doing: Doing, action: str = "copy"
@@ -125,7 +133,7 @@ class Managed(Generic[E]):
 
         def revised(old: E) -> E:
             before.append(self.expected(old, doing))
-            return self._renamed(old, revise(old))
+            return self._require(self._renamed(old, revise(old)), old)
 
         async with self._journal.turn:
             after = await self._book.change(name, revised, dry_run=doing.dry_run)
@@ -152,6 +160,8 @@ class Managed(Generic[E]):
                 await self._restore(before, after, doing.dry_run)
             except NotFound as error:
                 raise Conflict("It was deleted or renamed since", error.message) from error
+            except BadRequest as error:
+                raise Conflict(f"It cannot be undone: {error.message}", error.details) from error
             return await self._note(doing, "undo", after, before, number)
 
     def expected(self, entry: E, doing: Doing) -> E:
@@ -170,7 +180,7 @@ class Managed(Generic[E]):
         def reverted(old: E) -> E:
             still(old)
             assert before
-            return self._renamed(old, before)
+            return self._require(self._renamed(old, before), old)
 
         def check(old: E) -> None:
             still(old)
@@ -180,7 +190,7 @@ class Managed(Generic[E]):
             assert after
             await self._book.remove(self.name(after), check, dry_run=dry_run)
         elif after is None:
-            await self._book.add(before, dry_run=dry_run)
+            await self._book.add(self._require(before, None), dry_run=dry_run)
         else:
             await self._book.change(self.name(after), reverted, dry_run=dry_run)
 

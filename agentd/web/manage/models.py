@@ -68,6 +68,7 @@ class ProxyModelDesk:
             name=lambda one: one.name,
             show=_shown,
             busy=busy,
+            require=lambda new, old: reachable(new, channels(), old),
         )
         listing = Listing[ProxyModel](
             lambda: models.current,
@@ -87,15 +88,12 @@ class ProxyModelDesk:
 
     async def add_proxy_model(self, call: Call) -> Answer:
         """One more; it can be called at once."""
-        model = shapes.made(call.json(NewModel), ProxyModel)
-        return await self._one.add(call, reachable(model, self._channels()))
+        return await self._one.add(call, shapes.made(call.json(NewModel), ProxyModel))
 
     async def change_proxy_model(self, call: Call) -> Answer:
         """Other ways, prices or limits."""
         wish = call.json(ModelPatch)
-        return await self._one.change(
-            call, lambda old: reachable(shapes.patched(old, wish), self._channels(), old)
-        )
+        return await self._one.change(call, lambda old: shapes.patched(old, wish))
 
     async def copy_proxy_model(self, call: Call) -> Answer:
         """One more like it."""

@@ -89,7 +89,9 @@ class RequestDetailView(Struct, frozen=True):
     """What was said; null where that is not kept."""
 
 
-class Reprice(Struct, frozen=True, rename={"first": "from", "last": "to"}):
+class Reprice(
+    Struct, frozen=True, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}
+):
     """The days (UTC) whose requests are priced by the prices of now, both included."""
 
     first: Annotated[str, Meta(pattern=f"^{_DAY}$")]

@@ -1,9 +1,8 @@
 """The main page of the gateway in short; it costs little, so it may be asked for often."""
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from decimal import Decimal
-from itertools import islice
 from typing import Protocol
 
 from msgspec import Struct
@@ -153,7 +152,7 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     dropped: DroppedView
     """What was lost since the start."""
     mistakes: list[str]
-    """Why files of the configuration are not taken as they are now."""
+    """What is wrong with the files of the configuration, as ``agentd proxy check`` tells it."""
 
 
 class Ledger(Protocol):
@@ -203,7 +202,7 @@ class Gateway(Protocol):
         """Notes and bodies that were lost since the start."""
         ...
 
-    def mistakes(self) -> Iterable[Mistake]:
+    def mistakes(self) -> Awaitable[Sequence[Mistake]]:
         """What is wrong with the files of the configuration."""
         ...
 
@@ -223,6 +222,7 @@ class SummaryDesk:
         await self._licences.refresh()
         overview = await self._ledger.overview()
         gateway, licence = self._gateway, self._licences.status
+        mistakes = await gateway.mistakes()
         return Answer(
             SummaryView(
                 at=self._clock.now(),
@@ -239,7 +239,7 @@ class SummaryDesk:
                 ledger_trouble=self._ledger.trouble,
                 damaged=[DamagedDayView(one.day, one.lines) for one in overview.damaged],
                 dropped=DroppedView(*gateway.dropped()),
-                mistakes=[str(one) for one in islice(gateway.mistakes(), MISTAKES)],
+                mistakes=[str(one) for one in mistakes[:MISTAKES]],
             )
         )
 

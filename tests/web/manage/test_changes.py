@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.web.conftest import Serve
 from tests.web.gateway.conftest import SECRET, House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
@@ -40,6 +42,35 @@ def test_every_change_is_noted_with_who_from_where_and_what(manager: Client) -> 
     assert (found[3]["before"], found[3]["after"]["key"]) == (None, "****cdef")
     assert (found[2]["before"]["timeout"], found[2]["after"]["timeout"]) == (600.0, 5.0)
     assert found[0]["after"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [
+        ("DELETE", "/api/agent/channels/chat"),
+        ("POST", "/api/agent/channels/chat/disable"),
+        ("POST", "/api/agent/models/by-chat/disable"),
+        ("DELETE", "/api/agent/models/by-chat"),
+        ("POST", "/api/agent/session"),
+        ("POST", "/api/agent/requests/reprice"),
+    ],
+)
+@pytest.mark.parametrize("body", [{"dry_run": True}, {"dryRun": True}, [1], "x"])
+def test_what_a_body_says_is_never_passed_over(
+    manager: Client, method: str, address: str, body: Any
+) -> None:
+    """A change that was to be tried only, but not where options go, is refused and not made."""
+    days = {"from": "2026-01-01", "to": "2026-01-01"}
+    if address.endswith("reprice") and isinstance(body, dict):
+        body = {**days, **body}
+    reply = manager.send(method, address, body, {"Content-Type": "application/json"})
+    assert reply.status == 400
+    assert listed(manager) == []
+    assert manager.get("/api/agent/channels/chat")["enabled"] is True
+
+
+def test_an_empty_object_says_nothing(manager: Client) -> None:
+    assert manager.send("POST", f"{CHANNELS}/chat/disable", {}).status == 200
 
 
 def test_what_changes_nothing_or_is_refused_is_not_noted(manager: Client) -> None:

@@ -38,6 +38,38 @@ def setting(reply: Reply, name: str) -> dict[str, Any]:
     return {one["name"]: one for one in reply["settings"]}[name]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"host": "not a host"},
+        {"host": "http://127.0.0.1"},
+        {"host": "no-such-name.invalid"},
+        {"host": "192.0.2.1"},
+        {"hosts": ["box.local", "https://box.local"]},
+        {"hosts": ["box.local:8750"]},
+        {"budget_per_chat": -1},
+        {"budget_per_day": "-0.01"},
+        {"turn_cost": "NaN"},
+        {"codex_command": []},
+        {"claude_command": []},
+        {"acp_command": []},
+        {"workspace": "/"},
+    ],
+)
+def test_what_the_next_start_would_refuse_is_refused(
+    manager: Client, file: Path, wrong: dict[str, Any]
+) -> None:
+    before = file.read_text()
+    reply = manager.patch(ALL, wrong)
+    assert (reply.status, next(iter(wrong)) in reply.body.decode()) == (400, True)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize("right", [{"host": "localhost"}, {"host": "::1"}, {"hosts": ["a.b", "c"]}])
+def test_addresses_of_this_host_are_taken(manager: Client, right: dict[str, Any]) -> None:
+    assert manager.patch(ALL, right).status == 200
+
+
 def test_every_setting_is_told_and_which_wait_for_a_restart(manager: Client) -> None:
     """The proxy specification, section 1: all but the administrator's password."""
     reply = manager.get(ALL)

@@ -1,10 +1,13 @@
 """Models of the gateway, managed by a program."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.manage.described import Manager
 from tests.web.support import Client, Serving
 
 ALL = "/api/agent/models"
@@ -48,6 +51,36 @@ def test_a_way_leads_through_a_channel_that_there_is(manager: Client) -> None:
     ):
         assert reply.status == 400
         assert 'did you mean "chat"?' in reply["message"]
+
+
+def test_a_channel_is_never_deleted_beside_a_model_that_comes_to_need_it(
+    manager: Client, house: House
+) -> None:
+    """The proxy specification, section 7: conflict, an object that is still in use."""
+    channel = {"name": "brief", "dialects": ["openai-chat"], "url": "https://api.example.com"}
+    first, second = (Manager(manager.url, manager.key) for _ in range(2))
+    with closing(first), closing(second), ThreadPoolExecutor(2) as pool:
+        for number in range(20):
+            assert manager.post("/api/agent/channels", channel).status == 201
+            model = {"name": f"m{number}", "ways": [{"channel": "brief"}]}
+            deletion = pool.submit(first.delete, "/api/agent/channels/brief")
+            creation = pool.submit(second.post, ALL, model)
+            outcome = deletion.result().status, creation.result().status
+            assert outcome in ((204, 400), (409, 201))
+            if outcome == (409, 201):
+                manager.delete(f"{ALL}/m{number}")
+                assert manager.delete("/api/agent/channels/brief").status == 204
+
+
+def test_undoing_brings_back_no_model_whose_channel_is_gone(manager: Client) -> None:
+    channel = {"name": "brief", "dialects": ["openai-chat"], "url": "https://api.example.com"}
+    manager.post("/api/agent/channels", channel)
+    manager.post(ALL, {"name": "m", "ways": [{"channel": "brief"}]})
+    manager.delete(f"{ALL}/m")
+    assert manager.delete("/api/agent/channels/brief").status == 204
+    reply = manager.send("POST", "/api/agent/changes/3/undo")
+    assert (reply.status, '"brief"' in reply["message"]) == (409, True)
+    assert manager.get(f"{ALL}/m").status == 404
 
 
 def test_what_a_model_cannot_be_is_refused(manager: Client) -> None:

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from agentd.clock import SystemClock
+from agentd.disk.inspect import gateway_mistakes
 from agentd.disk.lines import seal
 from agentd.proxy.price import Usage
 from tests.proxy.entries import entry
@@ -331,6 +332,18 @@ def test_the_summary_tells_damaged_days_and_files_with_mistakes(house, manager):
     told = until(lambda: told if (told := summary(manager))["mistakes"] else None)
     assert "channels.yml" in told["mistakes"][0]
     assert told["damaged"] == [{"day": "2026-01-01", "lines": 1}]
+
+
+def test_the_summary_tells_every_mistake_that_the_check_of_the_files_tells(house, manager):
+    models = Path(house.layout.models)
+    content = models.read_text()
+    assert '"chat"' in content
+    models.write_text(content.replace('"chat"', '"chatt"'))
+    told = until(lambda: told if (told := summary(manager))["mistakes"] else None)
+    expected = [*map(str, gateway_mistakes(house.layout))]
+    assert expected
+    assert told["mistakes"] == expected[:20]
+    assert "no channel of channels.yml" in told["mistakes"][0]
 
 
 def test_the_licence_is_told_and_installed(house, manager):
