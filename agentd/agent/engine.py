@@ -158,6 +158,8 @@ class Engine(Protocol):
     def run(self, assignment: Assignment, approver: Approver) -> AsyncGenerator[Progress, None]:
         """Carry out one prompt.
 
-        Closing the generator stops the turn and all that it started, within ten seconds.
+        Closing the generator stops the turn and all that it started, within ten seconds. So does
+        ``CancelledError``, after which it may still tell what was used, what is to be kept and
+        which tools were cut off, before it raises the error again.
         """
         ...

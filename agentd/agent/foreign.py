@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from agentd.agent.shell_line import Command, parse
 from agentd.agent.text import plain
 from agentd.chats.approval import Kind
 from agentd.chats.chat import Message
+from agentd.proxy.price import MOST_USD
 
 GO_ON = "Go on with what you were doing; a usage limit had interrupted you."
 """The prompt of a turn that is tried again, when the program's session has the real one."""
@@ -27,6 +29,7 @@ LONGEST_OUTCOME = 4_000
 LONGEST_PAST = 24_000
 """Characters."""
 
+_FINEST_USD = Decimal("1e-9")
 _VERSIONED = re.compile(r"/v[0-9]+$")
 
 _READERS = frozenset(
@@ -195,6 +198,18 @@ def _paths_in(word: str) -> Iterator[str]:
         known = known.rpartition("/")[0]
     if "\0" not in known:
         yield from filter(None, (known, *re.split(r"[=:@,]", known)[1:]))
+
+
+def exact_usd(amount: object) -> Decimal | None:
+    """Return a cost that a program tells as a JSON number; None when it is none.
+
+    Such numbers are sums of binary fractions (``0.0018000000000000002``): what is finer than any
+    price of a token is noise.
+    """
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if not number or not 0 <= amount <= MOST_USD:  # type: ignore[operator]
+        return None
+    return Decimal(str(amount)).quantize(_FINEST_USD).normalize()
 
 
 def shortened(text: str, most: int = LONGEST_OUTCOME) -> str:

@@ -28,6 +28,9 @@ from agentd.proxy.price import NOTHING, Prices, Usage, cost, total
 
 SILENT = "The engine ended without a reply."
 
+CUT_OFF = "Interrupted."
+"""The outcome of a tool that was at work when its turn ended."""
+
 LONGEST_REPLY = 1_000_000
 """Characters: who writes more in one piece does not write for a reader."""
 ENDLESS = f"The engine wrote a reply of more than {LONGEST_REPLY:,} characters, so it was ended."
@@ -88,6 +91,8 @@ class Turn:
         self._replied = False
         self._over = False
         self._written: list[str] = []
+        self._tools: list[ToolStarted] = []
+        """Those at work."""
         self._length = 0
         self._usage = NOTHING
         self._cost = FREE
@@ -104,7 +109,10 @@ class Turn:
         match progress:
             case Wrote(text=text):
                 yield from self._wrote(text)
+            case ToolStarted():
+                self._tools.append(progress)
             case ToolUsed(name=name, input=given, outcome=outcome):
+                self._tool_ended(name, given)
                 yield Say("tool", f"{given}\n\n{outcome}".strip(), tool=name)
             case Replied(text=text, usage=usage, cost=known):
                 self._book(usage, known)
@@ -121,7 +129,7 @@ class Turn:
                 yield Defer(reason, until, *self._booked())
             case Failed(reason=reason):
                 yield from self._end("failed", reason)
-            case Alive() | ToolStarted():
+            case Alive():
                 pass
 
     def finished(self) -> Iterator[Instruction]:
@@ -157,8 +165,17 @@ class Turn:
         else:
             yield Show(text)
 
+    def _tool_ended(self, name: str, given: str) -> None:
+        same = [one for one in self._tools if one.name == name]
+        found = next((one for one in same if one.input == given), same[0] if same else None)
+        if found:
+            self._tools.remove(found)
+
     def _rest(self) -> Iterator[Instruction]:
-        """What was written of a reply that will never be whole."""
+        """Tell the tools that were cut off, and what was written of a reply that was."""
+        for tool in self._tools:
+            yield Say("tool", f"{tool.input}\n\n{CUT_OFF}".strip(), tool=tool.name)
+        self._tools.clear()
         written = "".join(self._written)
         self._forget()
         if written.strip():

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from datetime import timedelta
 from typing import TypeAlias
@@ -71,11 +71,7 @@ class Work:
         """Have the engine carry out the assignment, whatever comes of it."""
         try:
             async with aclosing(engine.run(assignment, approver)) as progress:
-                async for step in progress:
-                    self._note(step)
-                    await self.carry_out(self._turn.handle(step), place)
-                    if self._turn.over:
-                        return
+                await self._hear_out(progress, place)
             await self.carry_out(self._turn.finished(), place)
         except asyncio.CancelledError:
             await self.cancelled()
@@ -86,6 +82,28 @@ class Work:
             await self.carry_out(self._turn.failed(reason), place)
         finally:
             self._show.end()
+
+    async def _hear_out(self, progress: AsyncGenerator[Progress, None], place: Place) -> None:
+        """Record what the engine tells to the end of its turn.
+
+        A stop reaches the engine as ``CancelledError``, also when it comes while a step is being
+        recorded: so it can tell what was used and what it leaves undone.
+        """
+        coming: Awaitable[Progress] = anext(progress)
+        while True:
+            try:
+                step = await coming
+            except StopAsyncIteration:
+                return
+            try:
+                self._note(step)
+                await self.carry_out(self._turn.handle(step), None if _is_stopped() else place)
+            except asyncio.CancelledError as stop:
+                coming = progress.athrow(stop)
+                continue
+            if self._turn.over:
+                return
+            coming = anext(progress)
 
     async def cancelled(self) -> None:
         """The turn was ended from outside: by a person, or because the daemon stops."""
@@ -152,6 +170,12 @@ class Work:
         except ValueError:
             until = now + timedelta(seconds=LIMIT_SECONDS)
         return iso(until + timedelta(seconds=1 + self._chat_id * 7 % SPREAD_SECONDS))
+
+
+def _is_stopped() -> bool:
+    """Return whether this task is to end: then it waits for nothing any more."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class _Shown:

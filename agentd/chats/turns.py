@@ -35,6 +35,7 @@ INTERRUPTED = (
     "Interrupted: agentd ended while this prompt was being carried out. It is not sent again by"
     " itself, since part of it may have been done; send it once more if you want it repeated."
 )
+STOPPED = "The turn was stopped by a person."
 AGAIN = "agentd ended while this prompt was being carried out; it is sent again."
 
 Choose: TypeAlias = Callable[[Chat, Prompt], tuple[str, str]]
@@ -163,7 +164,8 @@ class Turns:
     ) -> None:
         """The running turn is over; a ``reason`` becomes an error message in the history.
 
-        When it was ``stopped``, the queue stands still: the person wanted quiet.
+        When it was ``stopped``, the history says so, and the queue stands still: the person
+        wanted quiet.
         """
         chat = await self._shelf.open(chat_id)
         if chat.agent.turn is None:
@@ -172,7 +174,9 @@ class Turns:
         message = self._shelf.message("error", reason, at) if reason else None
         hold = None
         if outcome == "stopped":
-            hold = Hold("stopped", "The turn was stopped by a person.", by, at)
+            hold = Hold("stopped", STOPPED, by, at)
+            number = self._shelf.sequences.next("message")
+            message = Message(number, "tool", STOPPED, at, tool="stop")
         await self._shelf.record(chat, by, TurnEnded(outcome, message, tokens, cost, hold), at)
 
     def _question(self, chat: Chat, approval: Approval, shown: str) -> tuple[Approval, Message]:

@@ -21,6 +21,7 @@ from agentd.agent.engine import (
     Limited,
     Progress,
     Question,
+    Replied,
     Spent,
 )
 from agentd.errors import AgentdError
@@ -52,7 +53,7 @@ class StdioEngine:
         self._advice = advice
         self._patience = patience
         self._unheard: dict[int, list[Kept | Spent]] = {}
-        """What stopped turns used and kept while nobody listened; the chat's next turn tells it."""
+        """What turns used and kept after the dispatcher left them; the chat's next one tells it."""
 
     async def run(
         self, assignment: Assignment, approver: Approver
@@ -81,8 +82,16 @@ class StdioEngine:
             while not turn.over:
                 for progress in turn.carry_out(await turn.next()):
                     yield progress
+        except asyncio.CancelledError:
+            await _surely(self._end(assignment, turn))
+            while turn.unheard:
+                yield turn.unheard.pop(0)
+            raise
         finally:
             await _surely(self._end(assignment, turn))
+            left = [step for step in map(_counted, turn.unheard) if step is not None]
+            if left:
+                self._unheard.setdefault(assignment.chat_id, []).extend(left)
 
     async def find_problem(self, assignment: Assignment) -> str:
         """Return why a turn would fail before its prompt; empty: the program is ready for one.
@@ -109,10 +118,19 @@ class StdioEngine:
         try:
             await turn.end()
         finally:
-            if turn.unheard:
-                self._unheard.setdefault(assignment.chat_id, []).extend(turn.unheard)
             if assignment.turn:
                 await end_strays(assignment.turn)
+
+
+def _counted(step: Progress) -> Kept | Spent | None:
+    """Return what still counts of a step when the turn that it belongs to is over."""
+    match step:
+        case Replied(usage=usage, cost=cost) | Spent(usage=usage, cost=cost):
+            return Spent(usage, cost)
+        case Kept():
+            return step
+        case _:
+            return None
 
 
 class _Greeting:

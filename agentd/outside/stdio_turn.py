@@ -89,8 +89,8 @@ class StdioTurn:
         patience: Patience,
     ) -> None:
         self.over = False
-        self.unheard: list[Kept | Spent] = []
-        """What was used, and what is to be kept, since the turn was to be stopped."""
+        self.unheard: list[Progress] = []
+        """What was told since the turn was to be stopped, but for a reason to end it."""
         self._name = name
         self._folder = folder
         self._launch = launch
@@ -145,6 +145,8 @@ class StdioTurn:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._patience.stop):
                         await self._stop()
+                if not self.over:  # it does not listen: what it had told before counts
+                    self._hear(self._conversation.ended())
         finally:
             self._questions.withdraw_all()
             await self._end_program()
@@ -264,17 +266,15 @@ class StdioTurn:
     # How it ends.
 
     async def _stop(self) -> None:
-        """Ask the program to end the turn, and hear it out; what it used meanwhile is kept."""
+        """Ask the program to end the turn, and hear it out."""
         self._stopping = True
-        steps: Iterable[Step] = chain(self._steps, self._conversation.stop())
+        self._hear(chain(self._steps, self._conversation.stop()))
         while not self.over and not self._restart:
-            for told in self.carry_out(steps):
-                if isinstance(told, Replied | Spent):
-                    self.unheard.append(Spent(told.usage, told.cost))
-                elif isinstance(told, Kept):
-                    self.unheard.append(told)
-            if not self.over:
-                steps = await self.next()
+            self._hear(await self.next())
+
+    def _hear(self, steps: Iterable[Step]) -> None:
+        told = self.carry_out(steps)
+        self.unheard += [one for one in told if isinstance(one, Kept | Replied | Spent | ToolUsed)]
 
     async def _end_program(self) -> None:
         reading, self._reading = self._reading, None

@@ -24,7 +24,7 @@ from agentd.agent.work import SHUTDOWN
 from agentd.catalog.models import Model, Models
 from agentd.chats.queue import Wanted
 from agentd.chats.service import NewChat
-from agentd.chats.turns import INTERRUPTED, Turns
+from agentd.chats.turns import INTERRUPTED, STOPPED, Turns
 from agentd.clock import parse_iso
 from agentd.disk import journal
 from agentd.disk.layout import Layout
@@ -486,4 +486,4 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
         may_end.set()
         await asyncio.gather(stopped, stopping, again)
         assert life.chats.summary(number).outcome == "stopped"
-        assert (await roles(life, number))[1:] == [("assistant", "half a reply")]
+        assert (await roles(life, number))[1:] == [("assistant", "half a reply"), ("tool", STOPPED)]

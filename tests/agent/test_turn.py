@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.agent.engine import Failed, Limited, Replied, Spent, ToolUsed, Wrote
+from agentd.agent.engine import Failed, Limited, Replied, Spent, ToolStarted, ToolUsed, Wrote
 from agentd.agent.turn import (
     ENDLESS,
     LONGEST_REPLY,
@@ -103,6 +103,19 @@ def test_every_cent_and_token_that_is_told_is_booked_exactly_once(steps, end):
 
 def _ends(step) -> bool:
     return isinstance(step, str | Failed | Limited)
+
+
+def test_tools_at_work_are_told_when_the_turn_ends_before_them():
+    look, shell = ToolStarted("look", "a"), ToolStarted("shell", "make")
+    said = play([look, shell, ToolUsed("look", "a", "found"), "stopped"])
+    assert said == [
+        Say("tool", "a\n\nfound", tool="look"),
+        Say("tool", "make\n\nInterrupted.", tool="shell"),
+        End("stopped"),
+    ]
+    assert play([shell, ToolUsed("shell", "make", "done"), Replied("ok"), "finished"])[2:] == [
+        End("completed")
+    ]
 
 
 def test_a_reply_that_was_cut_off_is_kept_as_far_as_it_was_told():

@@ -21,7 +21,7 @@ from agentd.agent.engine import (
 from agentd.agent.work import SHUTDOWN
 from agentd.chats.queue import Wanted
 from agentd.chats.service import NewChat
-from agentd.chats.turns import INTERRUPTED
+from agentd.chats.turns import INTERRUPTED, STOPPED, Turns
 from agentd.clock import iso, parse_iso
 from agentd.events import MessageDelta
 from agentd.proxy.price import Usage
@@ -50,12 +50,73 @@ async def test_a_stopped_turn_ends_with_what_was_written_and_holds_the_queue(lay
         summary = life.chats.summary(number)
         assert (summary.outcome, summary.status, summary.waiting) == ("stopped", "queued", 1)
         assert summary.held == "The turn was stopped by a person."
-        assert await roles(life, number) == [("user", "a"), ("assistant", "half a sentence")]
+        assert await roles(life, number) == [
+            ("user", "a"),
+            ("assistant", "half a sentence"),
+            ("tool", STOPPED),
+        ]
         assert (await life.chats.get(number)).agent.hold.by == "user:anna"
         assert not await dispatcher.stop_turn(number, ME)
         assert engine.prompts == ["a"]
         await life.chats.append(number, "c", "", ME)
         await until(lambda: engine.prompts == ["a", "b"])
+
+
+async def test_what_a_stopped_turn_used_and_what_it_left_undone_is_in_its_history(layout):
+    """The engine tells it while it ends, also when the stop comes as a step is written down."""
+
+    async def script(_):
+        try:
+            yield Spent(Usage(input=100), Decimal("0.25"))
+            yield ToolStarted("shell", "make all")
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            yield Spent(Usage(input=7), Decimal("0.065"))
+            yield Kept("the session")
+            raise
+
+    async with working(layout, Scripted(script)) as (life, dispatcher):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: (now := dispatcher.evidence(number)) and now.last_tool == "shell")
+        assert await dispatcher.stop_turn(number, "user:anna")
+        assert await roles(life, number) == [
+            ("user", "a"),
+            ("tool", "make all\n\nInterrupted."),
+            ("tool", STOPPED),
+        ]
+        chat = await life.chats.get(number)
+        assert chat.cost == Decimal("0.315")
+        assert chat.agent.memory["scripted"] == "the session"
+    async with living(layout) as life:
+        assert (await life.chats.get(number)).cost == Decimal("0.315")
+
+
+async def test_a_stop_while_a_step_is_written_down_reaches_the_engine_too(layout, monkeypatch):
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    real = Turns.add
+
+    async def add(*arguments, **more):
+        begun.set()
+        await may_end.wait()
+        await real(*arguments, **more)
+
+    class Engine(Scripted):
+        async def run(self, assignment, approver):
+            try:
+                yield Replied("one")
+            except asyncio.CancelledError:
+                yield Spent(Usage(input=7), Decimal("0.5"))
+                raise
+
+    monkeypatch.setattr(Turns, "add", add)
+    async with working(layout, Engine()) as (life, dispatcher):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        await begun.wait()
+        stopped = asyncio.create_task(dispatcher.stop_turn(number, ME))
+        await asyncio.sleep(0)
+        may_end.set()
+        assert await stopped
+        assert (await life.chats.get(number)).cost == Decimal("0.5")
 
 
 async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeypatch):

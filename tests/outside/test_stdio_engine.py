@@ -596,6 +596,32 @@ say('spent 5'); say('keep : new'); say('over')
     assert asyncio.run(scene()) == [Spent(Usage(input=5), Decimal(1)), Kept(": new")]
 
 
+def test_a_cancelled_turn_tells_what_it_used_before_it_ends():
+    source = """
+say('reply one')
+while hear() != 'stop': pass
+say('spent 5'); say('keep : new'); say('over')
+"""
+
+    async def scene() -> None:
+        one = engine(source, patience=Patience(stop=60.0, graces=QUICK.graces))
+        told: list[Progress] = []
+
+        async def listen() -> None:
+            async for step in one.run(assignment(), Allows()):
+                told.append(step)
+
+        listening = asyncio.create_task(listen())
+        while Replied("one") not in told:  # noqa: ASYNC110 - it is told by another process
+            await asyncio.sleep(0.01)
+        listening.cancel()
+        await asyncio.wait([listening])
+        assert listening.cancelled()
+        assert told[-2:] == [Spent(Usage(input=5), Decimal(1)), Kept(": new")]
+
+    asyncio.run(scene())
+
+
 def test_what_was_told_in_the_same_breath_is_heard_before_the_program_is_asked_to_stop():
     source = "sys.stdout.write('reply one\\nspent 7\\nover\\n'); sys.stdout.flush(); time.sleep(60)"
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import TypeAlias
 
 from agentd import __version__
@@ -110,7 +109,7 @@ class AcpConversation:
         if self._over:
             return
         self._over = True
-        reply, used, cost = self._work.reply(), self._used, self._cost()
+        reply, used, cost = self._work.reply(), self._used, self._meter.take()
         if reply:
             yield Replied(reply, used, cost)
         yield from self._work.ended()
@@ -119,12 +118,6 @@ class AcpConversation:
         if self._session and cost:
             yield self._kept()
         yield from self._last
-
-    def _cost(self) -> Decimal | None:
-        """What the turn cost; a stopped one leaves it to the next, as its memory is not kept."""
-        if self._stopping and self._meter.known and not self._meter.restarts:
-            return Decimal(0)
-        return self._meter.take()
 
     def _end(self, *last: Step) -> Iterator[Step]:
         self._last = last or self._last
@@ -234,7 +227,7 @@ class AcpConversation:
         reason = text(value, "stopReason")
         if reason in _ENDS:
             self._last = (Failed(_ENDS[reason]),)
-        if self._reported or self._stopping:
+        if self._reported or (self._stopping and not self._meter.known):
             yield from self._end()
         else:
             yield Linger(LATE)

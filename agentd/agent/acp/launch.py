@@ -21,6 +21,9 @@ _PERMISSIONS: Mapping[str, str] = {
 }
 """opencode does everything unasked by default. Nobody is there to fill in a ``question``."""
 
+_USUAL_CONTEXT = 200_000
+"""Tokens, for a model of which nothing is known."""
+
 _UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
 """A title is asked of the model for each session: nobody reads it, and no cost tells of it."""
 
@@ -60,8 +63,9 @@ def _provider(
     if prices:  # it sums all its calls up with them; tokens it tells of the last one only
         buckets = ("input", "output", "cache_read", "cache_write")
         model["cost"] = {name: float(prices.of(name)[0]) for name in buckets}
-    if assignment.context:
-        model["limit"] = {"context": assignment.context, "output": min(assignment.context, 32_000)}
+    # It tells its costs only for a model whose limit it knows.
+    context = assignment.context or _USUAL_CONTEXT
+    model["limit"] = {"context": context, "output": min(context, 32_000)}
     return {
         "npm": "@ai-sdk/openai-compatible",
         "name": assignment.supplier or PROVIDER,

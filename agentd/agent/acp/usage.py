@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
+from agentd.agent.foreign import exact_usd
 from agentd.agent.json_rpc import pick, text
 from agentd.proxy.price import MOST_TOKENS, Usage
-
-_MOST_USD = 10**6
-_FINEST = Decimal("1e-9")
-"""Costs come as binary fractions; finer than this they are noise."""
 
 _RESTARTING = ("claude",)
 """Agents whose cost begins at nothing in each process: it is that of the process."""
@@ -52,20 +49,18 @@ class Meter:
         self._told = True
 
     def take(self) -> Decimal | None:
-        """What was spent since this was last asked; None when the agent tells no costs."""
+        """What was spent since this was last asked; None when the agent tells no costs.
+
+        An agent that knows no prices tells a cost of nothing: then those of the model count.
+        """
         if not self.known:
             return None
         spent, self._base = self.seen - self._base, self.seen
-        return spent
+        return spent if self.seen else None
 
 
 def _usd(cost: object) -> Decimal | None:
-    amount = pick(cost, "amount")
-    if isinstance(amount, bool) or not isinstance(amount, int | float):
-        return None
-    if text(cost, "currency") != "USD" or not 0 <= amount <= _MOST_USD:
-        return None
-    return Decimal(str(amount)).quantize(_FINEST).normalize()
+    return exact_usd(pick(cost, "amount")) if text(cost, "currency") == "USD" else None
 
 
 def tokens(answer: object) -> Usage:

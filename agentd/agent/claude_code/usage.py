@@ -5,8 +5,9 @@ from decimal import Decimal
 
 from msgspec import structs
 
+from agentd.agent.foreign import exact_usd
 from agentd.agent.json_rpc import pick
-from agentd.proxy.price import MOST_USD, NOTHING, Usage, from_anthropic
+from agentd.proxy.price import NOTHING, Usage, from_anthropic
 
 
 class Ledger:
@@ -32,10 +33,7 @@ class Ledger:
 
 def total_cost(result: object) -> Decimal | None:
     """USD that the process says it cost; None when it does not, or says nonsense."""
-    told = pick(result, "total_cost_usd")
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= MOST_USD:
-        return None
-    return Decimal(str(told))
+    return exact_usd(pick(result, "total_cost_usd"))
 
 
 def _each(combine: Callable[[int, int], int], one: Usage, other: Usage) -> Usage:

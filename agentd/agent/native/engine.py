@@ -119,18 +119,28 @@ class NativeEngine:
         except AgentdError as error:
             yield Failed(error.message)
             return
-        async with self._tools.turn(assignment.turn):
-            while not (reason := job.turn.end(job.seconds)):
-                async with aclosing(self._step(job)) as step:
-                    async for progress in step:
-                        yield progress
-                        if isinstance(progress, Limited | Failed):
-                            return
-                if job.turn.done:
-                    if not job.turn.replied:
-                        yield Failed(f"{assignment.model} ended the turn without a word.")
-                    return
-            yield Failed(reason)
+        try:
+            async with self._tools.turn(assignment.turn), aclosing(self._steps(job)) as steps:
+                async for progress in steps:
+                    yield progress
+        except asyncio.CancelledError:
+            for attempt in job.asking:
+                usage = job.turn.used(attempt.draft)
+                yield Spent(usage, job.turn.spend(usage))
+            raise
+
+    async def _steps(self, job: "_Job") -> AsyncGenerator[Progress, None]:
+        while not (reason := job.turn.end(job.seconds)):
+            async with aclosing(self._step(job)) as step:
+                async for progress in step:
+                    yield progress
+                    if isinstance(progress, Limited | Failed):
+                        return
+            if job.turn.done:
+                if not job.turn.replied:
+                    yield Failed(f"{job.assignment.model} ended the turn without a word.")
+                return
+        yield Failed(reason)
 
     async def _begin(self, assignment: Assignment, approver: Approver) -> "_Job":
         if not assignment.model:
@@ -179,10 +189,12 @@ class NativeEngine:
         recovery = Recovery(job.access, job.assignment.model, self._patience, self._clock)
         while job.left > 0:
             attempt = _Attempt()
+            job.asking.append(attempt)
             async with aclosing(self._ask(job, attempt)) as words:
                 async for wrote in words:
                     yield wrote
             attempt.price = job.turn.spend(attempt.draft.usage)
+            job.asking.remove(attempt)
             if attempt.trouble is None:
                 yield attempt
                 return
@@ -283,6 +295,8 @@ class _Job(Struct, frozen=True):
     turn: Turn
     watch: _Watch
     longest: float
+    asking: list["_Attempt"] = []
+    """The request that is under way, if one is."""
 
     @property
     def seconds(self) -> float:

@@ -6,7 +6,7 @@ Pure: told what the model replied and what the tools brought, it says what to as
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.agent.engine import Assignment
 from agentd.agent.native.opening import opening
@@ -107,6 +107,20 @@ class Turn:
         price = cost(usage, self._prices)
         self._spent = total((self._spent, price))
         return price
+
+    def used(self, draft: Draft) -> Usage:
+        """Return what a request used whose answer was cut off.
+
+        Suppliers that tell it at the end have not told it: then it is estimated by the measure of
+        earlier requests. Nothing was used while no answer had begun.
+        """
+        if draft.usage.output or not (draft.text or draft.calls or draft.usage != NOTHING):
+            return draft.usage
+        said = len(draft.text.encode()) + sum(len(call.arguments) for call in draft.calls)
+        output = round(said / self._bytes_per_token)
+        if draft.usage != NOTHING:
+            return structs.replace(draft.usage, output=output)
+        return Usage(input=round(self._asked / self._bytes_per_token), output=output)
 
     def take(self, draft: Draft) -> None:
         """The model's reply is whole."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.acp.conversation import LATE, AcpConversation
-from agentd.agent.acp.session import LOST
+from agentd.agent.acp.session import LOST, remembered
 from agentd.agent.conversation import Ask, Linger, Over, Send, Step, Withdrawn
 from agentd.agent.engine import (
     Answer,
@@ -360,15 +360,14 @@ def test_a_stop_cancels_what_is_open_and_the_prompt() -> None:
     assert made.answer({"stopReason": "cancelled"}) == [Over()]
 
 
-@pytest.mark.parametrize(("name", "cost"), [("OpenCode", "0"), ("claude-agent-acp", "0.5")])
-def test_a_stopped_turn_leaves_its_cost_to_the_next_where_that_will_tell_it(
-    name: str, cost: str
-) -> None:
+@pytest.mark.parametrize("name", ["OpenCode", "claude-agent-acp"])
+def test_a_stopped_turn_tells_its_cost_and_remembers_it(name: str) -> None:
     made = agent(name=name)
     list(made.talk.stop())
     made.tell("usage_update", cost={"amount": 0.5, "currency": "USD"})
     steps = made.answer({"stopReason": "cancelled", "usage": {"inputTokens": 5}})
-    assert only(steps, Spent) == [Spent(Usage(input=5), Decimal(cost))]
+    assert only(steps, Spent) == [Spent(Usage(input=5), Decimal("0.5"))]
+    assert remembered(only(steps, Kept)[-1].memory).cost == Decimal("0.5")
 
 
 def test_a_stop_before_the_prompt_ends_the_turn() -> None:

@@ -17,6 +17,7 @@ from agentd.agent.claude_code.conversation import (
     ClaudeConversation,
 )
 from agentd.agent.claude_code.launch import Memory
+from agentd.agent.claude_code.usage import total_cost
 from agentd.agent.conversation import Ask, Launch, Over, Restart, Send, Step, Withdrawn
 from agentd.agent.engine import (
     Answer,
@@ -469,3 +470,8 @@ def test_doubled_lines_change_nothing_and_broken_ones_are_passed_over(data):
     assert told(found) == told(expected)
     assert used(found) == used(expected) == Usage(input=20, output=10)
     assert spent(found) == COST
+
+
+def test_a_cost_is_told_without_the_noise_of_binary_fractions() -> None:
+    assert total_cost({"total_cost_usd": 0.0018000000000000002}) == Decimal("0.0018")
+    assert total_cost({"total_cost_usd": 1e-9}) == Decimal("0.000000001")

@@ -197,6 +197,9 @@ def test_a_stop_ends_all_that_runs_and_holds_the_queue(
             "queued",
             "The turn was stopped by a person.",
         )
+        told = str(caller.client.messages(chat))
+        assert "Tool: shell" in told and "Tool: stop" in told
+        assert caller.client.status(chat)["totalCost"] > 0
         caller.release(chat)
         messages = caller.at_rest(chat)
         assert messages[-1]["content"] == "Here I am."

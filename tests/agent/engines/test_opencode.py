@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from agentd.agent.acp.session import LOST
 from agentd.agent.conversation import Launch
 from agentd.agent.engine import Assignment, Failed, Replied, ToolUsed, Wrote
 from agentd.agent.foreign import Bounds
+from agentd.proxy.price import Prices
 from tests.agent.conversing import only, spent, used
 from tests.agent.engines.driving import Chat, alive, running
 from tests.agent.engines.opencode_talks import titles
@@ -72,7 +74,7 @@ async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
     assert [reply.text for reply in only(again, Replied)] == ["As I said."]
     seen = str(supplier.requests[-1].turns)
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
-    assert spent(again) == Decimal(0)  # models without prices cost nothing, as opencode sees it
+    assert spent(again) == Decimal(0)  # no prices are known
 
 
 async def test_the_key_reaches_the_supplier_and_no_command(chat: Chat, supplier: Supplier) -> None:
@@ -81,6 +83,18 @@ async def test_the_key_reaches_the_supplier_and_no_command(chat: Chat, supplier:
     [tool] = only(await chat.turn("What is set?"), ToolUsed)
     assert "the end" in tool.outcome and KEY not in tool.outcome
     assert supplier.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_all_that_a_turn_cost_is_told_though_nothing_is_known_of_the_model(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    priced = partial(launch, prices=Prices(input=Decimal(3), output=Decimal(15)))
+    chat = Chat(place(tmp_path), supplier, (str(OPENCODE), "acp"), priced, converse)
+    runs = [Call("bash", {"command": f"echo {n}", "description": "tells"}) for n in (1, 2)]
+    supplier.script(*runs, Say("Done."))
+    assert spent(await chat.turn("Tell.")) == Decimal("0.000315")
+    supplier.script(Say("Again."))
+    assert spent(await chat.turn("And now?")) == Decimal("0.000105")
 
 
 async def test_without_leave_nothing_is_written_outside_the_workspace(

@@ -343,3 +343,25 @@ def test_a_supplier_that_never_hangs_up_after_its_answer_is_not_waited_for(scene
     assert replies(scene.run()) == ["Whole."]
     assert stall.reached.done()
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_a_stopped_answer_used_is_told(scene, supplier, dialect):
+    """Suppliers of OpenAI's dialects tell it at the end, which never comes: it is estimated."""
+    stall = Stall(7)
+    scene.dialect = dialect
+    supplier.script(Answer((Say(LONG),), faults=(stall,), usage=Tokens(input=700, output=90)))
+
+    async def run() -> list[Progress]:
+        turn = asyncio.create_task(scene.told())
+        await asyncio.wrap_future(stall.reached)
+        await until_now(lambda: bool(written(scene.so_far)))
+        turn.cancel()
+        await asyncio.wait([turn])
+        assert turn.cancelled()
+        return scene.so_far
+
+    spent = asyncio.run(run())[-1]
+    assert isinstance(spent, Spent)
+    assert spent.usage.total_input > 100 and spent.usage.total_output > 0
+    assert spent.cost
