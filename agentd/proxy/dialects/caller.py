@@ -37,6 +37,8 @@ class Glance(Struct, frozen=True):
     """Whether a stream is to tell its usage (``stream_options.include_usage``)."""
     groups: frozenset[str] = frozenset()
     """The groups of tools that the caller has (Responses); see ``callers.groups``."""
+    freeform: frozenset[str] = frozenset()
+    """The tools whose input is bare text (Responses); see ``callers.freeform``."""
     tier: str = ""
     """The tier of service that is asked for; empty: the usual one. See ``callers.extras``."""
     fees: bool = False

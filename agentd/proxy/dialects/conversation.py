@@ -128,6 +128,8 @@ class Conversation(Struct, frozen=True, kw_only=True):
     cache_key: str = ""
     """The same for all requests of one conversation, so that the supplier remembers its
     beginning; empty: nothing is asked to be remembered."""
+    dropped: tuple[str, ...] = ()
+    """What of the caller's request no other dialect has a place for, by its field or type."""
 
 
 StopReason: TypeAlias = Literal["end", "length", "tool_calls", "refused"]

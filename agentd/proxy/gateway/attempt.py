@@ -216,6 +216,8 @@ def _headers(bill: Bill, choice: Choice, response: Response, calling: Calling) -
     }
     if choice.passes:
         ours |= _told_on(response.headers)
+    elif dropped := calling.dropped(choice):
+        ours["x-agentd-dropped"] = ", ".join(dropped)
     return {"Content-Type": _EVENTS if calling.glance.stream else "application/json", **ours}
 
 

@@ -10,7 +10,13 @@ from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import CALLERS, embeddings
 from agentd.proxy.dialects.callers.output_limit import LEAST_THINKING, with_output_limit
-from agentd.proxy.dialects.conversation import Conversation, Event, SupplierError, UsageSeen
+from agentd.proxy.dialects.conversation import (
+    Conversation,
+    Event,
+    SupplierError,
+    Thinking,
+    UsageSeen,
+)
 from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.dialects.failure import explained
 from agentd.proxy.gateway.asking import Asked
@@ -79,6 +85,23 @@ class Calling:
             self._said(choice),
             Timeouts(head=channel.timeout, idle=idle),
         )
+
+    def dropped(self, choice: Choice) -> list[str]:
+        """What of the request this choice's supplier was not told, by the names of the fields.
+
+        Only what changes nothing that was asked for is dropped; anything else is refused.
+        """
+        known = self._conversation
+        if choice.passes or known is None:
+            return []
+        thoughts = {
+            part.dialect
+            for message in known.messages
+            for part in message.parts
+            if isinstance(part, Thinking)
+        }
+        foreign = bool(thoughts) and choice.dialect not in thoughts
+        return [*known.dropped, *(("thinking",) if foreign else ())]
 
     def line(self, choice: Choice) -> Line:
         """For a streamed answer."""

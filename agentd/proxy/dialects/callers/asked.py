@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
+from agentd.proxy.dialects.callers.silent import without_silent_fields
 from agentd.proxy.dialects.conversation import Image, Message, Part, Role
 
 DEPTH = 64
@@ -137,9 +138,16 @@ def translated(body: bytes, shape: type[S], rules: Rules) -> S:
 
 
 def part(data: bytes | Raw, shape: type[T], where: str = "") -> T:
-    """A part of a request that is translated; ``BadRequest`` tells what cannot be, and where."""
+    """A part of a request that is translated; ``BadRequest`` tells what cannot be, and where.
+
+    Fields that say nothing are passed over; see ``silent``.
+    """
     try:
         return msgspec.json.decode(data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass  # as it mostly is; only what is not needs a second look
+    try:
+        return msgspec.json.decode(without_silent_fields(bytes(data), shape), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = _complaint(error)
         if where:
@@ -215,6 +223,9 @@ def _first_repeated(names: Iterable[str]) -> str:
     return ""
 
 
+_SAYS_NOTHING: tuple[object, ...] = ([], "")
+"""A field that nobody knows, with one of these values, would tell no supplier anything."""
+
 _TOO_DEEP = f"The body is nested deeper than {DEPTH} levels"
 
 
@@ -250,6 +261,8 @@ def _check(name: str, value: object, rules: Rules) -> None:
         raise BadRequest(
             f'"{name}" is not of this address\'s dialect; it is taken by {_ELSEWHERE[name]}'
         )
+    if value in _SAYS_NOTHING:
+        return
     allowed = " or ".join(msgspec.json.encode(one).decode() for one in rules.neutral.get(name, ()))
     raise BadRequest(
         f'"{name[:100]}" cannot be said to the model\'s supplier, which speaks another dialect; '

@@ -1,6 +1,6 @@
 """Requests to ``/v1/chat/completions``: glanced at, passed on, or understood as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +26,7 @@ from agentd.proxy.dialects.callers.asked import (
     translated,
     verbosity,
 )
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,
@@ -123,24 +124,44 @@ class _Call(Strict, frozen=True):
     """Left over from a stream."""
 
 
-class _System(Strict, frozen=True, tag_field="role", tag="system"):
+class _Named(Strict, frozen=True, kw_only=True):
+    """A message of a participant who may have a name, which no other dialect has a place for."""
+
+    name: str | None = None
+
+
+class _System(_Named, frozen=True, tag_field="role", tag="system"):
     content: str | list[_Text]
 
 
-class _Developer(Strict, frozen=True, tag_field="role", tag="developer"):
+class _Developer(_Named, frozen=True, tag_field="role", tag="developer"):
     content: str | list[_Text]
 
 
-class _User(Strict, frozen=True, tag_field="role", tag="user"):
+class _User(_Named, frozen=True, tag_field="role", tag="user"):
     content: str | list[_Part]
 
 
-class _Assistant(Strict, frozen=True, tag_field="role", tag="assistant"):
+class _Thought(Strict, frozen=True, tag="thinking"):
+    """What Anthropic's models thought, as litellm carries it."""
+
+    thinking: str
+    signature: str = ""
+
+
+class _Redacted(Strict, frozen=True, tag="redacted_thinking"):
+    data: str
+
+
+class _Assistant(_Named, frozen=True, tag_field="role", tag="assistant"):
     content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: list[dict[str, object]] | None = None
+    """Thinking with a seal, ours or that of another gateway."""
+    thinking_blocks: list[_Thought | _Redacted] | None = None
     audio: None = None
     function_call: None = None
     annotations: Ignored = None
@@ -259,7 +280,16 @@ def understood(body: bytes) -> Conversation:
         verbosity=verbosity(asked.verbosity),
         user=asked.user or asked.safety_identifier or "",
         cache_key=asked.prompt_cache_key or "",
+        dropped=tuple(_dropped(asked.messages)),
     )
+
+
+def _dropped(messages: Iterable[_Message]) -> Iterator[str]:
+    if any(isinstance(message, _Named) and message.name for message in messages):
+        yield "name"
+    details = (one for one in messages if isinstance(one, _Assistant) and one.reasoning_details)
+    if any(len(_sealed(one)) < len(one.reasoning_details or ()) for one in details):
+        yield "reasoning_details"
 
 
 def _texts(content: str | list[_Text]) -> Iterator[str]:
@@ -293,13 +323,43 @@ def _parts(content: str | list[_Part]) -> Iterator[Text | Image]:
 
 
 def _said(message: _Assistant) -> Iterator[Part]:
-    if thought := message.reasoning_content or message.reasoning:
+    sealed = _sealed(message)
+    calls = message.tool_calls or ()
+    ids = {call.id for call in calls}
+    if sealed:
+        yield from (thinking for call, thinking in sealed if call not in ids)
+    elif message.thinking_blocks:
+        yield from map(_thought, message.thinking_blocks)
+    elif thought := message.reasoning_content or message.reasoning:
         yield Thinking("openai-chat", thought)
     yield from _parts(message.content or "")
     if message.refusal:
         yield Text(message.refusal)
-    for call in message.tool_calls or ():
+    before: dict[str, list[Thinking]] = {}
+    for sealed_call, thinking in sealed:
+        before.setdefault(sealed_call, []).append(thinking)
+    for call in calls:
+        yield from before.pop(call.id, ())
         yield ToolCall(call.id, call.function.name, call.function.arguments)
+
+
+def _sealed(message: _Assistant) -> list[tuple[str, Thinking]]:
+    """The thinking that we gave the caller to keep, each with the call that it came before."""
+    found = []
+    for detail in message.reasoning_details or ():
+        data, call = detail.get("data"), detail.get("id")
+        thinking = unsealed(data, "") if isinstance(data, str) else None
+        if thinking:
+            found.append((call if isinstance(call, str) else "", thinking))
+    return found
+
+
+def _thought(block: _Thought | _Redacted) -> Thinking:
+    match block:
+        case _Redacted(data=data):
+            return unsealed(data, "") or Thinking("anthropic", sealed=data)
+        case _Thought(thinking=text, signature=signature):
+            return unsealed(signature, text) or Thinking("anthropic", text, signature)
 
 
 def _tool(tool: _Tool) -> Tool:

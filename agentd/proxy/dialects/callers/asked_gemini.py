@@ -27,6 +27,7 @@ from agentd.proxy.dialects.callers.asked import (
     translated,
 )
 from agentd.proxy.dialects.callers.schemas import json_schema
+from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Image,
@@ -273,11 +274,14 @@ class _Reading:
     def _parts(self, parts: Iterable[_Part]) -> Iterator[Part]:
         for piece in parts:
             seal = piece.thought_signature or ""
-            if piece.thought:
+            carried = unsealed(seal, "")
+            if piece.thought and carried is None:
                 yield Thinking("gemini", piece.text or "", seal)
                 continue
             if seal:
-                yield Thinking("gemini", "", seal)
+                yield carried or Thinking("gemini", "", seal)
+            if piece.thought:
+                continue
             yield from self._said(piece)
 
     def _said(self, piece: _Part) -> Iterator[Part]:

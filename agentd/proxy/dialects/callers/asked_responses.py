@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers import extras
+from agentd.proxy.dialects.callers import extras, freeform
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
     Named,
@@ -67,8 +67,11 @@ RULES = Rules(
 )
 
 
-_HOW = {"web_search": ' (with Codex: web_search = "disabled" in its config.toml)'}
-"""How a tool is left out that a program has by itself."""
+_SEARCH = "web_search"
+"""How the types begin of a tool that the supplier runs, and of what came of it.
+
+Programs offer it by themselves (Codex does); a model that cannot search does its work without.
+"""
 
 
 class _Glanced(Named):
@@ -145,10 +148,27 @@ class _Result(_Kept, frozen=True, kw_only=True):
     caller: None = None
 
 
-_SHAPES: Mapping[str, type[_Message | _Call | _Result] | type[dict[str, object]]] = {
+class _FreeformCall(_Kept, frozen=True, kw_only=True):
+    type: Literal["custom_tool_call"]
+    call_id: str
+    name: str
+    input: str
+    namespace: str | None = None
+    caller: None = None
+
+
+class _FreeformResult(_Result, frozen=True, kw_only=True):
+    type: Literal["custom_tool_call_output"]  # type: ignore[assignment]
+
+
+_Item: TypeAlias = _Message | _Call | _Result | _FreeformCall | _FreeformResult
+
+_SHAPES: Mapping[str, type[_Item] | type[dict[str, object]]] = {
     "message": _Message,
     "function_call": _Call,
     "function_call_output": _Result,
+    "custom_tool_call": _FreeformCall,
+    "custom_tool_call_output": _FreeformResult,
     "reasoning": dict[str, object],
 }
 """What each item looks like. Of reasoning only its supplier knows that."""
@@ -166,15 +186,28 @@ class _Tool(Strict, frozen=True, kw_only=True):
     strict: bool | None = None
 
 
+class _Form(Strict, frozen=True, kw_only=True):
+    type: Literal["text", "grammar"]
+    syntax: str = ""
+    definition: str = ""
+
+
+class _FreeformTool(Strict, frozen=True, kw_only=True):
+    type: Literal["custom"]
+    name: str
+    description: str | None = None
+    format: _Form | None = None
+
+
 class _Group(Strict, frozen=True, kw_only=True):
     type: Literal["namespace"]
     name: str
     description: str = ""
-    tools: list[_Tool]
+    tools: list[Raw]
 
 
 class _Choice(Strict, frozen=True):
-    type: Literal["function"]
+    type: Literal["function", "custom"]
     name: str
 
 
@@ -198,6 +231,14 @@ class _Effort(Strict, frozen=True):
     generate_summary: Ignored = None
 
 
+_Include: TypeAlias = Literal[
+    "reasoning.encrypted_content",
+    # These tell more of tools that the supplier runs, which are not there.
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
+
+
 class _Request(Struct, frozen=True, kw_only=True):
     input: str | list[Raw] = []
     instructions: str | None = None
@@ -206,7 +247,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     max_output_tokens: Tokens | None = None
     reasoning: _Effort | None = None
-    include: list[Literal["reasoning.encrypted_content"]] | None = None
+    include: list[_Include] | None = None
     text: _Words | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -223,20 +264,31 @@ def glance(body: bytes) -> Glance:
     seen = glanced(body, _Glanced)
     if seen.background:
         raise BadRequest('"background" is not possible through this gateway; leave it out')
-    groups = [
-        name
-        for tool in seen.tools or ()
-        if isinstance(tool, dict) and tool.get("type") == "namespace"
-        if isinstance(name := tool.get("name"), str) and name
-    ]
+    tools = list(_special(seen.tools or ()))
     return Glance(
         seen.model,
         bool(seen.stream),
         seen.max_output_tokens or 0,
-        groups=frozenset(groups),
+        groups=frozenset(group for group, _ in tools if group),
+        freeform=frozenset(grouped(group, name) for group, name in tools if name),
         tier=extras.tier(seen.service_tier),
         fees=extras.serves(seen.tools),
     )
+
+
+def _special(tools: Iterable[Any], group: str = "") -> Iterator[tuple[str, str]]:
+    """Each group, without a name, and each freeform tool by its group and name."""
+    for tool in tools:
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if not (isinstance(name, str) and name):
+            continue
+        match tool.get("type"):
+            case "namespace" if not group:
+                yield name, ""
+                inner = tool.get("tools")
+                yield from _special(inner if isinstance(inner, list) else (), name)
+            case "custom":
+                yield group, name
 
 
 def passed_on(body: bytes, model: str) -> bytes:
@@ -265,7 +317,15 @@ def understood(body: bytes) -> Conversation:
         verbosity=verbosity(words.verbosity),
         user=asked.user or asked.safety_identifier or "",
         cache_key=asked.prompt_cache_key or "",
+        dropped=tuple(_dropped(asked)),
     )
+
+
+def _dropped(asked: _Request) -> Iterator[str]:
+    """The types of what no other supplier can do, and is left out: the model works without."""
+    items = asked.input if isinstance(asked.input, list) else ()
+    kinds = (part(one, _Kind).type for one in (*(asked.tools or ()), *items))
+    yield from dict.fromkeys(kind for kind in kinds if kind.startswith(_SEARCH))
 
 
 def _said(given: str | list[Raw]) -> Iterator[Message | str]:
@@ -274,11 +334,19 @@ def _said(given: str | list[Raw]) -> Iterator[Message | str]:
         yield Message("user", (Text(given),))
         return
     for at, item in enumerate(given):
-        yield from _told(_item(item, f"$.input[{at}]"))
+        where = f"$.input[{at}]"
+        kind = part(item, _Kind, where).type
+        if not kind.startswith(_SEARCH):
+            yield from _told(_item(item, kind, where))
 
 
-def _item(item: Raw, where: str) -> "_Message | _Call | _Result | dict[str, object]":
-    kind = part(item, _Kind, where).type
+def _item(item: Raw, kind: str, where: str) -> _Item | dict[str, object]:
+    if kind == "item_reference":
+        raise BadRequest(
+            f"{where} refers to an item that is stored at OpenAI. The model's supplier speaks "
+            "another dialect, and no replies are stored here: send the items themselves "
+            '(most clients do so with "store": false)'
+        )
     if kind not in _SHAPES:
         raise BadRequest(
             "The model's supplier speaks another dialect, into which the request cannot be "
@@ -287,7 +355,7 @@ def _item(item: Raw, where: str) -> "_Message | _Call | _Result | dict[str, obje
     return part(item, _SHAPES[kind], where)
 
 
-def _told(item: "_Message | _Call | _Result | dict[str, object]") -> Iterator[Message | str]:
+def _told(item: _Item | dict[str, object]) -> Iterator[Message | str]:
     match item:
         case _Message(role="system" | "developer", content=content):
             yield from (piece.text for piece in _pieces(content) if isinstance(piece, Text))
@@ -295,7 +363,9 @@ def _told(item: "_Message | _Call | _Result | dict[str, object]") -> Iterator[Me
             role: Role = "assistant" if item.role == "assistant" else "user"
             yield Message(role, tuple(_pieces(content)))
         case _Call():
-            yield Message("assistant", (_call(item),))
+            yield Message("assistant", (_call(item, item.arguments),))
+        case _FreeformCall():
+            yield Message("assistant", (_call(item, freeform.as_arguments(item.input)),))
         case _Result():
             yield Message("user", (ToolResult(item.call_id, tuple(_pieces(item.output))),))
         case _:
@@ -318,31 +388,45 @@ def _pieces(content: str | list[_Piece]) -> Iterator[Text | Image]:
                 yield Text(words)
 
 
-def _call(item: _Call) -> ToolCall:
-    return ToolCall(item.call_id, grouped(item.namespace or "", item.name), item.arguments)
+def _call(item: _Call | _FreeformCall, arguments: str) -> ToolCall:
+    return ToolCall(item.call_id, grouped(item.namespace or "", item.name), arguments)
 
 
-def _tools(given: Iterable[Raw]) -> Iterator[Tool]:
+def _tools(
+    given: Iterable[Raw], place: str = "$.tools", group: _Group | None = None
+) -> Iterator[Tool]:
     for at, tool in enumerate(given):
-        where = f"$.tools[{at}]"
+        where = f"{place}[{at}]"
         match part(tool, _Kind, where).type:
             case "function":
-                yield _tool(part(tool, _Tool, where))
-            case "namespace":
-                group = part(tool, _Group, where)
-                yield from (_tool(one, group) for one in group.tools)
-            case kind:
+                yield _tool(part(tool, _Tool, where), group)
+            case "custom":
+                yield _freeform(part(tool, _FreeformTool, where), group)
+            case "namespace" if group is None:
+                inner = part(tool, _Group, where)
+                yield from _tools(inner.tools, f"{where}.tools", inner)
+            case kind if not kind.startswith(_SEARCH):
                 raise BadRequest(
                     f"{where} is a tool of the type {kind[:100]!r}, which only a supplier of the "
-                    f"Responses API has; leave it out{_HOW.get(kind, '')}"
+                    f"Responses API has; leave it out"
                 )
 
 
-def _tool(tool: _Tool, group: _Group | None = None) -> Tool:
+def _tool(tool: _Tool, group: _Group | None) -> Tool:
     schema = tool.parameters or {"type": "object", "properties": {}}
     name = grouped(group.name if group else "", tool.name)
     described = paragraphs((group.description if group else "", tool.description or ""))
     return Tool(name, described, schema, bool(tool.strict))
+
+
+def _freeform(tool: _FreeformTool, group: _Group | None) -> Tool:
+    """The same with one string; a grammar can only be described to the model."""
+    form, rule = tool.format, ""
+    if form and form.type == "grammar":
+        rule = f"The input must fit this grammar ({form.syntax}):\n{form.definition}"
+    name = grouped(group.name if group else "", tool.name)
+    described = (group.description if group else "", tool.description or "", rule)
+    return Tool(name, paragraphs(described), freeform.SCHEMA)
 
 
 def _choice(

@@ -19,16 +19,26 @@ _MARKED = b64encode(_MARK).decode()
 
 
 class _Carried(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All of it but its text, which stands beside the seal."""
+    """All of it, but mostly for its text, which stands beside the seal."""
 
     dialect: DialectName
+    text: str = ""
     signature: str = ""
     sealed: str = ""
 
 
-def seal(thinking: Thinking) -> str:
-    """What a caller of another dialect keeps of it, beside its text. It hides nothing."""
-    carried = _Carried(thinking.dialect, thinking.signature, thinking.sealed)
+def is_sealed(thinking: Thinking) -> bool:
+    """True for thinking that its supplier wants back, and takes only with its own seal."""
+    return bool(thinking.signature or thinking.sealed)
+
+
+def seal(thinking: Thinking, *, with_text: bool = False) -> str:
+    """What a caller of another dialect keeps of it, beside its text. It hides nothing.
+
+    ``with_text`` is for callers who do not give the text back with the seal.
+    """
+    text = thinking.text if with_text else ""
+    carried = _Carried(thinking.dialect, text, thinking.signature, thinking.sealed)
     return b64encode(_MARK + msgspec.json.encode(carried)).decode()
 
 
@@ -42,7 +52,8 @@ def unsealed(sealed: str, text: str) -> Thinking | None:
     try:
         carried = msgspec.json.decode(b64decode(sealed)[len(_MARK) :], type=_Carried)
         if carried.dialect != "openai-responses" or not carried.sealed:
-            return Thinking(carried.dialect, text, carried.signature, carried.sealed)
+            shown = carried.text or text
+            return Thinking(carried.dialect, shown, carried.signature, carried.sealed)
         item = msgspec.json.decode(carried.sealed, type=dict[str, object])
     except (msgspec.DecodeError, ValueError):
         return None

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from msgspec.json import encode
 
 from agentd.proxy.dialects.caller import Glance
-from agentd.proxy.dialects.callers.blocks import gathered
+from agentd.proxy.dialects.callers.blocks import Block, gathered
 from agentd.proxy.dialects.callers.counted import as_chat
 from agentd.proxy.dialects.callers.errors import error_event
+from agentd.proxy.dialects.callers.seals import is_sealed, seal
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -17,7 +18,9 @@ from agentd.proxy.dialects.conversation import (
     StopReason,
     SupplierError,
     TextDelta,
+    Thinking,
     ThinkingDelta,
+    ThinkingDone,
     ToolCall,
     UsageSeen,
 )
@@ -30,6 +33,9 @@ _STOPS: dict[StopReason, str] = {
     "refused": "content_filter",
 }
 _DONE = b"data: [DONE]\n\n"
+
+FORMAT = "agentd-v1"
+"""What we call our seals among the ``reasoning_details``, which OpenRouter made a habit."""
 
 
 class Writer:
@@ -52,6 +58,9 @@ class Writer:
         self._begun = self._over = False
         self._heard: set[int] = set()
         """The calls of which any argument was told."""
+        self._sealed: list[Thinking] = []
+        """What was thought since the last word, and has to go back to its supplier."""
+        self._details = 0
 
     def write(self, event: Event) -> bytes:
         """As ``caller.Writer.write``."""
@@ -67,13 +76,15 @@ class Writer:
     def _told(self, event: Event) -> bytes:
         told = b""
         match event:
+            case ThinkingDone(thinking) if is_sealed(thinking):
+                self._sealed.append(thinking)
             case TextDelta(text):
-                told = self._chunk(b'{"content":%b}' % encode(text))
+                told = self._seals() + self._chunk(b'{"content":%b}' % encode(text))
             case ThinkingDelta(text):
                 told = self._chunk(b'{"reasoning_content":%b}' % encode(text))
             case CallStarted(index, id, name):
                 call = {"index": index, **_call(ToolCall(id, name, ""))}
-                told = self._chunk(encode({"tool_calls": [call]}))
+                told = self._seals(id) + self._chunk(encode({"tool_calls": [call]}))
             case CallDelta(index, text):
                 self._heard.add(index)
                 told = self._arguments(index, text)
@@ -82,8 +93,19 @@ class Writer:
             case UsageSeen(usage):
                 self._usage = usage
             case Finished(reason):
-                told = self._finished(reason)
+                told = self._seals() + self._finished(reason)
         return told
+
+    def _seals(self, call: str = "") -> bytes:
+        """The thinking that was before what comes now, which is this call, if it is one."""
+        if not self._sealed:
+            return b""
+        details = [
+            _detail(thinking, self._details + at, call) for at, thinking in enumerate(self._sealed)
+        ]
+        self._details += len(details)
+        self._sealed = []
+        return self._chunk(encode({"reasoning_details": details}))
 
     def _arguments(self, index: int, piece: str) -> bytes:
         fragment = b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
@@ -107,6 +129,8 @@ def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int
     message: dict[str, object] = {"role": "assistant", "content": reply.said("text") or None}
     if thought := reply.said("thinking"):
         message["reasoning_content"] = thought
+    if details := _details(reply.blocks):
+        message["reasoning_details"] = details
     if calls := [_call(block.call) for block in reply.blocks if block.kind == "call"]:
         message["tool_calls"] = calls
     choice = {
@@ -125,6 +149,26 @@ def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int
             "usage": as_chat(reply.usage),
         }
     )
+
+
+def _details(blocks: Iterable[Block]) -> list[dict[str, object]]:
+    """The seals on what was thought, each with the call that it came before, if it was one."""
+    found: list[dict[str, object]] = []
+    waiting: list[Thinking] = []
+    for block in (*blocks, None):
+        if block and block.kind == "thinking":
+            if block.thinking and is_sealed(block.thinking):
+                waiting.append(block.thinking)
+            continue
+        call = block.id if block and block.kind == "call" else ""
+        found += [_detail(one, len(found) + at, call) for at, one in enumerate(waiting)]
+        waiting = []
+    return found
+
+
+def _detail(thinking: Thinking, index: int, call: str) -> dict[str, object]:
+    sealed = {"data": seal(thinking, with_text=True), "format": FORMAT, "index": index}
+    return {"type": "reasoning.encrypted", **({"id": call} if call else {}), **sealed}
 
 
 def _call(call: ToolCall) -> dict[str, object]:

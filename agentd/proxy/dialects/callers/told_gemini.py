@@ -8,6 +8,7 @@ from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.blocks import Block, Gathering, gathered
 from agentd.proxy.dialects.callers.counted import as_gemini
 from agentd.proxy.dialects.callers.errors import error_event
+from agentd.proxy.dialects.callers.seals import is_sealed, seal
 from agentd.proxy.dialects.conversation import Event, StopReason, SupplierError
 from agentd.proxy.dialects.turns import arguments
 
@@ -101,7 +102,8 @@ def _call(block: Block) -> dict[str, object]:
 
 
 def _seal(block: Block) -> str:
-    """Gemini's own; nobody else's is one here."""
+    """Gemini's own, or one that carries another supplier's thinking, text and all."""
     thinking = block.thinking
-    ours = thinking is not None and thinking.dialect == "gemini"
-    return thinking.signature if ours and thinking is not None else ""
+    if thinking is None or not is_sealed(thinking):
+        return ""
+    return thinking.signature if thinking.dialect == "gemini" else seal(thinking, with_text=True)

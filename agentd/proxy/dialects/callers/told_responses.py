@@ -9,6 +9,7 @@ from msgspec.json import encode
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers.blocks import Block, Gathering, Kind, gathered
 from agentd.proxy.dialects.callers.counted import as_responses
+from agentd.proxy.dialects.callers.freeform import InputReader, as_text
 from agentd.proxy.dialects.callers.groups import parted
 from agentd.proxy.dialects.callers.seals import seal
 from agentd.proxy.dialects.conversation import ErrorKind, Event, StopReason, SupplierError
@@ -57,13 +58,19 @@ _ITEMS: dict[Kind, _Item] = {
 }
 
 
+_FREEFORM = _Item("ctc", "custom_tool_call_input", said="input")
+"""Of a call whose arguments are bare text."""
+
+
 class Writer(Gathering):
     """Events of one response, numbered from 0; see ``caller.Writer``."""
 
     def __init__(self, glance: Glance, request_id: str, created: int) -> None:
         super().__init__()
         self._request_id = request_id
-        self._groups = glance.groups
+        self._glance = glance
+        self._input = InputReader()
+        """Of the open call, where its tool takes bare text."""
         self._response = _response(glance, request_id, created)
         self._items: list[dict[str, object]] = []
         self._number = 0
@@ -75,9 +82,10 @@ class Writer(Gathering):
 
     def opened(self, block: Block) -> bytes:
         """An item begins, and its only part, both empty."""
-        item = _item(block, self._id(block), "in_progress", self._groups)
+        self._input = InputReader()
+        item = _item(block, self._id(block), "in_progress", self._glance)
         told = self._event("output_item.added", {**self._index, "item": item})
-        kind = _ITEMS[block.kind]
+        kind = _kind(block, self._glance)
         if kind.part and block.pieces:
             part = {**self._place(block), "part": _part(block.kind, "")}
             told += self._event(f"{kind.part}.added", part)
@@ -85,20 +93,28 @@ class Writer(Gathering):
 
     def grown(self, block: Block, piece: str) -> bytes:
         """The delta of its kind."""
-        kind = _ITEMS[block.kind]
+        kind = _kind(block, self._glance)
+        if kind is _FREEFORM:
+            piece = self._input.feed(piece)
         told = {**self._place(block), "delta": piece, **kind.beside}
-        return self._event(f"{kind.growth}.delta", told)
+        return self._event(f"{kind.growth}.delta", told) if piece else b""
 
     def closed(self, block: Block) -> bytes:
         """All of it, three times: what grew, its part, its item."""
-        kind, place, told = _ITEMS[block.kind], self._place(block), b""
+        kind, place, told = _kind(block, self._glance), self._place(block), b""
+        words = block.text
+        if kind is _FREEFORM:
+            rest = self._input.close(words)
+            words = self._input.text + rest
+            if rest:
+                told = self._event(f"{kind.growth}.delta", {**place, "delta": rest})
         if block.pieces:
-            said = {**place, kind.said: block.text, **kind.beside}
+            said = {**place, kind.said: words, **kind.beside}
             told += self._event(f"{kind.growth}.done", said)
             if kind.part:
-                part = {**place, "part": _part(block.kind, block.text)}
+                part = {**place, "part": _part(block.kind, words)}
                 told += self._event(f"{kind.part}.done", part)
-        item = _item(block, self._id(block), "completed", self._groups)
+        item = _item(block, self._id(block), "completed", self._glance, words)
         self._items.append(item)
         return told + self._event("output_item.done", {**self._index, "item": item})
 
@@ -120,21 +136,22 @@ class Writer(Gathering):
         return json_event(encode(told), name)
 
     def _id(self, block: Block) -> str:
-        return f"{_ITEMS[block.kind].prefix}_{self._request_id}_{len(self.blocks)}"
+        return _name(block, self._glance, self._request_id, len(self.blocks))
 
     @property
     def _index(self) -> dict[str, object]:
         return {"output_index": len(self.blocks)}
 
     def _place(self, block: Block) -> dict[str, object]:
-        return {"item_id": self._id(block), **self._index, **_ITEMS[block.kind].place}
+        place = _kind(block, self._glance).place
+        return {"item_id": self._id(block), **self._index, **place}
 
 
 def whole(events: Iterable[Event], glance: Glance, request_id: str, created: int) -> bytes:
     """As ``CallerDialect.whole``."""
     reply = gathered(events)
     items = [
-        _item(block, f"{_ITEMS[block.kind].prefix}_{request_id}_{at}", "completed", glance.groups)
+        _item(block, _name(block, glance, request_id, at), "completed", glance)
         for at, block in enumerate(reply.blocks)
     ]
     return encode(_ended(_response(glance, request_id, created), items, reply.usage, reply.reason))
@@ -178,13 +195,26 @@ def _ended(
     }
 
 
+def _kind(block: Block, glance: Glance) -> _Item:
+    freeform = block.kind == "call" and block.name in glance.freeform
+    return _FREEFORM if freeform else _ITEMS[block.kind]
+
+
+def _name(block: Block, glance: Glance, request_id: str, at: int) -> str:
+    return f"{_kind(block, glance).prefix}_{request_id}_{at}"
+
+
 def _item(
     block: Block,
     id: str,  # noqa: A002
     status: str,
-    groups: frozenset[str],
+    glance: Glance,
+    text: str | None = None,
 ) -> dict[str, object]:
-    """An item: ``in_progress`` it is empty, whatever is known of it already."""
+    """An item: ``in_progress`` it is empty, whatever is known of it already.
+
+    ``text`` is the input of a freeform tool as it was streamed, where it was.
+    """
     said = block.text if status == "completed" else ""
     parts = [_part(block.kind, said)] if said and block.kind != "call" else []
     match block.kind:
@@ -194,10 +224,13 @@ def _item(
         case "thinking":
             return {"type": "reasoning", "id": id, "summary": parts, **_sealed(block)}
         case "call":
-            group, name = parted(block.name, groups)
+            group, name = parted(block.name, glance.groups)
             named = {"name": name, "namespace": group} if group else {"name": name}
-            called = {"call_id": block.id, **named, "arguments": said}
-            return {"type": "function_call", "id": id, "status": status, **called}
+            called = {"id": id, "status": status, "call_id": block.id, **named}
+            if _kind(block, glance) is _FREEFORM:
+                words = as_text(said) if text is None and said else text or ""
+                return {"type": "custom_tool_call", **called, "input": words}
+            return {"type": "function_call", **called, "arguments": said}
 
 
 def _part(kind: Kind, said: str) -> dict[str, object]:

@@ -189,7 +189,9 @@ def _thought(thinking, dialect):
     if dialect == "openai-chat":
         return ("thinking", thinking.text)
     if dialect == "gemini":
-        return ("thinking", thinking.text, thinking.signature * (thinking.dialect == dialect))
+        found = unsealed(thinking.signature, "") or thinking
+        seal = (found.dialect, found.signature) if found.signature else ()
+        return ("thinking", thinking.text, seal)
     sealed = thinking.signature
     if thinking.sealed:
         sealed = json.loads(thinking.sealed)["encrypted_content"]

@@ -186,7 +186,6 @@ def test_what_would_be_counted_wrong_is_refused_at_a_glance(fields):
         {"response_format": {"type": "grammar"}},
         {"response_format": {"type": "json_schema"}},
         {"messages": [{"role": "function", "name": "x", "content": "y"}]},
-        {"messages": [{"role": "user", "content": "x", "name": "Ann"}]},
         {"messages": [{"role": "assistant", "content": "x", "prefix": True}]},
         {"messages": [{"role": "assistant", "audio": {"id": "x"}}]},
         {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},

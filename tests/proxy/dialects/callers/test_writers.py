@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.callers.seals import seal, unsealed
 from agentd.proxy.dialects.conversation import (
     CallDelta,
     CallDone,
@@ -257,9 +258,13 @@ class TestGemini:
             "totalTokenCount": 42,
         }
 
-    def test_a_seal_of_gemini_s_own_stands_at_what_comes_next(self):
-        seal, foreign = Thinking("gemini", "", "EqQB=="), Thinking("anthropic", "", "x==")
-        for thinking, signature in ((seal, "EqQB=="), (foreign, None)):
+    def test_a_seal_stands_at_what_comes_next(self):
+        own, foreign = Thinking("gemini", "", "EqQB=="), Thinking("anthropic", "", "x==")
+        unsealable = Thinking("openai-chat", "Hm")
+        carried = seal(foreign, with_text=True)
+        assert unsealed(carried, "") == foreign
+        cases = ((own, "EqQB=="), (foreign, carried), (unsealable, None))
+        for thinking, signature in cases:
             for event in (TextDelta("Hi"), CallStarted(0, "c", "ls"), Finished("end")):
                 reply = [ThinkingDone(thinking), event, Finished("end")]
                 (first, *_) = said(b"".join(told("gemini", reply)))
