@@ -149,6 +149,30 @@ class Settings(Struct, frozen=True):
     ] = 30.0
 
 
+BY_MANAGERS = frozenset(
+    (
+        *("engine", "turn_steps", "turn_seconds", "silence_seconds"),
+        *("on_interrupted", "max_parallel_turns", "drain_seconds"),
+    )
+)
+"""The settings that a manager may change, and whoever has a key of the remote API.
+
+All others are for people who are signed in as administrators, a new one too until it is listed
+here: they widen what can be done with a key that leaked. They say which keys and people are let in
+(``agent_api_key``, ``admin_*``), from where (``host``, ``hosts``, ``port``), which programs are
+started (``*_command``), what these may touch (``workspace``, ``state``, ``approval*``) and what all
+of it may cost (``budget_*``, ``turn_cost``).
+"""
+
+BY_ADMINISTRATORS = frozenset(Settings.__struct_fields__) - BY_MANAGERS
+"""The settings that only an administrator may change."""
+
+IDENTITIES = frozenset(("admin_user", "admin_password_hash", "proxy_app_hash"))
+"""The settings that say who is an administrator: not even the management key changes them.
+
+It does not replace the administrator's password (the proxy specification, section 1).
+"""
+
 VARIABLES: Mapping[str, str] = {
     "AGENTD_HOST": "host",
     "AGENTD_PORT": "port",

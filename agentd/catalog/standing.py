@@ -5,12 +5,12 @@ whoever sends back what he was shown changes nothing.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
-from agentd.catalog.settings import Given, Settings
+from agentd.catalog.settings import BY_MANAGERS, Given, Settings
 from agentd.errors import Mistake
 
 AT_ONCE = frozenset(
@@ -30,9 +30,6 @@ RESTART = frozenset(
     )
 )
 """Settings that the daemon takes up when it starts, and keeps."""
-
-BY_ADMINISTRATORS = frozenset(("admin_user", "admin_password_hash", "proxy_app_hash"))
-"""Settings by which somebody could make himself an administrator."""
 
 MASK = "********"
 """Stands for a secret that is set."""
@@ -67,6 +64,8 @@ class Standing(Struct, frozen=True, rename="camel"):
     """Whether a change has to wait for a restart."""
     secret: bool
     """Whether it is shown masked."""
+    role: Literal["manager", "administrator"]
+    """The least role that may change it."""
     description: str
     """What it is for."""
     schema: dict[str, Any]
@@ -130,6 +129,7 @@ def standings(
                 source=_source(name, said, typed),
                 restart=name in RESTART,
                 secret=secret,
+                role="manager" if name in BY_MANAGERS else "administrator",
                 description=meta.description,
                 schema=_schema(field.type),
             )

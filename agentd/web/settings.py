@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import defstruct, field, structs
 
-from agentd.catalog.settings import Settings
-from agentd.catalog.standing import BY_ADMINISTRATORS, SettingsView
+from agentd.catalog.settings import BY_ADMINISTRATORS, Settings
+from agentd.catalog.standing import SettingsView
 from agentd.errors import Forbidden
 from agentd.web.call import Answer, Call
 
@@ -50,7 +50,11 @@ class SettingsDesk:
         changes = call.json(dict[str, Any])
         kept = sorted(changes.keys() & BY_ADMINISTRATORS)
         if kept and call.caller.role != "administrator":
-            raise Forbidden(f"Only an administrator may change {' and '.join(kept)}")
+            raise Forbidden(
+                f"Only an administrator may change {' and '.join(kept)}",
+                "It would widen what a key or a manager can do. Sign in as an administrator,"
+                " or edit agentd.yml.",
+            )
         await self._settings.change(changes)
         shown = self._view()
         told = tuple(one for one in shown.settings if one.name in changes)

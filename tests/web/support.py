@@ -21,16 +21,24 @@ import pytest
 
 from agentd import daemon
 from agentd.access.key import issue
+from agentd.access.login import User
+from agentd.access.password import Cost, hashed
 from agentd.agent.engine import Approver, Assignment, Progress, Replied
 from agentd.catalog.settings import Settings
 from agentd.clock import SystemClock
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
 from agentd.disk.settings import load
+from agentd.disk.users import UserFile
+from agentd.errors import Conflict
 
 KEY = "agent_" + "Kk0" * 10 + "Zz"
 HASH = hashlib.sha256(KEY.encode()).hexdigest()
 """What ``AGENT_API_KEY`` holds for it."""
+
+WORD = "the good word of ada"
+"""The password of the administrator ``ada``."""
+CHEAP = Cost(14, 8, 1)
 
 PATIENCE = 60.0
 """Seconds after which what should have happened will not, on the slowest machine."""
@@ -264,6 +272,15 @@ class Serving:
         self._clients.append(Client(self.url, key))
         return self._clients[-1]
 
+    def administrator(self) -> "Client":
+        """A client who is signed in as an administrator, and sends the login's token."""
+        with contextlib.suppress(Conflict):
+            UserFile(self.layout).add(User("ada", "administrator", hashed(WORD, CHEAP)))
+        signing = {"user": "ada", "password": WORD, "bearer": True}
+        token = self.client(None).post("/api/session", signing)["token"]
+        self._clients.append(Client(self.url, None, {"Authorization": f"Bearer {token}"}))
+        return self._clients[-1]
+
     def _live(self) -> None:
         try:
             asyncio.run(self._serve())
@@ -311,6 +328,8 @@ class Client:
 
     url: str
     key: str | None = KEY
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What each request has, too."""
     connection: http.client.HTTPConnection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -329,7 +348,7 @@ class Client:
             body = json.dumps(body).encode()
         if body is not None:
             sent["Content-Type"] = "application/json"
-        self.connection.request(method, path, body, {**sent, **(headers or {})})
+        self.connection.request(method, path, body, {**sent, **self.headers, **(headers or {})})
         response = self.connection.getresponse()
         reply = Reply(response.status, response.headers, response.read())
         check(reply, with_body=method != "HEAD")

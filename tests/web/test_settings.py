@@ -6,16 +6,19 @@ import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from agentd.access.login import User
+from agentd.access.password import hashed
 from agentd.agent.engine import Replied
-from agentd.catalog.settings import Settings
+from agentd.catalog.settings import BY_ADMINISTRATORS, BY_MANAGERS, Settings
 from agentd.catalog.standing import AT_ONCE, MASK, RESTART, SECRET
 from agentd.disk import splice
+from agentd.disk.users import UserFile
 from tests.web.conftest import Serve
-from tests.web.support import HASH, KEY, Client, Serving, until
+from tests.web.support import CHEAP, HASH, KEY, WORD, Client, Serving, until
 
 ALL = "/api/settings/all"
 SET = "/api/settings/set"
@@ -53,8 +56,8 @@ def daemon(file: Path, serve: Serve) -> Serving:
 
 @pytest.fixture
 def client(daemon: Serving) -> Client:
-    """Its client."""
-    return daemon.client()
+    """Its administrator, who may change every setting."""
+    return daemon.administrator()
 
 
 def setting(client: Client, name: str) -> dict[str, Any]:
@@ -93,6 +96,30 @@ class Events:
                 name = line[7:]
             if line.startswith("data: ") and name == wanted:
                 return json.loads(line[6:])[0]
+
+
+class Place(NamedTuple):
+    """A daemon's ``agentd.yml``, and who may try to change it."""
+
+    file: Path
+    clients: dict[str, Client]
+
+
+@pytest.fixture(scope="module")
+def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One for all who try."""
+    folder = tmp_path_factory.mktemp("tried")
+    with Serving(folder) as daemon:
+        UserFile(daemon.layout).add(User("max", "manager", hashed(WORD, CHEAP)))
+        signing = {"user": "max", "password": WORD, "bearer": True}
+        token = daemon.client(None).post("/api/session", signing)["token"]
+        clients = {
+            "key": daemon.client(),
+            "named key": daemon.client(daemon.new_key("laptop")),
+            "manager": Client(daemon.url, None, {"Authorization": f"Bearer {token}"}),
+        }
+        yield Place(Path(daemon.layout.settings), clients)
+        clients["manager"].close()
 
 
 @pytest.fixture
@@ -186,7 +213,8 @@ def test_the_mistakes_of_every_file_are_told(client, file):
 # What they do.
 
 
-def test_more_turns_at_once_begin_at_once(daemon, client, file):
+def test_more_turns_at_once_begin_at_once(daemon, file):
+    client = daemon.client()
     daemon.engine.hold()
     chats = [client.chat(prompt="x") for _ in range(3)]
     until(lambda: len(daemon.engine.given) == 1)
@@ -196,11 +224,12 @@ def test_more_turns_at_once_begin_at_once(daemon, client, file):
     assert all(client.messages(chat)[-1]["content"] == "echo: x" for chat in chats)
 
 
-def test_a_budget_holds_from_the_next_prompt_on(daemon, client):
+def test_a_budget_holds_from_the_next_prompt_on(daemon):
+    client = daemon.client()
     daemon.engine.says = lambda given: [Replied("dear", cost=Decimal(2))]
     chat = client.chat(prompt="one")
     client.status(chat, 20)
-    assert client.post(SET, {"budget_per_chat": 1}).status == 200
+    assert daemon.administrator().post(SET, {"budget_per_chat": 1}).status == 200
     client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "two"})
     until(lambda: client.get("/api/chat/approvals")["approvals"])
     assert len(daemon.engine.given) == 1
@@ -254,7 +283,7 @@ def test_what_needs_a_restart_waits_for_it_and_says_so(daemon, client, file, ser
 
 
 def test_what_was_said_elsewhere_comes_before_the_file_still(file, serve):
-    client = serve(environ={"AGENTD_WORKSPACE": str(file.parent)}).client()
+    client = serve(environ={"AGENTD_WORKSPACE": str(file.parent)}).administrator()
     (told,) = client.post(SET, {"workspace": "elsewhere"})["settings"]
     assert told["source"] == "AGENTD_WORKSPACE"
     assert told["file"] == "elsewhere"
@@ -328,7 +357,7 @@ def test_an_edit_meanwhile_is_a_conflict_and_stays(client, file, monkeypatch):
 
 
 def test_many_writers_at_once_lose_nothing(daemon, file):
-    names = ["turn_steps", "approval_seconds", "silence_seconds", "max_parallel_turns"]
+    names = ["turn_steps", "turn_seconds", "silence_seconds", "max_parallel_turns"]
     replies: list[int] = []
 
     def write(name: str) -> None:
@@ -365,8 +394,62 @@ def test_a_secret_is_masked_everywhere_and_the_mask_keeps_it(daemon, client, fil
         assert not re.search("[0-9a-f]{8}", text)
 
 
-def test_an_administrator_is_made_by_hand_or_by_an_administrator(client, file):
+def test_an_administrator_is_made_by_hand_or_by_an_administrator(daemon, file):
+    client = daemon.client()
     reply = client.post(SET, {"admin_user": "me", "approvals": "auto"})
     assert reply.status == 403
     assert setting(client, "approvals")["value"] == "ask"
     assert "admin_user" not in file.read_text()
+
+
+# By whom.
+
+VALUES: dict[str, Any] = {
+    "host": "localhost",
+    "port": 0,
+    "hosts": ["evil.example"],
+    "workspace": "/",
+    "state": "elsewhere",
+    "agent_api_key": "a" * 64,
+    "admin_user": "eve",
+    "admin_password_hash": "x",
+    "proxy_app_hash": "b" * 64,
+    "engine": "offline",
+    "codex_command": ["evil"],
+    "claude_command": ["evil"],
+    "acp_command": ["evil"],
+    "approvals": "auto",
+    "approval_rules": [{"decision": "allow", "kind": "shell", "subject": "*"}],
+    "on_interrupted": "retry",
+}
+"""What each setting might be changed to; 5 fits all others."""
+
+
+@pytest.mark.parametrize("who", ["key", "named key", "manager"])
+@pytest.mark.parametrize("name", Settings.__struct_fields__)
+def test_settings_that_widen_power_are_for_administrators_alone(shared_place, name, who):
+    """Specification 5.6: a key has the rights of a manager, and no more than these."""
+    place = shared_place
+    before = place.file.read_bytes()
+    reply = place.clients[who].post(SET, {name: VALUES.get(name, 5)})
+    if name in BY_MANAGERS:
+        assert reply.status == 200, reply.body
+        return
+    assert (reply.status, reply["error"]) == (403, "Forbidden")
+    assert name in reply["message"]
+    assert "administrator" in reply["message"]
+    mixed = place.clients[who].post(SET, {"turn_steps": 3, name: None})
+    assert mixed.status == 403
+    assert place.file.read_bytes() == before
+
+
+def test_each_setting_is_for_managers_or_for_administrators():
+    names = set(Settings.__struct_fields__)
+    assert names == BY_MANAGERS | BY_ADMINISTRATORS
+    assert not BY_MANAGERS & BY_ADMINISTRATORS
+    assert BY_MANAGERS <= AT_ONCE
+
+
+def test_a_view_of_the_settings_tells_who_may_change_each(client):
+    for one in client.get(ALL)["settings"]:
+        assert one["role"] == ("manager" if one["name"] in BY_MANAGERS else "administrator")

@@ -5,14 +5,14 @@
 
 from collections.abc import Callable
 
-from agentd.catalog.settings import Settings
-from agentd.catalog.standing import BY_ADMINISTRATORS, SettingsView, masked, unmasked
+from agentd.catalog.settings import IDENTITIES, Settings
+from agentd.catalog.standing import SettingsView, masked, unmasked
 from agentd.proxy.management.service import Journal, ManagedSettings, SettingsBook
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.resource import doing
 
-DaemonSettingsPatch = shapes.patch(Settings, *sorted(BY_ADMINISTRATORS), spelling=None)
+DaemonSettingsPatch = shapes.patch(Settings, *sorted(IDENTITIES), spelling=None)
 """What is absent stays, null is the default; the names are those of ``agentd.yml``.
 
 The management key does not replace the administrator's password (the proxy specification, section

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agentd.catalog.settings import Settings
-from agentd.catalog.standing import BY_ADMINISTRATORS, MASK, RESTART, SECRET
+from agentd.catalog.settings import IDENTITIES, Settings
+from agentd.catalog.standing import MASK, RESTART, SECRET
 from tests.web.gateway.conftest import House
 from tests.web.support import HASH, Client, Reply
 
@@ -109,7 +109,7 @@ def test_what_is_changed_holds_or_waits_and_the_file_keeps_its_comments(
         {"parallel": 4},
         {"agent_api_key": "agent_secret"},
         {"approval_rules": [{"decision": "perhaps"}]},
-        *({name: None} for name in sorted(BY_ADMINISTRATORS)),
+        *({name: None} for name in sorted(IDENTITIES)),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
