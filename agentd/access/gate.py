@@ -48,7 +48,7 @@ class Surface(Enum):
     MODELS = auto()
     """``/v1`` and ``/v1beta``: an access key of the model gateway, and nothing else."""
     MANAGE = auto()
-    """``/api/agent``: the management key of the model gateway, and nothing else."""
+    """``/api/agent``: the management key of the model gateway, or an administrator's login."""
 
 
 class Presented(Struct, frozen=True):
@@ -140,7 +140,7 @@ class Gate:
         if surface is Surface.MODELS:
             return self._by_access_key(presented.access)
         if surface is Surface.MANAGE:
-            return self._by_management_key(presented.header)
+            return self._for_management(presented)
         sent = [presented.header]
         if surface is Surface.LIVE:
             sent.append(presented.query)
@@ -169,17 +169,29 @@ class Gate:
             raise Unauthorized(REFUSED)
         return self._access.admit(key)
 
-    def _by_management_key(self, key: str | None) -> Caller:
-        """The proxy specification, section 5."""
+    def _for_management(self, presented: Presented) -> Caller:
+        """Let in the management key, or a login (the proxy specification, section 5).
+
+        Both grant the same (5.6): the role of whoever is signed in is looked at by the route. A
+        key that was sent decides, as everywhere, whatever login comes with it.
+        """
         if not self._management:
             raise ManagementDisabled(MANAGEMENT_DISABLED)
+        if presented.header is None and self._logins and presented.session:
+            caller = self._logins.caller(presented.session)
+            if caller is not None:
+                return caller
+        return self._by_management_key(presented.header)
+
+    def _by_management_key(self, key: str | None) -> Caller:
         sent = (key or "").encode("utf-8", "surrogatepass")
         if not 0 < len(sent) <= LONGEST or not hmac.compare_digest(
             sha256(sent).digest(), self._management
         ):
             raise Unauthorized(
                 "Invalid or missing management key",
-                "Send the key itself in the header X-API-Key; PROXY_APP_HASH holds its SHA-256.",
+                "Send the key itself in the header X-API-Key (PROXY_APP_HASH holds its SHA-256),"
+                " or sign in as an administrator.",
             )
         return Caller("management", "", "administrator")
 

@@ -20,7 +20,7 @@ _SECURITY: dict[Surface, list[dict[str, list[str]]]] = {
     Surface.REMOTE: [_KEY],
     Surface.EXTENDED: [_KEY, *_LOGINS],
     Surface.LIVE: [_KEY, *_LOGINS],
-    Surface.MANAGE: [{"management": []}],
+    Surface.MANAGE: [{"management": []}, {"session": []}, {"bearer": []}],
     Surface.MODELS: [{name: []} for name in _ACCESS],
 }
 _SCHEMES: dict[str, dict[str, str]] = {

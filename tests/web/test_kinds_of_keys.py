@@ -66,7 +66,11 @@ def opens(surface: Surface, kind: str, way: str) -> bool:
         case Surface.MODELS:
             return kind == "access" and way in HEADERS
         case Surface.MANAGE:
-            return (kind, way) == ("management", "x-api-key")
+            return (kind, way) in (
+                ("management", "x-api-key"),
+                ("login", "bearer"),
+                ("login", "cookie"),
+            )
         case Surface.REMOTE:
             return (kind, way) == ("remote", "x-api-key")
         case _:

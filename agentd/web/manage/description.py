@@ -23,7 +23,7 @@ from agentd.web.table import Route, Table
 OPENAPI = "/api/agent/openapi.json"
 
 _KEYS = {
-    Surface.MANAGE: "The management key: X-API-Key.",
+    Surface.MANAGE: "The management key: X-API-Key; or the login of an administrator.",
     Surface.MODELS: "An access key: Authorization: Bearer, x-api-key, x-goog-api-key or api-key.",
 }
 

@@ -13,8 +13,11 @@ class Named(Struct, frozen=True):
 
 
 SIGN_IN = [
-    "Send the management key in the header X-API-Key with every request. No other key, login or"
-    " cookie opens these addresses, and the management key opens no others.",
+    "Send the management key in the header X-API-Key with every request. No other key opens these"
+    " addresses, and the management key opens no others.",
+    "Or sign in as an administrator (POST /api/session), with a password or a one-time code: the"
+    " login opens the same, by its cookie, with X-XSRF-Token where something is changed, or by its"
+    " token as Authorization: Bearer. Other logins are answered 403.",
     "Its lowercase SHA-256 stands in the environment variable PROXY_APP_HASH of the daemon"
     " (agentd hash-key makes it). Without that variable all answers are 503 Disabled.",
     "A wrong or missing key is answered 401 Unauthorized. Failed attempts are logged with the"
