@@ -212,8 +212,11 @@ class People:
         return code, iso(parse_iso(self._clock.now()) + timedelta(seconds=codes.SECONDS))
 
     async def enter(self, code: str, network: str) -> SignedIn:
-        """A new session of the administrator for a one-time code; ``Unauthorized`` for no code."""
-        if not self._codes.redeem(code) or self._by_code is None:
+        """A new session of the administrator for a one-time code; ``Unauthorized`` for no code.
+
+        ``LimitReached`` where too many wrong ones came from the network.
+        """
+        if not self._codes.redeem(code, network) or self._by_code is None:
             raise Unauthorized(WRONG_CODE)
         return await self._begun(self._by_code, network, by_code=True)
 
