@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from os.path import realpath
 
 import msgspec
 
+from agentd.agent.protected import why_risky_workspace
 from agentd.cli.engines import EngineFound, engines
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import labels, models, skills
@@ -19,6 +21,7 @@ from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
+from agentd.disk.protected import find_protected_places
 from agentd.disk.settings import describe_unused
 from agentd.disk.speech import load as load_speech
 from agentd.disk.users import UserFile
@@ -76,6 +79,9 @@ def _print_sources(args: argparse.Namespace) -> None:
         print(where.sources, file=sys.stderr)
         if unused := describe_unused(where.outside):
             print(unused, file=sys.stderr)
+        home = find_protected_places(where.layout).home
+        if risk := why_risky_workspace(realpath(where.settings.workspace), home):
+            print(risk, file=sys.stderr)
 
 
 def summary(mistakes: int, waiting: Iterable[str]) -> str:

@@ -35,6 +35,13 @@ def test_a_new_place_is_in_order(capsys):
     assert "all is in order" in capsys.readouterr().err
 
 
+def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
+    assert main(["check"]) == 0
+    assert f"the workspace {folder} holds the whole home folder" in capsys.readouterr().err
+    assert main(["check", "--workspace", "project"]) == 0
+    assert "whole home" not in capsys.readouterr().err
+
+
 def test_every_mistake_of_every_file_is_told_at_once(capsys, folder):
     main(["keys", "generate", "laptop"])
     capsys.readouterr()
