@@ -23,11 +23,11 @@ _ADVICE = ("--add-dir=.",)
 _ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
 """Together they have it read the workspace's CLAUDE.md and rules, which it takes for project
 settings otherwise. Hooks, permissions, programs and variables that a workspace brings stay off."""
-_ASKS_FOR = ("Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS")
-"""Tools about which we are asked each time, and answer at once where nothing is protected.
+_ASKS_FOR = ("Bash", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS")
+"""Tools about which we are asked each time; files are answered at once where none is protected.
 
-By itself Claude Code reads whatever is in its folder, and the person's own settings may allow
-more; a rule that asks comes before one that allows.
+By itself Claude Code reads whatever is in its folder, with commands that it takes for harmless,
+too, and the person's own settings may allow more; a rule that asks comes before one that allows.
 """
 _PERMISSIONS = {"permissions": {"ask": _ASKS_FOR}}
 _RESUME = "--resume="

@@ -29,7 +29,7 @@ def settings(launched: Launch) -> dict[str, Any]:
 def test_it_asks_before_each_use_of_a_file(endpoint):
     """What is protected is our matter, whatever the person's own settings allow."""
     asking = settings(launch(Assignment(1, "p"), ("claude",), endpoint))["permissions"]["ask"]
-    assert {"Read", "Edit", "Write", "Grep", "Glob"} <= set(asking)
+    assert {"Bash", "Read", "Edit", "Write", "Grep", "Glob"} <= set(asking)
 
 
 def test_it_speaks_in_lines_and_asks_over_its_control_channel():

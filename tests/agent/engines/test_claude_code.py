@@ -203,14 +203,16 @@ async def test_what_is_protected_is_read_by_leave_only_and_what_is_not_without(
     secret = chat.where.workspace / ".env"
     secret.write_text("KEY=canary-of-the-project\n")
     (chat.where.workspace / "link").symlink_to(".env")
-    chat.decide = lambda question: not question.protected
     supplier.script(
         Call("Read", {"file_path": str(secret)}),
         Call("Read", {"file_path": str(chat.where.workspace / "link")}),
         Call("Read", {"file_path": str(chat.where.notes)}),
+        bash("cat .env"),
         Say("I may not."),
     )
+    chat.decide = lambda question: not (question.protected or question.kind == "shell")
     await chat.turn("Look.")
-    assert [bool(asked.protected) for asked in chat.asked] == [True, True, False]
+    assert [bool(asked.protected) for asked in chat.asked] == [True, True, False, False]
+    assert chat.asked[-1].subject == "cat .env", "whose places are looked for by the approver"
     told = "".join(json.dumps(request.body) for request in supplier.requests)
     assert "canary-of-the-project" not in told and "two" in told
