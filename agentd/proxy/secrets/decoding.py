@@ -34,15 +34,15 @@ _ESCAPE = re.compile(
     + b"|"
     + _WIDE.pattern
 )
-_ESCAPED = compiled(
+_ESCAPED_FORM = (
     r"%[0-9A-Fa-f]{2}|\\(?:u\{?[0-9A-Fa-f]{2}|U00|x[0-9A-Fa-f]{2})"
     r"|&(?:#[0-9xX]|quot|apos|amp|lt|gt|nbsp|colon|equals|num|dollar)"
     r"|[\x{ad}\x{34f}\x{180e}\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{206f}\x{fe00}-\x{fe0f}"
-    r"\x{feff}\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{1d400}-\x{1d7ff}]",
-    groups=False,
+    r"\x{feff}\x{ff10}-\x{ff19}\x{ff21}-\x{ff3a}\x{ff41}-\x{ff5a}\x{1d400}-\x{1d7ff}]"
 )
+_ESCAPED = compiled(_ESCAPED_FORM, groups=False)
 
-_BASE64 = compiled(
+_BASE64_FORM = (
     # What it holds begins with twelve letters of ASCII, or six in UTF-16 as PowerShell takes
     # them: most names and paths do not look so.
     r"(?:^|[^A-Za-z0-9+/_-]|\\[nrt])"
@@ -50,6 +50,7 @@ _BASE64 = compiled(
     r"|(?:[CDI-Za-f][AQgw][AB][A-Za-z0-9+/]A[C-H][AEIMQUYcgkosw048]A){2})"
     r"[A-Za-z0-9+/_-]{8,}={0,2})"
 )
+_BASE64 = compiled(_BASE64_FORM)
 _BASE64_ROW = re.compile(rb"(?:\r?\n|\\r\\n|\\n)[ \t]{0,40}([A-Za-z0-9+/_-]+={0,2})")
 _NARROWEST = 40
 """Letters of a line of base64 that is broken into several."""
@@ -58,9 +59,11 @@ _CUT = 6
 _LINE_ENDS = {9: None, 10: None, 13: None}
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
-_HEX_RUN = compiled(
-    r"(?:^|[^0-9A-Za-z])((?:(?:0x|\\x)?(?:[2-7][0-9a-fA-F]|0[9aAdD])[ :,\n-]{0,2}){12,})"
-)
+_HEX_FORM = r"(?:^|[^0-9A-Za-z])((?:(?:0x|\\x)?(?:[2-7][0-9a-fA-F]|0[9aAdD])[ :,\n-]{0,2}){12,})"
+_HEX_RUN = compiled(_HEX_FORM)
+
+_ENCODED = compiled("|".join((_ESCAPED_FORM, _BASE64_FORM, _HEX_FORM)), groups=False)
+"""Finds something in every text in which anything is encoded."""
 
 
 class View(NamedTuple):
@@ -73,6 +76,8 @@ class View(NamedTuple):
 
 def decode(text: bytes) -> Iterator[View]:
     """Yield what a text reads as, for each encoding that something in it has."""
+    if not _ENCODED.search(text):
+        return
     if _ESCAPED.search(text):
         escapes = _Escapes(text)
         yield View(escapes.text, escapes.locate)

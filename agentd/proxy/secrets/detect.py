@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import re2
@@ -50,9 +50,14 @@ class Detector:
             *(_Look(value.id, value.mode, _literally(value.text)) for value in rules.values),
             *(_Form(rule) for rule in forms),
         ]
-        self._sources = [*(_literally(value.text) for value in rules.values)]
-        self._sources += [rule.regex for rule in forms]
-        self._any = _together(self._sources)
+        numbered = list(enumerate(forms, len(rules.values)))
+        # One automaton of all would be too large to be quick: what stands around a secret varies
+        # more than what has a form of its own.
+        self._groups = [
+            _Group({number: _literally(value.text) for number, value in enumerate(rules.values)}),
+            _Group({number: rule.regex for number, rule in numbered if not rule.allow.regexes}),
+            _Group({number: rule.regex for number, rule in numbered if rule.allow.regexes}),
+        ]
 
     def find(self, text: bytes, known: "Known | None" = None) -> list[Hit]:
         """Every secret, in order. Those to be hidden or blocked never overlap."""
@@ -62,17 +67,10 @@ class Detector:
         hits += self._encoded(text, known)
         return _settled(hits) if hits else hits
 
-    @cached_property
-    def _which(self) -> Any:
-        """Made when there is a first secret to be told apart."""
-        return _apart(self._sources)
-
     def _plain(self, text: bytes, known: "Known | None") -> list[Hit]:
         hits = [hit for keys in self._keys for hit in keys.find(text)]
-        if self._any.search(text):
-            # Nothing here means that the set ran out of memory: then each one is asked.
-            for number in sorted(self._which.Match(text) or range(len(self._looks))):
-                hits += self._looks[number].find(text)
+        for number in sorted(number for group in self._groups for number in group.found_in(text)):
+            hits += self._looks[number].find(text)
         if known is not None:
             hits += known.find(text)
         return hits
@@ -98,6 +96,27 @@ class Known:
         """Each of them in the text."""
         for start, end in self._values.find(text):
             yield Hit(start, end, self._rules[text[start:end]], "hide")
+
+
+class _Group:
+    """Patterns that are looked for in one pass, by their numbers."""
+
+    def __init__(self, sources: dict[int, str]) -> None:
+        self._numbers = list(sources)
+        self._sources = list(sources.values())
+        self._any = _together(self._sources) if sources else None
+
+    @cached_property
+    def _which(self) -> Any:
+        """Made when there is a first secret to be told apart."""
+        return _apart(self._sources)
+
+    def found_in(self, text: bytes) -> list[int]:
+        """Return the numbers of those that are somewhere in a text."""
+        if self._any is None or not self._any.search(text):
+            return []
+        # Nothing here means that the set ran out of memory: then each one is asked.
+        return [self._numbers[at] for at in self._which.Match(text)] or self._numbers
 
 
 class _Look:
@@ -138,7 +157,7 @@ class _Form(_Look):
         super().__init__(rule.id, rule.mode, rule.regex, rule.group)
         self._entropy = rule.entropy
         self._keywords = [word.lower().encode() for word in rule.keywords]
-        self._allowed = [compiled(regex) for regex in rule.allow.regexes]
+        self._allow = rule.allow.regexes
         self._stopwords = [word.lower().encode() for word in rule.allow.stopwords]
 
     def find(self, text: bytes) -> Iterator[Hit]:
@@ -156,7 +175,7 @@ class _Form(_Look):
             lower = value.lower()
             if any(word in lower for word in self._stopwords):
                 return False
-        return not any(allowed.search(value) for allowed in self._allowed)
+        return not self._allow or not _any_of(self._allow).search(value)
 
 
 class _Keys(_Form):
@@ -186,6 +205,12 @@ def _together(sources: Sequence[str]) -> Any:
     """One pattern that finds something where any of these does."""
     together = "|".join(f"(?:{source})" for source in sources)
     return compiled(together or r"[^\x{0}-\x{10FFFF}]", groups=False)
+
+
+@lru_cache(256)
+def _any_of(sources: tuple[str, ...]) -> Any:
+    """As ``_together``, made when it is first asked, and once for all rules that have the same."""
+    return _together(sources)
 
 
 def _apart(sources: Sequence[str]) -> Any:

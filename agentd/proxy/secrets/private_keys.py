@@ -50,6 +50,11 @@ _HEADERS = re.compile(rb"(?i).{0,100}?(?:Proc-Type|DEK-Info|Version|Comment|Char
 _UNIT = re.compile(rb"[A-Za-z0-9+/]{24}")
 _REST = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 
+_PUBLIC = re.compile(
+    rb"MII[A-Za-z0-9+/]{3}CC|MII[BC]IjANBgkq|MII[A-Za-z0-9+/]{5}BgkqhkiG9w0BBw|mQ[EIG]NB|xsFNB"
+)
+"""The first bytes of certificates, public keys and signatures, in base64."""
+
 _GAP = 120
 """Bytes between two lines of a key."""
 _HEADERS_GAP = 1000
@@ -130,7 +135,7 @@ class PrivateKeys:
         at = start
         while rows := self._rows.search(text, at, end):
             at = rows.end()
-            if _is_mixed(rows[1][:64]):
+            if _is_mixed(rows[1][:64]) and not _PUBLIC.match(rows[1]):
                 first = _include_cut_row(text, rows.start(), start)
                 at = _include_last_rows(text, at, end)
                 yield first, at

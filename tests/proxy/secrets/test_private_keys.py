@@ -128,6 +128,7 @@ CERTIFICATE = "\n".join(
         CERTIFICATE.replace("CERTIFICATE", "PUBLIC KEY"),
         CERTIFICATE.replace("CERTIFICATE", "PGP PUBLIC KEY BLOCK"),
         CERTIFICATE[: CERTIFICATE.index("-----END")],
+        "<X509Certificate>MIIDpzCCA1Gg" + "\n".join(map(letters, (52, *[64] * 9))),
         '"-----BEGIN PRIVATE KEY-----" in text and "-----END PRIVATE KEY-----" in text',
         "if (!pem.startsWith('-----BEGIN RSA PRIVATE KEY-----')) {\n  throw new Error()\n}",
         "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----",
