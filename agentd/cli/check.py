@@ -17,7 +17,7 @@ from agentd.cli.engines import EngineFound, engines
 from agentd.cli.options import Subcommands, layout, place
 from agentd.disk import labels, models, skills
 from agentd.disk.bots import BotsYmlFile
-from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of
+from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of, state_mistakes
 from agentd.disk.jobs import load_builds, load_deployments
 from agentd.disk.keys import KeyFile
 from agentd.disk.modes import unsafe
@@ -112,6 +112,7 @@ def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
     for look in (file.check, file.graves):
         yield from mistakes_of(look)
     yield from unsafe(where.state)
+    yield from state_mistakes(where)
     yield from damaged_chats(where)
 
 

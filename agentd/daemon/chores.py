@@ -14,6 +14,7 @@ from agentd.clock import Clock, iso, parse_iso
 from agentd.disk.access_key_book import AccessKeyBook
 from agentd.disk.bodies import BodyFiles
 from agentd.disk.export_state import first_unsent
+from agentd.disk.inspect import silent_damage
 from agentd.disk.journal import Committer
 from agentd.disk.layout import Layout
 from agentd.disk.ledger import Ledger
@@ -47,6 +48,12 @@ async def end(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+async def tell_damage(layout: Layout) -> None:
+    """Log, once, which kept files lost something that nobody would be told of otherwise."""
+    for mistake in await asyncio.to_thread(silent_damage, layout):
+        log.error("%s", mistake)
 
 
 async def keep_index(state: State, chats: ChatService) -> None:

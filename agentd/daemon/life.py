@@ -25,7 +25,7 @@ from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
-from agentd.daemon.chores import end, guard_lock, keep_events, keep_index, ping, watch
+from agentd.daemon.chores import end, guard_lock, keep_events, keep_index, ping, tell_damage, watch
 from agentd.daemon.crew import Crew
 from agentd.daemon.desks import Desks
 from agentd.daemon.door import Line, doorkeepers_of, mistakes_of, open_door
@@ -209,6 +209,7 @@ async def started(
         await _announce(state, url, clock)
         running = Running(url, asyncio.get_running_loop().create_future())
         for chore in (
+            tell_damage(layout),
             keep_index(state, chats),
             keep_events(feed),
             guard_lock(state, running.stop),

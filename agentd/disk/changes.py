@@ -7,6 +7,7 @@ private file for each of the last changes.
 import asyncio
 import errno
 import hmac
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,11 +17,11 @@ import msgspec
 
 from agentd.clock import Clock
 from agentd.disk import document
-from agentd.disk.document import make_folder, trouble
+from agentd.disk.document import make_folder
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_file import backwards
 from agentd.disk.lines import Broken, seal, unseal
-from agentd.errors import AgentdError, BadRequest, Conflict, NotFound, Unavailable
+from agentd.errors import AgentdError, BadRequest, Conflict, Mistake, NotFound, Unavailable
 from agentd.proxy.management.changes import (
     Change,
     ChangeFilter,
@@ -29,6 +30,8 @@ from agentd.proxy.management.changes import (
     Kept,
     Shown,
 )
+
+log = logging.getLogger(__name__)
 
 KEPT = 1000
 """Changes that can be undone: the last ones."""
@@ -55,9 +58,17 @@ class ChangeJournal:
         self._secret = b""
 
     async def open(self, secret: bytes) -> None:
-        """Find out how many changes there were. ``secret`` is what tags are made with."""
+        """Find out how many changes there were. ``secret`` is what tags are made with.
+
+        A journal that cannot be read is told in the log, and keeps nothing from working.
+        """
         self._secret = secret
-        self._number = await asyncio.to_thread(self._last)
+        try:
+            last = await asyncio.to_thread(self._last)
+        except AgentdError as error:
+            log.error("the journal of changes cannot be read: %s", error.message)
+            last = 0
+        self._number = max(last, await asyncio.to_thread(highest_undo, self._layout))
 
     def tag(self, content: bytes) -> str:
         """Another for every other content, from which nobody can find out what it is."""
@@ -129,12 +140,13 @@ class ChangeJournal:
     # What follows blocks.
 
     def _write(self, change: Change, kept: Kept | None) -> None:
+        # In this order no crash leaves what undoes a change that is not in the journal.
+        self._append(seal(change))
+        self._number = change.number
         if kept:
             path = self._layout.undo(change.number)
             make_folder(os.path.dirname(path))
             document.replace(path, seal(kept))
-        self._append(seal(change))
-        self._number = change.number
         with suppress(OSError):
             os.unlink(self._layout.undo(change.number - KEPT))
 
@@ -169,15 +181,60 @@ class ChangeJournal:
     def _backwards(self) -> Iterator[Change]:
         """The newest first; what is damaged is passed over."""
         path = self._layout.changes
+        with document.told(path, "read"):
+            try:
+                fd = os.open(path, _READ)
+            except FileNotFoundError:
+                return
+            try:
+                for _, line in backwards(fd, os.fstat(fd).st_size):
+                    with suppress(Broken, msgspec.DecodeError, UnicodeDecodeError):
+                        yield _changes.decode(unseal(line))
+            finally:
+                os.close(fd)
+
+
+def highest_undo(layout: Layout) -> int:
+    """The number of the last change that can be undone; 0: there is none. Blocking."""
+    try:
+        names = os.listdir(os.path.dirname(layout.undo(0)))
+    except OSError:
+        return 0
+    numbers = (name.removesuffix(".json") for name in names)
+    return max((int(one) for one in numbers if one.isascii() and one.isdecimal()), default=0)
+
+
+def damage(layout: Layout) -> Iterator[Mistake]:
+    """Each place of the journal of changes where some that were made are missing. Blocking.
+
+    Numbers rise by one, and what undoes a change is kept apart, so a journal that was cut or
+    altered is known by its gaps. A line that a crash cut short was never acknowledged: the change
+    after it has its number. ``Unavailable`` and ``Misconfigured``.
+    """
+    path = layout.changes
+    known = lines = 0
+    for lines, line in enumerate(_lines(path), 1):
         try:
-            fd = os.open(path, _READ)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise trouble(path, "read", error) from error
-        try:
-            for _, line in backwards(fd, os.fstat(fd).st_size):
-                with suppress(Broken, msgspec.DecodeError, UnicodeDecodeError):
-                    yield _changes.decode(unseal(line))
-        finally:
-            os.close(fd)
+            number = _changes.decode(unseal(line)).number
+        except (Broken, msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if number > known + 1:
+            yield _missing(path, lines, known + 1, number - 1)
+        known = number
+    if (highest := highest_undo(layout)) > known:
+        yield _missing(path, lines, known + 1, highest)
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    with document.told(path, "read"), suppress(FileNotFoundError):
+        descriptor = os.open(path, _READ)
+        with open(descriptor, "rb") as file:
+            yield from file
+
+
+def _missing(path: str, line: int, first: int, last: int) -> Mistake:
+    which = f"change {first} is" if first == last else f"changes {first} to {last} are"
+    return Mistake(
+        path, line, f"{which} missing or damaged before the end of this line, and no longer told;"
+        " what holds is untouched: restore the file from a copy, or let it be"
+    )  # fmt: skip

@@ -25,7 +25,7 @@ _WITHOUT_TMPFILE = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}
 
 _WRONG_KIND = {
     errno.ELOOP: "is a symbolic link; put the file itself there",
-    errno.EISDIR: "is a folder; a file was expected",
+    errno.EISDIR: "is a folder; a file was expected: move it away",
     errno.ENOTDIR: "lies below something that is not a folder",
     errno.ENAMETOOLONG: "is too long a name",
 }
@@ -196,7 +196,7 @@ def sweep(folder: str) -> None:
 
 def _refuse_wrong_kind(path: str, info: os.stat_result) -> None:
     if not modes.S_ISREG(info.st_mode):
-        raise Misconfigured([Mistake(path, 0, "is not a regular file")])
+        raise Misconfigured([Mistake(path, 0, "is not a regular file: move it away")])
 
 
 def _refuse_open_door(path: str, info: os.stat_result) -> None:

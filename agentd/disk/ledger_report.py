@@ -117,6 +117,13 @@ class _Listed(Struct, frozen=True):
 
 
 _heads = msgspec.json.Decoder(Head)
+
+
+def report_standing(layout: Layout, day: str) -> Standing:
+    """What of a day's file its report was made from. Raises ``Broken`` or ``OSError``."""
+    return head_of(layout.ledger_report(day), _heads)[0].standing
+
+
 _names = decoder(str)
 _totals = decoder(Totals)
 _times = decoder(Times)

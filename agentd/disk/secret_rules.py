@@ -3,6 +3,9 @@
 The file is written by hand. What it does not speak of is as built in.
 """
 
+import logging
+import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from os.path import dirname, expanduser
@@ -23,7 +26,10 @@ from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, RuleId, Rules, Valu
 VALUE_LIMIT = 64 * 1024
 """The largest file with a value in it, in bytes."""
 
+log = logging.getLogger(__name__)
+
 _SEED_SIZE = 32
+_SEED_LIMIT = 64 * 1024
 
 
 class Changed(Struct, frozen=True):
@@ -94,10 +100,20 @@ def check(layout: Layout) -> None:
 def seed(layout: Layout) -> bytes:
     """32 random bytes of this state folder, made at the first call. Blocking.
 
-    Raises ``Misconfigured`` when the file is damaged or others can read it, or ``Unavailable``.
+    A damaged file is set aside, and another made. Raises ``Misconfigured`` when others can read
+    the file, or ``Unavailable``.
     """
     path = layout.placeholder_seed
-    found = document.read(path, _SEED_SIZE + 1, guarded=True, private=True)
+    found = document.read(path, _SEED_LIMIT, guarded=True, private=True)
+    if found and not _is_seed(found.data):
+        aside = f"{path}.damaged-{time.time_ns()}"
+        with document.told(path, "set aside"):
+            os.rename(path, aside)
+        log.error(
+            "%s is damaged, and is now %s: secrets get other placeholders from now on,"
+            " and suppliers do not know old conversations again", path, aside,
+        )  # fmt: skip
+        found = None
     if found is None:
         document.make_folder(dirname(path))
         try:
@@ -105,10 +121,20 @@ def seed(layout: Layout) -> bytes:
         except Conflict:
             return seed(layout)
         return made
-    if len(found.data) != _SEED_SIZE:
-        what = f"is damaged: it has {len(found.data)} bytes instead of {_SEED_SIZE}; delete it, and"
-        raise Misconfigured([Mistake(path, 0, f"{what} placeholders are other ones from then on")])
     return found.data
+
+
+def seed_mistakes(layout: Layout) -> Iterator[Mistake]:
+    """What is wrong with the seed, for who only looks. Blocking; raises as ``seed``."""
+    path = layout.placeholder_seed
+    found = document.read(path, _SEED_LIMIT, guarded=True, private=True)
+    if found and not _is_seed(found.data):
+        what = f"is damaged: it is not {_SEED_SIZE} random bytes; the next start makes another, and"
+        yield Mistake(path, 0, f"{what} suppliers do not know old conversations again")
+
+
+def _is_seed(data: bytes) -> bool:
+    return len(data) == _SEED_SIZE and any(data)
 
 
 def contradictions(content: SecretRulesYml) -> Iterator[tuple[Place, str]]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from agentd import ids
 from agentd.chats.fold import Summary
 from agentd.clock import Timestamp
-from agentd.disk.document import make_folder, read, replace, sweep, trouble
+from agentd.disk.document import Document, make_folder, read, replace, sweep, trouble
 from agentd.disk.index import read_index, write_index
 from agentd.disk.layout import Layout
 from agentd.disk.lines import Broken, seal, unseal
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 FORMAT = 2
 """The format that this version writes; it reads none that is newer. 2 knows more records."""
 _SMALL = 64 * 1024
+_FORMAT_REMEDY = "restore it from a copy; or delete it, if no newer agentd ever served this folder"
+_IDS_REMEDY = "restore it, or delete it together with index.json"
 
 PATIENCE = 1.0
 """Seconds after which a lock that is held is another daemon's: when one is killed, a program that
@@ -112,7 +114,7 @@ def open_state(layout: Layout) -> State:
         index = read_index(layout.index)
         known = {summary.id: summary for summary in index.chats}
         chats, seen = take_stock(layout, known, mend=writable)
-        marks = _stored_marks(layout).merged(index.highest).merged(seen)
+        marks = stored_marks(layout).merged(index.highest).merged(seen)
         there = max((chat.seq for chat in chats.values()), default=0)
         lives = begin_life(layout.lives, marks.seq, there, writable=writable)
     except BaseException:
@@ -180,6 +182,9 @@ def _lock(layout: Layout) -> FileLock:
             f"{layout.state} is served by {who} already",
             "One daemon serves a state folder; name another with --state.",
         ) from None
+    except IsADirectoryError as error:
+        what = f"is a folder; a file was expected: rmdir {layout.daemon_lock}"
+        raise Misconfigured([Mistake(layout.daemon_lock, 0, what)]) from error
     except OSError as error:
         raise trouble(layout.daemon_lock, "lock", error) from error
     return lock
@@ -187,34 +192,50 @@ def _lock(layout: Layout) -> FileLock:
 
 def _check_format(layout: Layout, *, writable: bool) -> str:
     """Refuse a newer format, bring an older one up to date; the folder's generation."""
-    document = read(layout.format, _SMALL)
-    if document is None:
+    found = stored_format(layout)
+    if found is None:
         made = Format(FORMAT, FORMAT, ids.new_generation())
         if writable:
             replace(layout.format, msgspec.json.encode(made) + b"\n")
         return made.generation
-    try:
-        found = msgspec.json.decode(document.data, type=Format)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Misconfigured([Mistake(layout.format, 1, f"is not a format: {error}")]) from error
     if found.format > FORMAT:
         what = f"is format {found.format}; this version of agentd reads up to {FORMAT}"
         raise Misconfigured([Mistake(layout.format, 1, what)])
     if found.format < FORMAT and writable:  # each line of format 1 is one of format 2
-        replace(f"{layout.format}.{found.format}", document.data)
+        replace(f"{layout.format}.{found.format}", msgspec.json.encode(found) + b"\n")
         newer = Format(FORMAT, FORMAT, found.generation)
         replace(layout.format, msgspec.json.encode(newer) + b"\n")
     return found.generation
 
 
-def _stored_marks(layout: Layout) -> Marks:
-    document = read(layout.ids, _SMALL)
+def stored_format(layout: Layout) -> Format | None:
+    """What ``FORMAT`` says; None without one. ``Misconfigured`` and ``Unavailable``."""
+    document = _read_small(layout.format, _FORMAT_REMEDY)
+    if document is None:
+        return None
+    try:
+        return msgspec.json.decode(document.data, type=Format)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what = f"is damaged ({error}): {_FORMAT_REMEDY}"
+        raise Misconfigured([Mistake(layout.format, 1, what)]) from error
+
+
+def stored_marks(layout: Layout) -> Marks:
+    """What ``ids.json`` says; ``Misconfigured`` and ``Unavailable``."""
+    document = _read_small(layout.ids, _IDS_REMEDY)
     if document is None:
         return Marks()
     try:
         return msgspec.json.decode(unseal(document.data), type=Marks)
     except (Broken, msgspec.DecodeError) as error:
-        what = f"is damaged ({error}); it keeps ids from being used again"
+        what = f"is damaged ({error}); it keeps ids from being used again: {_IDS_REMEDY}"
+        raise Misconfigured([Mistake(layout.ids, 1, what)]) from error
+
+
+def _read_small(path: str, remedy: str) -> Document | None:
+    try:
+        return read(path, _SMALL)
+    except Misconfigured as error:
         raise Misconfigured(
-            [Mistake(layout.ids, 1, f"{what}: restore it, or delete it together with index.json")]
+            [Mistake(one.where, one.line, f"{one.what}: {remedy}") for one in error.mistakes]
         ) from error

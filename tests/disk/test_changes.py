@@ -118,3 +118,66 @@ def test_a_tag_tells_other_contents_apart_and_depends_on_the_installation(layout
     one, two, again, elsewhere, *_ = asyncio.run(tags())
     assert one == again
     assert len({one, two, elsewhere}) == 3
+
+
+async def five(layout: Layout) -> list[bytes]:
+    """A journal of five changes, and its lines."""
+    journal = await opened(layout)
+    for name in "abcde":
+        await noted(journal, name)
+    return Path(layout.changes).read_bytes().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("left", "missing"),
+    [
+        ((0, 1, 2, 3, 4), []),
+        ((0, 1, 2), ["changes 4 to 5 are"]),
+        ((), ["changes 1 to 5 are"]),
+        ((0, 4), ["changes 2 to 4 are"]),
+        ((0, 2, 3), ["change 2 is", "change 5 is"]),
+    ],
+    ids=str,
+)
+@pytest.mark.gen_test
+async def test_lines_that_are_gone_are_told_and_their_numbers_not_used_again(
+    layout: Layout, left: tuple[int, ...], missing: list[str]
+) -> None:
+    lines = await five(layout)
+    Path(layout.changes).write_bytes(b"".join(lines[number] for number in left))
+    told = [str(mistake) for mistake in changes.damage(layout)]
+    assert [one.split(": ")[1].split(" missing")[0] for one in told] == missing
+    assert (await noted(await opened(layout), "f")).number == 6
+
+
+@pytest.mark.gen_test
+async def test_every_flipped_bit_of_the_journal_is_told(layout: Layout) -> None:
+    whole = b"".join(await five(layout))
+    for place in range(0, len(whole), 7):
+        altered = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        Path(layout.changes).write_bytes(altered)
+        assert list(changes.damage(layout)), place
+
+
+@pytest.mark.gen_test
+async def test_a_line_that_a_crash_cut_short_was_never_acknowledged_and_is_no_damage(
+    layout: Layout,
+) -> None:
+    whole = b"".join(await five(layout))
+    Path(layout.changes).write_bytes(whole + b'{"number":6,"at":"2026')
+    assert list(changes.damage(layout)) == []
+    await noted(await opened(layout), "f")
+    assert list(changes.damage(layout)) == []
+
+
+@pytest.mark.gen_test
+async def test_a_journal_that_cannot_be_read_keeps_nothing_else_from_working(
+    layout: Layout, caplog: pytest.LogCaptureFixture
+) -> None:
+    await five(layout)
+    Path(layout.changes).unlink()
+    Path(layout.changes).mkdir()
+    journal = await opened(layout)
+    assert f"{layout.changes}: is a folder" in caplog.text
+    with pytest.raises(Unavailable, match="The change was made, and holds"):
+        await noted(journal, "f")

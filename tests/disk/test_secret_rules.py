@@ -174,13 +174,21 @@ def test_the_seed_is_made_once_and_nobody_else_may_read_it(layout):
         secret_rules.seed(layout)
 
 
-def test_a_damaged_seed_is_told_and_kept(layout):
-    secret_rules.seed(layout)
+@pytest.mark.parametrize("damaged", [b"", b"short", b"x" * 33, bytes(32)], ids=len)
+def test_a_damaged_seed_is_set_aside_and_another_made(layout, damaged, caplog):
+    first = secret_rules.seed(layout)
     path = Path(layout.placeholder_seed)
-    path.write_bytes(b"short")
-    with pytest.raises(Misconfigured, match="has 5 bytes instead of 32; delete it"):
-        secret_rules.seed(layout)
-    assert path.read_bytes() == b"short"
+    path.write_bytes(damaged)
+    [mistake] = secret_rules.seed_mistakes(layout)
+    assert mistake.where == str(path)
+    second = secret_rules.seed(layout)
+    assert len(second) == 32
+    assert second not in (first, damaged)
+    assert secret_rules.seed(layout) == second
+    assert list(secret_rules.seed_mistakes(layout)) == []
+    [aside] = path.parent.glob("seed.damaged-*")
+    assert aside.read_bytes() == damaged
+    assert f"{path} is damaged, and is now {aside}" in caplog.text
 
 
 def test_the_example_of_the_readme_is_read(layout):

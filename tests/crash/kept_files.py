@@ -1,0 +1,109 @@
+"""A state folder with a file of every family, and ways in which files are damaged."""
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+from agentd import daemon
+from agentd.access import login, password
+from agentd.access.key import issue
+from agentd.catalog.settings import Settings
+from agentd.disk.keys import KeyFile
+from agentd.disk.layout import Layout
+from agentd.disk.users import UserFile
+from tests.crash.callers import Wire
+from tests.crash.daemon_with_ledger import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY, LedgerEngine
+
+AT = "2026-01-01T00:00:00.000Z"
+_WORD = "correct horse battery"
+
+
+def settings_of(layout: Layout) -> Settings:
+    """The settings of a daemon over this folder."""
+    return Settings(
+        port=0,
+        agent_api_key=KEY_HASH,
+        proxy_app_hash=MANAGEMENT_HASH,
+        drain_seconds=0,
+        workspace=layout.config,
+    )
+
+
+def fill(layout: Layout) -> None:
+    """Have a daemon write a file of every family; blocking."""
+    os.makedirs(layout.config, mode=0o700)
+    KeyFile(layout).add(issue("kept", AT)[1])
+    KeyFile(layout).add(issue("gone", AT)[1])
+    KeyFile(layout).revoke("gone", AT)
+    hashed = password.hashed(_WORD, password.Cost(14, 8, 1))
+    UserFile(layout).add(login.User("ann", "administrator", hashed))
+    Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
+
+    async def live() -> None:
+        engine = LedgerEngine(os.path.join(layout.config, "ledger"))
+        async with daemon.started(settings_of(layout), layout, {}, engine) as running:
+            await asyncio.to_thread(_use, running.url)
+
+    asyncio.run(live())
+
+
+def _use(url: str) -> None:
+    with contextlib.closing(Wire(url)) as wire:
+        for number in (1, 2):
+            wire.send("POST", "", {"prompt": f"first of {number}"})
+            wire.send("GET", f"/{number}/status?wait=10")
+        wire.call("GET", "/api/analytics/summary")
+        wire.call("POST", "/api/session", {"user": "ann", "password": _WORD, "bearer": True})
+        wire.call("POST", "/api/builds/b/start", {})
+        manager = {"X-API-Key": MANAGEMENT_KEY}
+        for name in ("one", "two", "three"):
+            channel = {
+                "name": name,
+                "dialects": ["openai"],
+                "url": "http://127.0.0.1:9/v1",
+                "key": "x",
+            }
+            wire.call("POST", "/api/agent/channels", channel, manager)
+        made = wire.call("POST", "/api/agent/keys", {"name": "caller"}, manager)[1]
+        wire.call("POST", "/api/agent/keys", {"name": "removed"}, manager)
+        wire.call("DELETE", "/api/agent/keys/removed", None, manager)
+        caller = {"Authorization": f"Bearer {made.get('secret') or made.get('key')}"}
+        asked = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+        wire.call("POST", "/v1/chat/completions", asked, caller)
+
+
+def families(layout: Layout) -> list[str]:
+    """The path of each file, relative to the state folder; what is like another is left out."""
+    files = sorted(path for path in Path(layout.state).rglob("*") if path.is_file())
+    names = [str(path.relative_to(layout.state)) for path in files]
+    alike = ("chats/2/", "proxy/undo/2")
+    return [name for name in names if not name.startswith(alike)]
+
+
+def damage(path: Path, how: str) -> bool:
+    """Damage a file; False where it cannot be damaged so."""
+    data = path.read_bytes()
+    match how:
+        case "cut":
+            path.write_bytes(data[: len(data) * 2 // 3])
+        case "cut after a line":
+            path.write_bytes(data[: data.rfind(b"\n", 0, -1) + 1] or data)
+        case "emptied":
+            path.write_bytes(b"")
+        case "zeroed":
+            path.write_bytes(bytes(len(data)))
+        case "a flipped bit":
+            place = len(data) // 2
+            path.write_bytes(
+                data[:place] + bytes(b ^ 1 for b in data[place : place + 1]) + data[place + 1 :]
+            )
+        case "a folder":
+            path.unlink()
+            path.mkdir()
+        case "a link to nowhere":
+            path.unlink()
+            path.symlink_to("nowhere")
+        case "removed":
+            path.unlink()
+    return how in ("a folder", "a link to nowhere", "removed") or path.read_bytes() != data

@@ -1,0 +1,101 @@
+"""Whatever befalls a file of the state folder is told, and what need not end does not."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from agentd import daemon
+from agentd.cli.main import main
+from agentd.disk.layout import Layout
+from agentd.errors import AgentdError
+from tests.crash import kept_files
+from tests.crash.callers import Wire
+from tests.crash.daemon_with_ledger import LedgerEngine
+
+DAMAGES = ("cut", "cut after a line", "emptied", "zeroed", "a flipped bit", "a folder",
+           "a link to nowhere", "removed")  # fmt: skip
+
+UNTOLD = {
+    "cut after a line": ["chats/*/journal.jsonl"],  # a copy may hold as much: it is no damage
+    "a flipped bit": ["*revoked.json", "sessions.json", "proxy/seed"],  # another name, or number
+    "removed": ["*"],  # it is as if it had never been
+}
+"""What nobody can know from the file alone; every cache apart."""
+CACHES = ("*/checkpoint.json", "proxy/reports/*", "proxy/service.log", "*.lock")
+"""What is made anew, or says nothing that is needed."""
+REFUSED = ("FORMAT", "daemon.lock", "ids.json", "proxy/seed", "proxy/requests/*")
+"""Without these, nobody could say what would be done wrong: the start is refused."""
+REMEDIES = ("restore", "delete", "move it away", "rmdir", "put the file itself there")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    folder = tmp_path_factory.mktemp("kept")
+    before = os.umask(0o077)
+    try:
+        layout = Layout(str(folder / "state"), str(folder / "config"))
+        kept_files.fill(layout)
+    finally:
+        os.umask(before)
+    return layout
+
+
+def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> None:
+    there = kept_files.families(filled)
+    for wanted in ("FORMAT", "ids.json", "lives.json", "index.json", "keys.yml", "revoked.json",
+                   "sessions.json", "daemon.lock", "chats/1/journal.jsonl", "proxy/seed",
+                   "proxy/changes.jsonl", "proxy/undo/1.json", "proxy/access-keys.yml",
+                   "proxy/revoked.json", "proxy/requests/*", "proxy/reports/*"):  # fmt: skip
+        assert any(fnmatch(name, wanted) for name in there), wanted
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_is_told_by_log_or_check_and_ends_nothing_else(
+    filled: Layout, tmp_path: Path, how: str,
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for number, name in enumerate(kept_files.families(filled)):
+        copy = tmp_path / str(number)
+        shutil.copytree(Path(filled.state).parent, copy)
+        layout = Layout(str(copy / "state"), str(copy / "config"))
+        path = copy / "state" / name
+        if not kept_files.damage(path, how):
+            continue
+        caplog.clear()
+        main(["check", "--state", layout.state, "--config", layout.config])
+        checked = capsys.readouterr().out
+        refused = "".join(refusal_of(layout))
+        told = f"{checked}\n{caplog.text}\n{refused}"
+        silent = any(fnmatch(name, one) for one in (*CACHES, *UNTOLD.get(how, ())))
+        assert silent or str(path) in told, (name, told)
+        if refused:
+            assert any(fnmatch(name, one) for one in REFUSED), refused
+            assert str(path) in refused
+            assert any(remedy in refused for remedy in REMEDIES), refused
+        shutil.rmtree(copy)
+
+
+def refusal_of(layout: Layout) -> Iterator[str]:
+    """Why the daemon does not start; nothing where it does, and all that it should works."""
+
+    async def live() -> None:
+        settings = kept_files.settings_of(layout)
+        engine = LedgerEngine(os.path.join(layout.config, "ledger"))
+        async with daemon.started(settings, layout, {}, engine) as running:
+            await asyncio.to_thread(look, running.url)
+
+    def look(url: str) -> None:
+        with contextlib.closing(Wire(url)) as wire:
+            assert wire.send("GET", "/2/status")[0] == 200
+            assert wire.send("POST", "", {"prompt": "hello"})[0] == 201
+
+    try:
+        asyncio.run(live())
+    except AgentdError as error:
+        yield f"{error.message} {error.details}"
