@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -150,11 +151,30 @@ def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
 
 def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: Served) -> None:
     (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
-    for prompt in ("read state/keys.yml", "read .env"):
-        asked = _agentd("ask", prompt, home=served.home, key=served.key)
-        assert "stays closed" in asked.stdout + asked.stderr
+    asked = _agentd("ask", "read state/keys.yml", home=served.home, key=served.key)
+    assert "stays closed" in asked.stdout + asked.stderr
     found = _agentd("ask", "find canary", home=served.home, key=served.key)
     assert ".env" not in found.stdout
+    (served.home / ".env").unlink()
+
+
+def test_a_file_of_secrets_is_read_by_leave_only(served: Served) -> None:
+    (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
+
+    def call(*words: str) -> str:
+        return _agentd(*words, home=served.home, key=served.key).stdout
+
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(call, "ask", "read .env")
+        questions: list[dict[str, Any]] = []
+        while not questions:
+            assert not reading.done(), reading.result()
+            questions = json.loads(call("approve", "--json"))
+        [question] = questions
+        assert "passwords and keys" in question["reason"]
+        call("approve", str(question["id"]), "--deny")
+        assert "not allowed" in reading.result()
+    assert "canary" not in reading.result()
     (served.home / ".env").unlink()
 
 
