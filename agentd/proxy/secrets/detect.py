@@ -17,7 +17,8 @@ import re2
 from agentd.proxy.secrets.decoding import decode
 from agentd.proxy.secrets.exact_values import ExactValues
 from agentd.proxy.secrets.private_keys import PrivateKeys
-from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, compiled, options
+from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, Value, compiled, options
+from agentd.proxy.secrets.writing import writings
 
 MOST_FINDS = 1000
 """Of one rule in one text. What comes after is taken for one secret: that is safe, and bounded."""
@@ -47,14 +48,14 @@ class Detector:
         self._keys = [_Keys(rule) for rule in enabled if rule.id == _PRIVATE_KEY]
         forms = [rule for rule in enabled if rule.id != _PRIVATE_KEY]
         self._looks = [
-            *(_Look(value.id, value.mode, _literally(value.text)) for value in rules.values),
+            *(_Look(value.id, value.mode, _as_written(value)) for value in rules.values),
             *(_Form(rule) for rule in forms),
         ]
         numbered = list(enumerate(forms, len(rules.values)))
         # One automaton of all would be too large to be quick: what stands around a secret varies
         # more than what has a form of its own.
         self._groups = [
-            _Group({number: _literally(value.text) for number, value in enumerate(rules.values)}),
+            _Group({number: _as_written(value) for number, value in enumerate(rules.values)}),
             _Group({number: rule.regex for number, rule in numbered if not rule.allow.regexes}),
             _Group({number: rule.regex for number, rule in numbered if rule.allow.regexes}),
         ]
@@ -195,6 +196,12 @@ def entropy(value: bytes) -> float:
     """Bits per byte (Shannon)."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())
+
+
+def _as_written(value: Value) -> str:
+    """A pattern that finds the value in a text, and in JSON in it."""
+    forms = sorted(writings(value.text.encode("utf-8", "surrogatepass")), key=len, reverse=True)
+    return "|".join(_literally(form.decode("utf-8", "replace")) for form in forms)
 
 
 def _literally(text: str) -> str:

@@ -24,6 +24,7 @@ from agentd.proxy.secrets.request import Part, apart, grown
 from agentd.proxy.secrets.rules import Mode, Rules
 from agentd.proxy.secrets.scan import Scanner, Spot
 from agentd.proxy.secrets.walk import IDENTIFIERS, STRUCTURE, Literal, pointers
+from agentd.proxy.secrets.writing import secret_of
 
 MOST_ELEMENTS = 200_000
 """Elements that are remembered, of all keys together: some 300 bytes each ..."""
@@ -307,7 +308,7 @@ class Hiding:
                     raise BadRequest(_not_there(literal.name.decode(), spot.rule))
                 elif spot.mode == "hide":
                     placeholder = self._hidden_as(spot, run, known)
-                    secrets[placeholder] = spot.value.decode("utf-8", "surrogatepass")
+                    secrets[placeholder] = secret_of(spot.value)
                     spans.append((spot.start - part.start, spot.end - part.start, placeholder))
         if spans:
             element.spans, element.secrets = tuple(sorted(spans)), secrets
@@ -350,7 +351,7 @@ class Hiding:
                 run.findings.append(self._finding(spot, place=place))
 
     def _finding(self, spot: Spot, place: str = "", offset: int = 0, line: int = 0) -> Finding:
-        size = _characters(spot.value)
+        size = len(secret_of(spot.value))
         digest = self._placeholders.digest(spot.value)
         return Finding(spot.rule, spot.mode, size, digest, place, offset, line)
 

@@ -1,43 +1,85 @@
-"""A JSON text followed as it comes: whether a string is open at its end, and what that holds."""
+"""How deep in JSON strings a place in a text is, followed as the text comes.
 
+A text may be JSON, hold a piece of it, or neither; and a string in it may be JSON in its turn. A
+secret is written there with as many layers of escapes. Only the text before a place tells, so that
+the same place has the same depth in a request and in a reply that comes in pieces.
+"""
+
+import json
 import re
 
-_TOKEN = re.compile(r'\\u[0-9a-fA-F]{4}|\\.|"|[^"\\]+', re.DOTALL)
+_PIECE = re.compile(
+    r'\\u[0-9a-fA-F]{4}|\\.|["\n{}\[\],:]|[ \t\r]+|[^"\\\n{}\[\],: \t\r]+', re.DOTALL
+)
 _UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_MEANT = {'\\"': '"', "\\\\": "\\", "\\u0022": '"', "\\u005c": "\\", "\\u005C": "\\"}
+_BEFORE_STRING = frozenset("{[,:")
+
+DEEPEST = 4
+"""Strings in one another that are followed."""
 
 
 class JsonText:
-    """Feed it the text. ``deep``: how many texts inside one another are followed."""
+    """Feed it the text; ``depth`` tells where it stands then."""
 
-    def __init__(self, deep: int = 1) -> None:
-        self.open = False
-        """Whether a string is open."""
-        self.inner: JsonText | None = None
-        """The string that was opened last, as a text of its own."""
-        self._deep = deep
-        self._first = ""
+    def __init__(self, deepest: int = DEEPEST) -> None:
+        self._deepest = deepest
+        self._quoted = False
+        """Whether a string is open ..."""
+        self._inner: JsonText | None = None
+        """... and what is in it, if it is one of JSON."""
+        self._brackets = 0
+        self._last = ""
+        """What came last outside strings, without blanks."""
+        self._names = False
+        """Whether that is a colon behind a string."""
         self._rest = ""
 
     @property
-    def may_be_json(self) -> bool:
-        """Whether it begins as an object or a list does."""
-        return self._first in ("{", "[")
+    def depth(self) -> int:
+        """How many strings of JSON are open, one in another."""
+        return 1 + self._inner.depth if self._quoted and self._inner else 0
 
     def feed(self, text: str) -> None:
         """What comes next."""
         text = self._rest + text
-        self._first = self._first or text.lstrip()[:1]
         unfinished = _UNFINISHED.search(text)
         end = unfinished.start() if unfinished and _odd(text, unfinished.start()) else len(text)
         self._rest = text[end:]
-        for token in _TOKEN.finditer(text, 0, end):
-            if token[0] == '"':
-                self.open = not self.open
-                if self.open and self._deep > 1:
-                    self.inner = JsonText(self._deep - 1)
-            elif self.open and self.inner:
-                self.inner.feed(_MEANT.get(token[0], "x" if token[0][0] == "\\" else token[0]))
+        for found in _PIECE.finditer(text, 0, end):
+            if self._quoted:
+                self._within(found[0])
+            else:
+                self._outside(found[0])
+
+    def _within(self, piece: str) -> None:
+        """In a string. A line's end is in none of JSON: whatever was open is not."""
+        if piece in ('"', "\n"):
+            self._quoted = False
+            self._last = piece if piece == '"' else "x"
+        elif self._inner:
+            self._inner.feed(_meant(piece) if piece[0] == "\\" else piece)
+
+    def _outside(self, piece: str) -> None:
+        if piece == '"':
+            expected = self._brackets and self._last in _BEFORE_STRING
+            is_json = (expected or self._names) and self._deepest > 0
+            self._inner = JsonText(self._deepest - 1) if is_json else None
+            self._quoted = True
+        elif piece in "{[":
+            self._brackets += 1
+        elif piece in "}]":
+            self._brackets = max(self._brackets - 1, 0)
+        if not piece.isspace():
+            self._names = piece == ":" and self._last == '"'
+            self._last = piece
+
+
+def _meant(escape: str) -> str:
+    """What an escape stands for; anything where it is none of JSON."""
+    try:
+        return str(json.loads(f'"{escape}"'))
+    except ValueError:
+        return "x"
 
 
 def _odd(text: str, at: int) -> bool:

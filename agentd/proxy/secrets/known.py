@@ -13,6 +13,7 @@ from msgspec import Struct
 from agentd.proxy.secrets.detect import Known
 from agentd.proxy.secrets.exact_values import HEAD, LONGEST, ExactValues
 from agentd.proxy.secrets.recent import Recent
+from agentd.proxy.secrets.writing import secret_of, writings
 
 MOST = 1000
 """Secrets that are remembered of a key; those not met for longest are forgotten."""
@@ -35,6 +36,7 @@ class Secret(Struct, frozen=True):
     """The access key's id."""
     rule: str
     value: str
+    """As it is known: its ``writing.identity``."""
 
     def __repr__(self) -> str:
         """Without the value, wherever it is printed."""
@@ -83,16 +85,13 @@ class Remembered:
 
     def values(self) -> dict[str, str]:
         """Every placeholder and what it stands for."""
-        return {
-            kept.placeholder: value.decode("utf-8", "surrogatepass")
-            for value, kept in self._kept.items()
-        }
+        return {kept.placeholder: secret_of(value) for value, kept in self._kept.items()}
 
     def looks(self) -> tuple[int, Known | None]:
         """The mark, and what finds all up to it in a text; None: there is nothing to be found."""
         if self._looks[0] != self.mark:
             mark, kept = self.mark, self._kept.items()
-            bare = {value: one.rule for value, one in kept if _is_looked_for(value)}
+            bare = {form: one.rule for value, one in kept for form in _looked_for(value)}
             self._looks = mark, Known(bare) if bare else None
         return self._looks
 
@@ -102,12 +101,16 @@ class Remembered:
         if (known_since, mark) != (since, self.mark):
             mark = self.mark
             kept = self._kept.items()
-            newer = [value for value, one in kept if one.number > since and _is_looked_for(value)]
+            newer = [
+                form for value, one in kept if one.number > since for form in _looked_for(value)
+            ]
             same = all(_SAME_IN_JSON.fullmatch(value) for value in newer)
             values = ExactValues(newer) if same else None
             self._newer = since, mark, values
         return values is None or values.is_any_in(raw)
 
 
-def _is_looked_for(value: bytes) -> bool:
-    return BARE <= len(value) <= LONGEST
+def _looked_for(value: bytes) -> list[bytes]:
+    """As what the secret is looked for that is known by this value."""
+    forms = (value,) if _SAME_IN_JSON.fullmatch(value) else writings(value)
+    return [form for form in forms if BARE <= len(form) <= LONGEST]

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-import msgspec
-
 from agentd.proxy.secrets.json_text import JsonText
 from agentd.proxy.secrets.walk import Literal, escaped, literals, text_of
+from agentd.proxy.secrets.writing import Written, written_at
 
 _BEGIN = "SECRET_"
 
@@ -19,8 +18,6 @@ class Edit(NamedTuple):
     start: int
     end: int
     value: str
-    delicate: bool = False
-    """Whether the secret has to be escaped to stand in JSON."""
 
 
 class Splice(NamedTuple):
@@ -38,8 +35,9 @@ class Vault:
         self._secrets = secrets
         self._sorted = sorted(secrets)
         self._lengths = sorted({len(one) for one in secrets}, reverse=True)
-        self.delicate = frozenset(value for value in secrets.values() if _delicate(value))
-        """Those that have to be written in another way inside JSON inside a string."""
+        self._longest = max(self._lengths, default=0)
+        self.delicate = any(map(_delicate, secrets.values()))
+        """Whether it depends for any of them on where it stands how it is written."""
 
     def found(self, text: str, to_the_end: bool = True) -> tuple[list[Edit], int]:
         """The placeholders in a text, and from where on it may be the beginning of one.
@@ -52,7 +50,7 @@ class Vault:
             edit = self._at(text, at)
             if edit:
                 edits.append(edit)
-            elif not to_the_end and self._begins(text[at:]):
+            elif not to_the_end and self._begins(text[at : at + self._longest]):
                 return edits, at
             at = text.find("S", edit.end if edit else at + 1)
         return edits, len(text)
@@ -63,7 +61,7 @@ class Vault:
         for length in self._lengths:
             value = self._secrets.get(text[at : at + length])
             if value is not None:
-                return Edit(at, at + length, value, value in self.delicate)
+                return Edit(at, at + length, value)
         return None
 
     def _begins(self, text: str) -> bool:
@@ -83,10 +81,9 @@ def in_json(vault: Vault, raw: bytes, skipped: Collection[int] = ()) -> list[Spl
         text = text_of(content).decode("utf-8", "surrogatepass")
         edits, _ = vault.found(text)
         if edits:
-            if literal.name == b"arguments" and text.lstrip()[:1] in ("{", "["):
-                edits = list(inside_arguments(text, edits, JsonText(deep=2)))
-            elif literal.free and vault.delicate:
-                edits = list(inside_text(text, edits))
+            is_json = literal.name == b"arguments" and text.lstrip()[:1] in ("{", "[")
+            if vault.delicate:
+                edits = list(inside(text, edits, JsonText(), least=1 if is_json else 0))
             made = escaped(edited(text, edits)).encode("utf-8", "surrogatepass")
             splices.append(Splice(literal.start, literal.end, made))
     return splices
@@ -117,38 +114,19 @@ def spliced(raw: bytes, splices: Collection[Splice]) -> bytes:
     return b"".join((*pieces, raw[at:]))
 
 
-def inside_arguments(text: str, edits: Iterable[Edit], so_far: JsonText) -> Iterator[Edit]:
-    """The edits as they are made in a JSON text, such as a tool's arguments, or its next piece.
+def inside(text: str, edits: Iterable[Edit], so_far: JsonText, least: int) -> Iterator[Edit]:
+    """The edits as they are made in a text, or its next piece, where JSON may stand in JSON.
 
-    A secret that cannot stand in JSON as it is, such as one of several lines, is written with
-    escapes once more where a string of the text is JSON itself. One that was found with its
-    escapes has them.
+    ``so_far`` has followed what came before. A secret is at ``least`` so deep in strings of JSON.
     """
     at = 0
     for edit in edits:
         so_far.feed(text[at : edit.start])
         at = edit.start
-        inner = so_far.inner if so_far.open else None
-        twice = edit.delicate and inner is not None and inner.may_be_json and inner.open
-        yield edit._replace(value=escaped(edit.value, 2 if twice else 1))
+        yield edit._replace(value=written_at(edit.value, max(least, so_far.depth)))
     so_far.feed(text[at:])
 
 
-def inside_text(text: str, edits: Iterable[Edit]) -> Iterator[Edit]:
-    """The edits as they are made in a tool's text, which may be JSON."""
-    so_far = JsonText()
-    at = 0
-    for edit in edits:
-        so_far.feed(text[at : edit.start])
-        at = edit.start
-        once = edit.delicate and so_far.may_be_json and so_far.open
-        yield edit._replace(value=escaped(edit.value, 1 if once else 0))
-
-
 def _delicate(value: str) -> bool:
-    """Whether it cannot stand between the quotes of JSON as it is."""
-    try:
-        msgspec.json.decode(f'"{value}"', type=str)
-    except (msgspec.DecodeError, UnicodeError):
-        return True
-    return "\n" in value or "\r" in value
+    """Whether it depends on where it stands how it is written."""
+    return isinstance(value, Written) or escaped(value) != value

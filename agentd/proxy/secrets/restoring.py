@@ -20,7 +20,7 @@ from agentd.proxy.secrets.put_back import (
     Vault,
     edited,
     in_json,
-    inside_arguments,
+    inside,
     may_hold,
     spliced,
 )
@@ -32,7 +32,6 @@ HELD_LIMIT = 4 * 2**20
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n")
 _SUSPECT = re.compile(rb'SECRET_|S(?:E(?:C(?:R(?:ET?)?)?)?)?"|\\u00[2-7]')
-_ARGUMENTS = re.compile(rb'"partial_json"|"arguments"|_arguments\.')
 _DATA = re.compile(rb"(?:\A|[\r\n])data:")
 _LINES = re.compile(rb"\r\n|\r|\n")
 
@@ -88,11 +87,9 @@ class Restorer:
     def _idle(self, raw: bytes) -> bool:
         """Whether these events need not be looked at: nothing waits for them, nor begins in them.
 
-        Arguments are followed from their beginning where a secret's form may depend on that.
+        Texts are followed from their beginning where a secret's form may depend on that.
         """
-        if self._frames or _SUSPECT.search(raw):
-            return False
-        return not (self._vault.delicate and _ARGUMENTS.search(raw))
+        return not (self._frames or self._vault.delicate or _SUSPECT.search(raw))
 
     def _look(self, frame: "_Frame") -> None:
         begin = _DATA.search(frame.raw)
@@ -187,7 +184,7 @@ class _Text:
         self._pieces: list[_Piece] = []
         self._from = 0
         """In the first piece: where the text begins that may be the beginning of a placeholder."""
-        self._before = JsonText(deep=2)
+        self._before = JsonText()
         """All before that, on which a secret's form may depend."""
 
     def add(self, frame: _Frame, start: int, end: int) -> None:
@@ -212,11 +209,9 @@ class _Text:
 
     def _written(self, text: str, edits: list[Edit]) -> Iterable[Edit]:
         """The edits as they are made in such a text."""
-        if not self._is_json:
-            return edits
         if not self._vault.delicate:
-            return [edit._replace(value=escaped(edit.value)) for edit in edits]
-        return inside_arguments(text, edits, self._before)
+            return edits
+        return inside(text, edits, self._before, least=1 if self._is_json else 0)
 
     def _edit(self, edit: Edit) -> None:
         """Put the secret where its placeholder begins, and take away the rest of that."""

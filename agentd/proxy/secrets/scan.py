@@ -7,9 +7,11 @@ from typing import NamedTuple
 import msgspec
 
 from agentd.proxy.secrets.detect import Detector, Hit, Known
+from agentd.proxy.secrets.json_text import JsonText
 from agentd.proxy.secrets.placeholder import LONGEST, Placeholders
 from agentd.proxy.secrets.rules import SHORTEST, Mode
 from agentd.proxy.secrets.walk import IDENTIFIERS, Literal, literals, raw_places, text_of
+from agentd.proxy.secrets.writing import identity
 
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|credential|auth|cookie")
 """In a member's name: its value may be a secret although it does not look like one."""
@@ -41,6 +43,7 @@ class Spot(NamedTuple):
     start: int
     end: int
     value: bytes
+    """As it is known: its ``writing.identity``."""
     rule: str
     mode: Mode
 
@@ -107,10 +110,13 @@ class Scanner:
         return self._found(text, self._known)
 
     def _found(self, text: bytes, known: Known | None) -> list[Spot]:
-        return [
+        spots = [
             Spot(hit.start, hit.end, text[hit.start : hit.end], hit.rule, hit.mode)
             for hit in self._foreign(text, self._detector.find(text, known))
         ]
+        if any(b"\\" in spot.value or spot.value.startswith(b"\0") for spot in spots):
+            return list(_identified(text, spots))
+        return spots
 
     def _spots(self, content: bytes, literal: Literal, name: bytes) -> list[Spot]:
         """Those in one string, by their place in its content."""
@@ -152,6 +158,23 @@ class Scanner:
                 at, near = end, near + 1
             if at == hit.start or hit.end - at >= SHORTEST:
                 yield hit._replace(start=at)
+
+
+def _identified(text: bytes, spots: list[Spot]) -> Iterator[Spot]:
+    """The spots, each with what its secret is known by: escapes count by where they stand.
+
+    What is hidden is told as a letter to what follows the text, as a reply has a placeholder there.
+    """
+    so_far = JsonText()
+    at = 0
+    for spot in spots:
+        so_far.feed(text[at : spot.start].decode("utf-8", "replace"))
+        at = spot.start
+        found = spot.value.decode("utf-8", "surrogatepass")
+        yield spot._replace(value=identity(found, so_far.depth))
+        if spot.mode == "hide":
+            so_far.feed("S")
+            at = spot.end
 
 
 def _in_content(content: bytes, spots: list[Spot]) -> list[Spot]:
