@@ -5,6 +5,7 @@ A part of the composition root (``daemon``).
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 from agentd.clock import Clock
@@ -35,6 +36,8 @@ from agentd.web.manage.settings import GatewaySettingsDesk
 from agentd.web.table import Route
 from agentd.web.tables import manage
 
+PURGE_SECONDS = 3600.0
+"""How often old changes are looked for that can be undone no longer."""
 NAMED = 5
 """How many of those who need something are named."""
 
@@ -65,10 +68,19 @@ class Management:
         secret = await asyncio.to_thread(seed, self._layout)
         await self.journal.open(secret)
         self.rows = manage.rows(self._desks(secret))
+        self._purging = asyncio.create_task(self._purge())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing goes on by itself."""
+        """Leave off what goes on by itself."""
+        self._purging.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._purging
+
+    async def _purge(self) -> None:
+        while True:
+            await self.journal.purge()
+            await asyncio.sleep(PURGE_SECONDS)
 
     def _desks(self, secret: bytes) -> manage.Desks:
         layout, gateway, journal = self._layout, self._gateway, self.journal

@@ -1,7 +1,8 @@
 """The journal of the gateway's changes: sealed lines, the newest last, and what undoes each.
 
 The journal tells no secret. What a change can be undone by holds them, so it stands apart, in one
-private file for each of the last changes.
+private file for each of the last changes: encrypted, lest a supplier's old key lies about in the
+clear, and removed after some days.
 """
 
 import asyncio
@@ -11,11 +12,15 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 
 import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from agentd.clock import Clock
+from agentd import ids
+from agentd.clock import Clock, parse_iso
 from agentd.disk import document
 from agentd.disk.document import make_folder
 from agentd.disk.layout import Layout
@@ -34,7 +39,9 @@ from agentd.proxy.management.changes import (
 log = logging.getLogger(__name__)
 
 KEPT = 1000
-"""Changes that can be undone: the last ones."""
+"""Changes that can be undone: the last ones ..."""
+KEPT_DAYS = 7
+"""... of so many days."""
 
 MOST = 200
 """Of a page."""
@@ -43,6 +50,7 @@ _LIMIT = 1024 * 1024
 _WRITE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TAG = 16
+_NONCE = 12
 _changes = msgspec.json.Decoder(Change)
 _kept = msgspec.json.Decoder(Kept)
 
@@ -56,6 +64,7 @@ class ChangeJournal:
         self._clock = clock
         self._number = 0
         self._secret = b""
+        self._cipher: AESGCM
 
     async def open(self, secret: bytes) -> None:
         """Find out how many changes there were. ``secret`` is what tags are made with.
@@ -63,6 +72,7 @@ class ChangeJournal:
         A journal that cannot be read is told in the log, and keeps nothing from working.
         """
         self._secret = secret
+        self._cipher = AESGCM(hmac.digest(secret, b"undo", "sha256"))
         try:
             last = await asyncio.to_thread(self._last)
         except AgentdError as error:
@@ -127,15 +137,23 @@ class ChangeJournal:
         found = await asyncio.to_thread(
             document.read, self._layout.undo(number), _LIMIT, private=True
         )
-        if found is None:
+        if found is None or not found.data:
             raise Conflict(
                 f"Change {number} cannot be undone",
-                f"Only the last {KEPT} can be, and only those of what is written in files.",
+                f"Only the last {KEPT} of {KEPT_DAYS} days can be, and only those of what is"
+                " written in files.",
             )
         try:
-            return _kept.decode(unseal(found.data))
-        except (Broken, msgspec.DecodeError) as error:
-            raise Conflict(f"Change {number} cannot be undone: {error}") from error
+            return _kept.decode(self._decrypt(number, found.data))
+        except (InvalidTag, ValueError, msgspec.DecodeError) as error:
+            raise Conflict(
+                f"Change {number} cannot be undone",
+                "What it could be undone by is damaged, or of another proxy/seed.",
+            ) from error
+
+    async def purge(self) -> None:
+        """Remove what old changes could be undone by. A failing disk is told in the log."""
+        await asyncio.to_thread(self._purge)
 
     # What follows blocks.
 
@@ -146,9 +164,36 @@ class ChangeJournal:
         if kept:
             path = self._layout.undo(change.number)
             make_folder(os.path.dirname(path))
-            document.replace(path, seal(kept))
+            document.replace(path, self._encrypt(change.number, msgspec.json.encode(kept)))
         with suppress(OSError):
             os.unlink(self._layout.undo(change.number - KEPT))
+
+    def _encrypt(self, number: int, content: bytes) -> bytes:
+        nonce = ids.new_seed()[:_NONCE]
+        return nonce + self._cipher.encrypt(nonce, content, str(number).encode())
+
+    def _decrypt(self, number: int, data: bytes) -> bytes:
+        return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], str(number).encode())
+
+    def _purge(self) -> None:
+        folder = os.path.dirname(self._layout.undo(0))
+        oldest = (parse_iso(self._clock.now()) - timedelta(days=KEPT_DAYS)).timestamp()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    # Earlier versions wrote these in the clear.
+                    if entry.name.endswith(".json"):
+                        os.unlink(entry.path)
+                    elif entry.stat().st_mtime >= oldest:
+                        continue
+                    elif entry.path == self._layout.undo(self._number):
+                        os.truncate(entry.path, 0)  # its name tells how many changes there were
+                    else:
+                        os.unlink(entry.path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            log.warning("%s cannot be cleared of old changes: %s", folder, error.strerror)
 
     def _append(self, line: bytes) -> None:
         path = self._layout.changes
@@ -200,7 +245,7 @@ def highest_undo(layout: Layout) -> int:
         names = os.listdir(os.path.dirname(layout.undo(0)))
     except OSError:
         return 0
-    numbers = (name.removesuffix(".json") for name in names)
+    numbers = (name.removesuffix(".enc") for name in names)
     return max((int(one) for one in numbers if one.isascii() and one.isdecimal()), default=0)
 
 

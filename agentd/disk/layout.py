@@ -326,8 +326,8 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "changes.jsonl")
 
     def undo(self, number: int) -> str:
-        """What the change of this number can be taken back by; it holds secrets."""
-        return join(self.state, "proxy", "undo", f"{number}.json")
+        """What the change of this number can be taken back by; it holds secrets, encrypted."""
+        return join(self.state, "proxy", "undo", f"{number}.enc")
 
     @property
     def service_log(self) -> str:

@@ -139,7 +139,7 @@ def malformed(secret: str) -> str:
         return "expected the name of an environment variable after env:"
     if kind == "file" and not place.startswith(("/", "~/")):
         return "expected a path that begins with / or ~/ after file:"
-    if secret.startswith(MASK):
+    if secret.startswith(MASK) or f"{MASK}@" in secret:
         return "is what is shown of a secret, not the secret"
     if secret and not is_reference(secret) and not re.fullmatch("[!-~]+", secret):
         return "has blanks or odd characters in it"

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from agentd.errors import BadRequest, nearest
 from agentd.proxy.addresses import may_be_public
 from agentd.proxy.channel import Channel, ProxyModel, Transport, is_reference, malformed
-from agentd.proxy.masking import is_secret_header
+from agentd.proxy.masking import is_credential_header
 from agentd.proxy.transport import proxy_server
 
 _OURS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te"}
@@ -62,7 +62,9 @@ def reachable(
 
 def holds_secret(channel: Channel) -> bool:
     """Whether a secret itself stands in the file, so that nobody else may read it."""
-    headers = [value for name, value in channel.headers.items() if is_secret_header(name)]
+    headers = [
+        value for name, value in channel.headers.items() if is_credential_header(name, value)
+    ]
     return any(
         secret and not is_reference(secret)
         for secret in (channel.key, channel.transport.url, *headers)

@@ -6,11 +6,12 @@ be sent back and then stands for what is there, but never at another address tha
 """
 
 import re
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
 from agentd.errors import BadRequest
-from agentd.proxy.channel import MASK, Channel, is_reference
+from agentd.proxy.channel import MASK, Channel, Transport, is_reference
 
 LAST = 4
 """How many of its characters are shown ..."""
@@ -19,11 +20,32 @@ LONG = 16
 
 _SECRET_HEADER = re.compile("auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
 """In the name of a header whose value is a secret."""
+_PLAIN_HEADERS = frozenset(
+    (
+        *("accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type"),
+        *("http-referer", "openai-beta", "openai-organization", "openai-project", "referer"),
+        *("user-agent", "x-title"),
+    )
+)
+"""Headers of suppliers whose values are no secrets, however long they are."""
+_SCHEME = re.compile(r"(?:basic|bearer|digest|token|apikey|negotiate)\s+\S", re.IGNORECASE)
+"""How the value of a header of credentials begins, whatever it is called."""
 
 
-def is_secret_header(name: str) -> bool:
-    """Whether the value of a header of this name is a secret."""
-    return bool(_SECRET_HEADER.search(name))
+def is_credential_header(name: str, value: str) -> bool:
+    """Whether this header says that it holds credentials, by its name or its value's scheme."""
+    return bool(_SECRET_HEADER.search(name) or _SCHEME.match(value))
+
+
+def is_secret_header(name: str, value: str) -> bool:
+    """Whether the value of this header may be a secret.
+
+    It is when it says so, and when it is long enough for a key, unless the name is known for
+    something else.
+    """
+    if is_credential_header(name, value):
+        return True
+    return len(value) >= LONG and name.lower() not in _PLAIN_HEADERS
 
 
 def masked(secret: str) -> str:
@@ -48,14 +70,23 @@ def kept(new: str, old: str) -> str:
     )
 
 
+def masked_route(transport: Transport) -> str:
+    """The address of a transport as it may be shown: of a proxy all but its credentials."""
+    if transport.kind not in ("http", "socks5") or is_reference(transport.url):
+        return masked(transport.url)
+    scheme, separator, rest = transport.url.partition("://")
+    credentials, at, server = rest.rpartition("@")
+    return f"{scheme}{separator}{MASK if credentials else ''}{at}{server}"
+
+
 def shown(channel: Channel) -> Channel:
     """The channel as it may be told to anybody who manages channels."""
     return structs.replace(
         channel,
         key=masked(channel.key),
-        transport=structs.replace(channel.transport, url=masked(channel.transport.url)),
+        transport=structs.replace(channel.transport, url=masked_route(channel.transport)),
         headers={
-            name: masked(value) if is_secret_header(name) else value
+            name: masked(value) if is_secret_header(name, value) else value
             for name, value in channel.headers.items()
         },
     )
@@ -93,8 +124,9 @@ def carried(old: Channel, new: Channel) -> Channel:
     """``old`` with the secrets alone that may go along to where ``new`` is.
 
     A secret goes to no other address than the one for which it was written: the key and secret
-    headers stay behind when ``url`` is another, the transport's when its ``kind`` is. What is
-    changed of a channel from afar is changed of this.
+    headers stay behind when ``url`` is another, or when what they pass in the clear is: a proxy,
+    or a VPN's server, on the way to a plain http address. The transport's stay behind when its
+    ``kind`` is another. What is changed of a channel from afar is changed of this.
     """
     moved, rerouted = _moved(new, old)
     transport = structs.replace(old.transport, url="" if rerouted else old.transport.url)
@@ -105,7 +137,7 @@ def carried(old: Channel, new: Channel) -> Channel:
         headers={
             name: value
             for name, value in old.headers.items()
-            if not (moved and is_secret_header(name))
+            if not (moved and is_secret_header(name, value))
         },
     )
 
@@ -118,10 +150,9 @@ def revised(new: Channel, old: Channel) -> Channel:
     """
     moved, rerouted = _moved(new, old)
     key = at_address("key", new.key, old.key, moved)
-    transport, was = new.transport, old.transport
     headers = {
         name: at_address(f"headers.{name}", value, old.headers.get(name, ""), moved)
-        if is_secret_header(name)
+        if is_secret_header(name, value) or value.startswith(MASK)
         else value
         for name, value in new.headers.items()
     }
@@ -129,12 +160,28 @@ def revised(new: Channel, old: Channel) -> Channel:
         new,
         key=key,
         transport=structs.replace(
-            transport, url=at_address("transport.url", transport.url, was.url, rerouted)
+            new.transport, url=_route_at(new.transport, old.transport, rerouted)
         ),
         headers={
-            name: value for name, value in headers.items() if value or not is_secret_header(name)
+            name: value
+            for name, value in headers.items()
+            if value or not is_credential_header(name, value)
         },
     )
+
+
+def _route_at(new: Transport, old: Transport, rerouted: bool) -> str:
+    """The address of the transport ``new``, where it may be that of ``old`` as it is shown."""
+    if new.url == old.url:
+        return old.url
+    if new.url != masked_route(old):
+        if MASK in new.url:
+            raise BadRequest(
+                "transport.url: this is the mask of another secret.",
+                "Write the address with its credentials.",
+            )
+        return new.url
+    return at_address("transport.url", masked(old.url), old.url, rerouted)
 
 
 def at_address(field: str, new: str, old: str, moved: bool) -> str:
@@ -149,5 +196,13 @@ def at_address(field: str, new: str, old: str, moved: bool) -> str:
 
 
 def _moved(new: Channel, old: Channel) -> tuple[bool, bool]:
-    """Whether the supplier is at another address, and whether the way to it is of another kind."""
-    return new.url.rstrip("/") != old.url.rstrip("/"), new.transport.kind != old.transport.kind
+    """Whether somebody else would read the key, and whether the way to the supplier is another.
+
+    Over https only the supplier reads it, over http whoever carries it, too.
+    """
+    rerouted = new.transport.kind != old.transport.kind
+    moved = new.url.rstrip("/") != old.url.rstrip("/")
+    if not moved and urlsplit(new.url).scheme == "http":
+        same = new.transport.url in (old.transport.url, masked_route(old.transport))
+        moved = rerouted or not same or new.transport.server != old.transport.server
+    return moved, rerouted

@@ -78,7 +78,7 @@ async def test_only_the_last_changes_can_be_undone(
     assert b"secret" in bytes((await journal.kept(2)).after)
     with pytest.raises(Conflict, match="cannot be undone"):
         await journal.kept(1)
-    assert sorted(os.listdir(Path(layout.undo(1)).parent)) == ["2.json", "3.json"]
+    assert sorted(os.listdir(Path(layout.undo(1)).parent)) == ["2.enc", "3.enc"]
 
 
 @pytest.mark.gen_test
@@ -86,7 +86,9 @@ async def test_what_is_kept_and_altered_undoes_nothing(layout: Layout) -> None:
     journal = await opened(layout)
     await noted(journal, "a")
     path = Path(layout.undo(1))
-    path.write_bytes(path.read_bytes().replace(b"secret", b"hacked"))
+    content = path.read_bytes()
+    assert b"secret" not in content
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(Conflict):
         await journal.kept(1)
 

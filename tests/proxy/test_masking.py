@@ -60,7 +60,7 @@ def test_where_a_secret_is_may_be_shown():
 def test_a_shown_channel_has_no_secret_in_it_and_all_else():
     told = shown(CHANNEL)
     assert told.key == "****WXYZ"
-    assert told.transport == Transport("http", "****3128")
+    assert told.transport == Transport("http", "http://****@10.0.0.1:3128")
     assert told.headers == {"x-auth-token": "****cdef", "anthropic-beta": "x"}
     assert structs.replace(
         told, key=KEY, transport=PROXY, headers=CHANNEL.headers
@@ -159,3 +159,65 @@ def test_only_places_that_are_there_already_can_be_named_from_afar(place: str) -
             by_value(wish, CHANNEL)
         assert by_value(wish, wish) is wish
     assert by_value(CHANNEL) is CHANNEL
+
+
+HEADERS = [
+    ("X-Upstream", "Bearer t-0123"),
+    ("X-Upstream", "basic YTpi"),
+    ("X-Route", "0123456789abcdef"),
+    ("X-Api-Key", "short"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), HEADERS)
+def test_a_header_that_may_hold_a_secret_is_masked_whatever_it_is_called(name, value):
+    """Specification 2: secrets can be written but never read back."""
+    channel = structs.replace(CHANNEL, headers={name: value})
+    told = shown(channel)
+    assert told.headers[name].startswith("****")
+    assert value not in told.headers[name]
+    assert revised(told, channel) == channel
+    moved = structs.replace(channel, url="https://evil.example/v1")
+    assert carried(channel, moved).headers == {}
+    with pytest.raises(BadRequest):
+        revised(structs.replace(told, url="https://evil.example/v1"), channel)
+
+
+def test_headers_that_are_known_for_something_else_are_shown():
+    headers = {"anthropic-beta": "prompt-caching-2024-07-31", "OpenAI-Project": "proj_0123456789"}
+    assert shown(structs.replace(CHANNEL, headers=headers)).headers == headers
+
+
+@pytest.mark.parametrize(
+    ("transport", "told"),
+    [
+        (Transport("http", "http://10.0.0.1:3128"), "http://10.0.0.1:3128"),
+        (Transport("socks5", "socks5://ann:p@ss@[::1]:1080"), "socks5://****@[::1]:1080"),
+        (Transport("http", "env:PROXY"), "env:PROXY"),
+        (Transport("vpn", "vless://0123456789abcdef@a.example:443#x"), "****43#x"),
+    ],
+)
+def test_which_proxy_is_used_is_shown_but_not_its_credentials(transport, told):
+    channel = structs.replace(CHANNEL, transport=transport)
+    assert shown(channel).transport.url == told
+    assert revised(shown(channel), channel) == channel
+    assert malformed(told) == "" or "****" in told
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        Transport("http", "http://evil.example:3128"),
+        Transport("socks5", "socks5://evil.example:1080"),
+        Transport(),
+        Transport("vpn", PROXY.url),
+    ],
+)
+def test_over_plain_http_the_key_goes_to_no_other_proxy(transport):
+    """A proxy reads all that goes over plain http; over https it reads nothing."""
+    plain = structs.replace(CHANNEL, url="http://supplier.example/v1", local=True)
+    assert carried(plain, structs.replace(plain, transport=transport)).key == ""
+    with pytest.raises(BadRequest):
+        revised(structs.replace(shown(plain), transport=transport), plain)
+    safe = structs.replace(CHANNEL, transport=transport)
+    assert carried(CHANNEL, safe).key == KEY

@@ -1,17 +1,22 @@
 """The journal of changes, and changes taken back."""
 
 import json
+import os
 import stat
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentd.disk.changes import KEPT_DAYS
 from tests.web.conftest import Serve
 from tests.web.gateway.conftest import SECRET, House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
-from tests.web.support import Client, Serving
+from tests.web.manage.described import Manager
+from tests.web.support import Client, Serving, until
 
 ALL = "/api/agent/changes"
 CHANNELS = "/api/agent/channels"
@@ -88,8 +93,34 @@ def test_the_journal_is_private_and_tells_no_secret(house: House, manager: Clien
     assert LETTERS not in path.read_text()
     assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == [1, 2]
     kept = Path(house.layout.undo(2))
-    assert (stat.S_IMODE(kept.stat().st_mode), LETTERS in kept.read_text()) == (0o600, True)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_what_undoes_changes_is_encrypted_and_removed_in_time(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    """Old keys of suppliers do not lie about in the clear, nor for ever."""
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    with closing(Manager(daemon.url, MANAGEMENT_KEY)) as manager:
+        manager.post(CHANNELS, {**NEW, "key": LETTERS})
+        manager.patch(f"{CHANNELS}/other", {"key": "sk-another-123456789"})
+        manager.delete(f"{CHANNELS}/other")
+    daemon.stop()
+    daemon.join()
+    folder = Path(house.layout.undo(1)).parent
+    for file in folder.iterdir():
+        assert LETTERS.encode() not in file.read_bytes()
+    old = time.time() - (KEPT_DAYS * 24 + 1) * 3600
+    os.utime(house.layout.undo(2), (old, old))
+    (folder / "9.json").write_text(LETTERS)
+    house.daemon = None
+    again = up(environ={"PROXY_APP_HASH": HASH})
+    until(lambda: {one.name for one in folder.iterdir()} == {"1.enc", "3.enc"})
+    with closing(Manager(again.url, MANAGEMENT_KEY)) as manager:
+        assert undo(manager, 2).status == 409
+        assert undo(manager, 3).status == 200
+        assert manager.get(f"{CHANNELS}/other")["key"] == "****6789"
 
 
 def test_what_was_changed_is_as_before_when_that_is_taken_back(
