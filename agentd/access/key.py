@@ -45,6 +45,17 @@ class NamedKey(Struct, frozen=True):
             raise ValueError(f'"{self.name}" is what the key of AGENT_API_KEY is called')
 
 
+class Renewal(Struct, frozen=True):
+    """A key that was made anew, while nobody is known to have the new one: the old one holds."""
+
+    name: Name
+    new: Digest
+    """Of the key that stands in the file now."""
+    salt: Salt
+    sha256: Digest
+    """Of the key before, which is good until the new one is."""
+
+
 def issue(name: str, created: Timestamp) -> tuple[str, NamedKey]:
     """Make a key: the key itself, to be shown once, and what is kept of it."""
     key, salt = ids.new_key(), ids.new_salt()
@@ -73,20 +84,35 @@ class KeyRing:
     ``environment`` is the hash in ``AGENT_API_KEY``, or empty. ``defined`` tells that the file
     names keys, though none of them may be good (revoked, or the file is damaged): the remote API
     is then configured, and whoever calls is refused rather than told that it is off.
-    ``configured`` tells whether there is any source of keys, ``digests`` the digest by name.
+    ``configured`` tells whether there is any source of keys, ``digests`` the digest by name;
+    ``renewals`` are keys before those, which are still good.
     """
 
     def __init__(
-        self, environment: str = "", named: Iterable[NamedKey] = (), *, defined: bool = False
+        self,
+        environment: str = "",
+        named: Iterable[NamedKey] = (),
+        *,
+        defined: bool = False,
+        renewals: Iterable[Renewal] = (),
     ) -> None:
         kept = list(named)
         self.configured = bool(environment or kept or defined)
         self.digests = {key.name: key.sha256 for key in kept}
         self._environment = bytes.fromhex(environment)
-        self._named = [(key.salt.encode(), bytes.fromhex(key.sha256), key.name) for key in kept]
+        secrets = [(key.salt, key.sha256, key.name) for key in kept]
+        secrets += [(one.salt, one.sha256, one.name) for one in renewals]
+        self._named = [
+            (salt.encode(), bytes.fromhex(sha256), name) for salt, sha256, name in secrets
+        ]
 
     def match(self, presented: str) -> str | None:
-        """The name of the key that was presented, or ``None``.
+        """The name of the key that was presented, or ``None``."""
+        found = self.find(presented)
+        return found[0] if found else None
+
+    def find(self, presented: str) -> tuple[str, str] | None:
+        """The name and the digest of the key that was presented, or ``None``.
 
         Digests are compared in constant time and always with every key. What no key can be
         (empty, too long, with a comma: a header that came twice) is not hashed at all.
@@ -96,9 +122,9 @@ class KeyRing:
             return None
         found = None
         if self._environment and hmac.compare_digest(sha256(key).digest(), self._environment):
-            found = ENVIRONMENT
+            found = ENVIRONMENT, ""
         if len(key) == _NAMED_LENGTH:
             for salt, expected, name in self._named:
                 if hmac.compare_digest(sha256(salt + key).digest(), expected):
-                    found = name
+                    found = name, expected.hex()
         return found

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, check_name, issue
+from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, Renewal, check_name, issue
 from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import AgentdError
 from agentd.refresh import Refresh
@@ -32,6 +32,12 @@ RETRY = 1.0
 
 NOTE_EVERY = 1.0
 """Seconds for which one note of a key's last use will do."""
+
+SETTLE_AGAIN = 1.0
+"""Seconds after which it is tried again to revoke the key before on the disk; twice as many ..."""
+
+SETTLE_AT_STOP = 5.0
+"""Seconds that a stop waits for keys to be revoked on the disk."""
 
 SAVE_EVERY = 60.0
 """Seconds between two savings of the last uses."""
@@ -52,6 +58,8 @@ class Kept(Struct, frozen=True):
     """It is empty or cannot be parsed: somebody may be in the middle of saving it."""
     saved: float = 0.0
     """When the torn file was last written, in seconds since 1970 by the wall clock."""
+    renewals: tuple[Renewal, ...] = ()
+    """Keys before those of the file, good because nobody is known to have the new ones."""
 
 
 class KeyStore(Protocol):
@@ -70,7 +78,15 @@ class KeyStore(Protocol):
         ...
 
     def renew(self, key: NamedKey) -> None:
-        """Keep this instead of the one of its name, which is revoked. ``NotFound``."""
+        """Keep this instead of the one of its name, which holds until ``settle``. ``NotFound``."""
+        ...
+
+    def settle(self, name: str, new: str, at: Timestamp) -> None:
+        """Revoke what was good before the key of the digest ``new``: somebody has it."""
+        ...
+
+    def take_back(self, new: str) -> None:
+        """Let the key before be good again: nobody was told the new one."""
         ...
 
     def revoke(self, name: str, at: Timestamp) -> None:
@@ -134,6 +150,8 @@ class KeyService:
         self._uses: dict[str, Timestamp] = {}
         self._noted: dict[str, float] = {}
         self._unsaved = False
+        self._settling: dict[str, asyncio.Task[None]] = {}
+        """What is being done to end the key before, by the digest of the new one."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
         self._timer: asyncio.TimerHandle | None = None
 
@@ -147,6 +165,10 @@ class KeyService:
         """Save the last uses and end the thread."""
         if self._timer:
             self._timer.cancel()
+        if settling := tuple(self._settling.values()):
+            await asyncio.wait(settling, timeout=SETTLE_AT_STOP)
+            for task in settling:
+                task.cancel()  # it is settled by the first use of the new key after a start
         await self._refresh.stop()
         if self._unsaved:
             self._save()
@@ -169,9 +191,14 @@ class KeyService:
 
     def match(self, presented: str) -> str | None:
         """The name of the good key that this is, whose use is noted, or ``None``."""
-        name = self._ring.match(presented)
-        if name and name != ENVIRONMENT:
-            self._note_use(self._ring.digests[name])
+        found = self._ring.find(presented)
+        if found is None:
+            return None
+        name, digest = found
+        if name != ENVIRONMENT:
+            self._note_use(digest)
+            if any(digest == one.new for one in self._kept.renewals):
+                self._settle(name, digest)
         return name
 
     async def fresh(self) -> None:
@@ -198,10 +225,28 @@ class KeyService:
         return key
 
     async def regenerate(self, name: str) -> str:
-        """Make another key for a name; the one before is revoked."""
+        """Make another key for a name; the one before opens nothing once this returns.
+
+        ``told`` must be called then: with a crash before, the key before holds on.
+        """
         key, kept = issue(name, self._clock.now())
         await self._change(lambda: self._store.renew(kept))
         return key
+
+    def told(self, name: str, key: str, *, arrived: bool) -> None:
+        """Take note whether the answer with the new key of ``regenerate`` got out.
+
+        Where it did not, nobody has the new key, and the one before is good again.
+        """
+        found = self._ring.find(key)
+        if found is None or found[0] != name:
+            return  # revoked meanwhile, or made anew again
+        if arrived:
+            self._settle(*found)
+        else:
+            self._store.take_back(found[1])
+            self._look_again = 0.0
+            self.wake()
 
     async def revoke(self, name: str) -> None:
         """Take a key away; when this returns, it opens nothing."""
@@ -214,6 +259,27 @@ class KeyService:
         finally:
             # What failed may be half done: a key that is revoked but still in the file.
             await self._refresh.now()
+
+    def _settle(self, name: str, new: str) -> None:
+        if new not in self._settling:
+            task = asyncio.get_running_loop().create_task(self._settled(name, new))
+            self._settling[new] = task
+            task.add_done_callback(lambda _: self._settling.pop(new, None))
+
+    async def _settled(self, name: str, new: str) -> None:
+        """Have the key before revoked on the disk, too, however long the disk takes."""
+        waiting = SETTLE_AGAIN
+        while True:
+            try:
+                await self._run(lambda: self._store.settle(name, new, self._clock.now()))
+            except AgentdError as error:
+                _log.warning("the key of %s before was not revoked yet: %s", name, error.message)
+            else:
+                break
+            await asyncio.sleep(waiting)
+            waiting = min(2 * waiting, SAVE_EVERY)
+        self._look_again = 0.0
+        await self._refresh.now()
 
     def _note_use(self, digest: str) -> None:
         now = self._clock.monotonic()
@@ -267,7 +333,12 @@ class KeyService:
             _log.warning("named access keys are accepted again")
         good = () if kept.trouble else [k for k in kept.named if k.sha256 not in kept.revoked]
         defined = bool(kept.named or kept.trouble)
-        before, self._ring = self._ring, KeyRing(self._environment, good, defined=defined)
+        renewals = () if kept.trouble else kept.renewals
+        for one in renewals if renewals != self._kept.renewals else ():
+            what = "was made anew, and nobody is known to have the new one: the one before holds"
+            _log.warning("the key of %s %s, until the new one is used", one.name, what)
+        before = self._ring
+        self._ring = KeyRing(self._environment, good, defined=defined, renewals=renewals)
         self._kept = kept
         if before.digests != self._ring.digests and self._started:
             lost = before.digests.items() - self._ring.digests.items()

@@ -76,10 +76,12 @@ def _issue(file: KeyFile, args: argparse.Namespace) -> None:
     else:
         file.renew(kept)
     if args.json:
-        print(json.dumps({"name": kept.name, "key": key, "created": kept.created}))
-        return
-    print(f"{kept.name}: its key is shown this once", file=sys.stderr)
-    print(key)
+        print(json.dumps({"name": kept.name, "key": key, "created": kept.created}), flush=True)
+    else:
+        print(f"{kept.name}: its key is shown this once", file=sys.stderr)
+        print(key, flush=True)
+    if args.verb == "regenerate":  # it was told: the one before ends, and not earlier
+        file.settle(kept.name, kept.sha256, kept.created)
 
 
 def _list(file: KeyFile, *, as_json: bool) -> None:

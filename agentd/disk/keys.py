@@ -4,7 +4,8 @@
 a key could be made, so it is safe to commit. Deleting an entry revokes its key. ``revoked.json``
 remembers what was revoked through agentd: it wins over an older ``keys.yml`` that comes back
 with a ``git checkout`` or a backup, until ``agentd keys reinstate``. ``last_used.json`` is a
-cache. Whoever changes any of them holds ``keys.lock``.
+cache. ``renewals.json`` keeps a key good that was made anew until the new one is told
+(``disk.renewals``). Whoever changes any of them holds ``keys.lock``.
 """
 
 import time
@@ -15,14 +16,14 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentd.access.key import NamedKey
+from agentd.access.key import NamedKey, Renewal
 from agentd.access.service import Kept
 from agentd.clock import Timestamp
 from agentd.disk import document, handwritten, roundtrip
-from agentd.disk.document import Stamp
 from agentd.disk.graves import Grave, Graves, read_json, write_json
 from agentd.disk.layout import Layout
 from agentd.disk.lock import held
+from agentd.disk.renewals import Renewals
 from agentd.errors import (
     AgentdError,
     Conflict,
@@ -71,10 +72,13 @@ class KeyFile:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._graves = Graves(layout.revoked)
+        self._renewals = Renewals(layout.renewals)
+        self._renewing = False
 
-    def stamp(self) -> Stamp | None:
-        """The stamp of ``keys.yml``."""
-        return document.stamp(self._layout.keys)
+    def stamp(self) -> object:
+        """The stamp of ``keys.yml``; while a key is being renewed, of ``renewals.json`` too."""
+        stamp = document.stamp(self._layout.keys)
+        return (stamp, document.stamp(self._layout.renewals)) if self._renewing else stamp
 
     def read(self) -> Kept:
         """What the files say; whatever is wrong with them is its ``trouble``."""
@@ -88,14 +92,16 @@ class KeyFile:
         if not found.data.strip():
             return Kept(revoked=revoked, torn=True, saved=self._saved())
         try:
-            return Kept(self._parsed(found.data), revoked)
+            named = self._parsed(found.data)
+            renewals = self._open_renewals(named, revoked)
+            return Kept(named, revoked, renewals=renewals)
         except Misconfigured as error:
             return Kept(revoked=revoked, trouble=error.message, torn=True, saved=self._saved())
 
     def _saved(self) -> float:
         """When a torn file was last written: a file is empty a little before its time says so."""
         time.sleep(SETTLE)
-        stamp = self.stamp()
+        stamp = document.stamp(self._layout.keys)
         return stamp.mtime_ns / 1e9 if stamp else 0.0
 
     def check(self) -> None:
@@ -103,6 +109,7 @@ class KeyFile:
         found = document.read(self._layout.keys, handwritten.LIMIT, guarded=True)
         if found:
             self._parsed(found.data)
+        self._renewals.read()
 
     def add(self, key: NamedKey) -> None:
         """Keep one more. ``Conflict`` when its name is taken."""
@@ -117,23 +124,48 @@ class KeyFile:
             edit(lambda tree: tree.append("keys", values), (*keys, key))
 
     def renew(self, key: NamedKey) -> None:
-        """Keep this instead of the one of its name, which is revoked. ``NotFound``."""
+        """Keep this instead of the one of its name. ``NotFound``.
+
+        Where this raises, nothing is another than before. Where it returns, the one before is
+        refused in this process, and everywhere once ``settle`` was called; until then the next
+        process takes both, for it cannot know whether the new one was told to anybody.
+        """
         with self._changing():
             keys, edit = self._open()
             index = _index(keys, key.name)
-            self._bury(keys[index], key.created)
+            current = {one.sha256 for one in keys}
+            untold = {one.new: one for one in self._renewals.open(current)}
+            before = untold.get(keys[index].sha256, keys[index])
+            renewal = Renewal(key.name, key.sha256, before.salt, before.sha256)
+            self._renewals.begin(renewal, current)
             values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
             edit(
                 lambda tree: tree.update("keys", index, values),
                 (*keys[:index], key, *keys[index + 1 :]),
             )
+            self._renewals.answer(key.sha256)
+
+    def settle(self, name: str, new: str, at: Timestamp) -> None:
+        """Bury what was good before the key of this digest: somebody has it."""
+        with self._changing():
+            renewals = [one for one in self._renewals.read() if one.name == name]
+            if any(one.new == new for one in renewals):
+                before = {one.sha256 for one in renewals} | {one.new for one in renewals}
+                self._graves.change(bury=[Grave(name, one, at) for one in before - {new}])
+                self._renewals.end((name,))
+
+    def take_back(self, new: str) -> None:
+        """Let the key before be good again: the answer with the new one did not get out."""
+        self._renewals.take_back(new)
 
     def revoke(self, name: str, at: Timestamp) -> None:
         """Remember that the key was revoked, then remove it. ``NotFound``."""
         with self._changing():
             keys, edit = self._open()
             index = _index(keys, name)
-            self._bury(keys[index], at)
+            before = [one.sha256 for one in self._renewals.read() if one.name == name]
+            digests = (keys[index].sha256, *before)
+            self._graves.change(bury=[Grave(name, one, at) for one in digests])
             edit(
                 lambda tree: tree.remove("keys", index),
                 (*keys[:index], *keys[index + 1 :]),
@@ -161,8 +193,16 @@ class KeyFile:
         """What was revoked. ``Misconfigured`` when the file is damaged or unsafe."""
         return self._graves.read()
 
-    def _bury(self, key: NamedKey, at: Timestamp) -> None:
-        self._graves.change(bury=[Grave(key.name, key.sha256, at)])
+    def _open_renewals(
+        self, named: tuple[NamedKey, ...], revoked: frozenset[str]
+    ) -> tuple[Renewal, ...]:
+        """Those in force; a damaged file is none, and is told by ``check``."""
+        try:
+            renewals = self._renewals.open({key.sha256 for key in named})
+        except AgentdError:
+            renewals = ()
+        self._renewing = bool(renewals)
+        return tuple(one for one in renewals if one.sha256 not in revoked)
 
     def _parsed(self, data: bytes) -> tuple[NamedKey, ...]:
         return handwritten.load(self._layout.keys, data, KeysYml).keys or ()

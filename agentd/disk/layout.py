@@ -115,6 +115,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "revoked.json")
 
     @property
+    def renewals(self) -> str:
+        """Keys that were made anew while nobody is known to have the new ones."""
+        return join(self.state, "renewals.json")
+
+    @property
     def last_used(self) -> str:
         """When each key was last used; kept apart, so that ``keys.yml`` stays quiet."""
         return join(self.state, "last_used.json")

@@ -124,6 +124,8 @@ class Answer(Struct):
     portions: Portions | None = None
     upgrade: Upgrade | None = None
     """Hands the connection over to a WebSocket."""
+    sent: Callable[[bool], object] | None = None
+    """Called once a whole answer was sent, with whether its caller was still there to take it."""
 
     @classmethod
     def of(cls, status: int, headers: dict[str, str], body: object) -> "Answer":

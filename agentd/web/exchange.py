@@ -312,6 +312,8 @@ class Exchange(HTTPMessageDelegate):
         if self._reply.begun:
             return
         self._reply.send(answer)
+        if answer.sent:
+            answer.sent(not self._connection.stream.closed())
         if self._whole:
             self._connection.finish()
         elif self._reply.last:

@@ -54,7 +54,11 @@ class KeyDesk:
         """Another key for a name; the one before opens nothing any more."""
         name = call.name()
         with _mendable():
-            return Answer(NewKeyView(name, await self._keys.regenerate(name)))
+            key = await self._keys.regenerate(name)
+        return Answer(
+            NewKeyView(name, key),
+            sent=lambda arrived: self._keys.told(name, key, arrived=arrived),
+        )
 
     async def revoke_key(self, call: Call) -> Answer:
         """A key less; its live connections end within a second."""

@@ -18,7 +18,7 @@ from agentd.access.service import GRACE, RETRY, SAVE_EVERY, Kept, KeyService
 from agentd.clock import FrozenClock, SystemClock
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
-from agentd.errors import BadRequest, Conflict, Disabled, NotFound, Unauthorized
+from agentd.errors import BadRequest, Conflict, Disabled, NotFound, Unauthorized, Unavailable
 
 AT = "2026-01-01T00:00:00.000Z"
 LAPTOP_KEY, LAPTOP = issue("laptop", AT)
@@ -401,3 +401,101 @@ async def _until(holds: Callable[[], Any]) -> None:
     async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - there is no event for what a file becomes
             await asyncio.sleep(0.005)
+
+
+async def opening_after_a_start(here: Scene, *keys: str) -> list[bool]:
+    """Which keys open something in a daemon that starts on these files now."""
+    again = KeyService(KeyFile(here.layout), here.clock)
+    await again.start()
+    found = [again.match(key) is not None for key in keys]
+    await again.stop()
+    return found
+
+
+def test_a_key_before_is_refused_at_once_and_after_a_restart_once_the_new_one_was_told(tmp_path):
+    """Specification 5.3: regenerating takes effect at once."""
+
+    async def test(here: Scene) -> None:
+        key = await here.service.regenerate("laptop")
+        assert not await here.admitted(LAPTOP_KEY)
+        here.service.told("laptop", key, arrived=True)
+        assert not await here.admitted(LAPTOP_KEY)
+        await here.service.stop()
+        assert await opening_after_a_start(here, LAPTOP_KEY, key) == [False, True]
+
+    scene(test, tmp_path)
+
+
+def test_after_a_death_before_the_answer_the_key_before_holds_until_the_new_one_is_used(
+    tmp_path, caplog
+):
+    """Nobody may have the new key; whoever uses it has it."""
+
+    async def test(here: Scene) -> None:
+        key = await here.service.regenerate("laptop")
+        again = KeyService(KeyFile(here.layout), here.clock)
+        await again.start()
+        assert "nobody is known to have the new one" in caplog.text
+        assert again.match(LAPTOP_KEY) == again.match(LAPTOP_KEY) == "laptop"
+        assert again.match(key) == "laptop"
+        await again.stop()
+        assert await opening_after_a_start(here, LAPTOP_KEY, key) == [False, True]
+
+    scene(test, tmp_path)
+
+
+def test_when_the_answer_does_not_get_out_the_key_before_is_good_again(tmp_path):
+    async def test(here: Scene) -> None:
+        key = await here.service.regenerate("laptop")
+        assert not await here.admitted(LAPTOP_KEY)
+        here.service.told("laptop", key, arrived=False)
+        assert await here.admitted(LAPTOP_KEY)
+        again = await here.service.regenerate("laptop")
+        here.service.told("laptop", again, arrived=True)
+        assert [await here.admitted(one) for one in (LAPTOP_KEY, key, again)] == [
+            False,
+            False,
+            True,
+        ]
+        await here.service.stop()
+        assert await opening_after_a_start(here, LAPTOP_KEY, key, again) == [False, False, True]
+
+    scene(test, tmp_path)
+
+
+def test_a_disk_that_is_full_when_the_key_before_ends_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentd.access.service.SETTLE_AGAIN", 0.01)
+
+    async def test(here: Scene) -> None:
+        real, tried = here.file.settle, []
+
+        def settle(*told: str) -> None:
+            tried.append(told)
+            if len(tried) < 3:
+                raise Unavailable("the disk is full")
+            real(*told)
+
+        monkeypatch.setattr(here.file, "settle", settle)
+        key = await here.service.regenerate("laptop")
+        here.service.told("laptop", key, arrived=True)
+        assert not await here.admitted(LAPTOP_KEY)
+        await here.service.stop()
+        assert len(tried) == 3
+        assert await opening_after_a_start(here, LAPTOP_KEY, key) == [False, True]
+
+    scene(test, tmp_path)
+
+
+def test_a_running_daemon_follows_a_key_that_is_made_anew_beside_it(tmp_path):
+    """As ``agentd keys regenerate`` does: the key before ends when the new one was printed."""
+
+    async def test(here: Scene) -> None:
+        beside = KeyFile(here.layout)
+        key, kept = issue("laptop", AT)
+        beside.renew(kept)
+        assert await here.admitted(LAPTOP_KEY)
+        beside.settle("laptop", kept.sha256, AT)
+        assert not await here.admitted(LAPTOP_KEY)
+        assert await here.admitted(key)
+
+    scene(test, tmp_path)

@@ -1,9 +1,11 @@
 """The named keys on the disk: what is written, what is refused, and what never comes back."""
 
+import errno
 import os
 import stat
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,7 @@ def test_regenerating_revokes_the_key_before(file, layout):
     file.renew(kept)
     assert KeyRing("", file.read().named).match(key) == "laptop"
     assert KeyRing("", file.read().named).match(LAPTOP_KEY) is None
+    file.settle("laptop", kept.sha256, AT)
     Path(layout.keys).write_text(older)
     assert good(file) == []
 
@@ -351,3 +354,119 @@ def test_any_bytes_as_tombstones_are_trouble_or_read(saved, content):
         assert bool(kept.trouble) != bool(kept.named)
     finally:
         Path(layout.revoked).write_bytes(tombstones)
+
+
+# Renewing a key while the disk fails, or the process dies.
+
+
+def opening(layout: Layout, *keys: str) -> list[bool]:
+    """Which keys open something to a process that starts now."""
+    kept = KeyFile(layout).read()
+    assert not kept.trouble
+    good = [key for key in kept.named if key.sha256 not in kept.revoked]
+    ring = KeyRing("", good, renewals=kept.renewals)
+    return [ring.match(key) is not None for key in keys]
+
+
+class Died(BaseException):
+    """As ``kill -9``: from some call on, nothing reaches the disk any more."""
+
+
+CALLS = ("open", "write", "fsync", "rename", "link", "unlink")
+
+
+def failing(patch: pytest.MonkeyPatch, at: int, kind: str) -> list[str]:
+    """Let the ``at``-th call that touches the disk fail; the calls that were made."""
+    made: list[str] = []
+
+    def wrapped(name: str, real: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            made.append(name)
+            if len(made) == at or (len(made) > at and kind in ("dies", "EIO for good")):
+                if kind == "dies":
+                    raise Died
+                code = getattr(errno, kind.partition(" ")[0])
+                raise OSError(code, os.strerror(code))
+            return real(*args, **named)
+
+        return call
+
+    for name in CALLS:
+        patch.setattr(os, name, wrapped(name, getattr(os, name)))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["EIO", "ENOSPC", "EIO for good", "dies"])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "after one that was not answered"])
+def test_a_renewal_that_is_not_answered_leaves_the_key_before_good(tmp_path, kind, again):
+    """Whichever call fails, and wherever the process dies: else nobody has a good key."""
+    at = 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        KeyFile(layout).add(LAPTOP)
+        KeyFile(layout).add(PHONE)
+        if again:
+            KeyFile(layout).renew(issue("laptop", AT)[1])
+        key, kept = issue("laptop", AT)
+        refused = True
+        with pytest.MonkeyPatch.context() as patch:
+            made = failing(patch, at, kind)
+            with suppress(Unavailable, Misconfigured, Died):
+                KeyFile(layout).renew(kept)
+                refused = False
+        before, new, other = opening(layout, LAPTOP_KEY, key, PHONE_KEY)
+        assert before, (at, made)
+        assert other
+        assert new or refused
+        if len(made) < at:
+            break
+    assert at > 7
+
+
+@pytest.mark.parametrize("kind", ["EIO", "ENOSPC", "EIO for good", "dies"])
+def test_a_new_key_that_was_told_is_good_whatever_happens_while_the_one_before_ends(tmp_path, kind):
+    at = 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        file = KeyFile(layout)
+        file.add(LAPTOP)
+        key, kept = issue("laptop", AT)
+        file.renew(kept)
+        assert file.read().renewals == ()
+        settled = False
+        with pytest.MonkeyPatch.context() as patch:
+            made = failing(patch, at, kind)
+            with suppress(Unavailable, Misconfigured, Died):
+                file.settle("laptop", kept.sha256, AT)
+                settled = True
+        assert opening(layout, key) == [True]
+        assert not (settled and opening(layout, LAPTOP_KEY)[0])
+        KeyFile(layout).settle("laptop", kept.sha256, AT)
+        assert opening(layout, key, LAPTOP_KEY) == [True, False]
+        if len(made) < at:
+            break
+    assert at > 7
+
+
+def test_revoking_a_key_takes_those_before_it_away_too(file, layout):
+    file.add(LAPTOP)
+    key, kept = issue("laptop", AT)
+    file.renew(kept)
+    assert opening(layout, LAPTOP_KEY, key) == [True, True]
+    older = text(layout)
+    KeyFile(layout).revoke("laptop", AT)
+    assert opening(layout, LAPTOP_KEY, key) == [False, False]
+    Path(layout.keys).write_text(older)
+    assert opening(layout, LAPTOP_KEY, key) == [False, False]
+
+
+def test_a_damaged_memory_of_renewals_lets_nothing_in_and_is_told(file, layout):
+    file.add(LAPTOP)
+    key, kept = issue("laptop", AT)
+    file.renew(kept)
+    Path(layout.renewals).write_text("{")
+    assert opening(layout, LAPTOP_KEY, key) == [False, True]
+    with pytest.raises(Misconfigured, match=r"renewals\.json"):
+        file.check()

@@ -1,5 +1,6 @@
 """``/api/keys``: what the settings card 'Access keys' does."""
 
+import json
 import re
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def test_a_regenerated_key_is_another_and_the_one_before_opens_nothing(
     after = client.post("/api/keys/a/regenerate", None)["key"]
     found = [daemon.client(key).get("/api/remote/bots").status for key in (before, after, other)]
     assert found == [401, 200, 200]
+    renewals = Path(daemon.layout.renewals)
+    until(lambda: json.loads(renewals.read_bytes())["renewals"] == [])
+    digests = [
+        one["name"] for one in json.loads(Path(daemon.layout.revoked).read_bytes())["revoked"]
+    ]
+    assert digests == ["a"]
 
 
 def test_a_revoked_key_opens_nothing_from_the_next_request_on(
