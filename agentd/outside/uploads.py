@@ -2,7 +2,8 @@
 
 A file is written while it comes, under a name that nobody looks at and that tells whose it is:
 what a killed daemon left is swept away at its next start. When all files of a request are whole
-and safe on disk, they get their names, all of them or none; what is there is never overwritten.
+and safe on disk, they get their names, all of them or none: while several are being named, an empty
+file says so, and a start that finds it takes the names away again. Nothing is ever overwritten.
 The folder is opened without following links each time, and everything happens in it by its
 descriptor.
 """
@@ -154,6 +155,8 @@ class UploadFolder:
         self._root = root
         self._told = told
         self._temporary = f"{_TEMPORARY}{mark}-"
+        self._unfinished = f"{self._temporary}naming"
+        """There while the files of one request are being named, which ``_naming`` allows."""
         self._umask = umask
         self._naming = threading.Lock()
 
@@ -211,26 +214,39 @@ class UploadFolder:
                 return Draft(os.dup(folder), name, file)
 
     def _keep(self, drafts: list[tuple[Draft, str]]) -> list[Upload]:
-        kept: list[str] = []
         with self._naming, telling(FOLDER, "written"), self._folder(make=True) as folder:
             try:
                 for draft, _ in drafts:
                     os.fchmod(draft.file, 0o666 & ~self._umask)
                     os.fsync(draft.file)
-                taken = {folded(name) for name in _refuse_full(folder, self._temporary)}
-                for draft, wish in drafts:
-                    kept.append(_named(draft, wish, taken, folder))
-                    taken.add(folded(kept[-1]))
-                os.fsync(folder)
-            except BaseException:
-                for name in kept:
-                    with suppress(OSError):
-                        os.unlink(name, dir_fd=folder)
-                raise
+                kept = self._name_all(drafts, folder)
             finally:
                 for draft, _ in drafts:
                     draft.close()
             return [_told(folder, name) for name in kept]
+
+    def _name_all(self, drafts: list[tuple[Draft, str]], folder: int) -> list[str]:
+        """Give all drafts their names, durably, or none of them; the names."""
+        kept: list[str] = []
+        taken = {folded(name) for name in _refuse_full(folder, self._temporary)}
+        try:
+            if len(drafts) > 1:
+                with suppress(FileExistsError):
+                    _make_file(folder, self._unfinished, b"", 0o600)
+                os.fsync(folder)
+            for draft, wish in drafts:
+                kept.append(_named(draft, wish, taken, folder))
+                taken.add(folded(kept[-1]))
+            os.fsync(folder)
+            if len(drafts) > 1:
+                os.unlink(self._unfinished, dir_fd=folder)
+                os.fsync(folder)
+        except BaseException:
+            for name in (*kept, self._unfinished):
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+            raise
+        return kept
 
     def _list(self) -> list[Upload]:
         try:
@@ -260,9 +276,17 @@ class UploadFolder:
 
     def _sweep(self) -> None:
         with self._folder() as folder, telling(FOLDER, "written"):
-            for name in os.listdir(folder):
-                if name.startswith(self._temporary):
+            names = os.listdir(folder)
+            drafts = [name for name in names if name.startswith(self._temporary)]
+            if self._unfinished in drafts:
+                drafts.remove(self._unfinished)
+                for name in _named_like(drafts, names, folder):
+                    log.warning("%s/%s is taken away: not all came with it", FOLDER, shown(name))
                     os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+                drafts.append(self._unfinished)
+            for name in drafts:
+                os.unlink(name, dir_fd=folder)
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Iterator[int]:
@@ -336,6 +360,16 @@ def _named(draft: Draft, wish: str, taken: set[str], folder: int) -> str:
             taken.add(folded(name))
             continue
         return name
+
+
+def _named_like(drafts: list[str], names: list[str], folder: int) -> list[str]:
+    """The names that drafts got beside their temporary ones."""
+    files = {os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino for name in drafts}
+    return [
+        name
+        for name in set(names).difference(drafts)
+        if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino in files
+    ]
 
 
 def _refuse_full(folder: int, temporary: str) -> list[str]:

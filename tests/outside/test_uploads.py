@@ -1,11 +1,15 @@
 """Nothing stays of an upload folder's files that nobody waits for any more."""
 
 import asyncio
+import errno
 import os
+import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
+from agentd.errors import Unavailable
 from agentd.outside import uploads
 from agentd.outside.uploads import UploadFolder
 from tests.conftest import until
@@ -112,3 +116,60 @@ async def test_a_file_that_is_being_read_is_closed_only_after_that(folder, tmp_p
     assert descriptors(tmp_path)
     may_read.set()
     await until(lambda: not descriptors(tmp_path))
+
+
+async def test_of_files_that_came_together_a_crash_leaves_all_or_none(
+    folder, tmp_path, monkeypatch
+):
+    """Whenever the daemon dies: this is what lies there before each call, and its next start."""
+    names = ["a.bin", "b.bin", "c.bin"]
+    before = await folder.begin()
+    await folder.keep([(before, "before.bin")])
+    drafts = [(await folder.begin(), name) for name in names]
+    for draft, name in drafts:
+        await draft.write(name.encode())
+    others = await folder.begin()  # of another request
+    images = []
+
+    def dying(real):
+        def call(*arguments, **named):
+            images.append(str(tmp_path / f"image {len(images)}"))
+            os.mkdir(images[-1])
+            subprocess.run(["cp", "-a", tmp_path / "uploads", images[-1]], check=True)
+            return real(*arguments, **named)
+
+        return call
+
+    for name in ("link", "unlink", "fsync", "fchmod"):
+        monkeypatch.setattr(os, name, dying(getattr(os, name)))
+    await folder.keep(drafts)
+    monkeypatch.undo()
+    seen = []
+    for image in images:
+        restarted = UploadFolder(image, "test")
+        await restarted.sweep()
+        seen.append({upload.name for upload in await restarted.listed()} - {"before.bin"})
+        assert there(Path(image)) == {".gitignore", "before.bin", *seen[-1]}
+    assert seen[0] == set()
+    assert seen[-1] == set(names)
+    assert all(found in (set(), set(names)) for found in seen), seen
+    await others.discard()
+    assert there(tmp_path) == {".gitignore", "before.bin", *names}
+
+
+async def test_of_files_that_came_together_none_is_kept_when_one_cannot_be_named(
+    folder, tmp_path, monkeypatch
+):
+    drafts = [(await folder.begin(), name) for name in ("a.bin", "b.bin")]
+    count = iter(range(9))
+    link = os.link
+
+    def full(*arguments, **named):
+        if next(count):
+            raise OSError(errno.ENOSPC, "no")
+        link(*arguments, **named)
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(Unavailable):
+        await folder.keep(drafts)
+    assert there(tmp_path) == {".gitignore"}
