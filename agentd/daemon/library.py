@@ -14,7 +14,7 @@ from agentd.chats.labelling import Labelling
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.trash import Trash
-from agentd.disk.labels import LabelBook
+from agentd.disk.labels import IntentFile, LabelBook
 from agentd.disk.layout import Layout
 from agentd.disk.trash import TrashFolder
 from agentd.events import Bus, LabelsUpdate
@@ -45,7 +45,7 @@ class Library:
     ) -> None:
         editing = Editing(shelf)
         book = LabelBook(layout, lambda: bus.publish(LabelsUpdate(self.labels.current)))
-        labelling = Labelling(shelf, editing, book)
+        self._labelling = labelling = Labelling(shelf, editing, book, IntentFile(layout))
         self._trash = Trash(shelf, TrashFolder(layout))
         self.labels = book.file
         """What ``labels.yml`` says now."""
@@ -62,8 +62,9 @@ class Library:
         """What it adds to the routes table."""
 
     async def __aenter__(self) -> Self:
-        """Read the labels, and look after the trash from now on."""
+        """Read the labels, finish what was interrupted, and look after the trash from now on."""
         await self.labels.refresh()
+        await self._labelling.finish_interrupted()
         self._chore = asyncio.create_task(self._keep_trash())
         return self
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from agentd.disk import changes, channels, gateway_settings, models
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.document import Stamp, read, stamp
+from agentd.disk.labels import IntentFile
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_report import report_standing
 from agentd.disk.licence import LicenceFile
@@ -76,6 +77,7 @@ def state_mistakes(layout: Layout) -> list[Mistake]:
     found += mistakes_of(lambda: stored_format(layout))
     found += mistakes_of(lambda: stored_marks(layout))
     found += mistakes_of(SessionFile(layout).load)
+    found += mistakes_of(IntentFile(layout).load)
     found += _listed(lambda: seed_mistakes(layout))
     return found + silent_damage(layout)
 

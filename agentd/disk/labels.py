@@ -1,20 +1,26 @@
 """``labels.yml`` of the configuration folder: written by hand, and by the API.
 
-What the API writes leaves the comments as they are.
+What the API writes leaves the comments as they are. A change of a name, which takes many steps, is
+kept in ``relabelling.json`` of the state folder until it is finished.
 """
 
 import asyncio
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import structs
 
 from agentd.catalog.labels import Label, LabelList, check_free, contradictions, index_of
+from agentd.chats.labelling import Relabelling
 from agentd.disk import document, handwritten, roundtrip
+from agentd.disk.graves import write_json
 from agentd.disk.layout import Layout
 from agentd.disk.reload import Reloaded
-from agentd.errors import Conflict, Misconfigured
+from agentd.errors import Conflict, Misconfigured, Mistake
 
 _HEADER = b"""\
 # The labels of chats, in the order in which they are shown. The API and the browser edit this
@@ -105,6 +111,48 @@ class LabelBook:
         if as_read != after[0]:
             raise Conflict(handwritten.by_hand(path))
         document.replace(path, edited, expected=found.stamp if found else None)
+
+
+class RelabellingJson(Relabelling, frozen=True):
+    """The content of ``relabelling.json``."""
+
+    format: Literal[1] = 1
+
+
+class IntentFile:
+    """``relabelling.json``: the change of a label's name that is going on."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._path = layout.relabelling
+
+    def load(self) -> Relabelling | None:
+        """As ``read``. Blocking."""
+        found = document.read(self._path, handwritten.LIMIT)
+        if found is None:
+            return None
+        try:
+            return msgspec.json.decode(found.data, type=RelabellingJson)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            what = f"is damaged ({error}): delete it, and rename or delete the label once more"
+            raise Misconfigured([Mistake(self._path, 0, what)]) from error
+
+    async def read(self) -> Relabelling | None:
+        """The change that was not finished. ``Misconfigured`` or ``Unavailable``."""
+        return await asyncio.to_thread(self.load)
+
+    async def write(self, change: Relabelling) -> None:
+        """Keep it. ``Unavailable``."""
+        kept = RelabellingJson(change.name, change.label, change.by)
+        await asyncio.to_thread(write_json, self._path, kept)
+
+    async def clear(self) -> None:
+        """It is finished. ``Unavailable``."""
+        await asyncio.to_thread(self._clear)
+
+    def _clear(self) -> None:
+        with document.told(self._path, "remove"), suppress(FileNotFoundError):
+            os.unlink(self._path)
+            document.sync_folder(os.path.dirname(self._path))
 
 
 def _parsed(path: str, data: bytes) -> tuple[Label, ...]:

@@ -61,6 +61,11 @@ class Layout(Struct, frozen=True):
         return join(self.config, "labels.yml")
 
     @property
+    def relabelling(self) -> str:
+        """The change of a label's name that is going on."""
+        return join(self.state, "relabelling.json")
+
+    @property
     def skills(self) -> str:
         """One folder per skill."""
         return join(self.config, "skills")

@@ -208,3 +208,43 @@ def test_labels_outlive_a_restart_and_an_edit_by_hand_changes_no_chat(serve: Ser
     client.post(LABELS, {"name": "idea"})
     kept = client.put(f"/api/chats/{chat}/labels", {"labels": ["bug", "idea"]})
     assert kept["labels"] == ["bug", "idea"]
+
+
+@pytest.mark.parametrize(
+    ("left", "listed"),
+    [
+        ({"name": "a", "label": {"name": "b", "color": "#cc0000"}}, ["b"]),
+        ({"name": "a", "label": None}, []),
+        ({"name": "gone", "label": {"name": "a"}}, ["a"]),  # the crash came after the last step
+    ],
+    ids=str,
+)
+def test_a_change_that_was_interrupted_is_finished_at_the_start(
+    serve: Serve, left: dict[str, object], listed: list[str]
+) -> None:
+    first = serve()
+    first.client().post(LABELS, {"name": "a"})
+    chat = first.client().chat()
+    first.client().put(f"/api/chats/{chat}/labels", {"labels": ["a"]})
+    first.stop()
+    first.join()
+    intent = Path(first.layout.relabelling)
+    intent.write_text(json.dumps({**left, "by": "key:laptop", "format": 1}))
+    client = serve().client()
+    assert names(client) == listed
+    assert client.get("/api/chats")["chats"][0]["labels"] == listed
+    assert not intent.exists()
+
+
+def test_a_damaged_note_of_an_interrupted_change_is_named_and_ends_nothing(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = serve()
+    first.client().post(LABELS, {"name": "a"})
+    first.stop()
+    first.join()
+    Path(first.layout.relabelling).write_text("{")
+    client = serve().client()
+    assert f"{first.layout.relabelling}: is damaged" in caplog.text
+    assert client.put(f"{LABELS}/a", {"name": "b"}).status == 200
+    assert not Path(first.layout.relabelling).exists()
