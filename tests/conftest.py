@@ -129,20 +129,18 @@ def dispatcher_of(
     *,
     models: Models | None = None,
     policy: Policy | None = None,
-    budget: Budget | None = None,
+    budget: Budget | Callable[[], Budget] | None = None,
     named_in: Callable[[str], str] = lambda _: "",
 ) -> Dispatcher:
     """A dispatcher over the life's chats whose default engine is this one."""
-    money = budget or Budget()
-    approvals = Approvals(
-        life.turns, life.clock, lambda: policy or Policy(), lambda: money, named_in
-    )
+    money = budget if callable(budget) else lambda: budget or Budget()
+    approvals = Approvals(life.turns, life.clock, lambda: policy or Policy(), money, named_in)
     engines = Engines(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
     )
     skills = SkillFolder(life.layout)
     chats = life.chats.summaries
-    assigner = Assigner(life.turns, engines, skills, life.clock, chats, lambda: money, "test")
+    assigner = Assigner(life.turns, engines, skills, life.clock, chats, money, "test")
     return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
 
 

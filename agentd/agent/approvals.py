@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agentd.agent.approval import Policy, decide
 from agentd.agent.budget import Budget
-from agentd.agent.engine import Answer, Question
+from agentd.agent.engine import Answer, Place, Question
 from agentd.chats.approval import Approval, State
 from agentd.chats.fold import Chat
 from agentd.chats.shelf import AGENT
@@ -64,12 +64,17 @@ class Approvals:
         self._open: dict[int, _Open] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def of(self, chat_id: int) -> "Desk":
+    def of(self, chat_id: int, place: Place = lambda wanted: None) -> "Desk":
         """Whom an engine asks that works for this chat."""
-        return Desk(self, chat_id)
+        return Desk(self, chat_id, place)
 
-    async def ask(self, chat_id: int, question: Question) -> Answer:
-        """The decision of a rule at once, else of a person, at the latest at the deadline."""
+    async def ask(
+        self, chat_id: int, question: Question, place: Place = lambda wanted: None
+    ) -> Answer:
+        """The decision of a rule at once, else of a person, at the latest at the deadline.
+
+        While a person is waited for, the turn does not need its ``place``.
+        """
         agent = (await self._turns.look(chat_id)).agent
         policy = self._policy()
         if question.kind == "shell":
@@ -86,7 +91,11 @@ class Approvals:
         try:
             asked, opened = self._asked(question, policy.seconds), partial(self._opened, waiting)
             await self._turns.ask(chat_id, asked, _shown(question), opened)
-            await asyncio.wait([waiting.decided], timeout=policy.seconds)
+            place(False)
+            try:
+                await asyncio.wait([waiting.decided], timeout=policy.seconds)
+            finally:
+                place(True)
             return _answer(await self._decided(chat_id, waiting))
         except asyncio.CancelledError:  # the turn ended, or the engine needs no answer any more
             self._withdraw(chat_id, waiting)
@@ -189,13 +198,14 @@ class Approvals:
 class Desk:
     """The questions of one chat; satisfies ``agent.engine.Approver``."""
 
-    def __init__(self, approvals: Approvals, chat_id: int) -> None:
+    def __init__(self, approvals: Approvals, chat_id: int, place: Place) -> None:
         self._approvals = approvals
         self._chat_id = chat_id
+        self._place = place
 
     async def ask(self, question: Question) -> Answer:
         """The decision, of a rule or of a person."""
-        return await self._approvals.ask(self._chat_id, question)
+        return await self._approvals.ask(self._chat_id, question, self._place)
 
 
 def _shown(question: Question) -> str:

@@ -11,6 +11,7 @@ from agentd.catalog.skills import NONE, Skills, instructions
 from agentd.chats.approval import Approval
 from agentd.chats.chat import Prompt
 from agentd.chats.fold import Chat, Summary
+from agentd.chats.shelf import AGENT
 from agentd.chats.turns import Turns
 from agentd.clock import Clock
 
@@ -80,15 +81,33 @@ class Assigner:
             turn=f"{self._mark}.{chat.id}.{turn.id}",
         ), ""
 
+    async def release_within_budget(self, chat_id: int) -> bool:
+        """Let a queue go on that was held for a budget which is not reached any more.
+
+        The settings allow more by now, or another day has begun. Return whether the queue is
+        still held for its budget.
+        """
+        chat = await self._turns.look(chat_id)
+        hold = chat.agent.hold
+        if hold is None or hold.kind != "budget":
+            return False
+        if self._reached(chat):
+            return True
+        await self._turns.release(chat_id, AGENT, Decimal(0))
+        return False
+
     async def over_budget(self, chat_id: int) -> bool:
         """Hold the queue and ask, when what may be spent is spent."""
         chat = await self._turns.look(chat_id)
-        budget = self._budget()
-        reason = budget.reached(chat, self._today() if budget.per_day else Decimal(0))
+        reason = self._reached(chat)
         if reason and not chat.agent.hold:
             question = Approval(0, "budget", "budget", reason, "")
             await self._turns.hold_for_budget(chat_id, question, reason)
         return bool(reason)
+
+    def _reached(self, chat: Chat) -> str:
+        budget = self._budget()
+        return budget.reached(chat, self._today() if budget.per_day else Decimal(0))
 
     def _today(self) -> Decimal:
         today = self._clock.now()[:10]

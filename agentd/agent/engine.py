@@ -5,7 +5,7 @@ stream of progress. What enters the history (``ToolUsed``, ``Replied``) is whole
 told; ``Wrote`` shows a reply as it grows.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from decimal import Decimal
 from typing import Protocol, TypeAlias
 
@@ -140,6 +140,11 @@ class Answer(Struct, frozen=True):
     """It holds for the same question in this chat, too."""
     reason: str = ""
     """Why not, for the engine to read."""
+
+
+Place: TypeAlias = Callable[[bool], None]
+"""Called with False while a turn waits for the disk or a person and needs none of the places that
+``max_parallel_turns`` gives, then with True."""
 
 
 class Approver(Protocol):

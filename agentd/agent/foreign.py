@@ -1,5 +1,6 @@
 """What the conversations with foreign programs share: bounds, shortening, what went before."""
 
+import hashlib
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -218,6 +219,11 @@ def shortened(text: str, most: int = LONGEST_OUTCOME) -> str:
     if len(text) > most:
         text = f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
     return plain(text.replace("\r\n", "\n"))
+
+
+def instructions_digest(instructions: str) -> str:
+    """Return a digest by which a session's memory tells whether its instructions have changed."""
+    return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]
 
 
 def prompted(prompt: str, history: Sequence[Message], instructions: str = "") -> str:

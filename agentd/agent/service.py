@@ -55,7 +55,12 @@ class Dispatcher:
         self._cancelled: set[asyncio.Task[None]] = set()
         self._works: dict[int, Work] = {}
         self._busy: set[int] = set()
-        """Chats whose turn takes one of the places; one that waits for the disk does not."""
+        """Chats whose turn takes one of the places."""
+        self._resting: dict[int, int] = {}
+        """Chats whose turn waits for the disk or for persons, and for how many of them."""
+        self._held: set[int] = set()
+        """Chats with work whose queue is held, maybe for a budget that will be lifted."""
+        self._releasing: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self, chats: Iterable[Summary]) -> None:
@@ -69,8 +74,9 @@ class Dispatcher:
         self._dispatch()
 
     def look(self) -> None:
-        """More chats may be at work than before, if ``parallel`` says so now."""
+        """The settings may allow more than before: turns at once, or money."""
         if self._unsubscribe:
+            self._release_held(0.0)
             self._dispatch()
 
     async def stop(self, drain_seconds: float) -> None:
@@ -79,6 +85,8 @@ class Dispatcher:
             self._unsubscribe()
             self._unsubscribe = None
         self._ready.clear()
+        if self._releasing:
+            self._releasing.cancel()
         for timer in self._later.values():
             timer.cancel()
         if self._tasks:
@@ -118,9 +126,15 @@ class Dispatcher:
     def _consider(self, chat: Summary) -> None:
         """Note whether the chat has work: now, later, or none."""
         self._ready.pop(chat.id, None)
+        self._held.discard(chat.id)
         if timer := self._later.pop(chat.id, None):
             timer.cancel()
-        if not chat.ready or chat.working or chat.damage or chat.held or chat.deleted_at:
+        if not chat.ready or chat.working or chat.damage or chat.deleted_at:
+            return
+        if chat.held:
+            self._held.add(chat.id)
+            if self._releasing is None:
+                self._release_held(LONGEST_SLEEP)
             return
         if not chat.waits_until or chat.waits_until <= self._clock.now():
             self._ready[chat.id] = chat.ready_since
@@ -128,6 +142,21 @@ class Dispatcher:
         left = (parse_iso(chat.waits_until) - parse_iso(self._clock.now())).total_seconds()
         loop = asyncio.get_running_loop()
         self._later[chat.id] = loop.call_later(min(left, LONGEST_SLEEP), self._wake, chat)
+
+    def _release_held(self, seconds: float) -> None:
+        """Look after so long, and then again and again, which queues need not be held any more."""
+        if self._releasing:
+            self._releasing.cancel()
+        self._releasing = asyncio.create_task(self._keep_releasing(seconds))
+
+    async def _keep_releasing(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            for chat_id in list(self._held):
+                with suppress(AgentdError):  # it may be deleted by now, or the disk be full
+                    if not await self._assigner.release_within_budget(chat_id):
+                        self._held.discard(chat_id)
+            seconds = LONGEST_SLEEP
 
     def _wake(self, chat: Summary) -> None:
         self._consider(chat)
@@ -156,6 +185,7 @@ class Dispatcher:
         self._cancelled.discard(task)
         self._works.pop(chat_id, None)
         self._busy.discard(chat_id)
+        self._resting.pop(chat_id, None)
         if not task.cancelled() and (error := task.exception()):
             log.error("the turn of chat %d broke down", chat_id, exc_info=error)
         if self._unsubscribe is None:
@@ -191,7 +221,7 @@ class Dispatcher:
         turn = Turn(choice.model.prices if choice.model else None)
         work = Work(self._turns, self._clock, self._bus, chat.id, evidence, turn)
         self._works[chat.id] = work
-        place = partial(self._place, chat.id)
+        place = partial(self._place, chat.id, asyncio.current_task())
         problem, assignment = choice.problem, None
         if not problem:
             try:
@@ -200,7 +230,7 @@ class Dispatcher:
                 await work.cancelled()
                 raise
         if choice.engine and assignment:
-            approver = self._approvals.of(chat.id)
+            approver = self._approvals.of(chat.id, place)
             await work.follow(choice.engine, assignment, approver, place)
         else:
             await work.carry_out(turn.failed(problem), place)
@@ -209,13 +239,20 @@ class Dispatcher:
         now = self._clock.now()
         evidence = Evidence(0, "none", "", now, now)
         work = Work(self._turns, self._clock, self._bus, chat_id, evidence, Turn())
-        place = partial(self._place, chat_id)
+        place = partial(self._place, chat_id, asyncio.current_task())
         await work.carry_out(iter([End("interrupted", INTERRUPTED)]), place)
 
-    def _place(self, chat_id: int, wanted: bool) -> None:
-        """A turn that waits for the disk leaves its place to another."""
-        if wanted:
-            self._busy.add(chat_id)
-        else:
+    def _place(self, chat_id: int, task: "asyncio.Task[None] | None", wanted: bool) -> None:
+        """Give the place of a turn that waits for the disk or a person to another, or take it back.
+
+        It is taken back at once: who answers a question sees its turn go on, though for a while
+        one more is at work than the settings say.
+        """
+        if self._tasks.get(chat_id) is not task:
+            return  # it has ended by now
+        self._resting[chat_id] = self._resting.get(chat_id, 0) + (-1 if wanted else 1)
+        if self._resting[chat_id] > 0:
             self._busy.discard(chat_id)
             self._dispatch()
+        else:
+            self._busy.add(chat_id)

@@ -2,15 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 from contextlib import aclosing
 from datetime import timedelta
-from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agentd.agent.engine import Alive, Approver, Assignment, Engine, Progress, ToolStarted, ToolUsed
+from agentd.agent.engine import (
+    Alive,
+    Approver,
+    Assignment,
+    Engine,
+    Place,
+    Progress,
+    ToolStarted,
+    ToolUsed,
+)
 from agentd.agent.turn import Defer, End, Instruction, Keep, Say, Show, Turn
 from agentd.chats.approval import Wait
 from agentd.chats.shelf import AGENT
@@ -44,10 +52,6 @@ class Evidence(Struct, frozen=True):
     process: int = 0
     """The id of its program; 0 when it has none."""
     last_tool: str = ""
-
-
-Place: TypeAlias = Callable[[bool], None]
-"""Called with False while the turn waits for the disk and needs none of the places, then True."""
 
 
 class Work:

@@ -141,7 +141,12 @@ class Settings(Struct, frozen=True):
         Meta(description="A prompt that a crash interrupted: leave it, or send it again."),
     ] = "stop"
     max_parallel_turns: Annotated[
-        int, Meta(ge=1, le=64, description="How many chats may be at work at the same time.")
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="How many chats may work at once; those that wait for a person do not count.",
+        ),
     ] = 2
     drain_seconds: Annotated[
         float,

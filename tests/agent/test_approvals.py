@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from agentd.agent import service
 from agentd.agent.approval import Policy, Rule
 from agentd.agent.approvals import BY_NOBODY, BY_RULE, LONGEST, TOO_LONG
 from agentd.agent.budget import Budget
@@ -300,4 +301,71 @@ async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout
         life.clock.move(86400)
         third = (await life.chats.create(NewChat(prompt="y"), ME)).id
         assert (await life.chats.rest(third, 60)).outcome == "completed"
+        await dispatcher.stop(0)
+
+
+async def test_a_chat_that_waits_for_a_person_keeps_no_other_from_work(layout):
+    """Each waiting turn leaves its place until it is answered."""
+    engine = Asking(PUSH)
+    async with living(layout) as life:
+        dispatcher, approvals, first = await start(life, engine, parallel=1)
+        (question,) = await asked(life, first)
+        engine.questions = ()
+        second = (await life.chats.create(NewChat(prompt="no question"), ME)).id
+        assert (await life.chats.rest(second, 60)).outcome == "completed"
+        assert life.chats.summary(first).status == "processing"
+        await approvals.answer(first, question.id, allowed=True, session=False, note="", by=ME)
+        assert (await life.chats.rest(first, 60)).outcome == "completed"
+        third = (await life.chats.create(NewChat(prompt="and on"), ME)).id
+        assert (await life.chats.rest(third, 60)).outcome == "completed"
+        await dispatcher.stop(0)
+
+
+async def test_several_questions_of_a_turn_leave_its_place_once(layout):
+    engine = Asking(PUSH, Question("network", "fetch", "https://a.example"))
+    async with living(layout) as life:
+        dispatcher, approvals, first = await start(life, engine, parallel=1)
+        questions = await asked(life, first, 2)
+        for question in questions:
+            await approvals.answer(first, question.id, allowed=True, session=False, note="", by=ME)
+        assert (await life.chats.rest(first, 60)).outcome == "completed"
+        await until(lambda: not dispatcher._busy and not dispatcher._resting)
+        await dispatcher.stop(0)
+
+
+async def test_a_lifted_budget_lets_the_queues_go_on_that_it_held(layout):
+    money = Budget(per_day=Decimal(1))
+    async with living(layout) as life:
+        dispatcher, _, first = await start(life, Asking(), budget=lambda: money)
+        await life.chats.rest(first, 60)
+        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
+        await asked(life, second)
+        dispatcher.look()
+        money = Budget(per_day=Decimal(100))
+        dispatcher.look()
+        await until(lambda: life.chats.summary(second).outcome == "completed")
+        assert life.chats.summary(second).asking == 0
+        await dispatcher.stop(0)
+
+
+async def test_on_another_day_the_queues_go_on_that_the_budget_of_a_day_held(layout, monkeypatch):
+    monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
+    async with living(layout) as life:
+        dispatcher, _, first = await start(life, Asking(), budget=Budget(per_day=Decimal(1)))
+        await life.chats.rest(first, 60)
+        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
+        await asked(life, second)
+        life.clock.move(86400)
+        await until(lambda: life.chats.summary(second).outcome == "completed")
+        await dispatcher.stop(0)
+
+
+async def test_a_queue_that_a_person_stopped_stays_held_when_a_budget_is_lifted(layout):
+    async with living(layout) as life:
+        dispatcher, _, first = await start(life, Asking(PUSH), budget=Budget(per_day=Decimal(9)))
+        await asked(life, first)
+        await life.chats.append(first, "next", "", ME)
+        await dispatcher.stop_turn(first, ME)
+        assert not await dispatcher._assigner.release_within_budget(first)
+        assert life.chats.summary(first).held
         await dispatcher.stop(0)

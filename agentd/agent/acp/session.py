@@ -1,6 +1,5 @@
 """A session of an ACP agent: what is kept of it between turns, and how a turn in it begins."""
 
-import hashlib
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -9,7 +8,7 @@ from msgspec import Struct
 
 from agentd.agent.acp.launch import PROVIDER
 from agentd.agent.engine import Assignment
-from agentd.agent.foreign import GO_ON, prompted
+from agentd.agent.foreign import GO_ON, instructions_digest, prompted
 from agentd.agent.json_rpc import each, text
 
 LOST = "The earlier session is gone. A new one was begun, with the latest messages of this chat."
@@ -36,12 +35,12 @@ def remembered(memory: str) -> Memory:
 
 def kept(session: str, cost: Decimal, instructions: str) -> str:
     """The memory of a session, as text."""
-    return msgspec.json.encode(Memory(session, cost, _sum(instructions))).decode()
+    return msgspec.json.encode(Memory(session, cost, instructions_digest(instructions))).decode()
 
 
 def opening(assignment: Assignment, memory: Memory, *, fresh: bool) -> str:
     """The prompt as the session is given it; a ``fresh`` one knows nothing yet."""
-    heeded = _sum(assignment.instructions) == memory.instructions
+    heeded = instructions_digest(assignment.instructions) == memory.instructions
     return prompted(
         GO_ON if assignment.again and not fresh else assignment.prompt,
         assignment.history if fresh else (),
@@ -77,7 +76,3 @@ def _choices(option: object) -> Iterator[object]:
     for choice in each(option, "options"):
         grouped = list(each(choice, "options"))
         yield from grouped or [choice]
-
-
-def _sum(instructions: str) -> str:
-    return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from agentd import __version__
+from agentd.agent.codex.launch import Memory
 from agentd.agent.codex.questions import Questions
 from agentd.agent.codex.usage import reset_time
 from agentd.agent.codex.work import Work
 from agentd.agent.conversation import Over, Step
 from agentd.agent.engine import Answer, Assignment, Failed, Kept, Limited, ToolUsed
-from agentd.agent.foreign import GO_ON, Bounds, prompted
+from agentd.agent.foreign import GO_ON, Bounds, instructions_digest, prompted
 from agentd.agent.json_rpc import Notice, Peer, Refusal, Request, Result, pick, text
 
 POLICY = "untrusted"
@@ -27,6 +28,8 @@ class CodexConversation:
     def __init__(self, assignment: Assignment, bounds: Bounds) -> None:
         self._assignment = assignment
         self._bounds = bounds
+        self._memory = Memory.read(assignment.memory)
+        self._digest = instructions_digest(assignment.instructions)
         self._peer = Peer(marked=False)
         self._work = Work(bounds)
         self._questions = Questions(self._peer, bounds)
@@ -86,8 +89,8 @@ class CodexConversation:
 
     def _initialized(self, _: object) -> Iterator[Step]:
         yield self._peer.tell("initialized")
-        if self._assignment.memory:
-            resumed = {"threadId": self._assignment.memory, "excludeTurns": True}
+        if self._memory.thread:
+            resumed = {"threadId": self._memory.thread, "excludeTurns": True}
             yield self._peer.ask("thread/resume", {**resumed, **self._terms()})
         else:
             yield self._peer.ask("thread/start", self._terms())
@@ -109,7 +112,12 @@ class CodexConversation:
         yield from self._turn(value, prompted(assignment.prompt, assignment.history))
 
     def _resumed(self, value: object) -> Iterator[Step]:
-        yield from self._turn(value, GO_ON if self._assignment.again else self._assignment.prompt)
+        """Go on with a thread. It has read its instructions once and takes no others by terms."""
+        assignment, heeded = self._assignment, self._memory.instructions == self._digest
+        prompt = GO_ON if assignment.again else assignment.prompt
+        yield from self._turn(
+            value, prompted(prompt, (), "" if heeded else assignment.instructions)
+        )
 
     def _turn(self, value: object, prompt: str) -> Iterator[Step]:
         """The thread is there: give it the prompt."""
@@ -117,7 +125,7 @@ class CodexConversation:
         if not thread:
             yield from self._end(Failed("Codex began a session without an id."))
             return
-        yield Kept(thread)
+        yield Kept(str(Memory(thread, self._digest)))
         if self._stopping:
             yield from self._end()
             return
@@ -140,7 +148,7 @@ class CodexConversation:
     def _refused(self, refusal: Refusal) -> Iterator[Step]:
         match refusal.method:
             case "thread/resume":
-                yield ToolUsed("codex", f"resume {self._assignment.memory}", LOST)
+                yield ToolUsed("codex", f"resume {self._memory.thread}", LOST)
                 yield self._peer.ask("thread/start", self._terms())
             case "turn/interrupt":
                 return  # it is over already: its end is on the way

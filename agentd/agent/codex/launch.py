@@ -3,11 +3,34 @@
 import json
 from collections.abc import Mapping
 
+import msgspec
+from msgspec import Struct
+
 from agentd.agent.conversation import Launch
 from agentd.agent.engine import Assignment
 from agentd.agent.foreign import KEY_VARIABLE, Endpoint
 
 _PROVIDER = "agentd"
+
+
+class Memory(Struct, frozen=True):
+    """What is kept of a chat's thread between turns."""
+
+    thread: str = ""
+    instructions: str = ""
+    """A digest of the instructions that the thread has read."""
+
+    @classmethod
+    def read(cls, kept: str) -> "Memory":
+        """Return the memory as it was kept; what is no JSON is the id of a thread alone."""
+        try:
+            return msgspec.json.decode(kept, type=cls)
+        except (msgspec.DecodeError, UnicodeError):
+            return cls(kept)
+
+    def __str__(self) -> str:
+        """As it is kept."""
+        return msgspec.json.encode(self).decode()
 
 
 def launch(assignment: Assignment, command: tuple[str, ...], endpoint: Endpoint | None) -> Launch:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.codex.conversation import BAD_KEY, LOST, SIGN_IN, CodexConversation
+from agentd.agent.codex.launch import Memory
 from agentd.agent.conversation import Ask, Over, Send, Step, Withdrawn
 from agentd.agent.engine import (
     Answer,
@@ -137,7 +138,7 @@ def test_a_resumed_thread_books_only_the_new_turn() -> None:
     first = replay(conversation(), received("codex-resumed", 0))
     [kept] = only(first, Kept)
     second = replay(conversation(memory=kept.memory), received("codex-resumed", 1))
-    assert sent(second, "thread/resume")[0]["threadId"] == kept.memory
+    assert sent(second, "thread/resume")[0]["threadId"] == Memory.read(kept.memory).thread
     assert not sent(second, "thread/start")
     assert (used(first), used(second)) == (ONE_CALL, ONE_CALL)
 
@@ -149,7 +150,7 @@ def test_a_thread_that_is_gone_is_begun_anew_with_what_went_before() -> None:
     steps += talk.heard(b'{"id":2,"error":{"code":-32600,"message":"no rollout found"}}')
     assert only(steps, ToolUsed) == [ToolUsed("codex", "resume gone", LOST)]
     steps += talk.heard(b'{"id":3,"result":{"thread":{"id":"new"}}}')
-    assert Kept("new") in steps
+    assert Memory.read(only(steps, Kept)[0].memory).thread == "new"
     assert "The answer is 42." in sent(steps, "turn/start")[0]["input"][0]["text"]
 
 
@@ -459,3 +460,25 @@ def test_values_of_other_types_than_expected_are_passed_over(value: Any) -> None
         list(talk.heard(line(method, **params)))
         list(talk.heard(json.dumps({"method": method, "params": value}).encode()))
     assert used(list(talk.ended())) == NOTHING
+
+
+def resumed(memory: str, instructions: str) -> str:
+    """The prompt of a turn that goes on with a thread."""
+    talk = conversation(memory=memory, instructions=instructions)
+    steps = begun(talk)
+    [asked] = sent(steps, "thread/resume")
+    assert asked["threadId"] == "t"
+    [turn] = sent(steps, "turn/start")
+    return str(turn["input"][0]["text"])
+
+
+def test_a_thread_reads_instructions_again_only_when_they_have_changed() -> None:
+    [kept] = only(begun(conversation(instructions="Be terse.")), Kept)
+    assert resumed(kept.memory, "Be terse.") == "Do it."
+    changed = resumed(kept.memory, "Be verbose.")
+    assert "Be verbose." in changed and changed.endswith("Do it.")
+
+
+def test_a_thread_that_an_earlier_version_kept_goes_on() -> None:
+    assert resumed("t", "") == "Do it."
+    assert "Be terse." in resumed("t", "Be terse.")

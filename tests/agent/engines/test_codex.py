@@ -1,5 +1,6 @@
 """The real Codex as an engine, with a scripted supplier of models."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from agentd.proxy.price import Usage
 from tests.agent.conversing import only, used
 from tests.agent.engines.codex_talks import PATCH
 from tests.agent.engines.driving import Chat, alive, running
-from tests.agent.engines.programs import CODEX, KEY, place
+from tests.agent.engines.programs import CODEX, KEY, path_without, place
 from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
 
@@ -67,7 +68,7 @@ async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(
     supplier.script(Answer(edit, usage=tokens), Say("It is done."))
     told = await chat.turn("Translate one.", instructions="Be terse.")
     assert chat.where.notes.read_text() == "uno\ntwo\n"
-    assert chat.asked == [Question("write", "edit", "M notes.txt")]
+    assert chat.asked == [Question("write", "edit", "notes.txt", "M notes.txt")]
     [tool] = only(told, ToolUsed)
     assert (tool.name, tool.input) == ("edit", "M notes.txt") and "+uno" in tool.outcome
     assert [reply.text for reply in only(told, Replied)] == ["I translate.", "It is done."]
@@ -84,6 +85,15 @@ async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(
     assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
 
 
+async def test_changed_instructions_reach_the_model_in_a_thread_that_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Say("One."), Say("Two."))
+    await chat.turn("Begin.", instructions="Be terse.")
+    await chat.turn("Go on.", instructions="Be verbose.")
+    assert "Be verbose." in json.dumps(supplier.requests[-1].body)
+
+
 async def test_without_leave_nothing_happens(chat: Chat, supplier: Supplier) -> None:
     chat.decide = lambda _: False
     run = Call("exec_command", {"cmd": "rm notes.txt"})
@@ -97,8 +107,10 @@ async def test_without_leave_nothing_happens(chat: Chat, supplier: Supplier) -> 
 
 
 async def test_the_key_is_in_no_argument_and_in_no_command_s_environment(
-    chat: Chat, supplier: Supplier
+    chat: Chat, supplier: Supplier, tmp_path: Path
 ) -> None:
+    # Codex' sandbox finds itself beneath its home, which is in /tmp here, where bubblewrap's is.
+    chat.environment["PATH"] = path_without(tmp_path / "programs", "bwrap")
     supplier.script(Call("exec_command", {"cmd": "env; echo the end"}), Say("Done."))
     arguments: list[bytes] = []
 
@@ -122,7 +134,7 @@ async def test_a_thread_that_is_gone_is_begun_anew(chat: Chat, supplier: Supplie
     assert ToolUsed("codex", f"resume {'01a1fdcb-e1c9-7872-bc09-000000000000'}", LOST) in told
     assert only(told, Replied) == [Replied("Forty-two.", ONE_CALL)]
     assert "The answer is 42." in str(supplier.requests[0].turns)
-    assert not chat.memory.endswith("000000000000")
+    assert "000000000000" not in chat.memory
 
 
 async def test_a_stop_while_the_model_writes_leaves_no_process(
