@@ -3,7 +3,7 @@
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from agentd.agent.engine import Question
 from agentd.agent.protected import ProtectedPlaces, Protection, is_beneath
-from agentd.agent.shell_line import Command, parse
 from agentd.agent.text import plain
 from agentd.chats.approval import Kind
 from agentd.chats.chat import Message
@@ -32,23 +31,6 @@ LONGEST_PAST = 24_000
 
 _FINEST_USD = Decimal("1e-9")
 _VERSIONED = re.compile(r"/v[0-9]+$")
-
-_READERS = frozenset(
-    (
-        *("cat", "head", "tail", "less", "more", "ls", "grep", "egrep", "fgrep", "rg", "wc"),
-        *("diff", "cmp", "stat", "file", "du", "df", "tree", "cd", "test", "[", "echo", "printf"),
-        *("sha256sum", "md5sum", "od", "xxd", "strings", "sort", "uniq", "cut", "jq", "source"),
-    )
-)
-"""Programs that change no file which is named in their arguments."""
-
-_WHOLE = frozenset(
-    (
-        *("rg", "ag", "ack", "tar", "zip", "7z", "cp", "mv", "rsync", "scp", "rm", "chmod"),
-        *("chown", "ln", "shred"),
-    )
-)
-"""Programs that take a folder with all that is in it."""
 
 _Judge: TypeAlias = Callable[[str, str], Protection | None]
 
@@ -117,33 +99,14 @@ class Bounds(Struct, frozen=True):
 
         It is the same however a program spells it, so that rules and grants match what is meant.
         """
-        if "\0" in path:
-            return path
         real, root = self._real(path), self._root
         if not is_beneath(real, root):
             return real
         return real[len(root.rstrip("/")) + 1 :] or "."
 
-    def named_in(self, line: str) -> str:
-        """Why a place that a command line plainly names is protected; empty when none is seen."""
-        folder = self.folder
-        for command in parse(line).commands:
-            if command.program == "cd":
-                folder = posixpath.join(folder, self._at_home(command.words[-1]))
-            changes = command.program not in _READERS
-            whole = _takes_whole_folders(command)
-            for word, changed in (
-                *((word, changes) for word in command.words),
-                *((target, True) for target in command.targets),
-            ):
-                for path in _paths_in(self._at_home(word)):
-                    place = posixpath.join(folder, path)
-                    if why := self._why_named(place, changed=changed, whole=whole):
-                        return why
-        return ""
-
-    def _why_named(self, path: str, *, changed: bool, whole: bool) -> str:
-        for one in dict.fromkeys((posixpath.normpath(path), self.resolve(path))):
+    def why_protected(self, path: str, *, changed: bool, whole: bool) -> str:
+        """Why a place is protected, that is read, maybe ``changed``, or taken as a ``whole``."""
+        for one in self._forms(path):
             found = self.protected.reading(one, self._root)
             found = found or (self.protected.writing(one, self._root) if changed else None)
             found = found or (self.protected.holding(one) if whole else None)
@@ -151,26 +114,27 @@ class Bounds(Struct, frozen=True):
                 return found.why
         return ""
 
-    def _at_home(self, word: str) -> str:
-        for sign in ("~", "$HOME", "${HOME}"):
-            word = word.replace(f"{sign}/", f"{self.protected.home}/")
-            word = self.protected.home if word == sign else word
-        return word
-
     @property
     def _root(self) -> str:
         return self.resolve(self.folder)
 
     def _real(self, path: str) -> str:
-        return self.resolve(posixpath.join(self.folder, path))
+        absolute = posixpath.join(self.folder, path)
+        try:
+            return self.resolve(absolute)
+        except ValueError:  # a NUL, or half a character: nothing can be there
+            return posixpath.normpath(absolute)
+
+    def _forms(self, path: str) -> Iterable[str]:
+        """A path as it is told, and as where it leads: a link named ``.env`` is one, too."""
+        told = posixpath.normpath(posixpath.join(self.folder, path))
+        return dict.fromkeys((told, self._real(path)))
 
     def _access(self, paths: Iterable[str], inside: Kind, otherwise: Kind, rule: _Judge) -> Access:
         known = list(paths)
         kind = inside if known and all(map(self.holds, known)) else otherwise
         for path in known:
-            # Also as it is told: a link named .env is one, wherever it leads.
-            plainly = posixpath.normpath(posixpath.join(self.folder, path))
-            for one in dict.fromkeys((plainly, self._real(path))):
+            for one in self._forms(path):
                 if found := rule(one, self._root):
                     return Access(kind, found.why, found.why if found.refused else "")
         return Access(kind)
@@ -180,25 +144,6 @@ class Bounds(Struct, frozen=True):
 
     def _change(self, path: str, root: str) -> Protection | None:
         return self.protected.writing(path, root) or self.protected.holding(path)
-
-
-def _takes_whole_folders(command: Command) -> bool:
-    """Tell whether a command takes folders as a whole, with all that is in them."""
-    program, options = command.program, [one for one in command.words if one.startswith("-")]
-    if program in ("grep", "egrep", "fgrep"):
-        return any(re.match(r"--(dereference-)?rec|-[a-zA-Z]*[rR]", one) for one in options)
-    if program == "find":
-        return not {"-exec", "-execdir", "-delete", "-ok"}.isdisjoint(options)
-    return program in _WHOLE
-
-
-def _paths_in(word: str) -> Iterator[str]:
-    """What may be a path in a word: all of it, or what stands behind ``=``, ``:``, ``@``."""
-    known = re.split(r"[$`*?\[]", word, maxsplit=1)[0]  # a pattern up to its first unknown sign
-    if known != word:
-        known = known.rpartition("/")[0]
-    if "\0" not in known:
-        yield from filter(None, (known, *re.split(r"[=:@,]", known)[1:]))
 
 
 def exact_usd(amount: object) -> Decimal | None:

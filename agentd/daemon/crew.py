@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import get_args
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from agentd.agent.budget import Budget
 from agentd.agent.engine import Engine
 from agentd.agent.engines import Engines
 from agentd.agent.foreign import Bounds, Endpoint
+from agentd.agent.named_places import why_protected
 from agentd.agent.protected import why_risky_workspace
 from agentd.agent.service import Dispatcher
 from agentd.catalog.models import EngineName, Model
@@ -94,7 +96,9 @@ class Crew:
     def hired(self, chats: ChatService, turns: Turns, clock: Clock, bus: Bus) -> Agent:
         """The agent that works on these chats."""
         now, written = self._now, self._written
-        approvals = Approvals(turns, clock, self._policy, self._budget, self._bounds.named_in)
+        approvals = Approvals(
+            turns, clock, self._policy, self._budget, partial(why_protected, bounds=self._bounds)
+        )
         engines = Engines(self._engines, lambda: now().engine, lambda: written.models.current)
         mark = self._generation
         all_chats, skills = chats.summaries, written.skills

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.agent.foreign import Bounds
+from agentd.agent.named_places import TOO_LONG, why_protected
 from agentd.agent.protected import ProtectedPlaces, is_beneath, why_no_workspace
 
 HOME = "/home/ann"
@@ -244,7 +245,7 @@ def test_a_search_of_the_whole_workspace_is_asked_about_where_agentds_own_is_in_
 def test_a_command_that_plainly_names_a_protected_place_is_noticed(
     bounds: Bounds, command: str
 ) -> None:
-    assert bounds.named_in(command)
+    assert why_protected(command, bounds)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,25 @@ def test_a_command_that_plainly_names_a_protected_place_is_noticed(
     ],
 )
 def test_a_usual_command_is_not_taken_for_one(bounds: Bounds, command: str) -> None:
-    assert bounds.named_in(command) == ""
+    assert why_protected(command, bounds) == ""
+
+
+def test_what_is_too_long_or_too_odd_to_be_read_as_commands_is_looked_through_all_the_same(
+    bounds: Bounds,
+) -> None:
+    assert why_protected("true " + "x" * 2**20, bounds) == TOO_LONG
+    for line in ("f() { cat .env; }; f", "echo 'open; cat .env", 'case a in a) cat ".env";; esac'):
+        assert why_protected(line, bounds)
+    assert why_protected("f() { make; }; f", bounds) == ""
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", "a/\ud800/../.env"])
+def test_a_path_that_no_file_can_have_is_judged_by_its_text(bounds: Bounds, path: str) -> None:
+    assert bounds.writing([path]).kind in ("write", "outside")
+    assert bounds.reading(["src/a", path]).kind in ("read", "outside")
+    assert bool(bounds.reading([path]).protected) is path.endswith(".env")
+    assert bounds.named(path)
+    assert bool(why_protected(f"cat {path}", bounds)) is path.endswith(".env")
 
 
 def test_a_path_is_told_as_where_it_leads(bounds: Bounds) -> None:
