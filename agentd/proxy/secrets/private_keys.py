@@ -65,10 +65,12 @@ _SURE = 40
 
 _BETWEEN = (_BREAKS + _PREFIX % r"[^\s:\"]{1,100}").replace(r"\x{2192}", "\u2192").encode()
 _LAST_ROW = re.compile(
-    _BETWEEN + rb"(?:[A-Za-z0-9+/]{1,63}={0,2}|=[A-Za-z0-9+/]{4})(?=[\s\"'\\`<,;)\]}&%]|$)"
+    _BETWEEN + rb"(?:[A-Za-z0-9+/]{20,63}={0,2}"
+    rb"|[A-Za-z0-9+/]{1,19}={0,2}(?=[ \t]*(?:[\r\n\"'\\`<,;)\]}&%]|$)))"
     rb"|[ \t]{1,8}[A-Za-z0-9+/]{1,63}={1,2}"
 )
-"""The last line of a body, which is shorter; after it PGP writes a checksum."""
+_CHECKSUM = re.compile(_BETWEEN + rb"=[A-Za-z0-9+/]{4}")
+"""The last line of a body, which is shorter, and stands alone where it could be a word."""
 _FIRST_ROW = re.compile(rb"[A-Za-z0-9+/]{1,63}" + _BETWEEN + rb"$")
 _ONLY_ROW = re.compile(
     rb"(?:[A-Za-z0-9+/]{4,}={1,2}|[A-Za-z+/]*[0-9][A-Za-z0-9+/]*)" + _BETWEEN + rb"$"
@@ -193,11 +195,9 @@ def _include_cut_row(text: bytes, at: int, start: int) -> int:
 
 def _include_last_rows(text: bytes, at: int, end: int) -> int:
     """Return ``at``, or the end of the shorter lines behind it: the last one and a checksum."""
-    for _ in range(2):
-        row = _LAST_ROW.match(text, at, end)
-        if row is None:
-            break
-        at = row.end()
+    for form in (_LAST_ROW, _CHECKSUM):
+        row = form.match(text, at, end)
+        at = row.end() if row else at
     return at
 
 

@@ -116,6 +116,15 @@ def test_the_keys_of_a_request_do_not_reach_a_supplier():
     assert not [row for key in keys for row in secret_rows(key) if len(row) > 20 and row in sent]
 
 
+def test_of_the_words_after_a_key_that_was_cut_none_is_taken():
+    for kind in ("RSA-2048", "Ed25519 of OpenSSH", "PGP"):
+        key = private_key(kind)
+        for at in range(200, len(key) - 60, 13):
+            for after in ("\nwhat is it?", "... and so on", "\n[12 lines more]"):
+                assert left_of(key[:at] + after).endswith(after), (kind, at)
+                assert not leaks(key[:at] + after, secret_rows(key))
+
+
 CERTIFICATE = "\n".join(
     ("-----BEGIN CERTIFICATE-----", *(letters(64) for _ in range(9)), "-----END CERTIFICATE-----")
 )
