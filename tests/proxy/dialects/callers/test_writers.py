@@ -260,7 +260,7 @@ class TestGemini:
 
     def test_a_seal_stands_at_what_comes_next(self):
         own, foreign = Thinking("gemini", "", "EqQB=="), Thinking("anthropic", "", "x==")
-        unsealable = Thinking("openai-chat", "Hm")
+        unsealable = Thinking("openai-chat")
         carried = seal(foreign, with_text=True)
         assert unsealed(carried, "") == foreign
         cases = ((own, "EqQB=="), (foreign, carried), (unsealable, None))
