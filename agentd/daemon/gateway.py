@@ -121,7 +121,9 @@ class ModelGateway:
         self._relay = Relay(self._house(keys))
         keys.hear(self._relay.dismiss)
         keys.mistaken = partial(self._noting.keys_edited, layout.access_keys)
-        self._gateway = Gateway(self._relay, keys, self.models)
+        self._gateway = Gateway(
+            self._relay, keys, self.models, lambda: self.settings.current.max_body
+        )
 
     @property
     def rows(self) -> tuple[Route, ...]:

@@ -21,7 +21,7 @@ from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.dialects.failure import failure
 from agentd.proxy.management.check import SECONDS, Climbed, Paid, Rung, RungName, smallest
 from agentd.proxy.price import NOTHING
-from agentd.proxy.upstream import Request, Timeouts
+from agentd.proxy.upstream import Request, Timeouts, merged_headers
 from agentd.redaction import scrub, visible
 
 Reach: TypeAlias = Callable[[Channel], Awaitable[tuple[HttpUpstream, str]]]
@@ -118,7 +118,7 @@ class _Ladder:
         request = Request(
             "POST",
             address(channel.url, dialect.path(paid.supplier_model, stream=False)),
-            {**dialect.headers(self._key), **channel.headers},
+            merged_headers(dialect.headers(self._key), channel.headers),
             dialect.request(smallest(channel), paid.supplier_model, stream=False),
             _TIMEOUTS,
         )

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from agentd.errors import NotFound, Unavailable
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.dialect import DIALECTS, address
-from agentd.proxy.upstream import Request, Timeouts, Upstream
+from agentd.proxy.upstream import Request, Timeouts, Upstream, merged_headers
 
 TIMEOUTS = Timeouts(connect=10, head=15, idle=15, total=20)
 
@@ -37,10 +37,11 @@ async def models_list(
     """
     if dialect == "gemini":
         base = url.rstrip("/").removesuffix("/v1beta")
-        request = Request("GET", f"{base}/v1beta/models", {"x-goog-api-key": key, **headers})
+        told = merged_headers({"x-goog-api-key": key}, headers)
+        request = Request("GET", f"{base}/v1beta/models", told)
     else:
-        own = DIALECTS[dialect].headers(key)
-        request = Request("GET", address(url, "/v1/models"), {**own, **headers})
+        told = merged_headers(DIALECTS[dialect].headers(key), headers)
+        request = Request("GET", address(url, "/v1/models"), told)
     request = structs.replace(request, timeouts=TIMEOUTS)
     async with upstream.send(request) as answer:
         body = await answer.read()

@@ -15,8 +15,8 @@ from agentd.errors import SupplierUnreachable, TooLarge
 from agentd.outside.dialing import Dial, direct
 from agentd.outside.http_connection import Connection, Head, Limits
 from agentd.outside.http_request import Origin, origin, written
-from agentd.outside.inflate import KNOWN, Inflater
 from agentd.proxy.upstream import BODY_LIMIT, Request, Timeouts
+from agentd.wire.inflate import KNOWN, Inflater
 
 KEPT_SECONDS = 30.0
 """How long a connection waits for another call: shorter than most servers keep theirs."""

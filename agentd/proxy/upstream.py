@@ -23,6 +23,14 @@ class Timeouts(Struct, frozen=True):
     """The whole call, connecting and a slow reader included."""
 
 
+def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of all layers by their names in lower case; the last layer wins.
+
+    Names differ in case only: two spellings of one would both be sent, with two meanings.
+    """
+    return {name.lower(): value for layer in layers for name, value in layer.items()}
+
+
 class Request(Struct, frozen=True):
     """One call. It may be sent twice if a kept connection proves to be dead; see ``Upstream``."""
 

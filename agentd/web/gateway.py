@@ -8,12 +8,13 @@ from typing import Protocol
 
 from agentd.errors import BadRequest, NotFound, Unauthorized
 from agentd.proxy.access_key import AccessKey
-from agentd.proxy.channel import ProxyModel
+from agentd.proxy.channel import ChannelDialect, ProxyModel
 from agentd.proxy.dialects.callers import model_lists as lists
 from agentd.proxy.gateway.asking import Asked, Endpoint
 from agentd.proxy.gateway.relay import Relay
 from agentd.proxy.routing import callable_by, unknown
 from agentd.web.call import Answer, Call
+from agentd.web.compressed import decompressed
 
 CHAT = Endpoint("/v1/chat/completions", "openai-chat")
 RESPONSES = Endpoint("/v1/responses", "openai-responses")
@@ -42,8 +43,14 @@ class Gateway:
     """The endpoints."""
 
     def __init__(
-        self, relay: Relay, keys: Keys, models: Callable[[], Mapping[str, ProxyModel]]
+        self,
+        relay: Relay,
+        keys: Keys,
+        models: Callable[[], Mapping[str, ProxyModel]],
+        most: Callable[[], int],
     ) -> None:
+        """``most`` tells the most bytes of a body, decompressed."""
+        self._most = most
         self._relay = relay
         self._keys = keys
         self._models = models
@@ -79,15 +86,22 @@ class Gateway:
     def list_models(self, call: Call) -> Answer:
         """``GET /v1/models``: those that the key may call, in the form of the caller's dialect."""
         listed = self._listed(call)
-        if "Anthropic-Version" in call.headers:
-            return Answer(lists.anthropic(listed))
+        match _caller(call):
+            case "anthropic":
+                return Answer(lists.anthropic(listed))
+            case "gemini":
+                return Answer(lists.gemini(listed))
         return Answer(lists.openai(listed))
 
     def one_model(self, call: Call) -> Answer:
         """``GET /v1/models/{name}``."""
         one = self._one(call)
-        anthropic = "Anthropic-Version" in call.headers
-        return Answer(lists.anthropic_model(one) if anthropic else lists.openai_model(one))
+        match _caller(call):
+            case "anthropic":
+                return Answer(lists.anthropic_model(one))
+            case "gemini":
+                return Answer(lists.gemini_model(one))
+        return Answer(lists.openai_model(one))
 
     def gemini_models(self, call: Call) -> Answer:
         """``GET /v1beta/models``."""
@@ -117,7 +131,9 @@ class Gateway:
             id=call.request_id,
             endpoint=endpoint,
             key=self._key(call),
-            body=call.body,
+            body=await decompressed(
+                call.body, call.headers.get("Content-Encoding", ""), self._most()
+            ),
             headers=headers,
             model=model,
             stream=stream,
@@ -144,3 +160,15 @@ class Gateway:
         if key is None:  # it was good when the head came
             raise Unauthorized("The access key is good no more")
         return key
+
+
+def _caller(call: Call) -> ChannelDialect:
+    """Whose client asks at an address that several vendors have: it brings its vendor's header.
+
+    What Google's clients send no header of, they put into the address.
+    """
+    if "Anthropic-Version" in call.headers:
+        return "anthropic"
+    if "X-Goog-Api-Key" in call.headers or call.query("key") is not None:
+        return "gemini"
+    return "openai-chat"

@@ -56,7 +56,7 @@ class Telling:
             log.error("an unexpected error", exc_info=error)
             error = AgentdError("Unexpected server error")
         no = refused(error)
-        status, body = errors.error(self._dialect, no.kind, scrub(no.message), request_id)
+        status, body = errors.error(self._dialect, no.kind, scrub(no.message), request_id, no.facts)
         headers = {"x-agentd-request-id": request_id}
         if no.retry_after is not None:
             headers["Retry-After"] = str(ceil(no.retry_after))

@@ -41,6 +41,12 @@ DEFAULT_MAX_OUTPUT = 8192
 
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
+_ANY_OBJECT = (
+    "Reply with exactly one JSON object and nothing else: "
+    "no words before or after it, and no code fence around it."
+)
+"""For callers who want JSON without saying of what form; with a schema it is enforced."""
+
 _MARK = {"type": "ephemeral"}
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 _STOPS: dict[str, StopReason] = {
@@ -69,8 +75,8 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
     body |= _thinking(conversation) | _wishes(conversation)
     if output := _output(conversation):
         body["output_config"] = output
-    if conversation.system:
-        words: dict[str, object] = {"type": "text", "text": conversation.system}
+    if system := _system(conversation):
+        words: dict[str, object] = {"type": "text", "text": system}
         body["system"] = [words | ({"cache_control": _MARK} if cached else {})]
     if stream:
         body["stream"] = True
@@ -141,6 +147,13 @@ def _thinking(conversation: Conversation) -> dict[str, object]:
     return found
 
 
+def _system(conversation: Conversation) -> str:
+    """The instructions; that any JSON object will do can be told in words only."""
+    wanted = conversation.reply_format
+    any_object = wanted is not None and wanted.schema is None
+    return "\n\n".join(filter(None, (conversation.system, _ANY_OBJECT if any_object else "")))
+
+
 def _output(conversation: Conversation) -> dict[str, object]:
     """How hard to think, and in what form to reply."""
     found: dict[str, object] = {}
@@ -148,8 +161,8 @@ def _output(conversation: Conversation) -> dict[str, object]:
     if effort not in ("", "none") and not effort.isdecimal():
         found["effort"] = "low" if effort == "minimal" else effort
     if wanted:
-        if wanted.schema is None:
-            raise BadRequest("Anthropic's models reply in JSON only if there is a schema for it")
+        if wanted.schema is None:  # then it is told in words; see _system
+            return found
         described = {"description": wanted.description} if wanted.description else {}
         found["format"] = {"type": "json_schema", "schema": described | wanted.schema}
     return found

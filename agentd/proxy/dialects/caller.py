@@ -5,10 +5,12 @@ only glanced at and passed on; any other is understood, said in the channel's di
 reply's events are told again in the caller's.
 """
 
+from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from agentd.errors import BadRequest
 from agentd.proxy.dialects.conversation import ErrorKind, Event, Finished
 from agentd.proxy.dialects.conversation import SupplierError as Failed
 from agentd.proxy.price import Usage
@@ -22,6 +24,14 @@ GatewayError: TypeAlias = (
 stands in the request that may not leave, whoever asks; ``timeout``: the supplier did not answer;
 ``address``: nothing is there; ``method``: it has not that one; ``misdirected``: it was meant for
 another host."""
+
+
+class Unsupported(BadRequest):
+    """A request that cannot be said to the supplier, with what the client's library acts upon."""
+
+    def __init__(self, message: str, facts: Mapping[str, object]) -> None:
+        super().__init__(message)
+        self.facts = facts
 
 
 class Glance(Struct, frozen=True):

@@ -43,6 +43,9 @@ LEVELS = ("minimal", "low", "medium", "high")
 _UNSEALED = "skip_thought_signature_validator"
 """What stands for the seal of a call that another's model made: without one it is refused."""
 
+_ONE_CALL = "Call at most one function at a time, and wait for its response."
+"""There is no setting for it; who asked for it is also told the first call only."""
+
 _BEFORE_SEALS = re.compile(r"gemini-[12]\b")
 
 _STOPS: dict[str, StopReason] = {"STOP": "end", "MAX_TOKENS": "length"}
@@ -71,8 +74,9 @@ def request(conversation: Conversation, model: str, *, stream: bool = True) -> b
     """
     sealed = _BEFORE_SEALS.search(model) is None
     body: dict[str, object] = {"contents": _contents(conversation.messages, sealed=sealed)}
-    if conversation.system:
-        body["systemInstruction"] = {"parts": [{"text": conversation.system}]}
+    one_call = _ONE_CALL if conversation.tools and not conversation.parallel else ""
+    if system := "\n\n".join(filter(None, (conversation.system, one_call))):
+        body["systemInstruction"] = {"parts": [{"text": system}]}
     if conversation.tools:
         body |= _tools(conversation)
     settings = _settings(conversation)
@@ -92,8 +96,6 @@ def answer(body: bytes) -> list[Event]:
 
 
 def _tools(conversation: Conversation) -> dict[str, object]:
-    if not conversation.parallel:
-        raise BadRequest("Gemini's models cannot be kept to one tool at a time")
     declared = [
         {
             "name": tool.name,

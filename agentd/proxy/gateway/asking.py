@@ -80,6 +80,7 @@ class Refused(AgentdError):
         retry_after: float | None = None,
         name: str = "",
         ours: bool = True,
+        facts: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -87,3 +88,5 @@ class Refused(AgentdError):
         self.name = name or kind
         """As the ledger has it: more exact than the kind where there is more to tell."""
         self.ours = ours
+        self.facts = facts or {}
+        """What the client's library acts upon, where its dialect has a place for such."""

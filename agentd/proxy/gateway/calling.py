@@ -19,12 +19,13 @@ from agentd.proxy.dialects.conversation import (
 )
 from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.dialects.failure import explained
+from agentd.proxy.dialects.one_call import OneCallReader, without_further_calls
 from agentd.proxy.gateway.asking import Asked
 from agentd.proxy.gateway.lines import Line, Passing, Translating
 from agentd.proxy.price import Usage
 from agentd.proxy.routing import Choice
 from agentd.proxy.secrets.hiding import Hidden
-from agentd.proxy.upstream import Request, Timeouts
+from agentd.proxy.upstream import Request, Timeouts, merged_headers
 
 _EMBEDDINGS = "/v1/embeddings"
 _COUNT = "/v1/messages/count_tokens"
@@ -81,7 +82,7 @@ class Calling:
         return Request(
             "POST",
             address(channel.url, self._path(choice)),
-            {**dialect.headers(secret), **carried, **channel.headers},
+            merged_headers(dialect.headers(secret), carried, channel.headers),
             self._said(choice),
             Timeouts(head=channel.timeout, idle=idle),
         )
@@ -109,6 +110,8 @@ class Calling:
             return Passing(self.caller.tap(self.glance), self.caller, self.asked.id)
         writer = self.caller.writer(self.glance, self.asked.id, self._created())
         reader = DIALECTS[choice.dialect].reader()
+        if self._tells_one_call(choice):
+            reader = OneCallReader(reader)
         return Translating(reader, writer, self.caller, self.asked.id)
 
     def whole(self, choice: Choice, body: bytes) -> Whole | SupplierError:
@@ -121,6 +124,8 @@ class Calling:
             wrong = _failure(body) if usage is None else None
             return wrong or Whole(body, usage)
         events = DIALECTS[choice.dialect].answer(body)
+        if self._tells_one_call(choice):
+            events = without_further_calls(events)
         if events and isinstance(events[-1], SupplierError):
             return events[-1]
         if self.glance.stream:
@@ -129,6 +134,11 @@ class Calling:
         else:
             told = self.caller.whole(events, self.glance, self.asked.id, self._created())
         return Whole(told, _usage(events))
+
+    def _tells_one_call(self, choice: Choice) -> bool:
+        """Whether further calls are left out, which the supplier cannot be kept from."""
+        known = self._conversation
+        return choice.dialect == "gemini" and known is not None and not known.parallel
 
     def _path(self, choice: Choice) -> str:
         endpoint = self.asked.endpoint

@@ -18,7 +18,7 @@ from agentd.errors import (
     Unauthorized,
     Unavailable,
 )
-from agentd.proxy.dialects.caller import GatewayError
+from agentd.proxy.dialects.caller import GatewayError, Unsupported
 from agentd.proxy.dialects.conversation import ErrorKind, SupplierError
 from agentd.proxy.gateway.asking import Refused
 from agentd.proxy.spend import OverLimit
@@ -61,7 +61,8 @@ def refused(error: AgentdError) -> Refused:
     if isinstance(error, OverLimit):
         name = f"limit_{error.limit_name}"
         kind = "limit" if error.limit_name in _OF_MONEY else "rate_limit"  # clients wait and retry
-    return Refused(kind, text, retry_after=wait, name=name)
+    facts = error.facts if isinstance(error, Unsupported) else None
+    return Refused(kind, text, retry_after=wait, name=name, facts=facts)
 
 
 def unanswered(

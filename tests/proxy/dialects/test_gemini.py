@@ -22,6 +22,7 @@ from agentd.proxy.dialects.conversation import (
     ToolCall,
     ToolResult,
 )
+from agentd.proxy.dialects.one_call import OneCallReader, without_further_calls
 from agentd.proxy.price import Usage, from_gemini
 from tests.proxy.dialects.streams import GEMINI, GEMINI_CALL, LS, chunks, gemini_piece
 
@@ -157,11 +158,23 @@ def test_what_is_seldom_asked_for():
     assert strict["toolConfig"] == {"functionCallingConfig": {"mode": "VALIDATED"}}
 
 
+def test_one_tool_at_a_time_is_asked_for_in_words_and_further_calls_are_left_out():
+    told = asked(system="Be brief.", tools=(TOOL,), parallel=False)
+    (words,) = told["systemInstruction"]["parts"]
+    assert words["text"].startswith("Be brief.\n\nCall at most one function")
+    assert "systemInstruction" not in asked(parallel=False)
+    calls = [{"functionCall": {"id": name, "name": name, "args": {}}} for name in "abc"]
+    piece = {"candidates": [{"content": {"parts": calls}, "finishReason": "STOP"}]}
+    reader = OneCallReader(gemini.reader())
+    events = reader.feed(f"data: {json.dumps(piece)}\n\n".encode()) + reader.close()
+    assert [event.call.name for event in events if isinstance(event, CallDone)] == ["a"]
+    assert events[-1] == Finished("tool_calls")
+    assert without_further_calls(gemini.answer(json.dumps(piece).encode())) == events
+
+
 def test_what_it_cannot_do_is_said():
     with pytest.raises(BadRequest, match="verbosity"):
         asked(verbosity="low")
-    with pytest.raises(BadRequest, match="one tool at a time"):
-        asked(tools=(TOOL,), parallel=False)
     with pytest.raises(BadRequest, match="'xhigh'"):
         asked(effort="xhigh")
     with pytest.raises(BadRequest, match="bytes and their type"):

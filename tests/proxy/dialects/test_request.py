@@ -280,6 +280,9 @@ def test_a_reply_in_json():
     plain = changed(reply_format=JsonFormat())
     assert told(openai_chat, plain)["response_format"] == {"type": "json_object"}
     assert told(openai_responses, plain)["text"] == {"format": {"type": "json_object"}}
+    told_claude = told(anthropic, plain)
+    assert "output_config" not in told_claude
+    assert "exactly one JSON object" in told_claude["system"][-1]["text"]
 
 
 def test_a_users_long_name_is_short_and_his_own_to_openai():
@@ -298,7 +301,6 @@ def test_a_users_long_name_is_short_and_his_own_to_openai():
         (openai_responses, {"top_k": 5}),
         (openai_chat, {"top_k": 5}),
         (anthropic, {"verbosity": "low"}),
-        (anthropic, {"reply_format": JsonFormat()}),
         (anthropic, {"temperature": 1.5}),
         (anthropic, {"temperature": 0.5, "effort": "low"}),
         (anthropic, {"effort": "2000", "max_output": 2000}),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
-from agentd.proxy.dialects.caller import Glance
+from agentd.proxy.dialects.caller import Glance, Unsupported
 from agentd.proxy.dialects.callers import extras
 from agentd.proxy.dialects.callers.asked import (
     Ignored,
@@ -185,6 +185,12 @@ class _Metadata(Strict, frozen=True):
     user_id: str | None = None
 
 
+class _Thread(Struct, frozen=True):
+    """A conversation that Anthropic stores; its libraries' tool runners ask for one."""
+
+    type: str
+
+
 class _Request(Struct, frozen=True, kw_only=True):
     messages: list[_Message]
     system: str | list[_Text] | None = None
@@ -198,6 +204,7 @@ class _Request(Struct, frozen=True, kw_only=True):
     top_k: int | None = None
     stop_sequences: list[str] | None = None
     metadata: _Metadata | None = None
+    thread: _Thread | None = None
 
 
 def glance(body: bytes) -> Glance:
@@ -220,6 +227,8 @@ def passed_on(body: bytes, model: str) -> bytes:
 def understood(body: bytes) -> Conversation:
     """As ``CallerDialect.understood``."""
     asked = translated(body, _Request, RULES)
+    if asked.thread:
+        raise _without_threads(asked.thread)
     instructions = [*_texts(asked.system)]
     for message in asked.messages:
         if message.role == "system":
@@ -241,6 +250,14 @@ def understood(body: bytes) -> Conversation:
         reply_format=JsonFormat(output.format.schema, strict=True) if output.format else None,
         user=(asked.metadata and asked.metadata.user_id) or "",
     )
+
+
+def _without_threads(thread: _Thread) -> Unsupported:
+    """Why no thread is begun or continued: told so that the client sends the whole instead."""
+    text = "The model's supplier stores no threads; send the whole conversation without one"
+    if thread.type == "continue":
+        return Unsupported(text, {"error_code": "thread_not_found"})
+    return Unsupported(text, {"error_code": "thread_unsupported_request", "unsupported": ["model"]})
 
 
 def _texts(content: str | list[_Text] | None) -> Iterator[str]:

@@ -126,6 +126,9 @@ MEANINGS: Mapping[GatewayError, str] = {
 """What each kind means, whatever the dialect calls it."""
 
 
+_NO_FACTS: Mapping[str, object] = {}
+
+
 def status(dialect: ChannelDialect, kind: GatewayError) -> tuple[int, str]:
     """The status of a kind, and the word in the body that names it best."""
     told = _TABLES[dialect][kind]
@@ -151,11 +154,21 @@ def _object(**properties: object) -> dict[str, object]:
 
 
 def error(
-    dialect: ChannelDialect, kind: GatewayError, message: str, request_id: str
+    dialect: ChannelDialect,
+    kind: GatewayError,
+    message: str,
+    request_id: str,
+    facts: Mapping[str, object] = _NO_FACTS,
 ) -> tuple[int, bytes]:
-    """Status and body of an error; see ``CallerDialect.error``."""
+    """Status and body of an error; see ``CallerDialect.error``.
+
+    ``facts`` are what the client's library acts upon; only Anthropic's errors have a place for it.
+    """
     told = _TABLES[dialect][kind]
-    return told.status, encode(_body(dialect, kind, told, message, request_id))
+    body = _body(dialect, kind, told, message, request_id)
+    if facts and dialect == "anthropic":
+        body["error"] = {"type": told.type, "message": message, "details": facts}
+    return told.status, encode(body)
 
 
 def error_event(

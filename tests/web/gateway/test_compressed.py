@@ -1,0 +1,102 @@
+"""Requests may come compressed; how large they become is bounded, and told in the dialect."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agentd.proxy.channel import ChannelDialect
+from tests.processor import busy_for_less_than
+from tests.supplier.steps import Say
+from tests.web.gateway.callers import (
+    CHANNELS,
+    Standing,
+    Told,
+    asked,
+    every_dialect,
+    read,
+    standing,
+)
+from tests.web.gateway.conftest import House
+
+MOST = 64 * 1024
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    def prepare(house: House) -> None:
+        house.settings["max_body"] = MOST
+
+    with standing(tmp_path_factory.mktemp("house"), prepare) as made:
+        yield made
+
+
+def send(place: Standing, dialect: ChannelDialect, data: bytes, coding: str) -> Told:
+    caller = place.caller()
+    path, _ = asked(dialect, f"by-{CHANNELS[dialect]}")
+    with caller.connected() as line:
+        line.sendall(caller.request(path, data, f"Content-Encoding: {coding}"))
+        return read(line, dialect)
+
+
+def usual(dialect: ChannelDialect, text: str = "hello") -> bytes:
+    return json.dumps(asked(dialect, f"by-{CHANNELS[dialect]}", text=text)[1]).encode()
+
+
+def _twice(data: bytes) -> bytes:
+    return gzip.compress(data[:9]) + gzip.compress(data[9:])
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    ("coding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("x-gzip", _twice),
+        ("deflate", zlib.compress),
+        ("identity", bytes),
+    ],
+)
+def test_a_compressed_request_is_taken_as_any_other(
+    place: Standing, dialect: ChannelDialect, coding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    place.supplier.script(Say("well"))
+    told = send(place, dialect, compress(usual(dialect, "compressed, please")), coding)
+    assert (told.status, told.text()) == (200, "well")
+    assert place.supplier.requests[-1].prompt == "compressed, please"
+    assert "content-encoding" not in place.supplier.requests[-1].headers
+
+
+@every_dialect
+def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    bomb = gzip.compress(b" " * (48 * 2**20), 9)
+    assert len(bomb) < MOST
+    with busy_for_less_than(2):
+        told = send(place, dialect, bomb, "gzip")
+    assert told.status == 413
+    assert str(MOST) in told.error()["message"]
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    ("coding", "data"),
+    [
+        ("gzip", b"{}"),
+        ("gzip", gzip.compress(b"{}")[:-4]),
+        ("gzip", b""),
+        ("zstd", b"\x28\xb5\x2f\xfd"),
+        ("br", b"\x0b\x01"),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"{}"))),
+    ],
+)
+def test_what_cannot_be_decompressed_is_a_bad_request(
+    place: Standing, dialect: ChannelDialect, coding: str, data: bytes
+) -> None:
+    told = send(place, dialect, data, coding)
+    assert told.status == 400
+    assert told.error()["message"]

@@ -1,0 +1,140 @@
+"""Tool loops of real libraries run through, whatever dialect the model's supplier speaks.
+
+The libraries send the assistant's message back as they hold it, with fields of their own.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from anthropic import beta_tool
+
+from tests.supplier.steps import Answer, Call, Say, Think
+from tests.web.gateway.callers import Standing, standing
+
+CLIENTS = Path(__file__).parent / "clients"
+PROGRAM = CLIENTS / "loops.mjs"
+MODELS = ["by-chat", "by-responses", "by-messages", "by-gemini"]
+LOOPS = [
+    "anthropic tool runner",
+    "openai run tools",
+    "ai sdk anthropic",
+    "ai sdk anthropic streamed",
+    "ai sdk chat",
+    "ai sdk chat streamed",
+]
+CALLED = Answer((Think("Which one?"), Say("I look."), Call("look", {"path": 'a "b"'})))
+PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}}
+STORED = {"anthropic tool runner": "by-messages"}
+"""Loops that ask their own vendor to store something, and the model where that is passed on."""
+
+every_channel = pytest.mark.parametrize("model", MODELS)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    with standing(tmp_path_factory.mktemp("house")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _anew(place: Standing) -> None:
+    place.supplier.forget()
+
+
+def check_second_request(place: Standing) -> None:
+    """The supplier had the tool's result, and what the model had said before."""
+    request = place.supplier.requests[-1]
+    assert [result.text for result in request.results] == ['etc in a "b"']
+    assert "I look." in json.dumps(request.body)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@every_channel
+def test_a_tool_loop_in_javascript_runs_through(place: Standing, loop: str, model: str) -> None:
+    if not (which("node") and (CLIENTS / "node_modules").is_dir()):
+        pytest.skip("no Node.js here, or its packages are not installed (.ci/run does)")
+    if STORED.get(loop) == model:
+        pytest.skip("passed on, and the scripted supplier stores nothing")
+    place.supplier.script(CALLED, Say("It holds etc."))
+    key = place.caller().key
+    ended = subprocess.run(
+        ["node", str(PROGRAM), loop, place.daemon.url, key, model],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert json.loads(ended.stdout) == {"said": "It holds etc.", "seen": ['a "b"']}
+    check_second_request(place)
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "by-messages"])
+def test_anthropics_tool_runner_goes_on_without_a_thread(place: Standing, model: str) -> None:
+    @beta_tool
+    def look(path: str) -> str:
+        """Look into a folder."""
+        return f"etc in {path}"
+
+    place.supplier.script(CALLED, Say("It holds etc."))
+    key = place.caller().key
+    with anthropic.Anthropic(base_url=place.daemon.url, api_key=key, max_retries=0) as client:
+        runner = client.beta.messages.tool_runner(
+            model=model,
+            max_tokens=500,
+            tools=[look],
+            messages=[{"role": "user", "content": "Look around"}],
+        )
+        last = runner.until_done()
+    assert last.content[-1].text == "It holds etc."
+    check_second_request(place)
+
+
+@every_channel
+@pytest.mark.parametrize("streamed", [False, True])
+def test_openais_parsed_message_goes_back(place: Standing, model: str, streamed: bool) -> None:
+    function = {"name": "look", "parameters": {**PARAMETERS, "additionalProperties": False}}
+    tool: Any = {"type": "function", "function": {**function, "strict": True}}
+    said: list[Any] = [{"role": "user", "content": "Look around"}]
+    place.supplier.script(CALLED, Say("It holds etc."))
+    key = place.caller().key
+    with openai.OpenAI(
+        base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
+    ) as client:
+        if streamed:
+            with client.chat.completions.stream(model=model, messages=said, tools=[tool]) as stream:
+                reply = stream.get_final_completion()
+        else:
+            reply = client.chat.completions.parse(model=model, messages=said, tools=[tool])
+        message = reply.choices[0].message
+        (call,) = message.tool_calls
+        told = {"role": "tool", "tool_call_id": call.id, "content": 'etc in a "b"'}
+        said += [message.model_dump(), told]
+        last = client.chat.completions.create(model=model, messages=said, tools=[tool])
+    assert last.choices[0].message.content == "It holds etc."
+    check_second_request(place)
+
+
+@every_channel
+def test_openais_parsed_response_goes_back(place: Standing, model: str) -> None:
+    tool: Any = {"type": "function", "name": "look", "strict": True, "parameters": PARAMETERS}
+    said: list[Any] = [{"role": "user", "content": "Look around"}]
+    place.supplier.script(CALLED, Say("It holds etc."))
+    key = place.caller().key
+    with openai.OpenAI(
+        base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
+    ) as client:
+        reply = client.responses.parse(model=model, input=said, tools=[tool])
+        (call,) = [item for item in reply.output if item.type == "function_call"]
+        told = {"type": "function_call_output", "call_id": call.call_id, "output": 'etc in a "b"'}
+        said += [*(item.model_dump() for item in reply.output), told]
+        last = client.responses.create(model=model, input=said, tools=[tool])
+    assert last.output_text == "It holds etc."
+    check_second_request(place)
