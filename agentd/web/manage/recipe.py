@@ -67,9 +67,9 @@ VARIABLES = (
     Variable("supplier_model", "A model as the supplier names it."),
     Variable("supplier_dialect", "What the supplier speaks.", "openai-chat"),
     Variable("supplier_is_local", "Whether it is on that machine or its network.", False),
-    Variable("channel", "What the channel is to be called.", "first"),
-    Variable("model", "How callers are to name the model.", "small"),
-    Variable("key_name", "Whose access key it is to be.", "recipe"),
+    Variable("channel", "What the channel is to be called.", "recipe-channel"),
+    Variable("model", "How callers are to name the model.", "recipe-model"),
+    Variable("key_name", "What the access key is to be called.", "recipe-key"),
 )
 
 _manage = partial(Step, headers={"X-API-Key": "${management_key}"})
@@ -148,7 +148,7 @@ STEPS = (
     _manage(
         title="Read what the key has spent, in the reports ...",
         method="GET",
-        path="/api/agent/reports/by-key",
+        path="/api/agent/reports/by-key?key=${key_id}",
         expect=Expect(200, {"/items/0/name": "${key_id}", "/items/0/requests": 1}),
     ),
     _manage(
@@ -165,11 +165,38 @@ STEPS = (
         save={"code": "/code"},
     ),
     _anybody(
-        title="Sign in with it, as the browser does; that needs no key.",
+        title="Sign in with it, as the browser does; that needs no key. A program asks for a token"
+        " instead of a cookie.",
         method="POST",
         path="/api/session",
-        body={"code": "${code}"},
+        body={"code": "${code}", "bearer": True},
         expect=Expect(200, {"/role": "administrator"}),
+        save={"session": "/token"},
+    ),
+    Step(
+        title="Sign out: else the session lasts for 90 days.",
+        method="DELETE",
+        path="/api/session",
+        headers={"Authorization": "Bearer ${session}"},
+        expect=Expect(204),
+    ),
+    _manage(
+        title="Take all of it away again, the access key first: what is in use cannot be deleted.",
+        method="DELETE",
+        path="/api/agent/keys/${key_id}",
+        expect=Expect(204),
+    ),
+    _manage(
+        title="Delete the model ...",
+        method="DELETE",
+        path="/api/agent/models/${model}",
+        expect=Expect(204),
+    ),
+    _manage(
+        title="... and the channel.",
+        method="DELETE",
+        path="/api/agent/channels/${channel}",
+        expect=Expect(204),
     ),
 )
 

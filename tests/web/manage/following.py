@@ -16,17 +16,21 @@ class Follower:
         self._url = urlsplit(url)
         self.values: dict[str, Any] = {"management_key": MANAGEMENT_KEY, **known}
 
-    def follow(self) -> list[dict[str, Any]]:
-        """Do what the recipe says; its steps."""
+    def follow(self, *, keep: bool = False) -> list[dict[str, Any]]:
+        """Do what the recipe says; its steps. To ``keep`` what they create, none deletes it."""
         told = self._ask("GET", "/api/agent", {"X-API-Key": MANAGEMENT_KEY}, None)[1]
         recipe = told["recipe"]
         for variable in recipe["variables"]:
             if "default" in variable:
                 self.values.setdefault(variable["name"], variable["default"])
         assert set(self.values) == {variable["name"] for variable in recipe["variables"]}
-        for step in recipe["steps"]:
+        steps: list[dict[str, Any]] = [
+            step
+            for step in recipe["steps"]
+            if not (keep and step["method"] == "DELETE" and "/api/agent" in step["path"])
+        ]
+        for step in steps:
             self._do(step)
-        steps: list[dict[str, Any]] = recipe["steps"]
         return steps
 
     def _do(self, step: dict[str, Any]) -> None:
@@ -48,7 +52,8 @@ class Follower:
         with closing(http.client.HTTPConnection(self._url.hostname, self._url.port)) as line:
             line.request(method, path, data, headers)
             reply = line.getresponse()
-            return reply.status, json.loads(reply.read())
+            content = reply.read()
+            return reply.status, json.loads(content) if content else None
 
     def _filled(self, part: Any) -> Any:
         if isinstance(part, dict):

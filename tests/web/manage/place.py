@@ -37,7 +37,9 @@ class Place:
             supplier_model="scripted-large",
             supplier_is_local=True,
         )
-        self.walked = {(one["method"], one["path"].partition("?")[0]) for one in follower.follow()}
+        self.walked = {
+            (one["method"], one["path"].partition("?")[0]) for one in follower.follow(keep=True)
+        }
         """What was answered well, as a method and a path of the description."""
         self.description = Description(self.manager.get("/api/agent").json())
         licence = Path(house.layout.licence).read_text()
@@ -47,8 +49,8 @@ class Place:
         }
         self._names = {
             "/api/agent/requests/{id}": follower.values["request_id"],
-            "/api/agent/channels/{name}/check": "first",
-            "/api/agent/models/{name}/check": "small",
+            "/api/agent/channels/{name}/check": follower.values["channel"],
+            "/api/agent/models/{name}/check": follower.values["model"],
             "DELETE /api/agent/channels/{name}": "copied",  # the others are in use
             "DELETE /api/agent/models/{name}": "large-2",
         }

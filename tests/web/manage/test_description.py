@@ -1,14 +1,18 @@
 """``GET /api/agent`` says what is so, and all of it (the proxy specification, section 4)."""
 
+import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.web.gateway.conftest import SECRET, House
-from tests.web.manage.conftest import HASH
+from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
+from tests.web.manage.described import Manager
 from tests.web.manage.following import Follower
 from tests.web.manage.place import Place, open_place
 from tests.web.manage.provoking import GENERAL, by_supplier, emptied, just, unreadable
@@ -28,19 +32,43 @@ def told(client: Client) -> dict[str, Any]:
     return found
 
 
-def test_the_recipe_runs_as_it_stands(house: House, up: Callable[..., Serving]) -> None:
-    """Section 4: a script that knows only the address, the key and its supplier does it all."""
-    house.channels, house.models = [], []
-    house.supplier.script(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
-    follower = Follower(
-        daemon.url,
-        supplier_url=house.supplier.url,
-        supplier_key=SECRET,
-        supplier_model="scripted-large",
-        supplier_is_local=True,
+def test_the_recipe_runs_as_it_stands_and_again_and_leaves_nothing(
+    house: House, up: Callable[..., Serving]
+) -> None:
+    """Section 4: a script that knows only the address, the key and its supplier does it all.
+
+    Also on a gateway that is in use: another key has spent more than the recipe's ever will.
+    """
+    house.supplier.script(
+        Answer((Say("Dear."),), Tokens(input=100_000, output=100_000)),
+        *(Answer((Say("Hello."),), Tokens(input=1000, output=100)) for _ in range(2)),
     )
-    steps = follower.follow()
+    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    key = house.key()
+    with openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0) as client:
+        client.chat.completions.create(
+            model="by-chat", messages=[{"role": "user", "content": "A dear one."}]
+        )
+    with closing(Manager(daemon.url, MANAGEMENT_KEY)) as manager:
+        before = snapshot(manager)
+        for number in (2, 3):
+            follower = Follower(
+                daemon.url,
+                supplier_url=house.supplier.url,
+                supplier_key=SECRET,
+                supplier_model="scripted-large",
+                supplier_is_local=True,
+            )
+            steps = follower.follow()
+            request = house.supplier.requests[number - 1]
+            assert request.headers["authorization"] == f"Bearer {SECRET}"
+            assert request.body["model"] == "scripted-large"
+            entry = house.entries(number)[-1]
+            assert (entry.model, str(entry.cost)) == (
+                follower.values["model"],
+                str(follower.values["cost"]),
+            )
+            assert snapshot(manager) == before
     asked = {(step["method"], step["path"].partition("?")[0]) for step in steps}
     assert asked >= {
         ("POST", "/api/agent/keys"),
@@ -48,11 +76,14 @@ def test_the_recipe_runs_as_it_stands(house: House, up: Callable[..., Serving]) 
         ("GET", "/api/agent/requests"),
         ("POST", "/api/agent/session"),
     }
-    (request,) = house.supplier.requests
-    assert request.headers["authorization"] == f"Bearer {SECRET}"
-    assert request.body["model"] == "scripted-large"
-    (entry,) = house.entries(1)
-    assert (entry.model, str(entry.cost)) == ("small", str(follower.values["cost"]))
+    sessions = json.loads(Path(house.layout.sessions).read_text())["sessions"]
+    assert sessions == []
+
+
+def snapshot(manager: Client) -> list[Any]:
+    """The names of all that a recipe could leave behind."""
+    lists = ("channels", "models", "keys")
+    return [[one["name"] for one in manager.get(f"/api/agent/{name}")["items"]] for name in lists]
 
 
 def test_every_address_of_the_surface_is_told_and_no_other(place: Place) -> None:

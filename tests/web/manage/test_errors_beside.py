@@ -127,6 +127,14 @@ def test_every_error_of_signing_in_can_be_provoked(
             found.add((reply.status, reply["error"]))
         return reply
 
+    code = {"code": manager.post("/api/agent/session", None)["code"]}
+    with monkeypatch.context() as patch:
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        patch.setattr("os.fsync", full)
+        sign_in(code)
     wrong = {"code": "WRONGWRONG"}
     sign_in(b"{")
     sign_in(wrong)
@@ -139,14 +147,6 @@ def test_every_error_of_signing_in_can_be_provoked(
         patch.setattr(wrong_keys, "WITHIN", 1000.0)
         for _ in range(wrong_keys.FREE + 1):
             sign_in(wrong)
-    code = {"code": manager.post("/api/agent/session", None)["code"]}
-    with monkeypatch.context() as patch:
-
-        def full(_: int) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        patch.setattr("os.fsync", full)
-        sign_in(code)
     with monkeypatch.context() as patch:
 
         async def broken(*_: object) -> None:
