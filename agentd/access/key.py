@@ -39,6 +39,8 @@ class NamedKey(Struct, frozen=True):
     sha256: Digest
     """Of the salt's digits followed by the key."""
     created: Annotated[str, Meta(min_length=1, max_length=40)]
+    created_by: Annotated[str, Meta(max_length=200)] = ""
+    """Who has seen its letters first: ``key:laptop``, ``user:ann`` or ``cli``; empty: not known."""
 
     def __post_init__(self) -> None:
         if self.name.lower() == ENVIRONMENT:
@@ -56,10 +58,25 @@ class Renewal(Struct, frozen=True):
     """Of the key before, which is good until the new one is."""
 
 
-def issue(name: str, created: Timestamp) -> tuple[str, NamedKey]:
+def issue(name: str, created: Timestamp, by: str = "") -> tuple[str, NamedKey]:
     """Make a key: the key itself, to be shown once, and what is kept of it."""
     key, salt = ids.new_key(), ids.new_salt()
-    return key, NamedKey(name, salt, digest(salt, key.encode()), created)
+    return key, NamedKey(name, salt, digest(salt, key.encode()), created, by)
+
+
+def find_descendants(keys: Iterable[NamedKey], name: str) -> tuple[str, ...]:
+    """Return the names of the keys that a key made, that those made, and so on."""
+    by_maker: dict[str, list[str]] = {}
+    for key in keys:
+        by_maker.setdefault(key.created_by, []).append(key.name)
+    found: dict[str, None] = {}
+    makers = [name]
+    while makers:
+        made = [one for one in by_maker.get(f"key:{makers.pop()}", ()) if one not in found]
+        found.update(dict.fromkeys(made))
+        makers += made
+    found.pop(name, None)
+    return tuple(found)
 
 
 def check_name(name: str) -> None:

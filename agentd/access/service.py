@@ -14,7 +14,15 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, Renewal, check_name, issue
+from agentd.access.key import (
+    ENVIRONMENT,
+    KeyRing,
+    NamedKey,
+    Renewal,
+    check_name,
+    find_descendants,
+    issue,
+)
 from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import AgentdError
 from agentd.refresh import Refresh
@@ -62,6 +70,15 @@ class Kept(Struct, frozen=True):
     """Keys before those of the file, good because nobody is known to have the new ones."""
 
 
+class Revoked(Struct, frozen=True):
+    """What became of keys that were revoked."""
+
+    revoked: tuple[str, ...]
+    """The names of the keys that open nothing any more."""
+    children: tuple[str, ...]
+    """Keys that those made, and that are still good."""
+
+
 class KeyStore(Protocol):
     """Where named keys are kept. All but ``stamp`` block, and raise what they cannot do."""
 
@@ -89,8 +106,8 @@ class KeyStore(Protocol):
         """Let the key before be good again: nobody was told the new one."""
         ...
 
-    def revoke(self, name: str, at: Timestamp) -> None:
-        """Remove one, and remember that it was revoked. ``NotFound``."""
+    def revoke(self, name: str, at: Timestamp, *, with_children: bool = False) -> Revoked:
+        """Remove one, or all that it made too, and remember that. ``NotFound``."""
         ...
 
     def last_used(self) -> dict[str, Timestamp]:
@@ -110,12 +127,23 @@ class KeyInfo(Struct, frozen=True, rename="camel"):
     last_used: Timestamp | None = None
     revoked: bool = False
     """It was revoked, and came back with an older copy of the file: it opens nothing."""
+    created_by: str = ""
+    """Who made it: ``key:laptop``, ``user:ann`` or ``cli``; empty: that is not known."""
+    children: tuple[str, ...] = ()
+    """The keys that it made, and that those made: they can be revoked with it."""
 
 
 def described(kept: Kept, uses: dict[str, Timestamp]) -> list[KeyInfo]:
     """The keys of the file, in its order."""
     return [
-        KeyInfo(key.name, key.created, uses.get(key.sha256), key.sha256 in kept.revoked)
+        KeyInfo(
+            key.name,
+            key.created,
+            uses.get(key.sha256),
+            key.sha256 in kept.revoked,
+            key.created_by,
+            find_descendants(kept.named, key.name),
+        )
         for key in kept.named
     ]
 
@@ -217,19 +245,19 @@ class KeyService:
         await self.fresh()
         return described(self._kept, self._uses)
 
-    async def generate(self, name: str) -> str:
+    async def generate(self, name: str, by: str = "") -> str:
         """Make a key for a new name; the answer is shown once and kept nowhere."""
         check_name(name)
-        key, kept = issue(name, self._clock.now())
+        key, kept = issue(name, self._clock.now(), by)
         await self._change(lambda: self._store.add(kept))
         return key
 
-    async def regenerate(self, name: str) -> str:
+    async def regenerate(self, name: str, by: str = "") -> str:
         """Make another key for a name; the one before opens nothing once this returns.
 
         ``told`` must be called then: with a crash before, the key before holds on.
         """
-        key, kept = issue(name, self._clock.now())
+        key, kept = issue(name, self._clock.now(), by)
         await self._change(lambda: self._store.renew(kept))
         return key
 
@@ -248,14 +276,14 @@ class KeyService:
             self._look_again = 0.0
             self.wake()
 
-    async def revoke(self, name: str) -> None:
-        """Take a key away; when this returns, it opens nothing."""
+    async def revoke(self, name: str, *, with_children: bool = False) -> Revoked:
+        """Take a key away, or all that it made too; when this returns, they open nothing."""
         at = self._clock.now()
-        await self._change(lambda: self._store.revoke(name, at))
+        return await self._change(lambda: self._store.revoke(name, at, with_children=with_children))
 
-    async def _change(self, change: Callable[[], None]) -> None:
+    async def _change(self, change: Callable[[], T]) -> T:
         try:
-            await self._run(change)
+            return await self._run(change)
         finally:
             # What failed may be half done: a key that is revoked but still in the file.
             await self._refresh.now()

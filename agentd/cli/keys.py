@@ -19,6 +19,7 @@ examples:
   agentd keys list
   agentd keys regenerate laptop              another key; the one before is refused at once
   agentd keys revoke laptop                  a running daemon refuses it from the next request on
+  agentd keys revoke laptop --with-children  ... and the keys that were made with it
   agentd keys reinstate laptop               after an older keys.yml was restored on purpose
 
 keys.yml holds salted hashes only: it is safe to commit, and to edit by hand.
@@ -45,6 +46,9 @@ def add_parser(commands: Subcommands) -> None:
         one = verbs.add_parser(verb, help=told, description=told)
         one.add_argument("name", metavar="NAME", help="the device or program")
         one.add_argument("--json", action="store_true", help="answer in JSON")
+        if verb == "revoke":
+            with_children = "the keys that it made, too, and those that they made"
+            one.add_argument("--with-children", action="store_true", help=with_children)
         one.set_defaults(run=run, verb=verb)
     listing = verbs.add_parser("list", help="list the keys", description="list the keys")
     listing.add_argument("--json", action="store_true", help="answer in JSON")
@@ -58,19 +62,34 @@ def run(args: argparse.Namespace) -> int:
         _list(file, as_json=args.json)
     elif args.verb in ("generate", "regenerate"):
         _issue(file, args)
+    elif args.verb == "revoke":
+        _revoke(file, args)
     else:
-        if args.verb == "revoke":
-            file.revoke(args.name, SystemClock().now())
-        else:
-            file.reinstate(args.name)
-        _tell(f"{args.name} is {args.verb}d", {"name": args.name, args.verb + "d": True}, args.json)
+        file.reinstate(args.name)
+        _tell(f"{args.name} is reinstated", {"name": args.name, "reinstated": True}, args.json)
     return 0
+
+
+def _revoke(file: KeyFile, args: argparse.Namespace) -> None:
+    """Revoke a key, and tell which keys it made: whoever had it knows those, too."""
+    done = file.revoke(args.name, SystemClock().now(), with_children=args.with_children)
+    told = {
+        "name": args.name,
+        "revoked": True,
+        "withChildren": done.revoked,
+        "children": done.children,
+    }
+    text = f"{', '.join(done.revoked)} {'is' if len(done.revoked) == 1 else 'are'} revoked"
+    if done.children:
+        left = ", ".join(done.children)
+        text += f"; still good are the keys that it made: {left} (agentd keys revoke NAME)"
+    _tell(text, told, args.json)
 
 
 def _issue(file: KeyFile, args: argparse.Namespace) -> None:
     """The key goes to standard output, alone on the last line."""
     check_name(args.name)
-    key, kept = issue(args.name, SystemClock().now())
+    key, kept = issue(args.name, SystemClock().now(), "cli")
     if args.verb == "generate":
         file.add(kept)
     else:
@@ -92,16 +111,17 @@ def _list(file: KeyFile, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(msgspec.to_builtins(keys)))
     elif keys:
-        rows = [("NAME", "CREATED", "LAST USED"), *map(_row, keys)]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        rows = [("NAME", "CREATED", "LAST USED", "MADE BY"), *map(_row, keys)]
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
         for row in rows:
             print("  ".join(map(str.ljust, row, widths)).rstrip())
     else:
         print("no keys; make one with: agentd keys generate NAME", file=sys.stderr)
 
 
-def _row(key: KeyInfo) -> tuple[str, str, str]:
-    return key.name, key.created, "revoked" if key.revoked else key.last_used or "never"
+def _row(key: KeyInfo) -> tuple[str, str, str, str]:
+    used = "revoked" if key.revoked else key.last_used or "never"
+    return key.name, key.created, used, key.created_by
 
 
 def _tell(text: str, value: dict[str, object], as_json: bool) -> None:

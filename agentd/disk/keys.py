@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agentd.access.key import NamedKey, Renewal
-from agentd.access.service import Kept
+from agentd.access.key import NamedKey, Renewal, find_descendants
+from agentd.access.service import Kept, Revoked
 from agentd.clock import Timestamp
 from agentd.disk import document, handwritten, roundtrip
 from agentd.disk.graves import Grave, Graves, read_json, write_json
@@ -120,7 +120,7 @@ class KeyFile:
                     f"There is a key named {key.name} already; agentd keys regenerate"
                     f" {key.name} makes another in its place"
                 )
-            values = msgspec.structs.asdict(key)
+            values = {name: one for name, one in msgspec.structs.asdict(key).items() if one}
             edit(lambda tree: tree.append("keys", values), (*keys, key))
 
     def renew(self, key: NamedKey) -> None:
@@ -138,7 +138,11 @@ class KeyFile:
             before = untold.get(keys[index].sha256, keys[index])
             renewal = Renewal(key.name, key.sha256, before.salt, before.sha256)
             self._renewals.begin(renewal, current)
+            if key.created_by in ("", f"key:{key.name}"):  # it is still who made it that knows it
+                key = msgspec.structs.replace(key, created_by=keys[index].created_by)
             values = {"salt": key.salt, "sha256": key.sha256, "created": key.created}
+            if key.created_by:
+                values["created_by"] = key.created_by
             edit(
                 lambda tree: tree.update("keys", index, values),
                 (*keys[:index], key, *keys[index + 1 :]),
@@ -158,18 +162,28 @@ class KeyFile:
         """Let the key before be good again: the answer with the new one did not get out."""
         self._renewals.take_back(new)
 
-    def revoke(self, name: str, at: Timestamp) -> None:
-        """Remember that the key was revoked, then remove it. ``NotFound``."""
+    def revoke(self, name: str, at: Timestamp, *, with_children: bool = False) -> Revoked:
+        """Remember that the key was revoked, then remove it. ``NotFound``.
+
+        So are all that it made, and that those made, ``with_children``.
+        """
         with self._changing():
             keys, edit = self._open()
-            index = _index(keys, name)
-            before = [one.sha256 for one in self._renewals.read() if one.name == name]
-            digests = (keys[index].sha256, *before)
-            self._graves.change(bury=[Grave(name, one, at) for one in digests])
-            edit(
-                lambda tree: tree.remove("keys", index),
-                (*keys[:index], *keys[index + 1 :]),
-            )
+            _index(keys, name)
+            children = find_descendants(keys, name)
+            gone = {name, *(children if with_children else ())}
+            digests = [(key.name, key.sha256) for key in keys if key.name in gone]
+            digests += [(one.name, one.sha256) for one in self._renewals.read() if one.name in gone]
+            self._graves.change(bury=[Grave(whose, one, at) for whose, one in digests])
+            numbers = [number for number, key in enumerate(keys) if key.name in gone]
+
+            def remove(tree: Any) -> None:
+                for number in reversed(numbers):
+                    tree.remove("keys", number)
+
+            edit(remove, tuple(key for key in keys if key.name not in gone))
+        revoked = tuple(key.name for key in keys if key.name in gone)
+        return Revoked(revoked, tuple(one for one in children if one not in gone))
 
     def reinstate(self, name: str) -> None:
         """Let a revoked key that stands in ``keys.yml`` again be good again. ``NotFound``."""

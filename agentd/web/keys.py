@@ -48,13 +48,15 @@ class KeyDesk:
         """A key for a new name."""
         wish = call.json(GenerateKey)
         with _mendable():
-            return Answer(NewKeyView(wish.name, await self._keys.generate(wish.name)), 201)
+            return Answer(
+                NewKeyView(wish.name, await self._keys.generate(wish.name, call.caller.by)), 201
+            )
 
     async def regenerate_key(self, call: Call) -> Answer:
         """Another key for a name; the one before opens nothing any more."""
         name = call.name()
         with _mendable():
-            key = await self._keys.regenerate(name)
+            key = await self._keys.regenerate(name, call.caller.by)
         return Answer(
             NewKeyView(name, key),
             sent=lambda arrived: self._keys.told(name, key, arrived=arrived),
@@ -62,9 +64,9 @@ class KeyDesk:
 
     async def revoke_key(self, call: Call) -> Answer:
         """A key less; its live connections end within a second."""
+        with_children = call.query("children") == "true"
         with _mendable():
-            await self._keys.revoke(call.name())
-        return Answer(status=204)
+            return Answer(await self._keys.revoke(call.name(), with_children=with_children))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.access import key as keys
-from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, issue
+from agentd.access.key import ENVIRONMENT, KeyRing, NamedKey, find_descendants, issue
 from agentd.errors import BadRequest
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -120,3 +120,25 @@ def test_a_bad_name_is_refused(name):
 def test_no_kept_key_may_bear_the_name_of_the_environment_key():
     with pytest.raises(ValueError, match="AGENT_API_KEY"):
         NamedKey("environment", "0" * 32, "0" * 64, AT)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdefgh"), st.sampled_from(["", "cli", *(f"key:{x}" for x in "abcdefgh")])
+    )
+)
+def test_the_descendants_of_a_key_are_those_that_lead_back_to_it(makers):
+    """Also where keys made each other anew, in a ring."""
+    made = [issue(name, "2026-01-01T00:00:00.000Z", by)[1] for name, by in makers.items()]
+    for name in makers:
+        expected = set()
+        for one in makers:
+            seen, maker = set(), makers[one]
+            while maker.startswith("key:") and maker not in seen:
+                seen.add(maker)
+                if maker == f"key:{name}":
+                    expected.add(one)
+                maker = makers.get(maker[4:], "")
+        found = find_descendants(made, name)
+        assert set(found) == expected - {name}
+        assert len(set(found)) == len(found)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import agentd
-from agentd.access.key import KeyRing
+from agentd.access.key import KeyRing, issue
 from agentd.cli.main import main
 from agentd.disk.keys import KeyFile
 from agentd.disk.layout import Layout
@@ -76,8 +76,8 @@ def test_the_list_shows_names_and_no_hash(capsys):
     capsys.readouterr()
     main(["keys", "list"])
     head, row = capsys.readouterr().out.splitlines()
-    assert head.split() == ["NAME", "CREATED", "LAST", "USED"]
-    assert re.fullmatch(r"laptop  \S+Z  never", row)
+    assert head.split() == ["NAME", "CREATED", "LAST", "USED", "MADE", "BY"]
+    assert re.fullmatch(r"laptop  \S+Z  never      cli", row)
 
 
 def test_json_is_for_programs(capsys):
@@ -87,9 +87,30 @@ def test_json_is_for_programs(capsys):
     main(["keys", "list", "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert listed == {"name": "laptop", "created": made["created"], "lastUsed": None,
-                      "revoked": False}  # fmt: skip
+                      "revoked": False, "createdBy": "cli", "children": []}  # fmt: skip
     main(["keys", "revoke", "laptop", "--json"])
-    assert json.loads(capsys.readouterr().out) == {"name": "laptop", "revoked": True}
+    assert json.loads(capsys.readouterr().out) == {
+        "name": "laptop",
+        "revoked": True,
+        "withChildren": ["laptop"],
+        "children": [],
+    }
+
+
+def test_revoking_names_the_keys_that_a_key_made_and_revokes_them_on_demand(capsys, folder):
+    main(["keys", "generate", "laptop"])
+    layout = Layout(str(folder / "state"), str(folder / "config"))
+    for name, by in (("child", "key:laptop"), ("grandchild", "key:child"), ("other", "user:ann")):
+        KeyFile(layout).add(issue(name, "2026-01-01T00:00:00.000Z", by)[1])
+    older = (folder / "state" / "keys.yml").read_text()
+    assert main(["keys", "revoke", "laptop"]) == 0
+    told = capsys.readouterr().err
+    assert "laptop is revoked; still good are the keys that it made: child, grandchild" in told
+    assert main(["keys", "revoke", "child", "--with-children"]) == 0
+    assert "child, grandchild are revoked" in capsys.readouterr().err
+    (folder / "state" / "keys.yml").write_text(older)
+    kept = KeyFile(layout).read()
+    assert [key.name for key in kept.named if key.sha256 not in kept.revoked] == ["other"]
 
 
 @pytest.mark.parametrize(

@@ -34,17 +34,15 @@ def test_a_regenerated_key_is_another_and_the_one_before_opens_nothing(
     assert found == [401, 200, 200]
     renewals = Path(daemon.layout.renewals)
     until(lambda: json.loads(renewals.read_bytes())["renewals"] == [])
-    digests = [
-        one["name"] for one in json.loads(Path(daemon.layout.revoked).read_bytes())["revoked"]
-    ]
-    assert digests == ["a"]
+    revoked = json.loads(Path(daemon.layout.revoked).read_bytes())["revoked"]
+    assert [one["name"] for one in revoked] == ["a"]
 
 
 def test_a_revoked_key_opens_nothing_from_the_next_request_on(
     client: Client, daemon: Serving
 ) -> None:
     key = client.post("/api/keys", {"name": "a"})["key"]
-    assert client.delete("/api/keys/a").status == 204
+    assert client.delete("/api/keys/a").status == 200
     assert daemon.client(key).get("/api/remote/bots").status == 401
     assert client.delete("/api/keys/a").status == 404
     assert client.post("/api/keys/a/regenerate", None).status == 404
@@ -71,3 +69,40 @@ def test_a_file_with_mistakes_is_not_written_over(client: Client, daemon: Servin
     assert "keys.yml:" in answer["details"]
     assert file.read_text() == broken
     until(lambda: client.get("/api/keys")["trouble"])
+
+
+def test_each_key_tells_who_made_it_and_goes_with_him_on_demand(
+    client: Client, daemon: Serving
+) -> None:
+    """Else revoking a key that leaked contains nothing: its finder made keys of his own."""
+    leaked = client.post("/api/keys", {"name": "leaked"})["key"]
+    thief = daemon.client(leaked)
+    more = thief.post("/api/keys", {"name": "more"})["key"]
+    most = daemon.client(more).post("/api/keys", {"name": "most"})["key"]
+    mine = daemon.administrator().post("/api/keys", {"name": "mine"})["key"]
+    listed = {one["name"]: one for one in client.get("/api/keys")["keys"]}
+    assert {name: one["createdBy"] for name, one in listed.items()} == {
+        "leaked": "key:environment",
+        "more": "key:leaked",
+        "most": "key:more",
+        "mine": "user:ada",
+    }
+    assert listed["leaked"]["children"] == ["more", "most"]
+    left = client.delete("/api/keys/leaked").json()
+    assert left == {"revoked": ["leaked"], "children": ["more", "most"]}
+    gone = client.delete("/api/keys/more?children=true").json()
+    assert gone == {"revoked": ["more", "most"], "children": []}
+    found = [daemon.client(key).get("/api/chats").status for key in (leaked, more, most, mine)]
+    assert found == [401, 401, 401, 200]
+
+
+def test_who_makes_a_key_anew_has_made_it_unless_it_did_so_itself(
+    client: Client, daemon: Serving
+) -> None:
+    mine = client.post("/api/keys", {"name": "mine"})["key"]
+    other = client.post("/api/keys", {"name": "other"})["key"]
+    mine = daemon.client(mine).post("/api/keys/mine/regenerate", None)["key"]
+    daemon.client(mine).post("/api/keys/other/regenerate", None)
+    listed = {one["name"]: one["createdBy"] for one in client.get("/api/keys")["keys"]}
+    assert listed == {"mine": "key:environment", "other": "key:mine"}
+    assert daemon.client(other).get("/api/chats").status == 401

@@ -1,13 +1,20 @@
 """The rows of the access keys."""
 
 from agentd.access.gate import Surface
+from agentd.access.service import Revoked
 from agentd.errors import BadRequest, Conflict, NotFound, Unavailable
 from agentd.web import keys as shapes
 from agentd.web.keys import KeyDesk
-from agentd.web.table import Route
+from agentd.web.table import Parameter, Route
 
 _DOOR = Surface.EXTENDED
 _KEY = "/api/keys/{name}"
+CHILDREN = Parameter(
+    "children",
+    "query",
+    "true revokes the keys that it made, too, and those that they made: as after a leak.",
+    {"type": "string", "enum": ["true", "false"]},
+)
 
 
 def rows(desk: KeyDesk) -> tuple[Route, ...]:
@@ -49,8 +56,9 @@ def rows(desk: KeyDesk) -> tuple[Route, ...]:
             _KEY,
             _DOOR,
             desk.revoke_key,
-            "Revoke a key; what it opened ends within a second.",
-            status=204,
+            "Revoke a key; what it opened ends within a second. The keys that it made are named.",
+            gives=Revoked,
+            parameters=(CHILDREN,),
             errors=(NotFound, Conflict, Unavailable),
             section="5, rule 3",
         ),
