@@ -145,7 +145,7 @@ class Settings(Struct, frozen=True):
         Meta(
             ge=1,
             le=64,
-            description="How many chats may be at work at once, not counting those that ask a person.",
+            description="How many chats may be at work at once, beside those that ask a person.",
         ),
     ] = 2
     drain_seconds: Annotated[

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from agentd import __version__
 from agentd.agent.acp.questions import Questions
-from agentd.agent.acp.session import LOST, kept, opening, options, remembered
+from agentd.agent.acp.session import LOST, kept, model_to_set, opening, options, remembered
 from agentd.agent.acp.usage import Meter, tokens
 from agentd.agent.acp.work import Work
-from agentd.agent.conversation import Linger, Over, Step
+from agentd.agent.conversation import Ask, Linger, Over, Step
 from agentd.agent.engine import (
     Answer,
     Assignment,
@@ -18,7 +18,9 @@ from agentd.agent.engine import (
     Limited,
     Replied,
     Spent,
+    ToolStarted,
     ToolUsed,
+    Wrote,
 )
 from agentd.agent.foreign import Bounds
 from agentd.agent.json_rpc import Notice, Peer, Refusal, Request, Result, each, pick, text
@@ -28,6 +30,9 @@ VERSION = 1
 LATE = 2.0
 """Seconds that a report of the cost may come after the prompt's answer."""
 
+MOST_REMINDERS = 5
+"""How often a turn goes on that its agent ended at a "no"."""
+NOT_ALLOWED = "This was not allowed:\n\n{}\n\nGo on without it, or say what you would need."
 
 _SIGN_IN_FIRST = -32000
 _LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests", re.I)
@@ -57,6 +62,13 @@ class AcpConversation:
         self._fresh = False
         self._options: list[tuple[str, str]] = []
         """Those of the session that are still to be set."""
+        self._model = ""
+        """The model that is still to be set, where it is no option."""
+        self._asked: dict[str, str] = {}
+        """What leave was asked for, by question."""
+        self._denied: list[str] = []
+        """What was not allowed, for the model, as long as it has said and done nothing since."""
+        self._reminders = 0
         self._prompting = self._answered = self._stopping = self._over = False
         self._reported = False
         """Whether a report of the cost came after all else that was told."""
@@ -79,7 +91,10 @@ class AcpConversation:
             return
         match self._peer.heard(line):
             case Request() as request:
-                yield from self._questions.asked(request)
+                for step in self._questions.asked(request):
+                    if isinstance(step, Ask):
+                        self._asked[step.id] = step.question.subject
+                    yield step
             case Notice(method="session/update", params=params):
                 yield from self._updated(params)
             case Notice(method="$/cancel_request", params=params):
@@ -90,7 +105,10 @@ class AcpConversation:
                 yield from self._refused(refusal)
 
     def answered(self, ask: str, answer: Answer) -> Iterator[Step]:
-        """Tell the agent the decision."""
+        """Tell the agent the decision; the protocol has no word for why not."""
+        subject = self._asked.pop(ask, "")
+        if not answer.allowed:
+            self._denied.append(f"{subject}\n{answer.reason}".strip())
         yield from self._questions.answered(ask, answer)
 
     def stop(self) -> Iterator[Step]:
@@ -166,6 +184,7 @@ class AcpConversation:
         yield self._kept()
         try:
             self._options = list(options(value, self._assignment))
+            self._model = "" if self._options else model_to_set(value, self._assignment)
         except LookupError as error:
             yield from self._end(Failed(str(error.args[0])))
             return
@@ -178,11 +197,17 @@ class AcpConversation:
             given = {"sessionId": self._session, "configId": option, "value": value}
             yield self._peer.ask("session/set_config_option", given)
             return
+        if self._model:
+            given = {"sessionId": self._session, "modelId": self._model}
+            self._model = ""
+            yield self._peer.ask("session/set_model", given)
+            return
         self._prompting = True
-        prompt = [
-            {"type": "text", "text": opening(self._assignment, self._memory, fresh=self._fresh)}
-        ]
-        yield self._peer.ask("session/prompt", {"sessionId": self._session, "prompt": prompt})
+        yield self._prompt(opening(self._assignment, self._memory, fresh=self._fresh))
+
+    def _prompt(self, words: str) -> Step:
+        prompt = [{"type": "text", "text": words}]
+        return self._peer.ask("session/prompt", {"sessionId": self._session, "prompt": prompt})
 
     def _kept(self) -> Kept:
         return Kept(kept(self._session, self._meter.seen, self._assignment.instructions))
@@ -218,13 +243,24 @@ class AcpConversation:
         elif self._prompting:
             for step in self._work.heard(update):
                 self._reported = False
+                if isinstance(step, Wrote | ToolStarted):
+                    self._denied.clear()
                 yield step
 
     def _finished(self, value: object) -> Iterator[Step]:
-        """The prompt is answered; what it cost may come a moment later."""
-        self._answered = True
-        self._used = tokens(value)
+        """The prompt is answered; what it cost may come a moment later.
+
+        Some agents end the turn at a "no", before their model has heard of it.
+        """
+        self._used += tokens(value)
         reason = text(value, "stopReason")
+        if self._denied and not self._stopping and self._reminders < MOST_REMINDERS:
+            self._reminders += 1
+            told = NOT_ALLOWED.format("\n\n".join(self._denied))
+            self._denied.clear()
+            yield self._prompt(told)
+            return
+        self._answered = True
         if reason in _ENDS:
             self._last = (Failed(_ENDS[reason]),)
         if self._reported or (self._stopping and not self._meter.known):
@@ -241,6 +277,7 @@ _RESULTS: Mapping[str, _Handler] = {
     "session/resume": AcpConversation._resumed,
     "session/load": AcpConversation._resumed,
     "session/set_config_option": AcpConversation._configured,
+    "session/set_model": AcpConversation._configured,
     "session/prompt": AcpConversation._finished,
 }
 

@@ -1,6 +1,6 @@
 """A session of an ACP agent: what is kept of it between turns, and how a turn in it begins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 import msgspec
@@ -54,9 +54,10 @@ def options(session: object, assignment: Assignment) -> Iterator[tuple[str, str]
     ``LookupError`` with a sentence when models are on offer, but not the wanted one: another
     one is not what the person chose to pay.
     """
-    model = assignment.model
-    names = (f"{PROVIDER}/{model}", f"{assignment.supplier}/{model}", model)
-    for category, wanted in (("model", names), ("thought_level", (assignment.effort,))):
+    for category, wanted in (
+        ("model", _names(assignment)),
+        ("thought_level", (assignment.effort,)),
+    ):
         if not wanted[-1]:
             continue
         for option in each(session, "configOptions"):
@@ -67,9 +68,34 @@ def options(session: object, assignment: Assignment) -> Iterator[tuple[str, str]
             if found and found != text(option, "currentValue"):
                 yield text(option, "id"), found
             elif not found and category == "model":
-                near = ", ".join(offered[:10])
-                raise LookupError(f"The agent has no model {model!r}; it offers {near}.")
+                raise _no_such_model(assignment, offered)
             break
+
+
+def model_to_set(session: object, assignment: Assignment) -> str:
+    """Return the id for ``session/set_model``; empty when there is nothing to set.
+
+    Agents that have no options of a session may list its models beside it. ``LookupError`` as
+    for ``options``.
+    """
+    offered = [text(one, "modelId") for one in each(session, "models", "availableModels")]
+    if not assignment.model or not offered:
+        return ""
+    found = next((name for name in _names(assignment) if name in offered), "")
+    if not found:
+        raise _no_such_model(assignment, offered)
+    return "" if found == text(session, "models", "currentModelId") else found
+
+
+def _names(assignment: Assignment) -> tuple[str, ...]:
+    """Return what an agent may call the model, the model's plain name last."""
+    model = assignment.model
+    return (f"{PROVIDER}/{model}", f"{assignment.supplier}/{model}", model)
+
+
+def _no_such_model(assignment: Assignment, offered: Sequence[str]) -> LookupError:
+    near = ", ".join(offered[:10])
+    return LookupError(f"The agent has no model {assignment.model!r}; it offers {near}.")
 
 
 def _choices(option: object) -> Iterator[object]:

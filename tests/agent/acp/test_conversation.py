@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.agent.acp.conversation import LATE, AcpConversation
+from agentd.agent.acp.conversation import LATE, MOST_REMINDERS, AcpConversation
 from agentd.agent.acp.session import LOST, remembered
 from agentd.agent.conversation import Ask, Linger, Over, Send, Step, Withdrawn
 from agentd.agent.engine import (
@@ -431,6 +431,77 @@ def test_opencode_goes_on_when_it_is_not_allowed() -> None:
     steps = replay(conversation(), received("opencode-rejected"), deny)
     assert only(steps, Ask)
     assert all(answer["outcome"]["optionId"] == "reject" for answer in answers(steps))
+
+
+def denied(made: Agent, number: int, subject: str, note: str) -> None:
+    """Leave is asked for and not given."""
+    call = {"toolCallId": f"t{number}", "kind": "execute", "rawInput": {"command": subject}}
+    steps = made.ask(number, ASKING, toolCall=call, options=OPTIONS)
+    made.steps += made.talk.answered(only(steps, Ask)[0].id, Answer(allowed=False, reason=note))
+
+
+def test_a_turn_that_the_agent_ends_at_a_no_goes_on_with_the_note() -> None:
+    made = agent()
+    denied(made, 1, "rm notes.txt", "Keep the notes.")
+    steps = made.answer({"stopReason": "end_turn", "usage": {"inputTokens": 5}})
+    assert "rm notes.txt" in prompt(steps) and "Keep the notes." in prompt(steps)
+    assert Over() not in steps
+    made.say("I leave it.")
+    made.tell("usage_update", cost={"amount": 1, "currency": "USD"})
+    steps = made.answer({"stopReason": "end_turn", "usage": {"inputTokens": 7}})
+    assert only(steps, Replied) == [Replied("I leave it.", Usage(input=12), Decimal(1))]
+    assert steps[-1] == Over()
+
+
+def test_an_agent_that_goes_on_after_a_no_is_not_reminded() -> None:
+    made = agent()
+    denied(made, 1, "rm notes.txt", "No.")
+    made.say("Then I leave it.")
+    made.answer({"stopReason": "end_turn"})
+    assert len(sent(made.steps, "session/prompt")) == 1
+
+
+def test_an_agent_that_ends_at_every_no_is_reminded_a_few_times() -> None:
+    made = agent()
+    for number in range(20):
+        denied(made, number, "rm notes.txt", "No.")
+        made.answer({"stopReason": "end_turn"})
+        if made.steps[-1] == Linger(LATE):
+            break
+    assert len(sent(made.steps, "session/prompt")) == 1 + MOST_REMINDERS
+
+
+def test_a_stopped_turn_is_not_taken_up_again_after_a_no() -> None:
+    made = agent()
+    denied(made, 1, "rm notes.txt", "No.")
+    list(made.talk.stop())
+    assert made.answer({"stopReason": "cancelled"})[-1] == Over()
+
+
+MODELS = {"currentModelId": "small", "availableModels": [{"modelId": "small"}, {"modelId": "big"}]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"), [("big", [{"sessionId": "s", "modelId": "big"}]), ("small", []), ("", [])]
+)
+def test_a_model_that_is_listed_beside_the_session_is_set_before_the_prompt(
+    wanted: str, given: list[Any]
+) -> None:
+    made = Agent(conversation(model=wanted))
+    made.answer({"protocolVersion": 1})
+    made.answer({"sessionId": "s", "models": MODELS})
+    assert sent(made.steps, "session/set_model") == given
+    if given:
+        assert not sent(made.steps, "session/prompt")
+        made.answer({})
+    assert sent(made.steps, "session/prompt")
+
+
+def test_a_model_that_is_not_listed_beside_the_session_is_told() -> None:
+    made = Agent(conversation(model="huge"))
+    made.answer({"protocolVersion": 1})
+    [failed] = only(made.answer({"sessionId": "s", "models": MODELS}), Failed)
+    assert "no model 'huge'; it offers small, big" in failed.reason
 
 
 @st.composite

@@ -35,6 +35,8 @@ class Chat:
         self.where = where
         self.asked: list[Question] = []
         self.decide: Callable[[Question], bool] = lambda _: True
+        self.note = ""
+        """What the model is told with each decision."""
         self.process = 0
         self.memory = ""
         self.told: list[Progress] = []
@@ -60,7 +62,7 @@ class Chat:
     async def ask(self, question: Question) -> Answer:
         """The approver: everything is noted, and decided by ``decide``."""
         self.asked.append(question)
-        return Answer(self.decide(question))
+        return Answer(self.decide(question), reason=self.note)
 
     async def turn(
         self, prompt: str, until: Callable[[Progress], bool] = lambda _: False, **more: Any

@@ -110,6 +110,19 @@ async def test_without_leave_nothing_is_written_outside_the_workspace(
     assert not outside.exists()
 
 
+async def test_a_no_reaches_the_model_with_its_note_and_the_turn_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    chat.decide = lambda _: False
+    chat.note = "Keep the notes."
+    run = Call("bash", {"command": "rm notes.txt", "description": "removes it"})
+    supplier.script(run, Say("I leave it."))
+    told = await chat.turn("Remove it.")
+    assert chat.where.notes.exists()
+    assert [reply.text for reply in only(told, Replied)] == ["I leave it."]
+    assert "Keep the notes." in str(supplier.requests[-1].turns)
+
+
 async def test_a_stop_while_a_command_runs_leaves_no_process(
     chat: Chat, supplier: Supplier
 ) -> None:
