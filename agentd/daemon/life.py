@@ -83,7 +83,7 @@ def run(settings: Settings, layout: Layout, outside: Outside, environ: Mapping[s
     log.info("%s", describe_sources(settings, layout, outside))
     if unused := describe_unused(outside):
         log.warning("%s", unused)
-    if settings.workspace == outside.workspace:  # where it cannot be made, each turn tells that it is not there
+    if settings.workspace == outside.workspace:  # each turn tells where it could not be made
         with contextlib.suppress(OSError):
             os.makedirs(outside.workspace, exist_ok=True)
     return asyncio.run(_live(settings, layout, outside, environ))
