@@ -21,6 +21,7 @@ from agentd.disk.ledger import Ledger
 from agentd.disk.state import State
 from agentd.disk.watch import Watcher
 from agentd.errors import Misconfigured, Unavailable
+from agentd.outside.own_process import return_free_memory
 from agentd.outside.service_manager import Notifier
 from agentd.proxy.settings import GatewaySettings
 from agentd.web.feed import Feed
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 INDEX_SECONDS = 60.0
 """How often the index is stored while something changes."""
+MEMORY_SECONDS = 60.0
+"""How often memory that is not used goes back to the system."""
 EVENTS_SECONDS = 1.0
 """How often the last events go into the log of events."""
 SUMS_SECONDS = 300.0
@@ -64,6 +67,13 @@ async def keep_index(state: State, chats: ChatService) -> None:
         if state.sequences.used.seq != saved:
             saved = state.sequences.used.seq
             await asyncio.to_thread(state.save, chats.recorded())
+
+
+async def keep_memory_small() -> None:
+    """Give memory back that was needed once."""
+    while True:
+        await asyncio.sleep(MEMORY_SECONDS)
+        await asyncio.to_thread(return_free_memory)
 
 
 async def keep_events(feed: Feed) -> None:

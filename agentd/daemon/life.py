@@ -25,7 +25,16 @@ from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.turns import Turns
 from agentd.clock import SystemClock
-from agentd.daemon.chores import end, guard_lock, keep_events, keep_index, ping, tell_damage, watch
+from agentd.daemon.chores import (
+    end,
+    guard_lock,
+    keep_events,
+    keep_index,
+    keep_memory_small,
+    ping,
+    tell_damage,
+    watch,
+)
 from agentd.daemon.crew import Crew
 from agentd.daemon.desks import Desks
 from agentd.daemon.door import Line, doorkeepers_of, mistakes_of, open_door
@@ -212,6 +221,7 @@ async def started(
             tell_damage(layout),
             keep_index(state, chats),
             keep_events(feed),
+            keep_memory_small(),
             guard_lock(state, running.stop),
             watch(
                 layout,

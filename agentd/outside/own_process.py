@@ -8,15 +8,38 @@ DESCRIPTORS = 16_384
 """Asked of the system for connections and files, as far as it allows them."""
 
 _SET_DUMPABLE = 4
+_ARENA_MAX = -8
+_ARENAS = 2
+"""Heaps of the C library: by default each of some thirty threads may have one of its own, and what
+is freed in one is of no use to another."""
 
 
 def prepare_process() -> None:
-    """Files for their owner alone, many descriptors, and nobody looks in."""
+    """Files for their owner alone, many descriptors, few heaps, and nobody looks in."""
     os.umask(0o077)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
+    limit_heaps()
     hide_process()
+
+
+def limit_heaps() -> None:
+    """Have all threads share few heaps. glibc only (``mallopt``)."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_ARENA_MAX, _ARENAS)
+
+
+def return_free_memory() -> None:
+    """Give the system back what was freed and is still held for later. Blocking.
+
+    After many listeners have caught up at once that is most of the memory. glibc only
+    (``malloc_trim``); it takes a few milliseconds, during which other threads may wait for memory.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 def hide_process() -> bool:

@@ -56,6 +56,8 @@ from agentd.wire.signalr.records import Event as Record
 RECENT_EVENTS = 2000
 RECENT_BYTES = 2 * 1024 * 1024
 """What is kept in memory of the last events, at most; older ones are read from the disk."""
+_LINE = 1024 * 1024
+"""The longest line of a journal, about: what a request may bring."""
 QUIET = 30
 """Calls of ``keep`` without an event, after which the journals are read for what memory lost."""
 
@@ -135,17 +137,21 @@ class _Recent:
 
     def __init__(self, before: int) -> None:
         self._events: deque[tuple[int, Event]] = deque()
+        self._weights: deque[int] = deque()
         self._size = 0
+        self._sizes: dict[int, int] = {}
+        """Bytes of the journals, to tell by how much a record made one longer."""
         self._before = before
         """The last record of which not everything is here."""
 
     def add(self, seq: int, event: Event) -> None:
         """One more; the oldest go when they are too many or hold too much."""
         self._events.append((seq, event))
-        self._size += _weight(event)
+        self._weights.append(self._weight(event))
+        self._size += self._weights[-1]
         while len(self._events) > RECENT_EVENTS or self._size > RECENT_BYTES:
-            self._before, oldest = self._events.popleft()
-            self._size -= _weight(oldest)
+            self._before, _ = self._events.popleft()
+            self._size -= self._weights.popleft()
 
     def after(self, seq: int, upto: int) -> list[tuple[int, Event]] | None:
         """The events of the records after one, up to another; None when some are gone."""
@@ -153,16 +159,22 @@ class _Recent:
             return None
         return [row for row in self._events if seq < row[0] <= upto]
 
+    def _weight(self, event: Event) -> int:
+        """About how many bytes an event keeps in memory.
 
-def _weight(event: Event) -> int:
-    """About how many bytes an event keeps in memory."""
-    match event:
-        case MessageUpdate(message=message):
-            return 300 + len(message.text)
-        case QueueUpdate(prompts=prompts):
-            return 100 + 8 * len(prompts)
-        case _:
+        A queue shares most of its prompts with the one before it; what is new in the events of a
+        record is what its line in the journal has, which the last of them tells the size of.
+        """
+        if isinstance(event, QueueUpdate):
+            return 100 + 8 * len(event.prompts)
+        if not isinstance(event, Last):
             return 400
+        size = event.chat.size
+        known = self._sizes.pop(event.chat.id, 0)
+        self._sizes[event.chat.id] = size
+        if len(self._sizes) > RECENT_EVENTS:  # of a chat that was quiet for long, a guess will do
+            del self._sizes[next(iter(self._sizes))]
+        return 400 + min(max(size - known, 0), _LINE)
 
 
 class Feed:

@@ -22,8 +22,10 @@ from typing import NoReturn
 from agentd import daemon, ids
 from agentd.agent.engine import Approver, Assignment, Progress, Replied, ToolUsed
 from agentd.catalog.settings import Settings
+from agentd.daemon import chores
 from agentd.disk import state as folders
 from agentd.disk.layout import Layout
+from agentd.outside.own_process import limit_heaps
 from tests.crash import plants
 
 KEY = "agent_" + "Cr4sh" * 6 + "xy"
@@ -79,6 +81,8 @@ def _live(order: dict[str, str]) -> NoReturn:
         ids._PROCESS = secrets.token_hex(4)  # as of a process that was not forked
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         plants.build_in(order.get("plant", ""))
+        limit_heaps()
+        chores.MEMORY_SECONDS = 0.2  # what it keeps for good is to be seen soon
         code = asyncio.run(serve(order["state"], LedgerEngine(order["ledger"])))
     finally:
         sys.stderr.flush()

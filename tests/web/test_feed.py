@@ -7,9 +7,11 @@ from functools import partial
 import msgspec
 import pytest
 
+from agentd.chats.queue import Wanted
+from agentd.chats.service import NewChat
 from agentd.disk import replay
 from agentd.disk.replay import Replay
-from agentd.events import KeysUpdate
+from agentd.events import KeysUpdate, QueueUpdate
 from agentd.web import feed as module
 from agentd.web.feed import Feed, encoded, told_in
 from agentd.web.mark import WHOLE, Mark
@@ -178,12 +180,31 @@ async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
         recent = fed.feed._recent
         kept = [(seq, event.name) for seq, event in recent._events]
         assert kept == [(event.seq, event.name) for event in fed.told[-len(kept) :]]
-        weight = sum(module._weight(event) for _, event in recent._events)
-        assert weight == recent._size <= 5000
+        assert len(recent._weights) == len(recent._events)
+        assert sum(recent._weights) == recent._size <= 5000
         monkeypatch.setattr(module, "RECENT_EVENTS", 3)
         await life.chats.append(1, "one more", "", ME)
         kept = [(seq, event.name) for seq, event in recent._events]
         assert kept == [(event.seq, event.name) for event in fed.told[-3:]]
+        await fed.replay.close()
+
+
+@pytest.mark.gen_test
+async def test_what_is_kept_of_queues_that_are_new_as_a_whole_is_bounded_by_its_text(layout):
+    """A queue that is added to shares its prompts with the one before; a new one shares none."""
+    async with living(layout) as life:
+        fed = Fed(life)
+        number = (await life.chats.create(NewChat(), ME)).id
+        for _ in range(200):
+            wanted = [Wanted(text="x" * 10_000) for _ in range(10)]
+            await life.chats.replace(number, wanted, ME)
+        kept = {
+            id(prompt): len(prompt.text)
+            for _, event in fed.feed._recent._events
+            if isinstance(event, QueueUpdate)
+            for prompt in event.prompts
+        }
+        assert module.RECENT_BYTES / 2 < sum(kept.values()) <= module.RECENT_BYTES
         await fed.replay.close()
 
 
