@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from agentd.proxy.dialects.conversation import (
+    Document,
     Image,
     Message,
     Part,
@@ -124,6 +125,8 @@ def _part_size(part: Part) -> int:
             content = _bytes(text)
         case Image():
             content = _IMAGE
+        case Document():
+            content = _bytes(part.data)
         case ToolCall():
             content = _bytes(part.id) + _bytes(part.name) + _bytes(part.arguments)
         case ToolResult():

@@ -9,10 +9,12 @@ import msgspec
 from agentd.errors import BadRequest
 from agentd.proxy.dialects import reading
 from agentd.proxy.dialects.conversation import (
+    PDF,
     CallDelta,
     CallDone,
     CallStarted,
     Conversation,
+    Document,
     Event,
     Finished,
     Image,
@@ -217,6 +219,11 @@ def _blocks(part: Part) -> Iterator[dict[str, object]]:
             yield {"type": "text", "text": words}
         case Image():
             yield {"type": "image", "source": _source(part)}
+        case Document(data=data, url=url, name=name):
+            titled = {"title": name} if name else {}
+            bytes_ = {"type": "base64", "media_type": PDF, "data": data}
+            source = {"type": "url", "url": url} if url else bytes_
+            yield {"type": "document", "source": source, **titled}
         case ToolCall():
             given = arguments(part)
             yield {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": given}

@@ -28,6 +28,23 @@ class Image(Struct, frozen=True):
     url: str = ""
 
 
+PDF = "application/pdf"
+"""The only type of document that all suppliers take."""
+
+
+class Document(Struct, frozen=True):
+    """A PDF: its bytes as base64 in ``data``, or an address where the supplier fetches it."""
+
+    data: str = ""
+    url: str = ""
+    name: str = ""
+    """The file's, or a title."""
+
+
+Shown: TypeAlias = Text | Image | Document
+"""What the user, or a tool's result, can show to the model."""
+
+
 class ToolCall(Struct, frozen=True):
     """The model wants a tool used."""
 
@@ -41,7 +58,7 @@ class ToolResult(Struct, frozen=True):
     """What came of the call with this ``id``."""
 
     id: str
-    content: tuple[Text | Image, ...]
+    content: tuple[Shown, ...]
     is_error: bool = False
 
 
@@ -58,7 +75,7 @@ class Thinking(Struct, frozen=True):
     as JSON (Responses)."""
 
 
-Part: TypeAlias = Text | Image | ToolCall | ToolResult | Thinking
+Part: TypeAlias = Shown | ToolCall | ToolResult | Thinking
 
 Role: TypeAlias = Literal["user", "assistant"]
 

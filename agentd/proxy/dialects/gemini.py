@@ -10,10 +10,12 @@ import msgspec
 from agentd.errors import BadRequest
 from agentd.proxy.dialects import reading
 from agentd.proxy.dialects.conversation import (
+    PDF,
     CallDelta,
     CallDone,
     CallStarted,
     Conversation,
+    Document,
     Event,
     Finished,
     Image,
@@ -34,7 +36,7 @@ from agentd.proxy.dialects.conversation import (
 )
 from agentd.proxy.dialects.failure import explained
 from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, text
-from agentd.proxy.dialects.turns import arguments, result_text, settled
+from agentd.proxy.dialects.turns import arguments, pictures, result_text, settled
 from agentd.proxy.price import from_gemini
 
 LEVELS = ("minimal", "low", "medium", "high")
@@ -166,20 +168,24 @@ def _said(part: Part, names: dict[str, str]) -> Iterator[dict[str, object]]:
     match part:
         case Text(words):
             yield {"text": words}
-        case Image():
-            yield _picture(part)
+        case Image() | Document():
+            yield _shown(part)
         case ToolResult():
             told = "error" if part.is_error else "output"
             words = result_text(ToolResult(part.id, part.content))
             result = {"id": part.id, "name": names[part.id], "response": {told: words}}
             yield {"functionResponse": result}
-            pictures = [piece for piece in part.content if isinstance(piece, Image)]
-            if pictures:
-                yield {"text": f"The pictures of the tool result {part.id}:"}
-                yield from map(_picture, pictures)
+            shown = [piece for piece in part.content if not isinstance(piece, Text)]
+            if shown:
+                yield {"text": f"The {pictures(shown)} of the tool result {part.id}:"}
+                yield from map(_shown, shown)
 
 
-def _picture(image: Image) -> dict[str, object]:
+def _shown(shown: Image | Document) -> dict[str, object]:
+    if isinstance(shown, Document):
+        told = {"fileUri": shown.url} if shown.url else {"data": shown.data}
+        return {"fileData" if shown.url else "inlineData": {"mimeType": PDF, **told}}
+    image = shown
     kind = {"mimeType": image.media_type} if image.media_type else {}
     if image.url:
         return {"fileData": {**kind, "fileUri": image.url}}

@@ -13,6 +13,7 @@ from agentd.proxy.dialects.conversation import (
     CallDone,
     CallStarted,
     Conversation,
+    Document,
     Event,
     Finished,
     Image,
@@ -35,8 +36,11 @@ from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, num
 from agentd.proxy.dialects.turns import (
     arguments,
     effort_word,
+    file_name,
     format_fields,
     image_url,
+    pdf_url,
+    pictures,
     result_text,
     settled,
     user_name,
@@ -155,14 +159,14 @@ def _user(message: Message) -> Iterator[dict[str, object]]:
         match part:
             case ToolResult():
                 yield {"role": "tool", "tool_call_id": part.id, "content": result_text(part)}
-                pictures = [piece for piece in part.content if isinstance(piece, Image)]
-                if pictures:  # a tool's message can hold none
-                    content.append(_text(f"The pictures of the tool result {part.id}:"))
-                    content += map(_image, pictures)
+                shown = [piece for piece in part.content if not isinstance(piece, Text)]
+                if shown:  # a tool's message can hold none
+                    content.append(_text(f"The {pictures(shown)} of the tool result {part.id}:"))
+                    content += map(_shown, shown)
             case Text(words):
                 content.append(_text(words))
-            case Image():
-                content.append(_image(part))
+            case Image() | Document():
+                content.append(_shown(part))
     if len(content) == 1 and "text" in content[0]:  # plain text is understood by everybody
         yield {"role": "user", "content": content[0]["text"]}
     elif content:
@@ -173,8 +177,12 @@ def _text(words: str) -> dict[str, object]:
     return {"type": "text", "text": words}
 
 
-def _image(image: Image) -> dict[str, object]:
-    return {"type": "image_url", "image_url": {"url": image_url(image)}}
+def _shown(shown: Image | Document) -> dict[str, object]:
+    if isinstance(shown, Image):
+        return {"type": "image_url", "image_url": {"url": image_url(shown)}}
+    if not shown.data:
+        raise BadRequest("A linked document cannot be told to the model's supplier; send its bytes")
+    return {"type": "file", "file": {"filename": file_name(shown), "file_data": pdf_url(shown)}}
 
 
 def _assistant(message: Message, *, thinking: bool) -> dict[str, object]:

@@ -11,12 +11,14 @@ from agentd.proxy.dialects.conversation import (
     CallDone,
     CallStarted,
     Conversation,
+    Document,
     Event,
     Finished,
     Image,
     JsonFormat,
     Message,
     OneTool,
+    Shown,
     Started,
     Text,
     TextDelta,
@@ -33,8 +35,10 @@ from agentd.proxy.dialects.reading import Fields, StreamReader, each, inner, num
 from agentd.proxy.dialects.turns import (
     arguments,
     effort_word,
+    file_name,
     format_fields,
     image_url,
+    pdf_url,
     result_text,
     settled,
     user_name,
@@ -172,25 +176,32 @@ def _items(message: Message) -> Iterator[object]:
             case Text(words) if message.role == "assistant":
                 said = {"type": "output_text", "text": words}
                 yield {"type": "message", "role": "assistant", "content": [said]}
-            case Text() | Image():
+            case Text() | Image() | Document():
                 content.append(_input(part))
     if content:
         yield {"type": "message", "role": "user", "content": content}
 
 
-def _input(part: Text | Image) -> dict[str, object]:
-    if isinstance(part, Image):
-        return {"type": "input_image", "image_url": image_url(part)}
-    return {"type": "input_text", "text": part.text}
+def _input(part: Shown) -> dict[str, object]:
+    match part:
+        case Image():
+            return {"type": "input_image", "image_url": image_url(part)}
+        case Document(url=url) if url:
+            return {"type": "input_file", "file_url": url}
+        case Document():
+            named = {"filename": file_name(part), "file_data": pdf_url(part)}
+            return {"type": "input_file", **named}
+        case Text(words):
+            return {"type": "input_text", "text": words}
 
 
 def _output(result: ToolResult) -> object:
-    pictures = [part for part in result.content if isinstance(part, Image)]
-    if not pictures:
+    shown = [part for part in result.content if not isinstance(part, Text)]
+    if not shown:
         return result_text(result)
     said = result_text(result)
-    words: list[Text | Image] = [Text(said)] if said else []
-    return [_input(part) for part in [*words, *pictures]]
+    words: list[Shown] = [Text(said)] if said else []
+    return [_input(part) for part in [*words, *shown]]
 
 
 class _Reply:

@@ -9,6 +9,8 @@ from msgspec import Raw
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.conversation import (
+    PDF,
+    Document,
     Image,
     JsonFormat,
     Message,
@@ -20,7 +22,7 @@ from agentd.proxy.dialects.conversation import (
     ToolResult,
 )
 
-_ALLOWED = {"user": (Text, Image, ToolResult), "assistant": (Text, Thinking, ToolCall)}
+_ALLOWED = {"user": (Text, Image, Document, ToolResult), "assistant": (Text, Thinking, ToolCall)}
 
 
 def settled(messages: Iterable[Message]) -> list[Message]:
@@ -105,6 +107,22 @@ def image_url(image: Image) -> str:
     if not (image.data and image.media_type):
         raise BadRequest("An image needs an address, or bytes and their type")
     return f"data:{image.media_type};base64,{image.data}"
+
+
+def pictures(shown: Iterable[object]) -> str:
+    """What the things shown are called together, in words for the model."""
+    return "pictures" if all(isinstance(one, Image) for one in shown) else "files"
+
+
+def pdf_url(document: Document) -> str:
+    """Its bytes as a ``data:`` address."""
+    return f"data:{PDF};base64,{document.data}"
+
+
+def file_name(document: Document) -> str:
+    """Its name as OpenAI takes it, which wants one that tells the type."""
+    name = document.name or "document"
+    return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
 def result_text(result: ToolResult) -> str:

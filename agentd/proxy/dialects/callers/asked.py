@@ -12,7 +12,7 @@ from msgspec import Meta, Raw, Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.dialects.callers.silent import without_silent_fields
-from agentd.proxy.dialects.conversation import Image, Message, Part, Role
+from agentd.proxy.dialects.conversation import PDF, Document, Image, Message, Part, Role
 
 DEPTH = 64
 """How deep a request's JSON may be nested."""
@@ -193,6 +193,22 @@ def picture(url: str) -> Image:
     if not kind.startswith("image/"):
         raise BadRequest(f"Only pictures can be translated for the model's supplier, no {kind}")
     return Image(kind, data)
+
+
+def document(url: str, name: str = "") -> Document:
+    """A PDF by its address, which may hold its bytes (``data:application/pdf;base64,…``).
+
+    Raises ``BadRequest`` for any other, and for files of another type, which not all suppliers
+    take.
+    """
+    if url.startswith(("https://", "http://")):
+        return Document(url=url, name=name)
+    head, comma, data = url.partition(",")
+    if not (head.lower() == f"data:{PDF};base64" and comma and data):
+        raise BadRequest(
+            f"Of files only PDFs can be translated for the model's supplier: data:{PDF};base64,…"
+        )
+    return Document(data, name=name)
 
 
 def _fields(decoder: "msgspec.json.Decoder[dict[_Named, T]]", body: bytes) -> dict[str, T]:

@@ -14,6 +14,7 @@ from agentd.proxy.dialects.callers.asked import (
     Rules,
     Strict,
     Tokens,
+    document,
     for_model,
     glanced,
     joined,
@@ -24,12 +25,12 @@ from agentd.proxy.dialects.callers.asked import (
 from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
-    Image,
     JsonFormat,
     Message,
     OneTool,
     Part,
     Role,
+    Shown,
     Text,
     Thinking,
     Tool,
@@ -100,9 +101,9 @@ class _Citations(Strict, frozen=True):
 
 
 class _Document(_Block, frozen=True, tag="document"):
-    """Only plain text is understood by everybody, and only Anthropic cites it."""
+    """Plain text and PDFs are understood by everybody, and only Anthropic cites them."""
 
-    source: _PlainText
+    source: _PlainText | _Base64 | _Url
     citations: _Citations | None = None
     title: str | None = None
     context: str | None = None
@@ -299,7 +300,7 @@ def _parts(block: _Said) -> Iterator[Part]:
             yield from _pieces(block)
 
 
-def _pieces(block: _Text | _Image | _Document) -> Iterator[Text | Image]:
+def _pieces(block: _Text | _Image | _Document) -> Iterator[Shown]:
     match block:
         case _Text(text=words):
             if words:
@@ -310,8 +311,21 @@ def _pieces(block: _Text | _Image | _Document) -> Iterator[Text | Image]:
             yield picture(f"data:{kind};base64,{data}")
         case _Document(citations=_Citations(enabled=True)):
             raise BadRequest("Citations cannot be asked for: the model's supplier has none")
-        case _Document():
-            yield Text(paragraphs((block.title or "", block.context or "", block.source.data)))
+        case _Document(source=source):
+            yield from _document(block, source)
+
+
+def _document(block: _Document, source: _PlainText | _Base64 | _Url) -> Iterator[Shown]:
+    title, context = block.title or "", block.context or ""
+    if isinstance(source, _PlainText):
+        yield Text(paragraphs((title, context, source.data)))
+        return
+    if context:
+        yield Text(context)
+    if isinstance(source, _Url):
+        yield document(source.url, title)
+    else:
+        yield document(f"data:{source.media_type};base64,{source.data}", title)
 
 
 def _tool(tool: _Tool) -> Tool:

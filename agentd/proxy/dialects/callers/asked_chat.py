@@ -17,6 +17,7 @@ from agentd.proxy.dialects.callers.asked import (
     Tokens,
     Verbosity,
     assembled,
+    document,
     glanced,
     joined,
     paragraphs,
@@ -29,11 +30,11 @@ from agentd.proxy.dialects.callers.asked import (
 from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
-    Image,
     JsonFormat,
     Message,
     OneTool,
     Part,
+    Shown,
     Text,
     Thinking,
     Tool,
@@ -108,7 +109,18 @@ class _Image(_Marked, frozen=True, tag="image_url"):
     image_url: _Url
 
 
-_Part: TypeAlias = _Text | _Refusal | _Image
+class _Bytes(Strict, frozen=True):
+    file_data: str
+    filename: str = ""
+    file_id: None = None
+    """It would be stored at OpenAI."""
+
+
+class _File(_Marked, frozen=True, tag="file"):
+    file: _Bytes
+
+
+_Part: TypeAlias = _Text | _Refusal | _Image | _File
 
 
 class _Function(Strict, frozen=True):
@@ -311,13 +323,15 @@ def _message(message: _Message) -> Message | None:
     return None
 
 
-def _parts(content: str | list[_Part]) -> Iterator[Text | Image]:
+def _parts(content: str | list[_Part]) -> Iterator[Shown]:
     if isinstance(content, str):
         content = [_Text(text=content)]
     for piece in content:
         match piece:
             case _Image():
                 yield picture(piece.image_url.url)
+            case _File(file=file):
+                yield document(file.file_data, file.filename)
             case _Text(text=words) | _Refusal(refusal=words) if words:
                 yield Text(words)
 

@@ -29,7 +29,9 @@ from agentd.proxy.dialects.callers.asked import (
 from agentd.proxy.dialects.callers.schemas import json_schema
 from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
+    PDF,
     Conversation,
+    Document,
     Image,
     JsonFormat,
     Message,
@@ -70,7 +72,7 @@ class _Strict(Strict, frozen=True, kw_only=True, rename="camel"):
 class _Blob(_Strict, frozen=True):
     mime_type: str
     data: str
-    display_name: Ignored = None
+    display_name: str | None = None
 
 
 class _File(_Strict, frozen=True):
@@ -288,7 +290,7 @@ class _Reading:
         if piece.text:
             yield Text(piece.text)
         if piece.inline_data:
-            yield _picture(piece.inline_data)
+            yield _shown(piece.inline_data)
         if piece.file_data:
             yield _linked(piece.file_data)
         if piece.function_call:
@@ -311,22 +313,29 @@ class _Reading:
         failed = "error" in said
         value = said["error"] if failed else said["output"] if set(said) == {"output"} else said
         words = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        pictures = [_picture(piece.inline_data) for piece in told.parts or ()]
+        pictures = [_shown(piece.inline_data) for piece in told.parts or ()]
         return ToolResult(call.id, (Text(words), *pictures), is_error=failed)
 
 
-def _picture(blob: _Blob) -> Image:
+def _shown(blob: _Blob) -> Image | Document:
+    if blob.mime_type == PDF:
+        return Document(blob.data, name=blob.display_name or "")
     if not blob.mime_type.startswith("image/"):
         raise BadRequest(
-            f"Only pictures can be translated for the model's supplier, no {blob.mime_type[:60]}"
+            "Only pictures and PDFs can be translated for the model's supplier, "
+            f"no {blob.mime_type[:60]}"
         )
     return Image(blob.mime_type, blob.data)
 
 
-def _linked(file: _File) -> Image:
+def _linked(file: _File) -> Image | Document:
+    if file.mime_type == PDF and file.file_uri.startswith(("https://", "http://")):
+        return Document(url=file.file_uri)
     picture = file.mime_type.startswith("image/") or not file.mime_type
     if not (picture and file.file_uri.startswith(("https://", "http://"))):
-        raise BadRequest("Of linked files only pictures with a public address can be translated")
+        raise BadRequest(
+            "Of linked files only pictures and PDFs with a public address can be translated"
+        )
     return Image(url=file.file_uri)
 
 

@@ -15,6 +15,7 @@ from agentd.proxy.dialects.callers.asked import (
     Strict,
     Tokens,
     Verbosity,
+    document,
     for_model,
     glanced,
     joined,
@@ -28,11 +29,11 @@ from agentd.proxy.dialects.callers.groups import grouped
 from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
-    Image,
     JsonFormat,
     Message,
     OneTool,
     Role,
+    Shown,
     Text,
     Thinking,
     Tool,
@@ -111,7 +112,17 @@ class _Refusal(Strict, frozen=True, tag="refusal"):
     refusal: str
 
 
-_Piece: TypeAlias = _Input | _Image | _Output | _Refusal
+class _File(_Marked, frozen=True, tag="input_file"):
+    file_data: str = ""
+    file_url: str = ""
+    filename: str = ""
+    detail: Ignored = None
+    """How closely to look: others always look as closely as they can."""
+    file_id: None = None
+    """It would be stored at OpenAI."""
+
+
+_Piece: TypeAlias = _Input | _Image | _File | _Output | _Refusal
 
 
 class _Kept(Strict, frozen=True, kw_only=True):
@@ -377,13 +388,15 @@ def _thought(item: dict[str, object]) -> Thinking:
     return (unsealed(sealed, own.text) if isinstance(sealed, str) else None) or own
 
 
-def _pieces(content: str | list[_Piece]) -> Iterator[Text | Image]:
+def _pieces(content: str | list[_Piece]) -> Iterator[Shown]:
     if isinstance(content, str):
         content = [_Input(text=content)]
     for piece in content:
         match piece:
             case _Image():
                 yield picture(piece.image_url)
+            case _File():
+                yield document(piece.file_data or piece.file_url, piece.filename)
             case _Input(text=words) | _Output(text=words) | _Refusal(refusal=words) if words:
                 yield Text(words)
 

@@ -248,7 +248,7 @@ def test_counting_tokens_needs_no_limit_of_the_reply():
     assert glance(sent) == Glance("m")
 
 
-PDF = {"type": "base64", "media_type": "application/pdf", "data": "cGRm"}
+ARCHIVE = {"type": "base64", "media_type": "application/zip", "data": "cGRm"}
 PLAIN = {"type": "text", "media_type": "text/plain", "data": "x"}
 
 
@@ -265,7 +265,7 @@ PLAIN = {"type": "text", "media_type": "text/plain", "data": "x"}
         {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
         {"tools": [{"name": "x", "input_schema": {}, "defer_loading": True}]},
         {"tool_choice": {"type": "tool"}},
-        {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "document", "source": ARCHIVE}]}]},
         {
             "messages": [
                 {

@@ -299,7 +299,7 @@ def test_what_cannot_be_translated_is_told_by_its_name(fields):
 def test_where_in_the_input_it_stands_is_told():
     items = [
         {"role": "user", "content": "x"},
-        {"role": "user", "content": [{"type": "input_file"}]},
+        {"role": "user", "content": [{"type": "input_audio"}]},
     ]
     with pytest.raises(BadRequest, match=r"\$\.input\[1\]\.content\[0\]"):
         understood(body(input=items))
