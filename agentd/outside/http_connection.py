@@ -1,6 +1,7 @@
 """One connection to a supplier: HTTP/1.1, one call after the other."""
 
 import asyncio
+import select
 from collections.abc import Callable
 from math import inf
 
@@ -60,6 +61,16 @@ class Connection(asyncio.Protocol):
         open_ = self._transport is not None and not self._transport.is_closing()
         return free and open_ and self._error is None and not self._unsent()
 
+    @property
+    def silent(self) -> bool:
+        """Nothing has come in that the loop has not read yet, such as the supplier's close."""
+        raw = self._transport.get_extra_info("socket") if self._transport else None
+        if raw is None or raw.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(raw.fileno(), select.POLLIN | select.POLLRDHUP)
+        return not poll.poll(0)
+
     async def call(self, request: bytes, *, bodiless: bool, timeouts: Timeouts, end: float) -> Head:
         """Send a request, and wait for the head of its answer.
 
@@ -74,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
         self._watch(timeouts.head, end)
         while answer.head is None:
-            await self._more()
+            await self._more(answer)
         self._watch(timeouts.idle, end)
         return answer.head
 
@@ -85,7 +96,7 @@ class Connection(asyncio.Protocol):
         while not answer.pieces:
             if answer.over:
                 return b""
-            await self._more()
+            await self._more(answer)
         data = b"".join(answer.pieces)
         answer.pieces.clear()
         answer.waiting = 0
@@ -141,8 +152,11 @@ class Connection(asyncio.Protocol):
         self._lost(self)
         self._wake()
 
-    async def _more(self) -> None:
-        """Wait until there is news. What came in before a failure is read first."""
+    async def _more(self, answer: "_Answer") -> None:
+        """Wait until there is news of an answer. What came in before a failure is read first.
+
+        The connection may have gone to its next call by then, if somebody let go of the answer.
+        """
         if self._error:
             raise self._error
         self._waiter = self._loop.create_future()
@@ -151,8 +165,7 @@ class Connection(asyncio.Protocol):
             await self._waiter
         finally:
             self._waiter = None
-        assert self._answer
-        if self._error and not self._answer.pieces:
+        if self._error and not answer.pieces:
             raise self._error
 
     def _wake(self) -> None:

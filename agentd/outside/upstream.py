@@ -24,6 +24,9 @@ KEPT_SECONDS = 30.0
 KEPT_CONNECTIONS = 64
 """Connections that wait, to one supplier."""
 
+_REPEATABLE = ("GET", "HEAD")
+"""Methods of calls that may be made twice."""
+
 
 class HttpUpstream:
     """Calls suppliers; see ``proxy.upstream.Upstream``. ``tls`` is the system's default if None.
@@ -84,7 +87,8 @@ class HttpUpstream:
             try:
                 return kept, await _asked(kept, request, wire, end)
             except SupplierUnreachable:
-                if not kept.stale:
+                # Whatever else was asked for may have been done, and charged, before the close.
+                if not kept.stale or request.method not in _REPEATABLE:
                     raise
         fresh = await self._connected(to, request.timeouts)
         return fresh, await _asked(fresh, request, wire, end)
@@ -94,7 +98,7 @@ class HttpUpstream:
         resting = self._resting.get(to, [])
         while resting:
             connection = resting.pop()
-            if connection.reusable:
+            if connection.reusable and connection.silent:
                 return connection
             connection.abort()
         return None
@@ -193,6 +197,7 @@ class HttpResponse:
         if self._inflater is None:
             while piece := await self._connection.body():
                 yield piece
+                self._check_held()
             return
         size = 0
         try:
@@ -202,6 +207,7 @@ class HttpResponse:
                     if size > self._limit:
                         raise self._wrong(f"sent a body of more than {self._limit} bytes")
                     yield plain
+                    self._check_held()
             for plain in self._inflater.finish():
                 yield plain
         except ValueError as error:
@@ -235,6 +241,11 @@ class HttpResponse:
         del headers["content-encoding"]
         headers.pop("content-length", None)
         return Inflater()
+
+    def _check_held(self) -> None:
+        """The connection is another call's once this answer was let go of."""
+        if self._let_go is None:
+            raise self._wrong("is not listened to any more")
 
     def _wrong(self, what: str) -> SupplierUnreachable:
         host = str(self._origin)

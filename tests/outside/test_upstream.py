@@ -4,6 +4,7 @@ import asyncio
 import gc
 import gzip
 import os
+import socket
 import ssl
 import threading
 import tracemalloc
@@ -200,7 +201,8 @@ def test_what_a_supplier_says_unasked_ends_its_kept_connection():
 
 
 @pytest.mark.parametrize("how", ["hang_up", "cut"])
-def test_a_dead_kept_connection_is_tried_once_more_with_the_same_body(how):
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_only_what_changes_nothing_is_asked_again_after_a_kept_connection_died(how, method):
     async def run():
         async def behave(line):
             bodies.append((await line.heard()).partition(b"\r\n\r\n")[2])
@@ -212,9 +214,66 @@ def test_a_dead_kept_connection_is_tried_once_more_with_the_same_body(how):
 
         bodies = []
         async with supplier(behave) as there:
-            await there.fetch(body=b"first")
-            assert (await there.fetch(body=b"second"))[2] == b"abc"
-            assert bodies == [b"first", b"second", b"second"]
+            await there.fetch(method, body=b"first")
+            if method == "GET":
+                assert (await there.fetch(method, body=b"second"))[2] == b"abc"
+                assert bodies == [b"first", b"second", b"second"]
+            else:
+                with pytest.raises(SupplierUnreachable, match="without an answer"):
+                    await there.fetch(method, body=b"second")
+                assert bodies == [b"first", b"second"]
+
+    asyncio.run(run())
+
+
+def test_a_kept_connection_that_was_closed_meanwhile_is_not_used_though_nobody_noticed():
+    closed, bodies = threading.Event(), []
+
+    def serve(listener):
+        for _ in range(2):
+            line, _ = listener.accept()
+            with line:
+                bodies.append(line.recv(65536).partition(b"\r\n\r\n")[2])
+                line.sendall(ABC)
+            closed.set()
+
+    async def run():
+        upstream = HttpUpstream()
+        url = f"http://localhost:{listener.getsockname()[1]}/"
+        for body in (b"first", b"second"):
+            async with upstream.send(Request("POST", url, {}, body, PATIENT)) as response:
+                assert await response.read() == b"abc"
+            assert closed.wait(60)  # the loop stands still: it sees no close
+        await upstream.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        asyncio.run(run())
+        thread.join()
+    assert bodies == [b"first", b"second"]
+
+
+def test_whoever_reads_an_answer_that_is_let_go_of_has_what_had_come():
+    """As a stream whose key is taken away in the very moment of its end."""
+
+    async def run():
+        async def behave(line):
+            await line.heard()
+            line.say(OK + b"Content-Length: 6\r\n\r\nabc")
+            await line.left()
+
+        async with supplier(behave) as there:
+            response = await there.upstream.open(Request("POST", there.url, {}, b"", PATIENT))
+            chunks = response.chunks()
+            assert await anext(chunks) == b"abc"
+            reading = asyncio.ensure_future(anext(chunks, b""))
+            await asyncio.sleep(0)
+            response._connection.data_received(b"def")
+            response.close()
+            assert await reading == b"def"
+            with pytest.raises(SupplierUnreachable, match="not listened to"):
+                await anext(chunks)
 
     asyncio.run(run())
 
