@@ -127,11 +127,15 @@ class SupplierUnreachable(Unavailable):
 
 
 class Resting(Unavailable):
-    """Every supplier of a model asked to be left alone; ``retry_after`` seconds is how long."""
+    """Every supplier of a model asked to be left alone; ``retry_after`` seconds is how long.
 
-    def __init__(self, message: str, retry_after: int) -> None:
+    ``rate_limited``: because of how much was asked, and not for any trouble of their own.
+    """
+
+    def __init__(self, message: str, retry_after: int, *, rate_limited: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.rate_limited = rate_limited
 
 
 class DatabaseRefused(Unavailable):

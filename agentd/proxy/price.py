@@ -114,10 +114,11 @@ class Tier(Rates, frozen=True, kw_only=True):
 
 
 class ServiceRates(Rates, frozen=True, kw_only=True):
-    """Rates of a request that asks for another tier of service than the usual one."""
+    """Rates of a request that asks for another kind of service than the usual one."""
 
-    tier: Annotated[str, Meta(min_length=1, max_length=40)]
-    """As requests name it, such as ``priority`` or ``flex``."""
+    tier: Annotated[str, Meta(min_length=1, max_length=100)]
+    """As requests name it, such as ``priority`` or ``flex``; other fields that change the price
+    with their names, such as ``speed:fast``."""
 
 
 class Prices(Rates, frozen=True, kw_only=True):

@@ -74,8 +74,8 @@ def settled(
     if tier and policy == "refuse":
         raise Forbidden(
             f'What the model "{model}" costs with the service tier "{tier}" is not known.',
-            "Leave it out, give the model's prices services in models.yml, or set unknown_price in"
-            " proxy.yml to estimate or flag.",
+            f'Leave it out, give the model\'s prices services with the tier "{tier}" in models.yml,'
+            " or set unknown_price in proxy.yml to estimate or flag.",
         )
     if prices:
         return Pricing(prices, known=False)

@@ -104,6 +104,7 @@ class _Rest(Struct):
     channel: Channel
     until: float
     told: bool
+    kind: Failure
 
 
 class _Record(Struct):
@@ -192,7 +193,7 @@ class Router:
         now = self._now()
         self._rests = {place: rest for place, rest in self._rests.items() if rest.until > now}
         place = channel.name, supplier_model if kind in OF_THE_MODEL else ""
-        self._rests[place] = _Rest(channel, now + seconds, retry_after is not None)
+        self._rests[place] = _Rest(channel, now + seconds, retry_after is not None, kind)
         if self._heard and not place[1]:
             self._heard.rests(channel, f"{kind} ({why})" if why else kind, seconds)
 
@@ -233,15 +234,16 @@ class Router:
         if not (translate or any(dialect in channel.dialects for channel in allowed)):
             return BadRequest(f'No channel of "{model.name}" understands this endpoint.')
         resting = [
-            rest.until
+            rest
             for way in model.ways
             if channels.get(way.channel) in allowed
             and (rest := self._rest(_choice(model, way, channels[way.channel], dialect)))
         ]
-        wait = min(resting, default=self._now()) - self._now()
+        wait = min((rest.until for rest in resting), default=self._now()) - self._now()
         return Resting(
             f'Every supplier of the model "{model.name}" asked to be left alone for now.',
             max(ceil(wait), 1),
+            rate_limited=bool(resting) and all(rest.kind == "rate_limit" for rest in resting),
         )
 
     def _rest(self, choice: Choice) -> _Rest | None:

@@ -50,7 +50,7 @@ class Glance(Struct, frozen=True):
     freeform: frozenset[str] = frozenset()
     """The tools whose input is bare text (Responses); see ``callers.freeform``."""
     tier: str = ""
-    """The tier of service that is asked for; empty: the usual one. See ``callers.extras``."""
+    """The kind of service that is asked for; empty: the usual one. See ``callers.extras``."""
     fees: bool = False
     """Whether tools are on offer that the supplier runs itself, for a fee."""
 

@@ -202,17 +202,24 @@ class Bill:
         if self._choice is None or unpaid or not self.called or not self.pricings:
             return Booked(Decimal(0), "", False), NOTHING
         pricing = self.pricings[self._choice.place]
-        usage = self._usage or NOTHING
-        if not self._told:
+        usage, told = self._usage or NOTHING, self._told and self._is_credible()
+        if not told:
             if outcome == "left" or self.gave_up:
                 usage = most_usage(pricing, usage, self.input_tokens, self.output_tokens)
             else:
-                usage = self._judged(self._usage)
-        cost = booked(usage, pricing, told=self._told)
+                usage = self._judged(usage)
+        cost = booked(usage, pricing, told=told)
         return (structs.replace(cost, estimated=True) if self._fee else cost), usage
 
-    def _judged(self, counted: Usage | None) -> Usage:
+    def _is_credible(self) -> bool:
+        """Whether the supplier's count may be true: some tell zeros where they do not count."""
+        usage = self._usage or NOTHING
+        silent = usage.total_output or not self._written.says_anything
+        return bool(usage.total_input and (silent or self._asked.endpoint.kind == "embeddings"))
+
+    def _judged(self, usage: Usage) -> Usage:
         """What was used, as far as can be told from what the caller was given."""
-        usage = counted or Usage(input=self.input_tokens)
+        if not usage.total_input:
+            usage = structs.replace(usage, input=self.input_tokens)
         judged = min(self._written.tokens, self.output_tokens)
         return structs.replace(usage, output=max(usage.output, judged - usage.reasoning))

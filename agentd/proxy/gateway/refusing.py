@@ -58,6 +58,8 @@ def refused(error: AgentdError) -> Refused:
     text = f"{error.message}{end} {error.details}".strip()
     wait = error.retry_after if isinstance(error, LimitReached | Resting) else None
     name = ""
+    if isinstance(error, Resting) and error.rate_limited:
+        kind = "rate_limit"
     if isinstance(error, OverLimit):
         name = f"limit_{error.limit_name}"
         kind = "limit" if error.limit_name in _OF_MONEY else "rate_limit"  # clients wait and retry

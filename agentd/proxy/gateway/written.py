@@ -21,6 +21,9 @@ _SAID = re.compile(
 ).search
 """A piece of the reply in an event of any dialect."""
 
+_CALLS = re.compile(rb'"(?:functionCall|tool_use|function_call)"').search
+"""A call of a tool in a whole reply."""
+
 
 class Written:
     """What one caller was given of a reply; the tokens are rather too many than too few."""
@@ -52,6 +55,11 @@ class Written:
             self._frame = _frame(portion)
         if self._frame:
             self._said += max(len(portion) - events * self._frame, 0)
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether there is a word or a call of a tool in the reply."""
+        return bool(self._frame or _SAID(self._body) or _CALLS(self._body))
 
     @property
     def tokens(self) -> int:

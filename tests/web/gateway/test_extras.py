@@ -66,6 +66,63 @@ def test_another_tier_of_service_is_for_the_policy_of_unknown_prices(
     assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
 
 
+@pytest.mark.parametrize(
+    ("dialect", "more", "service"),
+    [
+        ("anthropic", {"speed": "fast"}, "speed:fast"),
+        ("anthropic", {"inference_geo": "us"}, "inference_geo:us"),
+        ("openai-chat", {"modalities": ["text", "audio"]}, "modalities:text+audio"),
+        (
+            "gemini",
+            {"generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}},
+            "response_modalities:TEXT+IMAGE",
+        ),
+    ],
+)
+def test_whatever_else_changes_the_price_is_for_that_policy_too(
+    place: Standing, dialect: ChannelDialect, more: dict[str, Any], service: str
+) -> None:
+    model, caller = f"by-{CHANNELS[dialect]}", place.caller()
+    place.supplier.forget()
+    place.supplier.script(Answer((Say("well"),), USED))
+    told = caller.ask(dialect, model, body={**asked(dialect, model)[1], **more})
+    entry = place.entry(told)
+    if place.house.settings["unknown_price"] == "refuse":
+        assert (told.status, entry.outcome, entry.cost) == (403, "refused", 0)
+        assert service in told.error()["message"]
+    else:
+        assert (told.status, entry.tier, entry.estimated) == (200, service, True)
+
+
+@pytest.mark.parametrize(
+    "more", [{"speed": "standard"}, {"inference_geo": "global"}, {"speed": None}]
+)
+def test_the_usual_values_of_such_fields_have_the_usual_price(
+    place: Standing, more: dict[str, Any]
+) -> None:
+    place.supplier.forget()
+    place.supplier.script(Answer((Say("well"),), USED))
+    body = {**asked("anthropic", "by-messages")[1], **more}
+    entry = place.entry(place.caller().ask("anthropic", "by-messages", body=body))
+    assert (entry.outcome, entry.tier, entry.estimated) == ("ok", "", False)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("used", [Tokens(0, output=0), Tokens(0, output=3), Tokens(9, output=0)])
+@every_dialect
+def test_a_count_that_cannot_be_true_is_replaced_by_an_estimate(
+    place: Standing, dialect: ChannelDialect, used: Tokens, stream: bool
+) -> None:
+    place.supplier.forget()
+    place.supplier.script(Answer((Say("one two three four"),), used))
+    told = place.caller().ask(dialect, f"by-{CHANNELS[dialect]}", stream=stream)
+    entry = place.entry(told)
+    assert (told.status, entry.outcome, entry.estimated) == (200, "ok", True)
+    assert entry.usage.total_input >= max(used.input, 1)
+    assert entry.usage.total_output >= max(used.output, 4)
+    assert entry.cost > 0
+
+
 def test_a_tier_of_service_with_rates_of_its_own_costs_those(place: Standing) -> None:
     place.supplier.script(Answer((Say("well"),), USED))
     told = place.caller().ask("openai-chat", "fast", body=body("openai-chat", "fast", "priority"))

@@ -50,6 +50,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Stand
             ]
         house.channels.append(house.channel("second", *DIALECTS))
         for dialect, name in CHANNELS.items():
+            for way in (f"asked-too-much-{name}", f"asked-too-late-{name}"):
+                house.channels.append(house.channel(way, dialect))
+                house.models.append(model(way, way))
             house.channels.append(house.channel(f"odd-{name}", dialect) | {"url": odd.url})
             house.models.append(model(f"odd-{name}", f"odd-{name}"))
 
@@ -218,6 +221,26 @@ def test_the_wait_of_the_last_supplier_is_told(place: Standing) -> None:
         told = place.caller().ask(dialect, f"by-{CHANNELS[dialect]}")
         assert (told.status, told.headers["Retry-After"]) == (429, "7")
         assert "Slow down" in told.error()["message"]
+
+
+@every_dialect
+def test_as_long_as_that_lasts_the_answer_is_the_same_though_nobody_is_asked(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    refuse = Refuse(429, "Slow down", headers={"Retry-After": "600"})
+    place.supplier.script(refuse)
+    caller, model = place.caller(), f"asked-too-much-{CHANNELS[dialect]}"
+    assert caller.ask(dialect, model).status == 429
+    before = len(place.supplier.requests)
+    told = caller.ask(dialect, model)
+    assert told.status == 429
+    assert 0 < int(told.headers["Retry-After"]) <= 600
+    assert "left alone" in told.error()["message"]
+    assert len(place.supplier.requests) == before
+    overloaded = Refuse(503, "Busy", headers={"Retry-After": "600"})
+    place.supplier.script(overloaded)
+    told = [caller.ask(dialect, f"asked-too-late-{CHANNELS[dialect]}") for _ in range(2)][1]
+    assert told.status in (503, 529)
 
 
 @every_dialect

@@ -64,6 +64,8 @@ class _Glanced(Struct):
     max_tokens: Tokens | None = None
     tools: Any = None
     service_tier: Any = None
+    speed: Any = None
+    inference_geo: Any = None
 
 
 class _Block(Strict, frozen=True, kw_only=True):
@@ -215,7 +217,7 @@ def glance(body: bytes) -> Glance:
         seen.model,
         bool(seen.stream),
         seen.max_tokens or 0,
-        tier=extras.tier(seen.service_tier),
+        tier=extras.service("anthropic", seen),
         fees=extras.serves(seen.tools),
     )
 

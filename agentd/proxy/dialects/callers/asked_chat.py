@@ -79,7 +79,10 @@ class _Glanced(Struct):
     max_completion_tokens: Tokens | None = None
     n: Annotated[int, Meta(ge=1, le=128)] | None = None
     service_tier: Any = None
+    modalities: Any = None
     web_search_options: Any = None
+    plugins: Any = None
+    """OpenRouter's, which may search the web."""
     models: None = None
     """Some suppliers take another model of this list: the allowed ones would be got round."""
 
@@ -250,8 +253,8 @@ def glance(body: bytes) -> Glance:
         max_output=max(seen.max_tokens or 0, seen.max_completion_tokens or 0),
         replies=seen.n or 1,
         wants_usage=bool(seen.stream_options and seen.stream_options.include_usage),
-        tier=extras.tier(seen.service_tier),
-        fees=seen.web_search_options is not None,
+        tier=extras.service("openai-chat", seen),
+        fees=seen.web_search_options is not None or bool(seen.plugins),
     )
 
 

@@ -175,6 +175,7 @@ class _Request(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Counts(Struct, rename="camel"):
+    response_modalities: Any = None
     max_output_tokens: Tokens | None = None
     candidate_count: Annotated[int, Meta(ge=1, le=128)] | None = None
 
@@ -183,6 +184,11 @@ class _Glanced(Struct, rename="camel"):
     generation_config: _Counts | None = None
     service_tier: Any = None
     tools: Any = None
+
+    @property
+    def response_modalities(self) -> Any:
+        """Whether words are asked for, or pictures and sound."""
+        return self.generation_config and self.generation_config.response_modalities
 
 
 def glance(body: bytes, model: str = "", stream: bool = False) -> Glance:
@@ -196,7 +202,7 @@ def glance(body: bytes, model: str = "", stream: bool = False) -> Glance:
         stream=stream,
         max_output=seen.max_output_tokens or 0,
         replies=seen.candidate_count or 1,
-        tier=extras.tier(request.service_tier),
+        tier=extras.service("gemini", request),
         fees=extras.serves(request.tools),
     )
 

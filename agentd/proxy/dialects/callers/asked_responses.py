@@ -282,7 +282,7 @@ def glance(body: bytes) -> Glance:
         seen.max_output_tokens or 0,
         groups=frozenset(group for group, _ in tools if group),
         freeform=frozenset(grouped(group, name) for group, name in tools if name),
-        tier=extras.tier(seen.service_tier),
+        tier=extras.service("openai-responses", seen),
         fees=extras.serves(seen.tools),
     )
 

@@ -1,13 +1,33 @@
 """What a request may ask for at a price of its own, beside its tokens at their usual one.
 
-That is another tier of service, and tools that the supplier itself runs for a fee for each use.
+That is another kind of service, and tools that the supplier itself runs for a fee for each use.
 Only a supplier of the caller's dialect is asked for either: neither is translated.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-_USUAL = ("auto", "default", "standard", "standard_only", "SERVICE_TIER_UNSPECIFIED")
+from agentd.proxy.channel import ChannelDialect
+
+PRICED: Mapping[ChannelDialect, Mapping[str, tuple[object, ...]]] = {
+    "openai-chat": {"service_tier": ("auto", "default"), "modalities": (["text"], [])},
+    "openai-responses": {"service_tier": ("auto", "default")},
+    "anthropic": {
+        "service_tier": ("auto", "standard_only"),
+        "speed": ("standard",),
+        "inference_geo": ("global",),
+    },
+    "gemini": {
+        "service_tier": ("standard", "SERVICE_TIER_UNSPECIFIED"),
+        "response_modalities": (["TEXT"], []),
+    },
+}
+"""The fields of each dialect that change the price of a token, and their values at which it is the
+usual one. Any other value needs rates of its own in the model's ``services``."""
+
+LONGEST_SERVICE = 100
+"""Characters of the name of a kind of service."""
 
 _SERVED = ("web_search", "file_search", "code_interpreter", "image_generation", "code_execution")
 """How the types of such tools begin; many end with a date."""
@@ -20,9 +40,19 @@ used = re.compile(
 """Whether an answer tells, in any dialect, that a supplier's own tool was used."""
 
 
-def tier(told: object) -> str:
-    """The tier of service that is asked for; empty for the usual one, and where any will do."""
-    return "" if told is None or told in _USUAL else str(told)[:40]
+def service(dialect: ChannelDialect, asked: object) -> str:
+    """Name the kind of service that a glanced request asks for; empty for the usual one.
+
+    A tier by its own name, such as ``flex``, anything else after its field, such as ``speed:fast``;
+    several with a comma between them.
+    """
+    found = []
+    for field, usual in PRICED[dialect].items():
+        value = getattr(asked, field, None)
+        if value is not None and value not in usual:
+            told = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+            found.append(told if field == "service_tier" else f"{field}:{told}")
+    return ",".join(found)[:LONGEST_SERVICE]
 
 
 def serves(tools: object) -> bool:
