@@ -13,10 +13,12 @@ import msgspec
 from agentd.cli.options import Subcommands, layout
 from agentd.cli.tail import printable
 from agentd.clock import SystemClock
+from agentd.disk.gateway_settings import load as load_settings
 from agentd.disk.ledger_answers import Answers
 from agentd.disk.ledger_days import Days
 from agentd.disk.ledger_page import page
 from agentd.proxy.entry import Entry, Outcome
+from agentd.proxy.local_days import slot_minutes, today_in
 from agentd.proxy.page import Filter
 from agentd.proxy.reports import Line, lines
 
@@ -25,7 +27,7 @@ SIDES = ("key", "model", "channel", "day")
 SPEND_EXAMPLES = """\
 examples:
   agentd proxy spend                         the last 30 days, by access key
-  agentd proxy spend --by day --days 7       days are those of UTC
+  agentd proxy spend --by day --days 7       days are those of time_zone in proxy.yml
   agentd proxy spend --by model --json | jq '.[0].cost'
 """
 
@@ -46,7 +48,7 @@ def add_parser(parts: Subcommands) -> None:
         epilog=SPEND_EXAMPLES,
     )
     spend.add_argument("--by", choices=SIDES, default="key", help="how to tell it apart")
-    spend.add_argument("--days", type=_count, default=30, metavar="N", help="with today (UTC)")
+    spend.add_argument("--days", type=_count, default=30, metavar="N", help="with today")
     spend.add_argument("--json", action="store_true", help="answer in JSON")
     spend.set_defaults(run=run_spend)
     log = parts.add_parser(
@@ -66,10 +68,12 @@ def add_parser(parts: Subcommands) -> None:
 
 def run_spend(args: argparse.Namespace) -> int:
     """Print a report."""
-    today = SystemClock().now()[:10]
+    now, zone = SystemClock().now(), load_settings(layout(args)).zone
+    today = today_in(zone, now)
     first = (date.fromisoformat(today) - timedelta(args.days - 1)).isoformat()
-    days = Days(layout(args), lambda: today, keeps=False)
-    answers = Answers(days, lambda: today)
+    slot = slot_minutes(zone)
+    days = Days(layout(args), lambda: now[:10], keeps=False, slot=lambda: slot)
+    answers = Answers(days, lambda: now, lambda: zone)
     found = lines(days.asked(lambda: answers.totals(args.by, first, today)))
     if args.json:
         print(json.dumps(msgspec.to_builtins(found)))
@@ -79,6 +83,7 @@ def run_spend(args: argparse.Namespace) -> int:
     rows = [_row(line) for line in found]
     requests = str(sum(line.requests for line in found))
     _table([head, *rows, ("total", requests, "", "", "", _usd(total))])
+    print(f"Days are those of {zone}, from {first} to {today}.")
     return 0
 
 

@@ -244,7 +244,7 @@ class ModelGateway:
     def _set(self) -> None:
         now = self.settings.current
         self.bodies.most = now.bodies.max_bytes
-        self.ledger.sync = now.sync_ledger
+        self.ledger.sync, self.ledger.zone = now.sync_ledger, now.zone
         if self._opened and now.zone != self.meters.zone:
             self._later(self._rezone())
 

@@ -5,6 +5,7 @@ A part of the composition root (``daemon``).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import tzinfo
 from functools import partial
 
 from agentd.clock import Clock
@@ -42,13 +43,17 @@ def reporting(
     """The rows that these desks add to the routes table."""
     ledger, licence, keys = gateway.ledger, gateway.licence, doorkeepers.access
     key_id = partial(_key_id, keys)
+
+    def zone() -> tzinfo:
+        return ledger.zone
+
     return rows(
         ReportDesks(
             requests=RequestDesk(
-                ledger, _body(gateway), key_id, gateway.models, journal, gateway.recount
+                ledger, _body(gateway), key_id, gateway.models, journal, gateway.recount, zone
             ),
             notes=NoteDesk(_notes(layout), lambda: gateway.log.dropped),
-            reports=ReportDesk(ledger, key_id, clock),
+            reports=ReportDesk(ledger, key_id, clock, zone),
             limits=LimitDesk(keys, gateway.meters, clock),
             summary=SummaryDesk(_AtAGlance(gateway, keys, layout), ledger, licence, clock),
             licence=LicenceDesk(licence, journal),

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from agentd.disk.ledger_writer import Writer
 from agentd.disk.lines import seal
 from agentd.errors import AgentdError, Unavailable
 from agentd.proxy.entry import Entry
+from agentd.proxy.local_days import slot_minutes
 from agentd.proxy.overview import Overview
 from agentd.proxy.page import Filter, Page
 from agentd.proxy.reports import (
@@ -55,16 +56,22 @@ LOOK_AGAIN = 10.0
 
 
 class Ledger:
-    """Keeps every request of the model gateway. A day is that of an entry's ``at``, in UTC."""
+    """Keeps every request of the model gateway.
+
+    The day of a file is that of its entries' ``at``, in UTC; the days that are asked for are those
+    of the ``zone``.
+    """
 
     def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
         self._layout = layout
         self._clock = clock
         self.sync = sync
         """Whether a request is booked only when its line is safe on the disk; it may change."""
+        self.zone: tzinfo = UTC
+        """In which the days of reports begin; it may change."""
         self._today: Callable[[], str] = lambda: clock.now()[:10]
-        self._days = Days(layout, self._today, self._size)
-        self._answers = Answers(self._days, self._today)
+        self._days = Days(layout, self._today, self._size, slot=lambda: slot_minutes(self.zone))
+        self._answers = Answers(self._days, clock.now, lambda: self.zone)
         self._overview: tuple[object, Overview] | None = None
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: Writer | None = None
@@ -214,7 +221,12 @@ class Ledger:
 
     async def overview(self) -> Overview:
         """The present day and month in short; it is made anew only where something was booked."""
-        now = self._changes, self._today(), int(self._clock.monotonic() / LOOK_AGAIN)
+        now = (
+            self._changes,
+            self.zone,
+            self._clock.now()[:13],
+            int(self._clock.monotonic() / LOOK_AGAIN),
+        )
         if self._overview is None or self._overview[0] != now:
             self._overview = now, await self._asked(self._answers.overview)
         return self._overview[1]

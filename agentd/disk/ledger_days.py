@@ -42,7 +42,7 @@ class Days:
     """The days of the ledger.
 
     ``size`` tells how much of a day's file is whole while somebody writes to it. What reads beside
-    a running daemon ``keeps`` nothing.
+    a running daemon ``keeps`` nothing. Hours are cut into slots of ``slot`` minutes, at most.
     """
 
     def __init__(
@@ -52,8 +52,10 @@ class Days:
         size: Callable[[str], int | None] = lambda _: None,
         *,
         keeps: bool = True,
+        slot: Callable[[], int] = lambda: 60,
     ) -> None:
         self._layout = layout
+        self._slot = slot
         self._today = today
         self._size = size
         self._keeps = keeps
@@ -173,14 +175,18 @@ class Days:
         """The day's report where that is up to date, else its fold, read on."""
         info = look(self._layout.ledger_day(day))
         fold = self._folds.get(day)
+        if fold and fold.slot > self._slot():
+            fold = Fold(day, self._slot())
         if fold is None:
             report = self._report(day)
+            if report and info and report.slot > self._slot():
+                report = None  # made for a zone whose hours begin elsewhere
             if report and (info is None or stamp_of(info) == _known_stamp(report)):
                 return report
-            fold = self._taken_up(report) or Fold(day)
+            fold = self._taken_up(report) or Fold(day, self._slot())
         elif info is None or info.st_ino != fold.inode or info.st_size < fold.standing.size:
             log.warning("%s was replaced; it is read anew", self._layout.ledger_day(day))
-            fold = Fold(day)
+            fold = Fold(day, self._slot())
         if info:
             self._read_on(fold, info)
         if day >= self._today():

@@ -47,19 +47,26 @@ class Head(Struct, frozen=True):
     """The file's time of change when it had just that size; 0: it was being written to."""
     total: Figures
     parts: dict[str, Place]
+    slot: int = 60
+    """Minutes of the slots into which its hours are cut."""
 
 
 class Fold:
     """A day that is being added up, in memory."""
 
-    def __init__(self, day: str) -> None:
+    def __init__(self, day: str, slot: int = 60) -> None:
         self.day = day
         self.standing = Standing()
         self.mtime_ns = 0
         self.inode = 0
-        self.tally = Tally()
+        self.tally = Tally(slot)
         self.saved = (0, 0)
         """Lines and time of change that its report covers."""
+
+    @property
+    def slot(self) -> int:
+        """Minutes of the slots into which its hours are cut."""
+        return self.tally.slot
 
     @property
     def total(self) -> Figures:
@@ -216,6 +223,11 @@ class Report(Stored):
         """What of the day's file it was made from."""
         return self.head.standing
 
+    @property
+    def slot(self) -> int:
+        """Minutes of the slots into which its hours are cut."""
+        return self.head.slot
+
     def cells(self, only: Only = EVERYTHING) -> Iterator[tuple[Cell, Figures]]:
         """All that is kept apart, or what is asked for of it."""
         for cell, figures in self._of_models(only) if self._by_model(only) else self._of_keys(only):
@@ -253,7 +265,7 @@ class Report(Stored):
 
     def fold(self) -> Fold:
         """The same in memory, to be read on."""
-        fold = Fold(self.head.day)
+        fold = Fold(self.head.day, self.head.slot)
         fold.standing, fold.mtime_ns = self.head.standing, self.head.mtime_ns
         fold.saved = fold.standing.lines, fold.mtime_ns
         tally = fold.tally
@@ -280,7 +292,7 @@ def write_report(layout: Layout, fold: Fold) -> None:
     parts["ways"] = sorted({(cell.channel, cell.model) for cell in tally.cells})
     parts["leaks"] = sorted((key, (rule, count)) for key, rule, count in fold.leaks())
     places, lines = laid_out(parts)
-    head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places)
+    head = Head(FORMAT, fold.day, fold.standing, fold.mtime_ns, tally.total, places, fold.slot)
     replace(layout.ledger_report(fold.day), seal(head) + b"".join(lines))
     fold.saved = fold.standing.lines, fold.mtime_ns
 

@@ -1,4 +1,4 @@
-"""The gateway's main page in short: the present day and month, by UTC."""
+"""The gateway's main page in short: the present day and month of a zone."""
 
 from msgspec import Struct
 

@@ -1,8 +1,9 @@
 """Reports of what went through the gateway: sums, shares and quantiles, for programs and people.
 
-Days and hours are those of UTC. A report is folded as a whole and told line by line, so that a page
-of a long one costs no more than a page of a short one. Where it is narrowed down (``Only``) to more
-than one name of a side, it is made from what is kept apart of each day.
+Days and hours are those of the parts that a report is made of. It is folded as a whole and told
+line by line, so that a page of a long one costs no more than a page of a short one. Where it is
+narrowed down (``Only``) to more than one name of a side, it is made from what is kept apart of each
+day.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -188,7 +189,7 @@ class LeakLine(Struct, frozen=True):
     """How many secrets a key's requests held on a day, by the rule that found them."""
 
     day: str
-    """In UTC."""
+    """In the time zone of the limits."""
     key: str
     """The access key's id."""
     title: str
@@ -297,10 +298,24 @@ def leaks(
 
     ``named`` tells the last name of each of some keys from a day to another.
     """
-    found = [(date, *row) for date, part in parts for row in sorted(part.leaks())]
+    counts: dict[tuple[str, str, str], int] = {}
+    for date, part in parts:
+        for key, rule, many in part.leaks():
+            counts[date, key, rule] = counts.get((date, key, rule), 0) + many
+    found = [(*place, many) for place, many in sorted(counts.items())]
     keys = frozenset(key for _, key, _, _ in found)
     names = named(keys, found[0][0], found[-1][0]) if found else {}
     return [LeakLine(day, key, names.get(key, ""), rule, many) for day, key, rule, many in found]
+
+
+def merged(found: Iterable[LeakLine]) -> list[LeakLine]:
+    """The same with one line for each day, key and rule, of which a day's parts tell one each."""
+    known: dict[tuple[str, str, str], LeakLine] = {}
+    for one in found:
+        place = one.day, one.key, one.rule
+        before = known[place].count if place in known else 0
+        known[place] = LeakLine(one.day, one.key, one.title, one.rule, before + one.count)
+    return [known[place] for place in sorted(known)]
 
 
 def lines(report: Report[Totals], first: int = 0, count: int | None = None) -> list[Line]:
@@ -392,7 +407,7 @@ def _times_of(
 
 def _named(by: By, date: str, name: str) -> str:
     """What a row is called in a report of many days."""
-    return {"day": date, "hour": f"{date}T{name}"}.get(by, name)
+    return {"day": date, "hour": f"{date}T{name[:2]}"}.get(by, name)
 
 
 def _quantiles(histogram: Histogram) -> Quantiles:

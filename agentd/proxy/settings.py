@@ -79,7 +79,8 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
         Meta(
             min_length=1,
             max_length=64,
-            description="In which days, weeks and months of spend begin, such as Europe/Berlin.",
+            description="In which days, weeks and months of limits and reports begin, such as"
+            " Europe/Berlin.",
         ),
     ] = "UTC"
     unknown_price: Annotated[

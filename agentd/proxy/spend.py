@@ -10,7 +10,7 @@ minute's time as the limit says.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from math import ceil
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from msgspec import Struct
 from agentd.clock import Clock, Timestamp, iso, not_before, parse_iso
 from agentd.errors import LimitReached
 from agentd.proxy.access_key import Limits
+from agentd.proxy.local_days import day_at, start_of
 from agentd.proxy.price import plus, total
 
 NEVER = 86400
@@ -99,7 +100,7 @@ class Calendar:
 
     def at(self, moment: Timestamp) -> Windows:
         """The windows that a moment is in."""
-        day = self._day(moment)
+        day = day_at(parse_iso(moment), self._zone)
         monday = day - timedelta(days=day.weekday())
         first = day.replace(day=1)
         return Windows(
@@ -116,31 +117,8 @@ class Calendar:
         )
         return Used(spent(None), day, week, month)
 
-    def _day(self, moment: Timestamp) -> date:
-        """The last date of the zone that has begun; it never goes back, as a local date may."""
-        local = parse_iso(moment).astimezone(self._zone).date()
-        day = local + timedelta(days=1)
-        while self._start(day) > moment:
-            day -= timedelta(days=1)
-        return day
-
     def _span(self, begin: date, end: date) -> Span:
-        return Span(self._start(begin), self._start(end))
-
-    def _start(self, day: date) -> Timestamp:
-        """The first moment at which the zone's clocks show this date or a later one."""
-        midnight = datetime(day.year, day.month, day.day, tzinfo=self._zone)
-        early = min(midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC))
-        late = max(midnight.astimezone(UTC), midnight.replace(fold=1).astimezone(UTC))
-        if early.astimezone(self._zone).date() >= day:
-            return iso(early)
-        while late - early > timedelta(seconds=1):  # no midnight: clocks are put forward over it
-            middle = early + (late - early) // 2
-            if middle.astimezone(self._zone).date() >= day:
-                late = middle
-            else:
-                early = middle
-        return iso(late.replace(microsecond=0))
+        return Span(iso(start_of(begin, self._zone)), iso(start_of(end, self._zone)))
 
 
 class Reservation:

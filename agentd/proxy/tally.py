@@ -1,6 +1,7 @@
 """What the requests of a day add up to, from every side: a fold that keeps no request.
 
-Days and hours are those of UTC. What is folded only ever adds up, so it may be merged in any order.
+Days and hours are those of UTC; where a zone's hours begin within them, they are cut into slots of
+``30`` or ``15`` minutes. What is folded only ever adds up, so it may be merged in any order.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from msgspec import Struct, field
 
 from agentd.chats.quantile import Histogram, note
+from agentd.clock import Timestamp
 from agentd.proxy.entry import Entry
 from agentd.proxy.price import plus
 from agentd.proxy.sums import Spent, quarter
@@ -23,7 +25,8 @@ TIMED: tuple[Side, ...] = ("hour", "model", "channel")
 """Sides from which it is told how long answers took. Keys are many, and their histograms large."""
 
 Table: TypeAlias = dict[str, "Totals"]
-"""Totals by the name of an hour (``00`` to ``23``), a model, a channel or a key (its id)."""
+"""Totals by the name of an hour (``00`` to ``23``, or a slot of it such as ``07:30``), a model, a
+channel or a key (its id)."""
 
 TimeTable: TypeAlias = dict[str, "Times"]
 """Times by such a name."""
@@ -180,7 +183,9 @@ class Tally:
     together, when somebody looks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slot: int = 60) -> None:
+        self.slot = slot
+        """Minutes of the slots that are told apart."""
         self.quarters: dict[int, dict[str, Spent]] = {}
         """What each key spent, by the quarter of an hour (``sums.quarter``)."""
         self.names: dict[str, str] = {}
@@ -229,7 +234,7 @@ class Tally:
     def book(self, entry: Entry) -> None:
         """Count a request in."""
         model = entry.model if entry.channel else ""
-        cell = Cell(entry.at[11:13], model, entry.channel, entry.key)
+        cell = Cell(self._slot_of(entry.at), model, entry.channel, entry.key)
         if cell not in self._fresh:
             self._fresh[cell] = nothing()
         self._fresh[cell].book(entry)
@@ -239,6 +244,19 @@ class Tally:
         spent[entry.key].book(entry)
         if entry.key_name:
             self.names[entry.key] = entry.key_name
+
+    def count(self, cell: Cell, figures: Figures) -> None:
+        """Count in what is kept apart elsewhere."""
+        known = self._fresh.get(cell)
+        if known is None:
+            self._fresh[cell] = figures.copied()
+        else:
+            known.add(figures)
+
+    def _slot_of(self, at: Timestamp) -> str:
+        if self.slot == 60:
+            return at[11:13]
+        return f"{at[11:13]}:{int(at[14:16]) // self.slot * self.slot:02d}"
 
     def _settle(self) -> None:
         fresh, self._fresh = self._fresh, {}

@@ -186,7 +186,7 @@ def test_what_is_made_ahead_tells_what_all_requests_add_up_to(tmp_path_factory, 
     days = Days(layout, lambda: "2027-01-01")
     told = []
     for _ in range(2):
-        answers = ledger_answers.Answers(days, lambda: "2027-01-01")
+        answers = ledger_answers.Answers(days, lambda: "2027-01-01T00:00:00.000Z")
         told.append([answers.totals(by, first, last) for by in ("model", "channel", "key")])
         told.append([as_report(answers.times(by, first, last)) for by in ("model", "channel")])
         some = answers.times("model", first, last, rows=slice(1, 2))
@@ -333,7 +333,7 @@ async def test_where_nothing_can_be_written_it_is_told_all_the_same(layout, ledg
 
 async def test_a_reader_beside_a_daemon_writes_nothing(layout, ledger):
     days = Days(layout, lambda: LAST, keeps=False)
-    answers = ledger_answers.Answers(days, lambda: LAST)
+    answers = ledger_answers.Answers(days, lambda: f"{LAST}T12:00:00.000Z")
     assert days.asked(lambda: answers.totals("key", FIRST, LAST)).total.requests == 100
     assert not stretches(layout)
 
@@ -489,7 +489,7 @@ def long_days(layout, days):
 def test_of_a_page_of_times_and_of_leaks_little_is_read(layout, monkeypatch):
     days = long_days(layout, 3)
     spied = Spied(monkeypatch)
-    answers = ledger_answers.Answers(days, lambda: LAST)
+    answers = ledger_answers.Answers(days, lambda: f"{LAST}T12:00:00.000Z")
     page = answers.times("model", FIRST, day(2), rows=slice(10, 12))
     assert [name for name, _ in page.rows] == ["m010", "m011"]
     assert [sum(times.took.values()) for _, times in page.rows] == [60, 60]

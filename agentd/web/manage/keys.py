@@ -4,6 +4,7 @@ The letters of a key are told once, when it is made or issued anew.
 """
 
 from collections.abc import Awaitable, Iterable
+from datetime import tzinfo
 from decimal import Decimal
 from typing import Annotated, Any, Protocol
 
@@ -40,6 +41,8 @@ class SpentView(Struct, frozen=True):
     """In the week of now."""
     month: Decimal
     """In the month of now."""
+    zone: str
+    """The time zone in which these begin."""
 
 
 class StandingView(Struct, frozen=True):
@@ -108,6 +111,11 @@ class Meter(Protocol):
 
 class Meters(Protocol):
     """What every key spends (``proxy.meters.Meters``)."""
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which days, weeks and months begin."""
+        ...
 
     def of(self, key: AccessKey) -> Meter:
         """The meter of a key."""
@@ -210,6 +218,10 @@ class AccessKeyDesk:
             raise NotFound(f'There is no access key "{name[:100]}"{near}')
         return found
 
+    def _spent(self, key: AccessKey) -> SpentView:
+        used = self._meters.of(key).used
+        return SpentView(used.total, used.day, used.week, used.month, str(self._meters.zone))
+
     def _view(self, key: AccessKey) -> Any:
         return self._told(key, AccessKeyView)
 
@@ -219,7 +231,7 @@ class AccessKeyDesk:
             view,
             last4=key.secret.last4,
             previous_until=key.before_until,
-            spent=self._meters.of(key).used,
+            spent=self._spent(key),
             standing=tuple(map(_standing, self._meters.standing(key))),
             key=letters,
         )

@@ -1,7 +1,10 @@
 """The report of limits: when each access key's are used up, at the rate at which they are used."""
 
 from collections.abc import Awaitable
-from typing import Protocol
+from datetime import tzinfo
+from typing import Annotated, Protocol
+
+from msgspec import Meta
 
 from agentd.clock import Clock
 from agentd.proxy.access_key import AccessKey
@@ -15,7 +18,11 @@ from agentd.web.manage.pages import page_of
 from agentd.web.manage.reports import as_csv, wants_csv
 
 BurnView = shapes.shown(BurnLine)
-BurnReport = page_of("BurnReport", BurnView)
+BurnReport = page_of(
+    "BurnReport",
+    BurnView,
+    zone=Annotated[str, Meta(description="The time zone in which windows begin.")],
+)
 """The limits of some keys, in the order of their names; ``next`` is where to go on."""
 
 
@@ -38,6 +45,11 @@ class Meters(Protocol):
     @property
     def windows(self) -> Windows:
         """Those of now."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which they begin."""
         ...
 
     def standing(self, key: AccessKey) -> tuple[LimitStanding, ...]:
@@ -68,7 +80,8 @@ class LimitDesk:
         ]
         if wants_csv(call):
             return as_csv(call, f"limits-{now[:10]}", lines, after)
-        return Answer(BurnReport(items=[shapes.told(one, BurnView) for one in lines], next=after))
+        items = [shapes.told(one, BurnView) for one in lines]
+        return Answer(BurnReport(zone=str(self._meters.zone), items=items, next=after))
 
     def _limited(self) -> list[AccessKey]:
         return [key for key in self._keys.keys if key.limits.in_usd]

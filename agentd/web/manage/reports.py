@@ -5,7 +5,8 @@ it is made from, once it was asked for.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import tzinfo
 from decimal import Decimal
 from typing import Annotated, Any, Protocol, get_args
 from urllib.parse import parse_qsl, urlencode
@@ -14,6 +15,7 @@ from msgspec import Meta, Struct
 
 from agentd.clock import Clock
 from agentd.proxy import reports
+from agentd.proxy.local_days import today_in
 from agentd.proxy.reports import (
     By,
     ErrorLine,
@@ -75,8 +77,11 @@ LineView, TimeView = shapes.shown(Line, called="SpendLine"), shapes.shown(TimeLi
 CacheView, SpenderView = shapes.shown(CacheLine), shapes.shown(SpenderLine)
 ErrorView, LeakView = shapes.shown(ErrorLine), shapes.shown(LeakLine)
 _DAYS: dict[str, Any] = {
-    "from": Annotated[str, Meta(description="The first day (UTC) that is counted.")],
+    "from": Annotated[str, Meta(description="The first day that is counted.")],
     "to": Annotated[str, Meta(description="The last day, included.")],
+    "zone": Annotated[
+        str, Meta(description="The time zone of all days and hours, which limits have, too.")
+    ],
 }
 _BY_WHAT = Annotated[str, Meta(description="What a row is of.")]
 _ALL = Meta(description="Of all rows together, not only of this page.")
@@ -154,6 +159,7 @@ class Page(Struct, frozen=True):
 
     name: str
     days: Days
+    zone: str
     lines: Sequence[Struct]
     after: str
 
@@ -163,17 +169,20 @@ class Page(Struct, frozen=True):
             name = f"{self.name}-{self.days.first}-{self.days.last}"
             return as_csv(call, name, self.lines, self.after)
         items = [shapes.told(one, view) for one in self.lines]
-        days = {"from": self.days.first, "to": self.days.last}
+        days = {"from": self.days.first, "to": self.days.last, "zone": self.zone}
         return Answer(page(**days, **more, items=items, next=self.after))
 
 
 class ReportDesk:
     """The endpoints below ``/api/agent/reports``."""
 
-    def __init__(self, ledger: Ledger, key_id: KeyIds, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, key_id: KeyIds, clock: Clock, zone: Callable[[], tzinfo]
+    ) -> None:
         self._ledger = ledger
         self._key_id = key_id
         self._clock = clock
+        self._zone = zone
 
     async def report_totals(self, call: Call) -> Answer:
         """All in one."""
@@ -208,7 +217,7 @@ class ReportDesk:
             SpenderLine(one.name, one.title, one.requests, one.cost, _part(one.cost, total))
             for one in reports.lines(report, first, count)
         ]
-        page = Page("top-spenders", days, lines, after)
+        page = Page("top-spenders", days, str(self._zone()), lines, after)
         return page.told(call, SpenderReport, SpenderView, total=total)
 
     async def report_cache_share(self, call: Call) -> Answer:
@@ -218,7 +227,7 @@ class ReportDesk:
         first, count, after = portion(call, len(report.rows))
         lines = list(map(_cached, reports.lines(report, first, count)))
         total = shapes.told(_cached(reports.line("", report.total)), CacheView)
-        page = Page(f"cache-share-by-{by}", days, lines, after)
+        page = Page(f"cache-share-by-{by}", days, str(self._zone()), lines, after)
         return page.told(call, CacheReport, CacheView, by=by, total=total)
 
     async def report_latency(self, call: Call) -> Answer:
@@ -229,7 +238,7 @@ class ReportDesk:
         report = await self._ledger.times(by, *days, self._only(call), rows)
         lines = await asyncio.to_thread(reports.time_lines, report)
         total = shapes.told(reports.time_line("", report.total), TimeView)
-        page = Page(f"latency-by-{by}", days, lines, next_after(rows, report.of))
+        page = Page(f"latency-by-{by}", days, str(self._zone()), lines, next_after(rows, report.of))
         return page.told(call, TimeReport, TimeView, by=by, total=total)
 
     async def report_errors(self, call: Call) -> Answer:
@@ -237,7 +246,7 @@ class ReportDesk:
         report, days = await self._totals(call, "total")
         found = reports.errors(report.total)
         first, count, after = portion(call, len(found))
-        page = Page("errors", days, found[first : first + count], after)
+        page = Page("errors", days, str(self._zone()), found[first : first + count], after)
         total = sum(one.requests for one in found)
         return page.told(call, ErrorReport, ErrorView, total=total)
 
@@ -253,7 +262,7 @@ class ReportDesk:
         if key or rule is not None:
             found = [one for one in found if key in ("", one.key) and rule in (None, one.rule)]
         first, count, after = portion(call, len(found))
-        page = Page("leaks", days, found[first : first + count], after)
+        page = Page("leaks", days, str(self._zone()), found[first : first + count], after)
         return page.told(call, LeakReport, LeakView, total=sum(one.count for one in found))
 
     async def _spend(self, call: Call, by: By) -> Answer:
@@ -261,7 +270,9 @@ class ReportDesk:
         first, count, after = portion(call, len(report.rows))
         lines = reports.lines(report, first, count)
         total = shapes.told(reports.line("", report.total), LineView)
-        page = Page("totals" if by == "total" else f"by-{by}", days, lines, after)
+        page = Page(
+            "totals" if by == "total" else f"by-{by}", days, str(self._zone()), lines, after
+        )
         return page.told(call, SpendReport, LineView, by=by, total=total)
 
     async def _totals(self, call: Call, by: By) -> tuple[Report[Totals], Days]:
@@ -277,7 +288,7 @@ class ReportDesk:
         )
 
     def _today(self) -> str:
-        return self._clock.now()[:10]
+        return today_in(self._zone(), self._clock.now())
 
 
 class ReportView(Struct, frozen=True):

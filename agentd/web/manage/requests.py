@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import date
+from datetime import date, tzinfo
 from decimal import Decimal
 from typing import Annotated, Protocol, get_args
 
@@ -152,7 +152,9 @@ class RequestDesk:
         models: Callable[[], Mapping[str, ProxyModel]],
         journal: Journal,
         priced: Callable[[], Awaitable[None]],
+        zone: Callable[[], tzinfo],
     ) -> None:
+        self._zone = zone
         self._ledger = ledger
         self._body = body
         self._key_id = key_id
@@ -205,8 +207,8 @@ class RequestDesk:
             outcome=one_of(call, "outcome", OUTCOMES, ""),
             error=call.query("error") or "",
             status=call.number("status", 100, 599),
-            since=moment_of(call, "from"),
-            until=moment_of(call, "to"),
+            since=moment_of(call, "from", self._zone()),
+            until=moment_of(call, "to", self._zone()),
             min_cost=_usd(call.query("minCost")),
             text=call.query("id") or "",
         )

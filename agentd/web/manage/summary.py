@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from datetime import tzinfo
 from decimal import Decimal
 from typing import Protocol
 
@@ -23,7 +24,7 @@ MISTAKES = 20
 
 
 class SpanView(Struct, frozen=True, rename="camel"):
-    """What was done since the beginning of a day or month (UTC)."""
+    """What was done since the beginning of a day or month."""
 
     requests: int
     """How many there were."""
@@ -133,6 +134,8 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     """Of the daemon."""
     licence: LicenceShortView
     """Whether model requests are carried."""
+    zone: str
+    """The time zone in which days and months begin, for limits too."""
     today: SpanView
     """Since the beginning of the day."""
     month: SpanView
@@ -161,6 +164,11 @@ class Ledger(Protocol):
     @property
     def trouble(self) -> str:
         """Why requests cannot be booked now; empty: they can."""
+        ...
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which days and months begin."""
         ...
 
     def overview(self) -> Awaitable[Overview]:
@@ -228,6 +236,7 @@ class SummaryDesk:
                 at=self._clock.now(),
                 version=__version__,
                 licence=_licence(licence),
+                zone=str(self._ledger.zone),
                 today=_span(overview.today),
                 month=_span(overview.month),
                 top_models=[

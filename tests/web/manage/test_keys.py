@@ -78,6 +78,7 @@ def test_what_is_shown_of_limits_is_what_enforces_them(house: House, manager: Cl
     assert found == ("day", 0.05, cost, 0)
     assert day["resets"].endswith("Z")
     assert (parallel["name"], parallel["limit"]) == ("parallel", 3)
+    assert shown["spent"].pop("zone") == "UTC"
     assert set(shown["spent"].values()) == {cost}
 
 
