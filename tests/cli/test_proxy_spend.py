@@ -58,7 +58,10 @@ pytestmark = pytest.mark.usefixtures("requests")
 
 
 def rows(capsys) -> list[list[str]]:
-    return [line.split() for line in capsys.readouterr().out.splitlines()]
+    """The words of each line of the table, below which the zone of its days is told."""
+    *lines, zone = capsys.readouterr().out.splitlines()
+    assert zone.startswith("Days are those of UTC, from ")
+    return [line.split() for line in lines]
 
 
 def test_spend_tells_the_keys_of_the_last_days_the_dearest_first(capsys):
