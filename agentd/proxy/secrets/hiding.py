@@ -9,12 +9,13 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, repeat
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from agentd.errors import BadRequest
 from agentd.proxy.channel import ChannelDialect
-from agentd.proxy.secrets.detect import Detector, Known
+from agentd.proxy.secrets.detect import Detector
 from agentd.proxy.secrets.growth import Growth
 from agentd.proxy.secrets.known import MOST as MOST_LEARNT
 from agentd.proxy.secrets.known import Remembered, Secret
@@ -92,6 +93,17 @@ class _Element(Struct):
         return 300 + 250 * len(self.spans) + sum(map(len, self.secrets.values()))
 
 
+_Name: TypeAlias = tuple[str, str, bytes]
+"""What an element is remembered by: the key's id, the member that it is all of, and its hash."""
+
+
+class _Fresh(NamedTuple):
+    part: Part
+    element: _Element
+    structure: list[Literal]
+    """The names and identifiers in it, which are looked at last."""
+
+
 class _Run:
     """One request on its way."""
 
@@ -105,7 +117,10 @@ class _Run:
         self.learnt: list[Secret] = []
         self.mark = 0
         """The key's, when this pass began; what is learnt from then on is for the next one."""
-        self.looks: Known | None = None
+        self.scanner: Scanner
+        """What looks through this pass."""
+        self.fresh: dict[_Name, _Fresh] = {}
+        """What was looked through in this pass for the first time."""
         self.placeholders: dict[bytes, str] = {}
         """Of the secrets in it: each is learnt once, also where there are too many to remember."""
 
@@ -126,9 +141,7 @@ class Hiding:
 
     def __init__(self, rules: Rules, seed: bytes) -> None:
         self._placeholders = Placeholders(seed)
-        self._elements: Recent[tuple[str, str, bytes], _Element] = Recent(
-            MOST_ELEMENTS, MOST_ELEMENT_BYTES
-        )
+        self._elements: Recent[_Name, _Element] = Recent(MOST_ELEMENTS, MOST_ELEMENT_BYTES)
         self._growth: Growth[_Element] = Growth()
         self._told: Recent[bytes, bool] = Recent(MOST_ELEMENTS)
         self._harmless: Recent[str, bool] = Recent(MOST_KEYS)
@@ -223,12 +236,15 @@ class Hiding:
         ``met`` are the elements of the first ones in the request before.
         """
         for _ in range(_PASSES):
-            run.mark, run.looks = known.looks()
+            run.mark, looks = known.looks()
+            run.scanner = Scanner(self._detector, self._placeholders, run.key_id, looks)
+            run.fresh = {}
             before = chain(met, repeat(None))
             elements = [
                 self._element(run, part, known, old)
                 for part, old in zip(split, before, strict=False)
             ]
+            self._look_at_structure(run, known)
             if known.mark == run.mark:
                 break
         return elements
@@ -268,7 +284,9 @@ class Hiding:
             return met
         raw = memoryview(run.body)[part.start : part.end]
         name = (run.key_id, part.name, blake2b(raw, digest_size=16).digest())
-        element = self._elements.get(name)
+        element = self._elements.get(name) or (
+            run.fresh[name].element if name in run.fresh else None
+        )
         if element is not None and element.seen < run.mark:
             self._spend(run, len(raw))
             if known.may_hold(bytes(raw), element.seen):
@@ -277,9 +295,22 @@ class Hiding:
                 element.seen = run.mark
         if element is None:
             self._spend(run, len(raw))
-            element = self._scanned(run, part, known)
-            self._elements.put(name, element, element.weight)
+            element = _Element(run.mark)
+            structure: list[Literal] = []
+            run.fresh[name] = _Fresh(part, element, structure)
+            self._take(run, part, element, run.scanner.strings(run.body, part, structure), known)
         return element
+
+    def _look_at_structure(self, run: _Run, known: Remembered) -> None:
+        """Look at the names and identifiers in what is new, too; then it is remembered."""
+        fresh, scanner = run.fresh.values(), run.scanner
+        every = chain.from_iterable(one.structure for one in fresh)
+        if fresh and not scanner.is_harmless(run.body, every):
+            for part, element, structure in fresh:
+                found = scanner.in_structure(run.body, structure)
+                self._take(run, part, element, found, known)
+        for name, (_, element, _) in run.fresh.items():
+            self._elements.put(name, element, element.weight)
 
     @staticmethod
     def _spend(run: _Run, size: int) -> None:
@@ -288,15 +319,20 @@ class Hiding:
         if run.left < 0:
             raise Unfinished(run)
 
-    def _scanned(self, run: _Run, part: Part, known: Remembered) -> _Element:
-        element = _Element(run.mark)
-        scanner = Scanner(self._detector, self._placeholders, run.key_id, run.looks)
+    def _take(
+        self,
+        run: _Run,
+        part: Part,
+        element: _Element,
+        found: Iterable[tuple[Literal, list[Spot]]],
+        known: Remembered,
+    ) -> None:
+        """Have an element hide what was found in its part."""
         spans: list[tuple[int, int, str]] = []
         secrets: dict[str, str] = {}
         told: dict[int, list[Spot]] = {}
         names: list[int] = []
-        strings = scanner.strings(run.body, part.start, part.end, part.free, part.name)
-        for literal, spots in strings:
+        for literal, spots in found:
             if literal.is_name:
                 names.append(literal.start - part.start)
             if self._is_news(run, literal):
@@ -311,10 +347,10 @@ class Hiding:
                     secrets[placeholder] = secret_of(spot.value)
                     spans.append((spot.start - part.start, spot.end - part.start, placeholder))
         if spans:
-            element.spans, element.secrets = tuple(sorted(spans)), secrets
+            element.spans = tuple(sorted((*element.spans, *spans)))
+            element.secrets = {**element.secrets, **secrets}
         if told:
             self._tell(run, part, told, names)
-        return element
 
     def _hidden_as(self, spot: Spot, run: _Run, known: Remembered) -> str:
         placeholder = run.placeholders.get(spot.value) or known.placeholder(spot.value)

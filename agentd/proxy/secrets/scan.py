@@ -1,7 +1,7 @@
 """The secrets in the strings of a JSON text, each by its place in the text's own bytes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from agentd.proxy.secrets.detect import Detector, Hit, Known
 from agentd.proxy.secrets.json_text import JsonText
 from agentd.proxy.secrets.placeholder import LONGEST, Placeholders
+from agentd.proxy.secrets.request import Part
 from agentd.proxy.secrets.rules import SHORTEST, Mode
 from agentd.proxy.secrets.walk import IDENTIFIERS, Literal, literals, raw_places, text_of
 from agentd.proxy.secrets.writing import identity
@@ -64,30 +65,34 @@ class Scanner:
         self._known = known
 
     def strings(
-        self, raw: bytes, start: int, end: int, free: bool, name: str = ""
+        self, raw: bytes, part: Part, structure: list[Literal]
     ) -> Iterator[tuple[Literal, list[Spot]]]:
-        """Every string with secrets in it, and those; what is no text comes last.
+        """Every string of a part with secrets in it, and those, in order.
 
-        ``name`` is that of the member of which all this is the value.
+        What is no text goes to ``structure``, for ``in_structure``.
         """
-        structure: list[Literal] = []
-        for literal in literals(raw, start, end, free, name.encode(), structure):
+        name = part.name.encode()
+        for literal in literals(raw, part.start, part.end, part.free, name, structure):
             if literal.end - literal.start < SHORTEST:
                 continue
             spots = self._spots(raw[literal.start : literal.end], literal, literal.name)
             if spots:
                 yield literal, [spot.moved(literal.start) for spot in spots]
-        for literal in self._suspects(raw, structure):
-            spots = self._in_structure(raw[literal.start : literal.end], literal)
-            if spots:
-                yield literal, [spot.moved(literal.start) for spot in spots]
 
-    def _suspects(self, raw: bytes, structure: list[Literal]) -> list[Literal]:
-        """Those of them that may hold a secret. All are looked at together, for that is quicker."""
-        long = [one for one in structure if one.end - one.start >= SHORTEST]
-        contents = {raw[one.start : one.end] for one in long} - _WORDS
-        together = text_of(b"\n".join(contents))
-        return long if self._detector.find(together, self._known) else []
+    def is_harmless(self, raw: bytes, structure: Iterable[Literal]) -> bool:
+        """Whether none of these holds a secret. All together they are looked at much quicker."""
+        contents = {raw[one.start : one.end] for one in structure} - _WORDS
+        return not self._detector.find(text_of(b"\n".join(contents)), self._known)
+
+    def in_structure(
+        self, raw: bytes, structure: Iterable[Literal]
+    ) -> Iterator[tuple[Literal, list[Spot]]]:
+        """As ``strings``, of names and identifiers of the protocol."""
+        for literal in structure:
+            if literal.end - literal.start >= SHORTEST:
+                spots = self._in_structure(raw[literal.start : literal.end], literal)
+                if spots:
+                    yield literal, [spot.moved(literal.start) for spot in spots]
 
     def _in_structure(self, content: bytes, literal: Literal) -> list[Spot]:
         """Those in a name or an identifier, which stays one: it is hidden as a whole, if need be.
