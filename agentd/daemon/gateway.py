@@ -37,7 +37,7 @@ from agentd.outside.egress import Egress
 from agentd.outside.subscription import Subscriptions
 from agentd.outside.upstream import HttpUpstream
 from agentd.outside.vpn import Vpns
-from agentd.proxy.channel import Channel, ProxyModel
+from agentd.proxy.channel import Channel, ChannelDialect, ProxyModel
 from agentd.proxy.gateway.house import House
 from agentd.proxy.gateway.noting import Noting
 from agentd.proxy.gateway.relay import Relay
@@ -206,6 +206,7 @@ class ModelGateway:
             settings=lambda: self.settings.current,
             hiding=lambda: self._hiding if self.settings.current.hiding else None,
             remember=self._remember,
+            without_secrets=self._without_secrets,
             licence=self._unlicensed,
             welcomes=keys.welcomes,
             meter=self.meters.of,
@@ -216,6 +217,9 @@ class ModelGateway:
             noting=self._noting,
             clock=self._clock,
         )
+
+    def _without_secrets(self, body: bytes, dialect: ChannelDialect, key_id: str) -> bytes:
+        return self._hiding.without_secrets(body, dialect, key_id) if self._hiding else b""
 
     async def _remember(self, secrets: Sequence[Secret]) -> None:
         if self._hidden is None:

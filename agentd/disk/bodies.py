@@ -6,6 +6,7 @@ oldest day goes first. What comes faster than the disk takes it is dropped, coun
 
 import base64
 import codecs
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ from agentd.clock import Timestamp
 from agentd.disk.document import make_folder, read, trouble
 from agentd.disk.layout import Layout
 from agentd.errors import AgentdError
+
+log = logging.getLogger(__name__)
 
 WAITING_BYTES = 64 * 1024 * 1024
 """Bytes that may wait for the disk before more are dropped."""
@@ -64,21 +67,28 @@ class BodyFiles:
         self.dropped = 0
         """Bodies that were not kept."""
 
-    def keep(self, id_: str, at: Timestamp, request: bytes, response: bytes) -> None:
+    def keep(
+        self,
+        id_: str,
+        at: Timestamp,
+        request: bytes,
+        response: bytes,
+        clean: Callable[[bytes], bytes] = lambda body: body,
+    ) -> None:
         """Have an exchange kept soon, each side cut to its ``most`` bytes.
 
-        ``id_`` is the request's: letters, digits, ``_`` and ``-``.
+        ``id_`` is the request's: letters, digits, ``_`` and ``-``. ``clean`` takes the secrets out
+        of each side, on the other thread.
         """
         if not _ID.fullmatch(id_):
             raise ValueError(f"{id_!r} is no id of a request")
-        request, response = request[: self.most], response[: self.most]
         size = len(request) + len(response)
         waiting = self._given - self._taken
         if waiting and waiting + size > WAITING_BYTES:
             self._thread.submit(self._drop, "the disk does not keep up")
             return
         self._given += size
-        self._thread.submit(self._keep, id_, at, request, response)
+        self._thread.submit(self._clean, id_, at, request, response, clean)
 
     def read(self, id_: str, day: str) -> Body | None:
         """An exchange of a day, if it is kept. Blocking."""
@@ -97,8 +107,23 @@ class BodyFiles:
 
     # What follows is on the one thread.
 
+    def _clean(
+        self,
+        id_: str,
+        at: Timestamp,
+        request: bytes,
+        response: bytes,
+        clean: Callable[[bytes], bytes],
+    ) -> None:
+        try:
+            self._keep(id_, at, clean(request)[: self.most], clean(response)[: self.most])
+        except Exception:  # a thread's boundary: rather nothing is kept than a secret
+            log.exception("a body could not be freed of its secrets, and is not kept")
+            self._drop("they could not be freed of their secrets")
+        finally:
+            self._taken += len(request) + len(response)
+
     def _keep(self, id_: str, at: Timestamp, request: bytes, response: bytes) -> None:
-        self._taken += len(request) + len(response)
         day = at[:10]
         data = msgspec.json.encode(_body(id_, at, request, response)) + b"\n"
         try:

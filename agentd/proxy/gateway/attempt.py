@@ -137,8 +137,7 @@ class Attempts:
             elif outcome == "broken":
                 self._house.router.failed(choice.channel, "broken", None, choice.supplier_model)
             if kept is not None:
-                now, body = self._house.clock.now(), b"".join(kept)
-                self._house.bodies.keep(calling.asked.id, now, calling.body, body)
+                self._keep(calling, b"".join(kept))
             await self._close(bill, outcome, 200, error)
 
         kept: list[bytes] | None = [] if calling.asked.key.keep_bodies else None
@@ -147,6 +146,16 @@ class Attempts:
             return Failed(error.kind, error)
         self._streams[stream] = bill.key.id
         return Answered(200, _headers(bill, choice, response, calling), portions=stream)
+
+    def _keep(self, calling: Calling, answer: bytes) -> None:
+        asked, house = calling.asked, self._house
+        house.bodies.keep(
+            asked.id,
+            house.clock.now(),
+            calling.body,
+            answer,
+            lambda body: house.without_secrets(body, calling.dialect, asked.key.id),
+        )
 
     async def _whole(
         self,
@@ -162,8 +171,7 @@ class Attempts:
         bill.counted(whole.usage, told=True)
         body = whole.body
         if calling.asked.key.keep_bodies:
-            now = self._house.clock.now()
-            self._house.bodies.keep(calling.asked.id, now, calling.body, body)
+            self._keep(calling, body)
         if calling.secrets and calling.glance.stream:
             stream = restorer(calling.dialect, calling.secrets)
             body = stream.feed(body) + stream.close()

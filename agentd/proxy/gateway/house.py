@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from agentd.clock import Clock, Timestamp
 from agentd.proxy.access_key import AccessKey
-from agentd.proxy.channel import Channel, ProxyModel
+from agentd.proxy.channel import Channel, ChannelDialect, ProxyModel
 from agentd.proxy.gateway.bill import Book, Meter
 from agentd.proxy.gateway.noting import Noting
 from agentd.proxy.routing import Router
@@ -27,8 +27,15 @@ class Suppliers(Protocol):
 class Bodies(Protocol):
     """Where the bodies of some keys' requests are kept; ``disk.bodies.BodyFiles`` is one."""
 
-    def keep(self, id_: str, at: Timestamp, request: bytes, response: bytes) -> None:
-        """Have an exchange kept, secrets hidden; nobody waits for it."""
+    def keep(
+        self,
+        id_: str,
+        at: Timestamp,
+        request: bytes,
+        response: bytes,
+        clean: Callable[[bytes], bytes],
+    ) -> None:
+        """Have an exchange kept, each side as ``clean`` makes it; nobody waits for it."""
         ...
 
 
@@ -43,6 +50,8 @@ class House:
     """None: nothing is hidden."""
     remember: Callable[[Sequence[Secret]], Awaitable[None]]
     """Keeps what was hidden for the first time over a restart; never raises."""
+    without_secrets: Callable[[bytes, ChannelDialect, str], bytes]
+    """A body of a key, as it may be kept; also where nothing is hidden from suppliers."""
     licence: Callable[[], str]
     """Why nothing may flow, with what to do; empty: it may."""
     welcomes: Callable[[AccessKey], bool]

@@ -17,6 +17,7 @@ from agentd.errors import BadRequest
 from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.secrets.detect import Detector
 from agentd.proxy.secrets.growth import Growth
+from agentd.proxy.secrets.keeping import without_secrets
 from agentd.proxy.secrets.known import MOST as MOST_LEARNT
 from agentd.proxy.secrets.known import Remembered, Secret
 from agentd.proxy.secrets.placeholder import Placeholders
@@ -168,6 +169,16 @@ class Hiding:
         hiding = self._hiding_rules()
         for key_id, known in self._keys.items():
             self._keys.put(key_id, known.only(hiding))
+
+    def without_secrets(self, body: bytes, dialect: ChannelDialect, key_id: str) -> bytes:
+        """A request or an answer as it may be kept: none that any rule finds is in it."""
+        _, looks = self._known(key_id).looks()
+        scanner = Scanner(self._detector, self._placeholders, key_id, looks)
+
+        def naming(spot: Spot) -> str:
+            return self._placeholders.of(spot.value, spot.rule, key_id)
+
+        return without_secrets(scanner, naming, dialect, body)
 
     def remember(self, secrets: Iterable[Secret]) -> None:
         """Know these from now on, as if they had just been hidden; all that no rule hides is not.
