@@ -125,6 +125,12 @@ class _Run:
         self.placeholders: dict[bytes, str] = {}
         """Of the secrets in it: each is learnt once, also where there are too many to remember."""
 
+    def spend(self, size: int) -> None:
+        """Count bytes that are to be looked through now; raises ``Unfinished``."""
+        self.left -= size
+        if self.left < 0:
+            raise Unfinished(self)
+
 
 class Unfinished(Exception):
     """There is more to look through than was allowed; to be given to ``hide`` for going on."""
@@ -166,7 +172,7 @@ class Hiding:
         self._elements.clear()
         self._growth.clear()
         self._harmless.clear()
-        hiding = self._hiding_rules()
+        hiding = _hiding(self._rules)
         for key_id, known in self._keys.items():
             self._keys.put(key_id, known.only(hiding))
 
@@ -185,16 +191,12 @@ class Hiding:
 
         They are what ``Hidden.learnt`` told before a restart.
         """
-        hiding = self._hiding_rules()
+        hiding = _hiding(self._rules)
         for secret in secrets:
             if secret.rule in hiding:
                 value = secret.value.encode("utf-8", "surrogatepass")
                 placeholder = self._placeholders.of(value, secret.rule, secret.key)
                 self._known(secret.key).add(value, placeholder, secret.rule)
-
-    def _hiding_rules(self) -> frozenset[str]:
-        rules = [rule.id for rule in self._rules.rules if rule.enabled and rule.mode != "report"]
-        return frozenset((*rules, *(one.id for one in self._rules.values if one.mode != "report")))
 
     def hide(
         self,
@@ -299,13 +301,13 @@ class Hiding:
             run.fresh[name].element if name in run.fresh else None
         )
         if element is not None and element.seen < run.mark:
-            self._spend(run, len(raw))
+            run.spend(len(raw))
             if known.may_hold(bytes(raw), element.seen):
                 element = None
             else:
                 element.seen = run.mark
         if element is None:
-            self._spend(run, len(raw))
+            run.spend(len(raw))
             element = _Element(run.mark)
             structure: list[Literal] = []
             run.fresh[name] = _Fresh(part, element, structure)
@@ -322,13 +324,6 @@ class Hiding:
                 self._take(run, part, element, found, known)
         for name, (_, element, _) in run.fresh.items():
             self._elements.put(name, element, element.weight)
-
-    @staticmethod
-    def _spend(run: _Run, size: int) -> None:
-        """Count bytes that are to be looked through now."""
-        run.left -= size
-        if run.left < 0:
-            raise Unfinished(run)
 
     def _take(
         self,
@@ -408,6 +403,12 @@ def _answered_from_afar(body: bytes, dialect: ChannelDialect) -> bool:
     if dialect != "openai-responses":
         return False
     return b'"previous_response_id"' in body or b'"conversation"' in body
+
+
+def _hiding(rules: Rules) -> frozenset[str]:
+    """The ids of those that do more than report."""
+    forms = [rule.id for rule in rules.rules if rule.enabled and rule.mode != "report"]
+    return frozenset((*forms, *(value.id for value in rules.values if value.mode != "report")))
 
 
 def _is_fixed(literal: Literal) -> bool:
