@@ -117,7 +117,7 @@ class BodyFiles:
     ) -> None:
         try:
             self._keep(id_, at, clean(request)[: self.most], clean(response)[: self.most])
-        except Exception:  # a thread's boundary: rather nothing is kept than a secret
+        except (ValueError, RecursionError):  # rather nothing is kept than a secret
             log.exception("a body could not be freed of its secrets, and is not kept")
             self._drop("they could not be freed of their secrets")
         finally:
