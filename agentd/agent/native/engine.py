@@ -6,7 +6,7 @@ is cut, and a command line is killed with all its children.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from decimal import Decimal
 
@@ -17,6 +17,7 @@ from agentd.agent.engine import (
     Approver,
     Assignment,
     Failed,
+    Kept,
     Limited,
     Progress,
     Question,
@@ -26,6 +27,7 @@ from agentd.agent.engine import (
     ToolUsed,
     Wrote,
 )
+from agentd.agent.native.memory import Brought, read_memory, write_memory
 from agentd.agent.native.opening import ADVICE, system
 from agentd.agent.native.showing import Misuse, input_of, offered, outcome, shown, understood
 from agentd.agent.native.supplier import (
@@ -122,11 +124,18 @@ class NativeEngine:
         try:
             async with self._tools.turn(assignment.turn), aclosing(self._steps(job)) as steps:
                 async for progress in steps:
+                    if isinstance(progress, Limited | Failed):  # nothing is heard after these
+                        for kept in job.memory():
+                            yield kept
                     yield progress
+            for kept in job.memory():
+                yield kept
         except asyncio.CancelledError:
             for attempt in job.asking:
                 usage = job.turn.used(attempt.draft)
                 yield Spent(usage, job.turn.spend(usage))
+            for kept in job.memory():
+                yield kept
             raise
 
     async def _steps(self, job: "_Job") -> AsyncGenerator[Progress, None]:
@@ -253,6 +262,10 @@ class NativeEngine:
             for call, came in zip(draft.calls, outcomes, strict=True)
         ]
         job.turn.give(uses, results)
+        job.brought.extend(
+            Brought(use.name, input_of(use), came.text)
+            for use, came in zip(uses, outcomes, strict=True)
+        )
 
     async def _use(self, use: ToolUse | Misuse, job: "_Job", why: str) -> "_Outcome":
         if isinstance(use, Misuse):
@@ -297,6 +310,15 @@ class _Job(Struct, frozen=True):
     longest: float
     asking: list["_Attempt"] = []
     """The request that is under way, if one is."""
+    brought: list[Brought] = []
+    """What the tools brought in this turn."""
+
+    def memory(self) -> Iterator[Kept]:
+        """Tell once what the chat's next turn is to know of this one and those before."""
+        if self.brought:
+            earlier = read_memory(self.assignment.memory)
+            yield Kept(write_memory([*earlier, *self.brought]))
+            self.brought.clear()
 
     @property
     def seconds(self) -> float:

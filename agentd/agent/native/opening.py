@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from agentd.agent.engine import Assignment
+from agentd.agent.native.memory import read_memory, tell_memory
 from agentd.agent.native.trimming import Transcript
 from agentd.agent.results import FileText
 from agentd.chats.chat import Message as Said
 from agentd.clock import Timestamp
-from agentd.proxy.dialects.conversation import Message, Role, Text
+from agentd.proxy.dialects.conversation import Message, Part, Role, Text
 
 ADVICE = ("AGENTS.md", "CLAUDE.md")
 """Files in which projects tell agents how to work in them; the first that is there is read."""
@@ -60,12 +61,13 @@ def opening(assignment: Assignment) -> Transcript:
     need the model's own ids, and as the model's words it would take to writing such notes.
     """
     messages = list(_alternating(_spoken(assignment.history)))
+    brought = tell_memory(read_memory(assignment.memory))
+    parts: tuple[Part, ...] = (Text(assignment.prompt),)
+    if brought:
+        parts = (Text(brought), *parts)
     if messages and messages[-1].role == "user":
         # That prompt was never answered: it belongs to this one.
-        last = messages.pop()
-        parts = (*last.parts, Text(assignment.prompt))
-    else:
-        parts = (Text(assignment.prompt),)
+        parts = (*messages.pop().parts, *parts)
     return Transcript((*messages, Message("user", parts)), len(messages))
 
 

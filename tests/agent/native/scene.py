@@ -10,6 +10,7 @@ from pathlib import Path
 from agentd.agent.engine import (
     Answer,
     Assignment,
+    Kept,
     Progress,
     Question,
     Replied,
@@ -112,6 +113,11 @@ class Scene:
             return so_far
         finally:
             await upstream.close()
+
+
+def last(told: list[Progress]) -> Progress:
+    """The last that is told, but for what is kept."""
+    return [one for one in told if not isinstance(one, Kept)][-1]
 
 
 def replies(told: list[Progress]) -> list[str]:

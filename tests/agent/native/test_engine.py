@@ -15,7 +15,7 @@ from agentd.chats.chat import Message
 from agentd.clock import FrozenClock
 from agentd.outside.workspace import FolderWorkspace
 from agentd.proxy.price import NOTHING, Usage
-from tests.agent.native.scene import KEY, Person, Scene, replies, started, used, written
+from tests.agent.native.scene import KEY, Person, Scene, last, replies, started, used, written
 from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, giant
 from tests.supplier.supplier import Supplier
 
@@ -60,10 +60,10 @@ def test_a_file_is_read_and_edited_in_every_dialect(scene, root, supplier, diale
     assert written(told) == "I look.So I mend it.It boils at 100 now."
     assert used(told) == [("read_file", "2 of 2 lines"), ("edit_file", "1 place edited")]
     assert scene.person.asked == [Question("write", "edit_file", "kettle.py", "So I mend it.")]
-    last = told[-1]
-    assert isinstance(last, Replied)
-    assert last.usage == Usage(input=1000, cache_read=500, output=20)
-    assert last.cost == Decimal("0.0032")
+    reply = last(told)
+    assert isinstance(reply, Replied)
+    assert reply.usage == Usage(input=1000, cache_read=500, output=20)
+    assert reply.cost == Decimal("0.0032")
     first, second, third = supplier.requests
     assert set(first.tools) == set(TOOLS)
     assert first.model == "large"
@@ -131,7 +131,7 @@ def test_a_step_of_calls_alone_is_booked_without_a_reply(scene, supplier):
     assert [progress for progress in told if isinstance(progress, Spent)] == [
         Spent(Usage(input=100, output=10), Decimal("0.0003"))
     ]
-    assert told[-1] == Replied("Done.", Usage(input=200, output=20), Decimal("0.0006"))
+    assert last(told) == Replied("Done.", Usage(input=200, output=20), Decimal("0.0006"))
 
 
 def test_a_supplier_that_tells_no_usage_or_a_model_without_prices_is_no_trouble(scene, supplier):
@@ -240,8 +240,8 @@ def test_useless_calls_in_a_row_end_the_turn(scene, supplier):
     scene.limits = Limits(missteps=3)
     supplier.always(lambda request: Call("read_file", "{"))
     told = scene.run()
-    assert isinstance(told[-1], Failed)
-    assert "3 useless replies in a row" in told[-1].reason
+    assert isinstance(last(told), Failed)
+    assert "3 useless replies in a row" in last(told).reason
     assert len(supplier.requests) == 3
 
 
@@ -269,7 +269,7 @@ def test_a_model_that_refuses_or_says_nothing_fails_the_turn(scene, supplier):
 def test_the_end_without_words_after_a_reply_is_a_good_end(scene, supplier):
     supplier.script([Say("I look."), Call("git_status")], Answer((), usage=None))
     told = scene.run()
-    assert not isinstance(told[-1], Failed)
+    assert not isinstance(last(told), Failed)
     assert replies(told) == ["I look."]
 
 
@@ -277,7 +277,7 @@ def test_the_steps_of_a_turn_are_limited(scene, supplier):
     scene.limits = Limits(steps=3)
     supplier.always(lambda request: Call("git_status"))
     told = scene.run()
-    assert told[-1] == Failed(
+    assert last(told) == Failed(
         "The turn reached its limit of 3 steps. Send another prompt to have it go on."
     )
     assert len(supplier.requests) == 3
@@ -287,16 +287,16 @@ def test_the_money_of_a_turn_is_limited(scene, supplier):
     scene.limits = Limits(cost=Decimal("0.01"))
     supplier.always(lambda request: Answer((Call("git_status"),), usage=Tokens(input=2000)))
     told = scene.run()
-    assert isinstance(told[-1], Failed)
-    assert "its limit of 0.01 USD (0.01215 USD)" in told[-1].reason
+    assert isinstance(last(told), Failed)
+    assert "its limit of 0.01 USD (0.01215 USD)" in last(told).reason
     assert len(supplier.requests) == 3
 
 
 def test_a_limit_of_money_without_prices_is_refused_at_once(scene, supplier):
     scene.limits, scene.prices = Limits(cost=Decimal(1)), None
     told = scene.run()
-    assert isinstance(told[-1], Failed)
-    assert "price of large is not known" in told[-1].reason
+    assert isinstance(last(told), Failed)
+    assert "price of large is not known" in last(told).reason
     assert supplier.requests == []
 
 
@@ -311,8 +311,8 @@ def test_the_time_of_a_turn_is_limited_without_the_time_for_answers(scene, suppl
 
     supplier.always(slow)
     told = scene.run()
-    assert isinstance(told[-1], Failed)
-    assert "limit of 100 seconds" in told[-1].reason
+    assert isinstance(last(told), Failed)
+    assert "limit of 100 seconds" in last(told).reason
     assert len(supplier.requests) == 4
 
 
