@@ -7,7 +7,7 @@ writes, and the resolved values that the daemon runs with.
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs
@@ -36,6 +36,13 @@ class Settings(Struct, frozen=True):
     hosts: Annotated[
         tuple[Text, ...],
         Meta(description="Further names by which clients may call this host, beside loopback."),
+    ] = ()
+    trusted_proxies: Annotated[
+        tuple[Text, ...],
+        Meta(
+            description="Addresses or networks (10.0.0.0/8) of reverse proxies, whose"
+            " X-Forwarded-For and X-Forwarded-Proto are believed."
+        ),
     ] = ()
     workspace: Annotated[
         str,
@@ -164,7 +171,8 @@ BY_MANAGERS = frozenset(
 
 All others are for people who are signed in as administrators, a new one too until it is listed
 here: they widen what can be done with a key that leaked. They say which keys and people are let in
-(``agent_api_key``, ``admin_*``), from where (``host``, ``hosts``, ``port``), which programs are
+(``agent_api_key``, ``admin_*``), from where (``host``, ``hosts``, ``port``,
+``trusted_proxies``), which programs are
 started (``*_command``), what these may touch (``workspace``, ``state``, ``approval*``) and what all
 of it may cost (``budget_*``, ``turn_cost``).
 """
@@ -246,6 +254,7 @@ def resolve(typed: Mapping[str, Given], file: Settings, where: str) -> Settings:
             mistakes.append(Mistake(source, 0, f"{name}: {why}"))
     mistakes += _address_mistakes(settings, typed, where)
     mistakes += _money_mistakes(settings, where)
+    mistakes += _proxy_mistakes(settings, where)
     mistakes += _admin_mistakes(settings, typed, where)
     if mistakes:
         raise Misconfigured(mistakes)
@@ -304,6 +313,15 @@ def _admin_mistakes(
         what = "is no hash of a password" if hashed else "is missing beside admin_user"
         what = f"admin_password_hash: {what}; expected what agentd hash-password prints"
         yield Mistake(source, 0, what)
+
+
+def _proxy_mistakes(settings: Settings, where: str) -> Iterable[Mistake]:
+    for one in settings.trusted_proxies:
+        try:
+            ip_network(one, strict=False)
+        except ValueError:
+            what = f'found "{one[:64]}"; expected an address or a network such as 10.0.0.0/8'
+            yield Mistake(where, 0, f"trusted_proxies: {what}")
 
 
 def why_no_hash(value: str) -> str:

@@ -15,7 +15,7 @@ from agentd.errors import Mistake
 
 AT_ONCE = frozenset(
     (
-        *("hosts", "engine", "codex_command", "claude_command", "acp_command"),
+        *("hosts", "trusted_proxies", "engine", "codex_command", "claude_command", "acp_command"),
         *("approvals", "approval_seconds", "approval_rules"),
         *("budget_per_chat", "budget_per_day", "turn_steps", "turn_seconds", "turn_cost"),
         *("silence_seconds", "on_interrupted", "max_parallel_turns", "drain_seconds"),

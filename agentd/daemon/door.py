@@ -29,6 +29,7 @@ from agentd.web.agent import AgentAtWork
 from agentd.web.desk import Desk
 from agentd.web.event_stream import EventStream
 from agentd.web.feed import Feed
+from agentd.web.forwarded import TrustedProxies
 from agentd.web.hub import Hub
 from agentd.web.live import Roll
 from agentd.web.remote import Remote
@@ -48,6 +49,8 @@ class Line(NamedTuple):
     roll: Roll
     failed: Callable[[str, str], None]
     """Is told of failed sign-ins to the gateway's management: what, and from where."""
+    proxies: TrustedProxies
+    """Who may say for whom it calls."""
 
 
 class Doorkeepers(NamedTuple):
@@ -113,7 +116,7 @@ def open_door(
     access_log = AccessLog(clock)
     stack.callback(access_log.flush)
     system = System(chats, access_log, clock)
-    feed, roll, failed = line
+    feed, roll, failed, proxies = line
     hub = Hub(feed, roll, clock.monotonic)
     keys, people, _, book, access = doorkeepers
     wrong_keys = WrongKeys(note=failed)
@@ -122,7 +125,7 @@ def open_door(
     routes = table(remote, at_work, sessions, users, hub, stream, system, more)
     system.describe(routes)
     gate = Gate(keys, people, access, settings.proxy_app_hash)
-    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, access)
+    desk = Desk(routes, gate, keys, people, roll.hosts, access_log, wrong_keys, access, proxies)
     access.hear(desk.dismiss)
     server, url = _listen(settings, desk)
     stack.push_async_callback(_hang_up, server, desk)

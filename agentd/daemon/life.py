@@ -61,6 +61,7 @@ from agentd.outside.own_process import prepare_process
 from agentd.outside.service_manager import Notifier
 from agentd.web.agent import AgentAtWork
 from agentd.web.feed import Feed, encoded
+from agentd.web.forwarded import TrustedProxies
 from agentd.web.hosts import Hosts
 from agentd.web.live import Roll
 from agentd.web.remote import Remote
@@ -146,7 +147,7 @@ async def started(
         await turns.end_interrupted(again=settings.on_interrupted == "retry")
         written = await stack.enter_async_context(HandWritten(settings, layout, outside, bus))
         roll = Roll(Hosts())
-        written.hear(lambda now: roll.hosts.allow((settings.host, *now.hosts)))
+        proxies = _follow_reach(written, settings.host, roll.hosts)
 
         doorkeepers = await doorkeepers_of(stack, settings, layout, roll, bus)
         replay = Replay(
@@ -212,7 +213,13 @@ async def started(
             AgentAtWork(chats, agent.dispatcher, agent.approvals, written.skills),
         )
         url = open_door(
-            stack, settings, chats, *surfaces, doorkeepers, more, Line(feed, roll, managed.failed)
+            stack,
+            settings,
+            chats,
+            *surfaces,
+            doorkeepers,
+            more,
+            Line(feed, roll, managed.failed, proxies),
         )
         crew.reach_gateway(url, doorkeepers.access.own())
         await _announce(state, url, clock)
@@ -243,6 +250,14 @@ async def started(
         yield running
         notifier.stopping("Draining")
         log.info("stopping")
+
+
+def _follow_reach(written: HandWritten, host: str, hosts: Hosts) -> TrustedProxies:
+    """Let the settings say by which names and through which proxies clients come."""
+    proxies = TrustedProxies()
+    written.hear(lambda now: hosts.allow((host, *now.hosts)))
+    written.hear(lambda now: proxies.trust(now.trusted_proxies))
+    return proxies
 
 
 def _ready(notifier: Notifier, layout: Layout, url: str) -> None:

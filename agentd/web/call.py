@@ -62,6 +62,8 @@ class Call(Struct):
     caller: Caller
     remote_ip: str
     request_id: str = ""
+    by_https: bool = False
+    """Whether a proxy that is trusted says that the client came by https."""
     body: bytes = b""
     incoming: AsyncIterator[bytes] | None = None
     """The body while it comes, of a route that streams."""

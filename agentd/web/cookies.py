@@ -74,13 +74,15 @@ def check_by_cookie(method: str, headers: HTTPHeaders, token: str) -> None:
         )
 
 
-def cookie(token: str, headers: HTTPHeaders, lasting: timedelta = LONGEST) -> str:
+def cookie(
+    token: str, headers: HTTPHeaders, lasting: timedelta = LONGEST, *, by_https: bool = False
+) -> str:
     """``Set-Cookie`` for a new session, or, with an empty token, to forget the one before.
 
-    It is ``Secure`` where the page that asks came by https, as the browser itself tells: agentd
-    speaks http, and what is in front of it may not.
+    It is ``Secure`` where the page that asks came by https, as the browser itself tells, or the
+    proxy (``by_https``): agentd speaks http, and what is in front of it may not.
     """
-    secure = headers.get("Origin", "").lower().startswith("https://")
+    secure = by_https or headers.get("Origin", "").lower().startswith("https://")
     age = int(lasting.total_seconds()) if token else 0
     parts = [f"{HOST_NAME if secure else NAME}={token}", "Path=/", f"Max-Age={age}"]
     return "; ".join([*parts, "HttpOnly", "SameSite=Strict", *(["Secure"] if secure else [])])

@@ -11,6 +11,7 @@ from tornado.iostream import IOStream
 from agentd.access.gate import Gate
 from agentd.errors import AgentdError
 from agentd.web.access_log import AccessLog
+from agentd.web.forwarded import TrustedProxies
 from agentd.web.hosts import Hosts
 from agentd.web.patience import Patience
 from agentd.web.table import Table
@@ -59,6 +60,7 @@ class Desk:
         access_log: AccessLog,
         wrong_keys: WrongKeys,
         access: Fresh,
+        proxies: TrustedProxies,
     ) -> None:
         self.table = table
         self.gate = gate
@@ -66,6 +68,7 @@ class Desk:
         self.logins = logins
         self.access = access
         self.hosts = hosts
+        self.proxies = proxies
         self.access_log = access_log
         self.wrong_keys = wrong_keys
         self.at_work: dict[asyncio.Future[None], AtWork] = {}

@@ -84,7 +84,10 @@ class Exchange(HTTPMessageDelegate):
         assert isinstance(start_line, RequestStartLine)
         self._began = time.monotonic()  # not before: an idle connection waits for its next request
         self._desk.heads.end(self._connection.stream)
+        proxies, peer = self._desk.proxies, self._remote_ip
+        self._remote_ip = proxies.find_client(peer, headers)
         head = self._head = Head(self._desk, start_line, headers, self._remote_ip)
+        head.by_https = proxies.is_https(peer, headers)
         self._reply.bodiless = head.method == "HEAD"
         if head.has_body:  # at a fraction of the cost of Tornado's own timeout
             self._desk.bodies.begin(self._connection)

@@ -44,6 +44,8 @@ class Head:
         path, _, self.query = start_line.path.partition("?")
         self.path = hub_path(path)
         self.remote_ip = remote_ip
+        self.by_https = False
+        """Whether a proxy that is trusted says that the client came by https."""
         self.by = ""
         self._caller = NOBODY
         self._desk = desk
@@ -117,6 +119,7 @@ class Head:
             caller=caller,
             remote_ip=self.remote_ip,
             request_id=request_id,
+            by_https=self.by_https,
         )
 
     def welcome(self) -> Caller:

@@ -94,7 +94,8 @@ class Sessions:
         if wish.bearer:
             return Answer(view)
         lasting = LONGEST if wish.code is None else LONGEST_BY_CODE
-        return Answer(view, headers={"Set-Cookie": cookie(signed.token, call.headers, lasting)})
+        told = cookie(signed.token, call.headers, lasting, by_https=call.by_https)
+        return Answer(view, headers={"Set-Cookie": told})
 
     def who(self, call: Call) -> Answer:
         """``GET``: who is calling."""
@@ -111,7 +112,9 @@ class Sessions:
         everywhere = call.query("everywhere") == "true"
         await self._people.sign_out(call.caller, everywhere=everywhere)
         by_cookie = login_of(call.headers).by_cookie
-        headers = {"Set-Cookie": cookie("", call.headers)} if by_cookie else {}
+        headers = (
+            {"Set-Cookie": cookie("", call.headers, by_https=call.by_https)} if by_cookie else {}
+        )
         return Answer(status=204, headers=headers)
 
     async def _signed_in(self, wish: SignIn, network: str) -> SignedIn:
