@@ -35,6 +35,10 @@ _CODE = (
 )
 _WORDS_ONLY = r"^[A-Za-z_.-]+$"
 _NAME = r"^[A-Za-z]+(?:[_.-][A-Za-z]+)+$"
+_LONG_NAME = (
+    r"^[a-z]+(?:_[a-z0-9]+){3,}$"
+    r"|^[A-Z][A-Z0-9]{0,5}(?:[A-Z][a-z]+){2,}$|^[A-Z][a-z]+[0-9]{1,3}[A-Z][a-z]+$"
+)
 _IDENTIFIER = r"^[a-z]+(?:_[a-z]+)+$|^[A-Z]+(?:_[A-Z]+)*$|^[A-Za-z]+(?:\.[A-Za-z_]+)+$"
 _STOPWORDS = (
     *("example", "changeme", "change_me", "change-me", "your_", "your-", "yourpass", "placeholder"),
@@ -43,7 +47,7 @@ _STOPWORDS = (
 )
 _DEFAULTS = (
     r"^(?i:pass(?:word|wd)?|pw|pwd|secret|token|user(?:name)?|root|admin|guest|test|postgres|mysql"
-    r"|redis|mongo|rabbitmq)$"
+    r"|redis|mongo|rabbitmq):?$"
 )
 _FORM_WORDS = (
     # What forms, their translations, schemas and tests say where a password would stand.
@@ -60,9 +64,11 @@ _BARE = (
     r"([^\s\"'`\\<>\x{3000}-\x{9fff}\x{ff00}-\x{ff65}]{7,}"
     r"[^\s\"'`\\<>,;:.)\]}&\x{3000}-\x{9fff}\x{ff00}-\x{ff65}])"
 )
-_QUOTED = r"\\*\"([^\"\\\s]{8,})|\\*'([^'\\\s]{8,})"
+_PREFIX = r"(?:[bBrRuUfFL]|\$?@)?"
+"""Of a text in quotes, in source code."""
+_QUOTED = rf"{_PREFIX}\\*\"([^\"\\\s]{{8,}})|{_PREFIX}\\*'([^'\\\s]{{8,}})|`([^`\\\s]{{8,}})`"
 _VALUE = rf"(?:{_QUOTED}|{_BARE})"
-"""In quotes, escaped or not, or bare; three groups, of which one takes part."""
+"""In quotes, escaped or not, or bare; four groups, of which one takes part."""
 _ARGUMENT = (
     r"(?:\\*\"([^\"\\\n]{4,})\\*\"|\\*'([^'\\\n]{4,})\\*'|([^\s\"'`\\<>$|;-][^\s\"'`\\<>|;]{3,}))"
 )
@@ -79,8 +85,12 @@ _MORE_NAMES = (
 )
 _CAPITALS = "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?"
 _ENDS = rf"[A-Z0-9_]*(?:{_CAPITALS}|_PAT|MNEMONIC|SEED|SEED_PHRASE|SALT)"
-_IS = r"\\*[\"']?\]?\s{0,3}(?::=|=>|==?|:|\x{ff1a})\s{0,3}"
-"""Between a name and its value."""
+_IS = (
+    r"\\*[\"']?\]?(?:\s{0,3}|[ \t]*)"
+    r"(?::=|=>|==?|:|\x{ff1a}|:\s?[A-Za-z&][A-Za-z0-9_.<>\[\]|?&' ]*=)"
+    r"(?:\s{0,3}|[ \t]*)"
+)
+"""Between a name and its value; in source code with the type."""
 _OPEN, _CLOSE = r"\\*[\"']", r"\\*[\"']"
 _BREAK = r"(?:\s|\\n)+"
 _ARGS = r"(?:[^\n;|]|\\\n)*?\s"
@@ -246,7 +256,7 @@ _ASSIGNED = (
         # Without blanks around it: in source code, which has them, "assigned" asks for more.
         regex=rf"(?:(?:{_CAPITALS})[A-Z0-9_]*|_PAT)=(?:{_QUOTED}|((?:<[^\s<>]+>)?[^\s\"'`\\<>]{{6,}}[^\s\"'`\\<>,;:.\])}}&]\)?))",
         entropy=2.5,
-        allow=Allow(regexes=(*_NO_VALUE, *_CODE[1:], _NAME), stopwords=_STOPWORDS),
+        allow=Allow(regexes=(*_NO_VALUE, *_CODE[1:], _NAME, _DEFAULTS), stopwords=_STOPWORDS),
     ),
     Rule(
         id="env-words",
@@ -285,7 +295,7 @@ _ASSIGNED = (
         regex=rf"(?:(?i:{_NAMES})[A-Za-z0-9_]*|(?i:{_MORE_NAMES})){_IS}{_VALUE}",
         entropy=2.75,
         allow=Allow(
-            regexes=(*_CODE, *_ELSEWHERE, _WORDS_ONLY),
+            regexes=(*_NO_VALUE, r"^[\[({<:]", *_CODE[1:], _WORDS_ONLY, _LONG_NAME, _DEFAULTS),
             stopwords=_STOPWORDS,
         ),
     ),

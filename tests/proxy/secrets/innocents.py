@@ -276,6 +276,9 @@ PROSE = [
 ]
 
 MINIFIED = [
+    *("keep_secret = 'keep_old_secret_active_for_24_hours'", "private_key: PKCS7PrivateKeyTypes"),
+    *("PWDPROMPT='Password:'", "token: Token256Kind = next(tokens)", "password: str = None"),
+    *("password: @user.password", "secret: *default_secret", "const token: Token = lexer.next2();"),
     *("env=dict(os.environ, PYTHONPATH=pythonpath)", "self._auth = BedrockAwsAuth(region)"),
     *(
         "for(let tokenStartI=0;for(let i=0;i<n;i++)){}",
