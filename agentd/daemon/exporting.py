@@ -13,6 +13,7 @@ from agentd.disk.export_state import ExportFile
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_export import LedgerDays
 from agentd.disk.secret import resolve
+from agentd.disk.service_log import ServiceLog
 from agentd.outside.clickhouse import ClickHouses
 from agentd.proxy.export.service import Exporter
 from agentd.proxy.settings import Export, GatewaySettings
@@ -30,6 +31,7 @@ class Exporting:
         environ: Mapping[str, str],
         clock: Clock,
         settings: Callable[[], GatewaySettings],
+        log: ServiceLog,
     ) -> None:
         self._environ = environ
         self.exporter = Exporter(
@@ -38,6 +40,7 @@ class Exporting:
             LedgerDays(layout),
             ExportFile(layout),
             clock,
+            lambda level, text: log.note(level, "export", text),
         )
         self._desk = ExportDesk(self.exporter, lambda: settings().export)
         self._task: asyncio.Task[None] | None = None

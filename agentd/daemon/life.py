@@ -197,16 +197,19 @@ async def started(
         managed = await stack.enter_async_context(
             Management(layout, clock, gateway, doorkeepers.access, written)
         )
-        parts = (
-            *(shop, desks, workplace, library, messaging, gateway, managed),
-            await stack.enter_async_context(
-                Exporting(layout, environ, clock, lambda: gateway.settings.current)
-            ),
+        exporting = await stack.enter_async_context(
+            Exporting(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
         )
         more = (
-            *chain.from_iterable(part.rows for part in parts),
+            *chain.from_iterable(
+                part.rows
+                for part in (
+                    *(shop, desks, workplace, library),
+                    *(messaging, gateway, managed, exporting),
+                )
+            ),
             *catalog,
-            *reporting(layout, clock, gateway, doorkeepers, managed.journal),
+            *reporting(layout, clock, gateway, doorkeepers, managed.journal, exporting.exporter),
         )
         surfaces = (
             remote,

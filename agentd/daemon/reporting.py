@@ -16,8 +16,9 @@ from agentd.disk.bodies import Body
 from agentd.disk.inspect import GatewayInspection
 from agentd.disk.layout import Layout
 from agentd.disk.service_log import page as notes_page
-from agentd.errors import Mistake
-from agentd.proxy.access_key import folded
+from agentd.errors import BadRequest, Mistake, nearest
+from agentd.proxy.access_key import folded, is_key_id
+from agentd.proxy.export.service import Exporter
 from agentd.proxy.keyring import AccessKeys
 from agentd.proxy.management.service import Journal
 from agentd.proxy.notes import NoteFilter, NotePage
@@ -39,6 +40,7 @@ def reporting(
     gateway: ModelGateway,
     doorkeepers: Doorkeepers,
     journal: Journal,
+    exporter: Exporter,
 ) -> tuple[Route, ...]:
     """The rows that these desks add to the routes table."""
     ledger, licence, keys = gateway.ledger, gateway.licence, doorkeepers.access
@@ -55,7 +57,9 @@ def reporting(
             notes=NoteDesk(_notes(layout), lambda: gateway.log.dropped),
             reports=ReportDesk(ledger, key_id, clock, zone),
             limits=LimitDesk(keys, gateway.meters, clock),
-            summary=SummaryDesk(_AtAGlance(gateway, keys, layout), ledger, licence, clock),
+            summary=SummaryDesk(
+                _AtAGlance(gateway, keys, exporter, layout), ledger, licence, clock
+            ),
             licence=LicenceDesk(licence, journal),
             codes=CodeDesk(doorkeepers.people.issue_code, journal),
         )
@@ -65,7 +69,10 @@ def reporting(
 class _AtAGlance:
     """Satisfies ``web.manage.summary.Gateway``."""
 
-    def __init__(self, gateway: ModelGateway, keys: AccessKeyBook, layout: Layout) -> None:
+    def __init__(
+        self, gateway: ModelGateway, keys: AccessKeyBook, exporter: Exporter, layout: Layout
+    ) -> None:
+        self._exporter = exporter
         self._gateway = gateway
         self._book = keys
         self._inspection = GatewayInspection(layout)
@@ -88,17 +95,29 @@ class _AtAGlance:
         """Notes and bodies."""
         return self._gateway.log.dropped, self._gateway.bodies.dropped
 
+    @property
+    def export_trouble(self) -> str:
+        """Why the ledger cannot be exported now."""
+        return self._exporter.trouble
+
     async def mistakes(self) -> Sequence[Mistake]:
         """All that ``agentd proxy check`` tells of the files."""
         return await asyncio.to_thread(self._inspection.mistakes)
 
 
 def _key_id(keys: AccessKeyBook, told: str) -> str:
-    """By id, else by name; else it is taken for the id of a key that is gone."""
+    """By id, else by name; else, where it has the form of an id, it is that of a key that is gone.
+
+    Raises ``BadRequest`` with the nearest name for what can be neither.
+    """
     if keys.keys.find(told):
         return told
     name = folded(told)
-    return next((key.id for key in keys.keys if folded(key.name) == name), told)
+    found = next((key.id for key in keys.keys if folded(key.name) == name), "")
+    if not found and not is_key_id(told):
+        near = nearest(told, [key.name for key in keys.keys])
+        raise BadRequest(f'There is no access key "{told[:100]}"{near}')
+    return found or told
 
 
 def _body(gateway: ModelGateway) -> Callable[[str, str], Awaitable[Body | None]]:

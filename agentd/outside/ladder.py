@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from agentd.errors import AgentdError, NotFound, SupplierUnreachable, Unavailable
 from agentd.outside.dialing import resolved
@@ -104,12 +105,36 @@ class _Ladder:
     async def _listed(self, upstream: HttpUpstream, model: str) -> str:
         """Ask for the models; what is to be told of them."""
         channel = self._channel
-        listed = await models_list(
-            upstream, channel.dialects[0], channel.url, self._key, channel.headers
-        )
+        try:
+            listed = await models_list(
+                upstream, channel.dialects[0], channel.url, self._key, channel.headers
+            )
+        except NotFound:
+            await self._probe(upstream, model)
+            raise
         if model and listed.all and listed.names and model not in listed.names:
             return f"{model} is none of the {len(listed.names)} that it lists"
         return f"{len(listed.names)} models"
+
+    async def _probe(self, upstream: HttpUpstream, model: str) -> None:
+        """Raise ``Unavailable`` if nothing is where requests go, or the key is not accepted.
+
+        A supplier without a list of models and a wrong address both answer 404. A request that
+        says nothing costs nothing: where there is something, it is refused for that.
+        """
+        channel = self._channel
+        dialect = DIALECTS[channel.dialects[0]]
+        to = address(channel.url, dialect.path(model or "model", stream=False))
+        headers = merged_headers(dialect.headers(self._key), channel.headers)
+        async with upstream.send(Request("POST", to, headers, b"{}", _TIMEOUTS)) as answer:
+            await answer.read(_ANSWER)
+        if answer.status in (401, 403):
+            raise Unavailable(f"it does not accept its key (HTTP {answer.status})")
+        if answer.status in (404, 405, 501) or 300 <= answer.status < 400:
+            raise Unavailable(
+                f"nothing is where requests would go ({urlsplit(to).path}: HTTP {answer.status}):"
+                " is the address right?"
+            )
 
     async def _ask(self, upstream: HttpUpstream, paid: Paid) -> None:
         """Make the one request that costs something."""

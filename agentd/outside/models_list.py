@@ -58,8 +58,10 @@ async def models_list(
 
 
 def _read(told: object) -> Listed:
-    """The names in a list of any dialect; none where it has another form."""
+    """The names in a list of any dialect. Raises ``Unavailable`` where it has another form."""
     whole = told if isinstance(told, dict) else {}
+    if "data" not in whole and "models" not in whole:
+        raise Unavailable("its answer is no list of models: is the address right?")
     rows = whole.get("data") or whole.get("models") or []
     names = {
         str(row.get("id") or row.get("name", "")).removeprefix("models/")

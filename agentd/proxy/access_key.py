@@ -19,6 +19,7 @@ from agentd import ids
 from agentd.clock import Timestamp, iso, not_before, parse_iso
 
 PREFIX = ids.ACCESS_PREFIX
+_KEY_ID = re.compile("[A-Za-z0-9]{12}")
 FORM = re.compile(r"sk-agentd-([A-Za-z0-9]{12})-[A-Za-z0-9]{32}")
 """Every key of ours; its group is the key's id."""
 
@@ -156,6 +157,11 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_use(self, channel: str) -> bool:
         """Whether requests of the key may go through this channel."""
         return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+
+def is_key_id(text: str) -> bool:
+    """Whether this has the form of an access key's id."""
+    return bool(_KEY_ID.fullmatch(text))
 
 
 def folded(name: str) -> str:

@@ -9,6 +9,7 @@ from agentd.proxy.addresses import may_be_public
 from agentd.proxy.channel import Channel, ProxyModel, Transport, is_reference, malformed
 from agentd.proxy.masking import is_credential_header
 from agentd.proxy.transport import proxy_server
+from agentd.proxy.vpn.links import server
 
 _OURS = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te"}
 """Headers that only whoever sends a request can set."""
@@ -81,11 +82,28 @@ def _unfit(transport: Transport) -> Iterator[str]:
         yield f'"server" means nothing to kind {kind}; remove it'
     if wrong := malformed(url):
         yield f"url: {wrong}"
+    elif kind == "vpn" and url and not is_reference(url):
+        yield from _unfit_link(url)
     elif kind in ("http", "socks5") and url and not is_reference(url):
         try:
             proxy_server(transport)
         except BadRequest as error:
             yield f"url: {error.message}"
+
+
+def _unfit_link(url: str) -> Iterator[str]:
+    """Find what is wrong with a VPN's link, or a subscription's address; nothing is repeated."""
+    if url.lower().startswith(("http://", "https://")):
+        if not urlsplit(url).hostname:
+            yield "url: the subscription's address names no host"
+        return
+    try:
+        server(url)
+    except BadRequest as error:
+        yield (
+            f"url: {error.message}; expected a link such as vless://… or ss://…, or the https"
+            " address of a subscription"
+        )
 
 
 def _wrong_header(name: str, value: str) -> str:

@@ -64,7 +64,10 @@ class Standing(Struct, frozen=True):
 
 
 class Exporter:
-    """Sends what is to be sent, for as long as ``run`` runs. Belongs to one loop."""
+    """Sends what is to be sent, for as long as ``run`` runs. Belongs to one loop.
+
+    ``note`` is told once of each failure, and of its end, for the service log.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,9 @@ class Exporter:
         files: Files,
         book: Book,
         clock: Clock,
+        note: Callable[[Literal["warning", "info"], str], None] = lambda level, text: None,
     ) -> None:
+        self._note = note
         self._settings = settings
         self._connect = connect
         self._files = files
@@ -102,6 +107,11 @@ class Exporter:
             except AgentdError as error:
                 seconds = self._failed(error)
             await self._rest(seconds, settings)
+
+    @property
+    def trouble(self) -> str:
+        """Why the last try failed; empty: it did not, or nothing is to be exported."""
+        return self._error[0] if self._settings().active else ""
 
     def wake(self) -> None:
         """Look at once: something is other than it was."""
@@ -175,6 +185,8 @@ class Exporter:
                     await self._work.send(database, name)
         self._hour = hour
         self._looked_at = self._clock.now()
+        if self._error[0]:
+            self._note("info", "The export to the analytics database goes on")
         self._error = ("", "")
 
     async def _retarget(self, settings: Export) -> None:
@@ -228,6 +240,8 @@ class Exporter:
         """Note what went wrong; the seconds until it is tried again."""
         self._failures += 1
         self._phase = "waiting"
+        if error.message != self._error[0]:
+            self._note("warning", f"The export to the analytics database fails: {error.message}")
         self._error = (error.message, self._clock.now())
         log.warning("the export to the analytics database waits: %s", error.message)
         return wait(error, self._failures)

@@ -26,7 +26,7 @@ ChannelView = shapes.shown(
 """A channel, its secrets masked, and the ``models`` that have a way through it."""
 ChannelPage = shapes.listed(ChannelView)
 NewChannel = shapes.new(Channel)
-ChannelPatch = shapes.patch(Channel)
+ChannelPatch = shapes.patch(Channel, readonly=("models",))
 
 
 class Channels(Book[Channel], Protocol):

@@ -76,7 +76,7 @@ AccessKeyView = shapes.shown(AccessKey, *_HIDDEN, **_MORE)
 AccessKeyPage = shapes.listed(AccessKeyView)
 IssuedKeyView = shapes.shown(AccessKey, *_HIDDEN, called="IssuedKeyView", key=_LETTERS, **_MORE)
 NewAccessKey = shapes.new(AccessKey, *_OURS)
-AccessKeyPatch = shapes.patch(AccessKey, *_OURS)
+AccessKeyPatch = shapes.patch(AccessKey, *_OURS, readonly=("id", "created", *_MORE))
 _Noted = shapes.shown(AccessKey, *_HIDDEN, called="NotedKey", last4=str)
 
 

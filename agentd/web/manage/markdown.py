@@ -1,7 +1,7 @@
 """The self-description as text, for a reader who is a person or a language model."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -34,18 +34,41 @@ def _lines(agent: AgentView) -> Iterator[str]:
         yield from (f"Save `{name}` from `{place}`." for name, place in step.save.items())
     yield f"\n## Addresses\n\nSchemas: `GET {agent.openapi}`, or this address as JSON."
     for address in agent.addresses:
-        yield from _address(address)
+        yield from _address(address, agent.schemas)
 
 
-def _address(address: AddressView) -> Iterator[str]:
+def _address(address: AddressView, schemas: Mapping[str, Any]) -> Iterator[str]:
     yield f"\n### `{address.method} {address.path}`\n\n{address.summary}\n"
     for one in address.parameters:
         yield f"- `{one.name}` ({one.where}): {one.description or 'which one'}"
     for body in address.body:
         yield f"- body: {_body(body)}"
+        yield from _fields(body.schema, schemas)
     told = ", ".join(map(_body, address.answer)) or "no body"
     yield f"- answer {address.status}: {told}"
     yield from (f"- {one.status} {one.error}: {one.meaning}" for one in address.errors)
+
+
+def _fields(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
+    """The fields of a body, one line each; those of a struct within are in the schemas."""
+    named = schemas.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
+    required = named.get("required", ())
+    for name, field in named.get("properties", {}).items():
+        must = ", required" if name in required else ""
+        meaning = field.get("description", "")
+        yield f"  - `{name}` ({_type(field)}{must}){f': {meaning}' if meaning else ''}"
+
+
+def _type(field: Mapping[str, Any]) -> str:
+    """Such as ``string or null``."""
+    if "$ref" in field:
+        return str(field["$ref"]).rpartition("/")[2]
+    if "enum" in field:
+        return " or ".join(map(_json, field["enum"]))
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    parts = [_type(one) for one in (*field.get("anyOf", ()), *field.get("oneOf", ()))]
+    return " or ".join(dict.fromkeys(parts)) or str(field.get("type", "anything"))
 
 
 def _body(body: BodyView) -> str:

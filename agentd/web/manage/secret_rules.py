@@ -21,7 +21,7 @@ from agentd.web.manage.resource import Resource
 SecretRuleView = shapes.shown(SecretRule)
 SecretRulePage = shapes.listed(SecretRuleView)
 NewSecretRule = shapes.new(SecretRule, "kind")
-SecretRulePatch = shapes.patch(SecretRule, "id", "kind")
+SecretRulePatch = shapes.patch(SecretRule, "id", "kind", readonly=("id", "kind"))
 
 
 class Sample(Struct, frozen=True, forbid_unknown_fields=True):

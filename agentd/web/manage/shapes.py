@@ -14,13 +14,15 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import NODEFAULT, UNSET, Struct, UnsetType, defstruct, field, structs
+from msgspec import NODEFAULT, UNSET, Meta, Struct, UnsetType, defstruct, field, structs
 
 from agentd.errors import BadRequest
 from agentd.web.manage.pages import page_of
 from agentd.web.meanings import derived
 
 S = TypeVar("S", bound=Struct)
+
+_READ_ONLY: Any = Annotated[Any, Meta(description="Only read: what is sent here is passed over.")]
 
 Spelling: TypeAlias = Literal["camel"] | None
 
@@ -50,12 +52,18 @@ def new(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
 
 
 @cache
-def patch(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
-    """The struct of what is to be another: a struct or map within is patched, not replaced."""
-    fields = [
+def patch(
+    kind: type[Struct], *without: str, spelling: Spelling = "camel", readonly: tuple[str, ...] = ()
+) -> Any:
+    """The struct of what is to be another: a struct or map within is patched, not replaced.
+
+    What is ``readonly`` may come along, so that what was read can be sent back, and says nothing.
+    """
+    fields: list[Any] = [
         (one.name, reduce(or_, (_within(one.type, spelling), None, UnsetType)), UNSET)
         for one in _fields(kind, without)
     ]
+    fields += [(name, _READ_ONLY, UNSET) for name in readonly]
     return _made(f"{kind.__name__}Patch", fields, kind, strict=True, spelling=spelling)
 
 

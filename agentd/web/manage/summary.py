@@ -150,6 +150,8 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     """How many access keys there are."""
     ledger_trouble: str
     """Why requests cannot be booked now; empty: they can."""
+    export_trouble: str
+    """Why the ledger cannot be exported now; empty: it can, or is not to be."""
     damaged: list[DamagedDayView]
     """Days of the ledger that are not whole."""
     dropped: DroppedView
@@ -210,6 +212,11 @@ class Gateway(Protocol):
         """Notes and bodies that were lost since the start."""
         ...
 
+    @property
+    def export_trouble(self) -> str:
+        """Why the ledger cannot be exported now; empty: it can, or is not to be."""
+        ...
+
     def mistakes(self) -> Awaitable[Sequence[Mistake]]:
         """What is wrong with the files of the configuration."""
         ...
@@ -246,6 +253,7 @@ class SummaryDesk:
                 models=gateway.models,
                 keys=self._keys(),
                 ledger_trouble=self._ledger.trouble,
+                export_trouble=gateway.export_trouble,
                 damaged=[DamagedDayView(one.day, one.lines) for one in overview.damaged],
                 dropped=DroppedView(*gateway.dropped()),
                 mistakes=[str(one) for one in mistakes[:MISTAKES]],

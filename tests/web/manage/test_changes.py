@@ -208,3 +208,20 @@ def test_numbers_go_on_after_a_restart_and_what_a_crash_cut_short_is_passed_over
     assert undo(again, 1).status == 200
     assert [one["number"] for one in listed(again)] == [2, 1]
     assert again.get(f"{CHANNELS}/chat")["timeout"] == 600.0
+
+
+@pytest.mark.parametrize(
+    "address", ["channels/chat", "models/by-chat", "keys/{key}", "secret-rules/github"]
+)
+def test_what_was_read_can_be_sent_back_and_changes_nothing(
+    house: House, manager: Client, address: str
+) -> None:
+    key = manager.post("/api/agent/keys", {"name": "k", "models": ["*"], "limits": {"day": 5}})
+    before = len(listed(manager))
+    path = f"/api/agent/{address.format(key=key['id'])}"
+    read = manager.get(path)
+    assert read.status == 200, read.body
+    reply = manager.patch(path, read.json())
+    assert reply.status == 200, reply.body
+    assert reply.json() == read.json()
+    assert len(listed(manager)) == before

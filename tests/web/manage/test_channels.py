@@ -312,3 +312,13 @@ def test_a_file_with_mistakes_is_not_edited(house: House, manager: Client) -> No
     path.write_text("channels: oops\n")
     reply = manager.patch(f"{ALL}/chat", {"timeout": 3})
     assert (reply.status, path.read_text()) == (409, "channels: oops\n")
+
+
+@pytest.mark.parametrize(
+    "link", ["garbage", "https://", "vless://", "ss://%%%", "ftp://a.example/x"]
+)
+def test_what_is_no_link_of_a_vpn_is_not_saved(manager: Client, link: str) -> None:
+    channel = {**NEW, "name": "through", "transport": {"kind": "vpn", "url": link}}
+    reply = manager.post(ALL, channel)
+    assert (reply.status, "url" in reply.body.decode()) == (400, True)
+    assert manager.get(f"{ALL}/through").status == 404

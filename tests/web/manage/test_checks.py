@@ -29,12 +29,17 @@ def states(found: Any) -> dict[str, str]:
     return {rung["name"]: rung["state"] for rung in found["rungs"]}
 
 
-class Server:
-    """Answers every request with these bytes, and keeps what it was sent."""
+def answer(status: str, body: bytes = b"{}") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
-    def __init__(self, answer: bytes) -> None:
+
+class Server:
+    """Answers requests with these in turn, from then on with the last; keeps what it was sent."""
+
+    def __init__(self, *answers: bytes) -> None:
         self.heard: list[bytes] = []
-        self._answer = answer
+        self._answers = answers
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self._thread = threading.Thread(target=self._serve)
@@ -49,7 +54,7 @@ class Server:
             with connection, suppress(OSError):  # who asked has heard enough
                 if heard := connection.recv(65536):
                     self.heard.append(heard)
-                    connection.sendall(self._answer)
+                    connection.sendall(self._answers[min(len(self.heard), len(self._answers)) - 1])
 
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -61,8 +66,8 @@ class Server:
 def serving() -> Iterator[Any]:
     servers: list[Server] = []
 
-    def make(answer: bytes) -> Server:
-        servers.append(Server(answer))
+    def make(*answers: bytes) -> Server:
+        servers.append(Server(*answers))
         return servers[-1]
 
     yield make
@@ -130,16 +135,14 @@ def test_no_redirect_is_followed_with_the_key(manager: Client, serving: Any) -> 
     assert (len(first.heard), other.heard) == (1, [])
 
 
-def test_a_supplier_without_a_list_of_models_is_tried_by_a_request(
-    house: House, manager: Client, serving: Any
+def test_a_supplier_without_a_list_of_models_is_in_order_if_it_takes_requests(
+    manager: Client, serving: Any
 ) -> None:
-    server = serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    server = serving(answer("404 Not Found"), answer("400 Bad Request"))
     at(manager, f"http://127.0.0.1:{server.port}")
     found = check(manager, f"{CHANNELS}/chat/check")
     assert (found["ok"], states(found)["models"]) == (True, "skipped")
-    found = check(manager, f"{CHANNELS}/chat/check?paid=true")
-    assert (found["ok"], states(found)["request"], found["cost"]) == (False, "failed", 0)
-    assert "404" in found["rungs"][-1]["detail"]
+    assert b"POST /v1/chat/completions" in server.heard[1]
 
 
 def test_nobody_listens(manager: Client) -> None:
@@ -249,3 +252,22 @@ def test_what_cannot_be_tried_is_refused(house: House, manager: Client) -> None:
     assert (unknown.status, 'did you mean "by-chat"?' in unknown["message"]) == (400, True)
     assert manager.send("POST", f"{CHANNELS}/y/check").status == 404
     assert manager.send("POST", f"{MODELS}/y/check").status == 404
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer("404 Not Found"),
+        answer("405 Method Not Allowed"),
+        answer("200 OK", b'{"hello": "world"}'),
+        answer("200 OK", b"[]"),
+    ],
+)
+def test_an_address_at_which_nothing_takes_requests_is_not_in_order(
+    manager: Client, serving: Any, said: bytes
+) -> None:
+    server = serving(said)
+    at(manager, f"http://127.0.0.1:{server.port}/wrong")
+    found = check(manager, f"{CHANNELS}/chat/check")
+    assert (found["ok"], states(found)["models"]) == (False, "failed")
+    assert "is the address right?" in found["rungs"][-1]["detail"]

@@ -181,6 +181,18 @@ def test_every_error_that_is_told_can_be_provoked(
     assert not missed, "\n".join(map(str, missed))
 
 
+def test_the_text_names_each_field_of_each_body(place: Place) -> None:
+    """The proxy specification, section 4: the full list of addresses with fields."""
+    text = place.manager.get("/api/agent", {"Accept": "text/markdown"}).body.decode()
+    schemas = place.description.told["schemas"]
+    for address in place.description.told["addresses"]:
+        part = text.partition(f"### `{address['method']} {address['path']}`")[2].partition("###")[0]
+        for body in address["body"]:
+            named = body["schema"].get("$ref", "").rpartition("/")[2]
+            for name in schemas.get(named, body["schema"]).get("properties", ()):
+                assert f"  - `{name}` (" in part, (address["path"], name)
+
+
 def test_it_is_told_as_text_to_who_asks_for_text(place: Place) -> None:
     for accept, kind in (
         ("text/markdown", "text/markdown"),

@@ -132,6 +132,10 @@ def test_a_dead_database_is_told(managed: Callable[..., Client]) -> None:
     assert (now["lagDays"], now["lagSince"]) == (3, DAYS[0])
     assert "cannot be connected to" in now["lastError"]
     assert now["failedAt"]
+    assert client.get("/api/agent/summary")["exportTrouble"] == now["lastError"]
+    noted = client.get("/api/agent/service-log?kind=export")["items"]
+    assert [note["level"] for note in noted] == ["warning"], "once, however often it is tried"
+    assert now["lastError"] in noted[0]["text"]
     reply = client.post(f"{ALL}/check", None)
     assert reply["ok"] is False
     assert [(rung["name"], rung["passed"]) for rung in reply["rungs"]] == [("reach", False)]

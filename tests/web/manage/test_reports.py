@@ -85,7 +85,7 @@ def test_requests_come_the_newest_first_page_by_page(manager):
     [
         ("key=ann", {0, 1, 2, 3}),
         (f"key={B}", {4, 5}),
-        ("key=nobody", set()),
+        ("key=GoneGoneGone", set()),
         ("model=large", {1, 3, 5}),
         ("channel=none", set()),
         ("outcome=failed", {0}),
@@ -363,3 +363,16 @@ def test_the_licence_is_told_and_installed(house, manager):
     assert (noted["before"]["state"], noted["after"]["state"]) == ("missing", "valid")
     assert token.encode() not in json.dumps(noted).encode()
     assert manager.get("/api/agent/licence").json() == before
+
+
+@pytest.mark.parametrize(
+    "address", ["/api/agent/requests?key=lapptop", "/api/agent/reports/by-model?key=lapptop"]
+)
+def test_a_key_that_cannot_be_is_refused_with_the_nearest_name(manager, address):
+    manager.post("/api/agent/keys", {"name": "laptop"})
+    reply = manager.get(address)
+    assert (reply.status, 'did you mean "laptop"?' in reply["message"]) == (400, True)
+    assert manager.get(address.replace("lapptop", "laptop")).status == 200
+    assert manager.get(address.replace("lapptop", "AAAABBBBCCCC")).status == 200, (
+        "a key that is gone"
+    )
