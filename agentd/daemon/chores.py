@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from agentd.disk.ledger import Ledger
 from agentd.disk.state import State
 from agentd.disk.watch import Watcher
 from agentd.errors import Misconfigured, Unavailable
-from agentd.outside.own_process import return_free_memory
+from agentd.outside.own_process import resident_size, return_free_memory
 from agentd.outside.service_manager import Notifier
 from agentd.proxy.settings import GatewaySettings
 from agentd.web.feed import Feed
@@ -31,7 +32,9 @@ log = logging.getLogger(__name__)
 INDEX_SECONDS = 60.0
 """How often the index is stored while something changes."""
 MEMORY_SECONDS = 60.0
-"""How often memory that is not used goes back to the system."""
+"""How often it is looked whether memory can go back to the system ..."""
+MEMORY_GROWN = 16 * 1024 * 1024
+"""... which it does when it has grown by so much."""
 EVENTS_SECONDS = 1.0
 """How often the last events go into the log of events."""
 SUMS_SECONDS = 300.0
@@ -70,10 +73,19 @@ async def keep_index(state: State, chats: ChatService) -> None:
 
 
 async def keep_memory_small() -> None:
-    """Give memory back that was needed once."""
+    """Give memory back that was needed once.
+
+    Connections that are over hold their buffers until all rings of objects are looked for, which
+    by itself happens after millions of requests only.
+    """
+    least = resident_size()
     while True:
         await asyncio.sleep(MEMORY_SECONDS)
-        await asyncio.to_thread(return_free_memory)
+        if resident_size() > least + MEMORY_GROWN:
+            gc.collect()
+            await asyncio.to_thread(return_free_memory)
+            least = resident_size()
+        least = min(least, resident_size())
 
 
 async def keep_events(feed: Feed) -> None:

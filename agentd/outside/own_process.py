@@ -8,27 +8,24 @@ DESCRIPTORS = 16_384
 """Asked of the system for connections and files, as far as it allows them."""
 
 _SET_DUMPABLE = 4
-_ARENA_MAX = -8
-_ARENAS = 2
-"""Heaps of the C library: by default each of some thirty threads may have one of its own, and what
-is freed in one is of no use to another."""
 
 
 def prepare_process() -> None:
-    """Files for their owner alone, many descriptors, few heaps, and nobody looks in."""
+    """Files for their owner alone, many descriptors, and nobody looks in."""
     os.umask(0o077)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < DESCRIPTORS:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
-    limit_heaps()
     hide_process()
 
 
-def limit_heaps() -> None:
-    """Have all threads share few heaps. glibc only (``mallopt``)."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(_ARENA_MAX, _ARENAS)
+def resident_size() -> int:
+    """The bytes of memory that this process has; 0 where the system does not tell. Blocking."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def return_free_memory() -> None:

@@ -25,7 +25,6 @@ from agentd.catalog.settings import Settings
 from agentd.daemon import chores
 from agentd.disk import state as folders
 from agentd.disk.layout import Layout
-from agentd.outside.own_process import limit_heaps
 from tests.crash import plants
 
 KEY = "agent_" + "Cr4sh" * 6 + "xy"
@@ -81,8 +80,8 @@ def _live(order: dict[str, str]) -> NoReturn:
         ids._PROCESS = secrets.token_hex(4)  # as of a process that was not forked
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         plants.build_in(order.get("plant", ""))
-        limit_heaps()
         chores.MEMORY_SECONDS = 0.2  # what it keeps for good is to be seen soon
+        chores.MEMORY_GROWN = 1024 * 1024
         code = asyncio.run(serve(order["state"], LedgerEngine(order["ledger"])))
     finally:
         sys.stderr.flush()

@@ -28,7 +28,7 @@ from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY
 from tests.crash.keeper import Keeper, Life, until_true
 
-FLAT = 6.0
+FLAT = 12.0
 """MiB that the second half of the rounds may add."""
 PEAK = 48.0
 """MiB at any moment, above the memory before the first listener."""

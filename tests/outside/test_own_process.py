@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from agentd.outside.own_process import resident_size, return_free_memory
+
 AS_ANYBODY = """
 import ctypes, os, sys
 for root_may_look in (19, 21, 38):  # CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON
@@ -33,3 +35,13 @@ def test_a_child_of_the_same_user_reads_no_environment_of_a_hidden_process(how: 
     else:
         assert "sk-canary" not in told.stdout
         assert "PermissionError" in told.stderr
+
+
+def test_memory_that_was_freed_goes_back_to_the_system() -> None:
+    held = [number.to_bytes(4, "big") * 1000 for number in range(20_000)]
+    kept = held[::500]  # so that the heap cannot shrink from its end
+    full = resident_size()
+    del held
+    return_free_memory()
+    assert resident_size() < full - 40 * 1024 * 1024
+    assert len(kept) == 40
