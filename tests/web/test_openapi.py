@@ -13,6 +13,9 @@ from tests.web.trying import EXAMPLES, tried
 ACCESS = ["access", "accessHeader", "accessGoogle", "accessAzure", "accessQuery"]
 """Where clients of models put their key."""
 
+MANAGEMENT = [{"management": []}, {"session": []}, {"bearer": []}]
+"""The management key, or an administrator's login in a browser or of a program."""
+
 
 @pytest.fixture(scope="module")
 def document(shared: Serving) -> Any:
@@ -41,7 +44,7 @@ def test_every_address_tells_its_door_and_its_errors(document: Any) -> None:
                 assert operation["security"] == [{"key": []}]
                 assert {"401", "503"} <= answers
             if path.startswith("/api/agent"):
-                assert operation["security"] == [{"management": []}]
+                assert operation["security"] == MANAGEMENT
                 assert {"401", "503"} <= answers
             if path.startswith("/v1"):
                 assert [name for way in operation["security"] for name in way] == ACCESS
