@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from agentd.disk import changes, channels, gateway_settings, models
+from agentd.disk import changes, channels, gateway_settings, models, secret_rules
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.document import Stamp, read, stamp
 from agentd.disk.labels import IntentFile
@@ -89,6 +89,7 @@ def gateway_mistakes(layout: Layout) -> list[Mistake]:
     """
     found = mistakes_of(lambda: channels.check(layout))
     found += mistakes_of(lambda: gateway_settings.load(layout))
+    found += mistakes_of(lambda: secret_rules.check(layout))
     found += mistakes_of(LicenceFile(layout).issuers)
     found += AccessKeyFile(layout).read().mistakes
     try:

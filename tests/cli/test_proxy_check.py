@@ -28,7 +28,9 @@ def test_every_mistake_of_the_gateway_s_files_is_told_at_once(config, capsys):
     (config / "channels.yml").write_text("channels:\n- {name: a, dialects: [x], url: u}\n")
     (config / "proxy.yml").write_text("tries: 0\n")
     (config / "models.yml").write_text("proxy: [{name: m}]\n")
-    places = {"channels.yml:2", "proxy.yml:1", "models.yml:1"}
+    (config / "secret-rules.yml").write_text("rules:\n- {id: mine, regex: '('}\n")
+    (config / "secret-rules.yml").chmod(0o600)
+    places = {"channels.yml:2", "proxy.yml:1", "models.yml:1", "secret-rules.yml:2"}
     for command in (["proxy", "check"], ["check"]):
         assert main(command) == 1
         told = capsys.readouterr().out.replace(f"{config}/", "").splitlines()
