@@ -108,13 +108,37 @@ def malformed(request_id: str) -> bytes:
     return _whole(400, "BadRequest", "This is not a valid HTTP request", request_id)
 
 
+def head_too_long(request_id: str, limit: int) -> bytes:
+    """A whole answer to headers that go on after ``limit`` bytes."""
+    details = f"The request line and the headers may have {limit} bytes together."
+    return _whole(
+        431, "HeadersTooLarge", "The headers of the request are too large", request_id, details
+    )
+
+
+def target_too_long(request_id: str, limit: int) -> bytes:
+    """A whole answer to a request line that goes on after ``limit`` bytes."""
+    details = f"It may have {limit} bytes, the headers included."
+    return _whole(414, "UriTooLong", "The request line is too long", request_id, details)
+
+
 def full(request_id: str) -> bytes:
     """A whole answer to one connection too many, whatever it was to ask."""
-    return _whole(503, "Unavailable", "Too many connections", request_id, b"Retry-After: 5\r\n")
+    return _whole(
+        503, "Unavailable", "Too many connections", request_id, more=b"Retry-After: 5\r\n"
+    )
 
 
-def _whole(status: int, kind: str, message: str, request_id: str, more: bytes = b"") -> bytes:
-    body = msgspec.json.encode(Envelope(kind, message, ""))
+def _whole(
+    status: int,
+    kind: str,
+    message: str,
+    request_id: str,
+    details: str = "",
+    *,
+    more: bytes = b"",
+) -> bytes:
+    body = msgspec.json.encode(Envelope(kind, message, details))
     return (
         b"HTTP/1.1 %d %b\r\nContent-Type: application/json; charset=utf-8\r\n"
         b"Cache-Control: no-store\r\nConnection: close\r\nX-Request-Id: %b\r\n%b%b"
