@@ -87,11 +87,11 @@ def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
     ("coding", "data"),
     [
         ("gzip", b"{}"),
-        ("gzip", gzip.compress(b"{}")[:-4]),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-4]),
         ("gzip", b""),
         ("zstd", b"\x28\xb5\x2f\xfd"),
         ("br", b"\x0b\x01"),
-        ("gzip, gzip", gzip.compress(gzip.compress(b"{}"))),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0)),
     ],
 )
 def test_what_cannot_be_decompressed_is_a_bad_request(
