@@ -181,8 +181,8 @@ class Chat(Struct):
             case QueueAppended(prompt=prompt, once=once):
                 self._append(entry, prompt)
                 self._remember(entry, once, prompt)
-            case QueueRewritten(id=prompt_id, text=text):
-                self.queue = rules.rewritten(self.queue, prompt_id, text)
+            case QueueRewritten(id=prompt_id, text=text, model=model):
+                self.queue = rules.rewritten(self.queue, prompt_id, text, model)
                 self.queue_version = entry.seq
             case QueueRemoved(id=prompt_id):
                 self._remove(entry, prompt_id)

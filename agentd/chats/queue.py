@@ -53,10 +53,16 @@ def next_up(queue: Queue) -> Prompt | None:
     return next((prompt for prompt in queue if not prompt.paused), None)
 
 
-def rewritten(queue: Queue, prompt_id: int, text: str) -> Queue:
-    """Only the text of a waiting prompt changes (rules of endpoint 6); ``NotFound``."""
+def rewritten(queue: Queue, prompt_id: int, text: str, model: str | None = None) -> Queue:
+    """The queue with another text, and perhaps model, of a waiting prompt; ``NotFound``.
+
+    All else of it stays (rules of endpoint 6); so does its model when ``model`` is None.
+    """
     index = _index(queue, prompt_id)
-    return (*queue[:index], _reworded(queue[index], text), *queue[index + 1 :])
+    prompt = _reworded(queue[index], text)
+    if model is not None:
+        prompt = changed(prompt, model=model)
+    return (*queue[:index], prompt, *queue[index + 1 :])
 
 
 def removed(queue: Queue, prompt_id: int) -> Queue:

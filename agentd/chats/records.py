@@ -70,11 +70,13 @@ class QueueAppended(Struct, frozen=True, tag="queue.appended", omit_defaults=Tru
     once: Once | None = None
 
 
-class QueueRewritten(Struct, frozen=True, tag="queue.rewritten"):
-    """A waiting prompt's text is another; all else of it stays."""
+class QueueRewritten(Struct, frozen=True, tag="queue.rewritten", omit_defaults=True):
+    """A waiting prompt has this text, and perhaps another model; all else of it stays."""
 
     id: int
     text: str
+    model: str | None = None
+    """None: it stays; empty: the prompt has no model of its own any more."""
 
 
 class QueueRemoved(Struct, frozen=True, tag="queue.removed"):

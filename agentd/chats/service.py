@@ -178,12 +178,16 @@ class ChatService:
         await self._shelf.record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
-    async def rewrite(self, chat_id: int, prompt_id: int, text: str, by: str) -> Prompt:
-        """Another text for a waiting prompt (endpoint 6)."""
-        rules.checked_text(text)
+    async def rewrite(
+        self, chat_id: int, prompt_id: int, text: str | None, by: str, model: str | None = None
+    ) -> Prompt:
+        """Another text or model for a waiting prompt (endpoint 6 changes the text); None stays."""
+        if text is not None:
+            rules.checked_text(text)
         chat = await self._shelf.open(chat_id)
-        await self._waiting(chat, prompt_id)
-        done = self._shelf.record(chat, by, QueueRewritten(prompt_id, text))
+        prompt = await self._waiting(chat, prompt_id)
+        text = prompt.text if text is None else text
+        done = self._shelf.record(chat, by, QueueRewritten(prompt_id, text, model))
         prompt = await self._waiting(chat, prompt_id)
         await done
         return prompt

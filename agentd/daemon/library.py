@@ -54,7 +54,7 @@ class Library:
                 remote=remote,
                 chats=Chats(chats, editing, labelling, self._trash),
                 histories=Histories(chats, History(shelf)),
-                queue=MessageQueue(remote, editing),
+                queue=MessageQueue(remote, chats, editing),
                 labels=LabelDesk(labelling),
                 keys=KeyDesk(keys),
             )

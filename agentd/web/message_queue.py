@@ -10,8 +10,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from agentd.chats.editing import Editing
+from agentd.chats.service import ChatService
+from agentd.errors import BadRequest
 from agentd.web.call import Answer, Call
-from agentd.web.remote import Remote, queue_answer
+from agentd.web.remote import Remote, Text, queue_answer
+from agentd.web.views import Name, prompt_view
 
 LAST = 2**31 - 1
 """A position behind every prompt."""
@@ -23,11 +26,20 @@ class MovePrompt(Struct, frozen=True):
     position: Annotated[int, Meta(ge=0, le=LAST)]
 
 
+class EditPrompt(Struct, frozen=True):
+    """What changes about a prompt that waits; what is absent or null stays."""
+
+    prompt: Text | None = None
+    model: Name | None = None
+    """The model for this prompt alone; empty: the model of its chat."""
+
+
 class MessageQueue:
     """What waits in a chat. What the remote API does too is done by its code."""
 
-    def __init__(self, remote: Remote, editing: Editing) -> None:
+    def __init__(self, remote: Remote, chats: ChatService, editing: Editing) -> None:
         self._remote = remote
+        self._chats = chats
         self._editing = editing
 
     def list_queue(self, call: Call) -> "Answer | Awaitable[Answer]":
@@ -39,8 +51,15 @@ class MessageQueue:
         return await self._remote.append(call)
 
     async def edit_prompt(self, call: Call) -> Answer:
-        """Another text for a prompt that waits."""
-        return await self._remote.rewrite(call)
+        """Change the text, the model, or both of a prompt that waits."""
+        wish = call.json(EditPrompt)
+        if wish.prompt is None and wish.model is None:
+            raise BadRequest("Nothing is to change", "Give prompt, model, or both.")
+        chat_id, prompt_id = call.id("chatId", "Chat"), call.id("promptId", "Prompt")
+        prompt = await self._chats.rewrite(
+            chat_id, prompt_id, wish.prompt, call.caller.by, wish.model
+        )
+        return Answer(prompt_view(prompt))
 
     async def delete_prompt(self, call: Call) -> Answer:
         """One prompt less."""

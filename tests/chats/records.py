@@ -61,7 +61,10 @@ def _change(draw: st.DrawFn, chat: Chat, number: int, now: str, once: Once | Non
     choices: list[Body] = [QueueAppended(new, once), QueueReplaced((new, *chat.queue[::-1]))]
     if chat.queue:
         some = draw(st.sampled_from(chat.queue)).id
-        choices += [QueueRemoved(some), QueueRewritten(some, text)]
+        choices += [
+            QueueRemoved(some),
+            QueueRewritten(some, text, draw(st.sampled_from([None, "", "m"]))),
+        ]
     if chat.agent.turn:
         cost = draw(st.decimals(0, 1, places=6).map(Decimal))
         said = Message(number, "assistant", text, at, tokens=Tokens(1, 2), cost=cost)

@@ -177,11 +177,15 @@ class QueueModel(RuleBasedStateMachine):
         self.record(QueueAppended(prompt))
         self.waiting.append(prompt.id)
 
-    @rule(number=st.integers(1, 30))
-    def rewrite(self, number):
+    @rule(number=st.integers(1, 30), model=st.sampled_from([None, "", "m"]))
+    def rewrite(self, number, model):
         if number in self.waiting:
-            self.record(QueueRewritten(number, "new"))
-            assert rules.find(self.chat.queue, number).text == "new"
+            before = rules.find(self.chat.queue, number)
+            self.record(QueueRewritten(number, "new", model))
+            now = rules.find(self.chat.queue, number)
+            assert now.text == "new"
+            assert now.model == (before.model if model is None else model)
+            assert (now.paused, now.at) == (before.paused, before.at)
         else:
             with pytest.raises(NotFound):
                 rules.rewritten(self.chat.queue, number, "new")

@@ -73,6 +73,34 @@ def test_a_prompt_is_edited_and_deleted_by_the_remote_rules(
     assert texts(client, chat) == ["B", "c"]
 
 
+def test_a_prompt_that_waits_gets_another_model_with_or_without_another_text(
+    client: Client, chat: int, queue: list[int], engine: Engine
+) -> None:
+    path = f"/api/MessageQueue/{chat}/{queue[1]}"
+    before = client.prompts(chat)
+    reply = client.put(path, {"model": "m"})
+    assert (reply.status, reply.json()) == (200, {**before[1], "model": "m"})
+    assert client.put(path, {"prompt": "B"}).json() == {**before[1], "prompt": "B", "model": "m"}
+    assert client.put(path, {"prompt": "C", "model": None})["model"] == "m"
+    assert client.put(f"/api/MessageQueue/{chat}/{queue[0]}", {"model": "n"})["model"] == "n"
+    assert client.put(f"/api/MessageQueue/{chat}/{queue[0]}", {"model": ""}).json() == before[0]
+    assert [prompt["id"] for prompt in client.prompts(chat)] == queue
+    engine.release()
+    until(lambda: len(engine.given) == 4)
+    assert [given.model for given in engine.given][1:] == ["", "the m", ""]
+
+
+@pytest.mark.parametrize(
+    "wish", [{}, {"prompt": None, "model": None}, {"model": 5}, {"model": "x" * 10_000}]
+)
+def test_an_edit_that_changes_nothing_or_cannot_be_is_refused(
+    client: Client, layout: Layout, chat: int, queue: list[int], wish: dict[str, object]
+) -> None:
+    before = journals(layout)
+    assert client.put(f"/api/MessageQueue/{chat}/{queue[0]}", wish).status == 400
+    assert journals(layout) == before
+
+
 def test_a_paused_prompt_is_passed_over_until_it_is_resumed(
     client: Client, chat: int, queue: list[int], engine: Engine
 ) -> None:
@@ -144,7 +172,7 @@ def test_a_position_is_a_whole_number(
     assert client.post(f"/api/MessageQueue/{chat}/{queue[0]}/move", body).status == 400
 
 
-def test_pausing_and_moving_outlive_a_restart(serve: Serve) -> None:
+def test_pausing_moving_and_another_model_outlive_a_restart(serve: Serve) -> None:
     engine = Engine()
     engine.hold()
     first = serve(engine=engine)
@@ -155,9 +183,14 @@ def test_pausing_and_moving_outlive_a_restart(serve: Serve) -> None:
     client.post(f"/api/MessageQueue/{chat}/hold", {})
     client.post(f"/api/MessageQueue/{chat}/{ids[1]}/pause", None)
     client.post(f"/api/MessageQueue/{chat}/{ids[2]}/move", {"position": 0})
+    client.put(f"/api/MessageQueue/{chat}/{ids[0]}", {"model": "mine"})
     before = client.prompts(chat)
     first.stop()
     engine.release()
     first.join()
     assert serve().client().prompts(chat) == before
-    assert [prompt["prompt"] for prompt in before] == ["c", "a", "b"]
+    assert [(prompt["prompt"], prompt["model"]) for prompt in before] == [
+        ("c", ""),
+        ("a", "mine"),
+        ("b", ""),
+    ]
