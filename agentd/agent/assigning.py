@@ -65,6 +65,8 @@ class Assigner:
                 return None, f"No skill is named {chat.skill!r} any more, or it cannot be read."
             skill = instructions(found)
         model = choice.model
+        history = tuple(one for one in chat.recent if one.id != turn.given.message)
+        seen = chat.agent.seen.get(choice.name, 0)
         return Assignment(
             chat_id=chat.id,
             prompt=turn.given.text,
@@ -75,7 +77,8 @@ class Assigner:
             command=model.command if model else (),
             skill=chat.skill,
             instructions="\n\n".join(part for part in (chat.system_prompt, skill) if part),
-            history=tuple(one for one in chat.recent if one.id != turn.given.message),
+            history=history,
+            missed=tuple(one for one in history if one.id > seen),
             memory=chat.agent.memory.get(choice.name, ""),
             again=turn.again,
             turn=f"{self._mark}.{chat.id}.{turn.id}",

@@ -37,10 +37,12 @@ class Assignment(Struct, frozen=True):
     """The chat's system prompt and its skill's text, for engines that know no skills."""
     history: tuple[Message, ...] = ()
     """The latest messages before this prompt, oldest first, for engines without a memory."""
+    missed: tuple[Message, ...] = ()
+    """Those of them since this engine's last turn in the chat: other engines had the turns."""
     memory: str = ""
     """What this engine asked to keep for this chat (``Kept``), such as its session's id."""
     again: bool = False
-    """A limit ended an earlier try at this prompt; the engine's session may have it already."""
+    """A limit ended this engine's earlier try at this prompt; its session may have it already."""
     turn: str = ""
     """Tells this turn from every other, of other daemons too; programs are started with it."""
 

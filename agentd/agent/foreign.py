@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from agentd.agent.engine import Question
+from agentd.agent.engine import Assignment, Question
 from agentd.agent.protected import ProtectedPlaces, Protection, is_beneath
 from agentd.agent.text import plain
 from agentd.chats.approval import Kind
@@ -176,15 +176,28 @@ def prompted(prompt: str, history: Sequence[Message], instructions: str = "") ->
 
     Earlier messages come from another engine, or from a session that the program lost.
     """
-    said = [
+    return _introduced(prompt, history, instructions, "earlier_in_this_chat")
+
+
+def resumed_prompt(assignment: Assignment, instructions: str = "") -> str:
+    """Return the prompt of a turn that goes on with the program's session.
+
+    What other engines were asked and answered since then stands before it, and instructions
+    where the session has not read them.
+    """
+    prompt = GO_ON if assignment.again else assignment.prompt
+    return _introduced(prompt, assignment.missed, instructions, "said_to_and_by_other_agents_since")
+
+
+def _introduced(prompt: str, past: Sequence[Message], instructions: str, title: str) -> str:
+    said = "\n\n".join(
         f"{'User' if one.role == 'user' else 'Assistant'}: {one.text}"
-        for one in history
+        for one in past
         if one.role in ("user", "assistant")
-    ]
-    past = "\n\n".join(said)[-LONGEST_PAST:]
+    )[-LONGEST_PAST:]
     parts = [
         instructions and f"<instructions>\n{instructions}\n</instructions>",
-        past and f"<earlier_in_this_chat>\n{past}\n</earlier_in_this_chat>",
+        said and f"<{title}>\n{said}\n</{title}>",
         prompt,
     ]
     return "\n\n".join(part for part in parts if part)

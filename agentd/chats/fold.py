@@ -203,7 +203,7 @@ class Chat(Struct):
                 self.deleted_at = entry.at if isinstance(entry.body, ChatDeleted) else ""
         for message in messages_in(entry.body):
             self._message(entry, message)
-        self.agent.apply(entry)
+        self.agent.apply(entry, self.highest_message)
         self.lines = entry.n
         self.seq = entry.seq
         self.last_line = self.size

@@ -37,7 +37,7 @@ class Turn(Struct, frozen=True):
     engine: str
     at: Timestamp
     again: bool = False
-    """A limit ended an earlier try at this prompt."""
+    """A limit ended an earlier try of the same engine at this prompt."""
 
 
 class Standing(Struct):
@@ -57,6 +57,8 @@ class Standing(Struct):
     """What becomes of a question that no rule decides; empty: as the settings say."""
     memory: dict[str, str] = {}
     """What each engine asked to keep, by its name."""
+    seen: dict[str, int] = {}
+    """The id of the latest message at the end of each engine's last turn, by its name."""
     allowance: Decimal = FREE
     """USD that the chat may cost in all, where a person allowed more than the settings."""
     day: str = ""
@@ -64,15 +66,18 @@ class Standing(Struct):
     spent: Decimal = FREE
     """... and how much on that day, in USD."""
 
-    def apply(self, entry: Entry) -> None:
-        """Take in one record; what says nothing of the agent is passed over."""
+    def apply(self, entry: Entry, latest_message: int) -> None:
+        """Take in one record; what says nothing of the agent is passed over.
+
+        ``latest_message`` is the id of the chat's latest message, those of the record included.
+        """
         match entry.body:
             case TurnEnded(outcome=outcome, cost=cost, hold=hold):
-                self._ended(entry.at, outcome)
+                self._ended(entry.at, outcome, latest_message)
                 self.hold = hold or self.hold
                 self.spend(entry.at, cost)
             case TurnDeferred(wait=wait, cost=cost):
-                self._ended(entry.at, self.outcome)
+                self._ended(entry.at, self.outcome, latest_message)
                 self.wait = wait
                 self.spend(entry.at, cost)
             case ApprovalAsked(approval=approval):
@@ -98,7 +103,8 @@ class Standing(Struct):
 
     def start(self, entry: Entry, body: TurnStarted, given: Prompt) -> None:
         """A prompt left the queue for the agent."""
-        self.turn = Turn(entry.seq, given, body.engine, entry.at, again=body.message is None)
+        tried = body.message is None and given.message <= self.seen.get(body.engine, 0)
+        self.turn = Turn(entry.seq, given, body.engine, entry.at, again=tried)
         self.wait = None
 
     def spend(self, at: Timestamp, cost: Decimal) -> None:
@@ -109,7 +115,9 @@ class Standing(Struct):
         self.spent = self.spent + cost if self.day == today else cost
         self.day = today
 
-    def _ended(self, at: Timestamp, outcome: Outcome | None) -> None:
+    def _ended(self, at: Timestamp, outcome: Outcome | None, latest_message: int) -> None:
+        if self.turn:
+            self.seen = self.seen | {self.turn.engine: latest_message}
         self.turn = None
         self.outcome = outcome
         self.ended_at = at

@@ -18,7 +18,7 @@ from agentd.errors import AgentdError
 
 log = logging.getLogger(__name__)
 
-FORMAT = 3
+FORMAT = 4
 _LIMIT = 256 * 1024 * 1024
 
 

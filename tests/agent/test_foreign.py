@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.foreign import LONGEST_PAST, Access, Bounds, Endpoint, prompted, shortened
+from agentd.agent.engine import Assignment
+from agentd.agent.foreign import (
+    GO_ON,
+    LONGEST_PAST,
+    Access,
+    Bounds,
+    Endpoint,
+    prompted,
+    resumed_prompt,
+    shortened,
+)
 from agentd.chats.chat import Message
 
 BOUNDS = Bounds("/home/someone/project")
@@ -77,3 +87,13 @@ def test_a_new_session_is_told_what_went_before() -> None:
     assert prompted("Go on.", ()) == "Go on."
     long = (Message(1, "user", "x" * 2 * LONGEST_PAST, ""),)
     assert len(prompted("p", long)) < LONGEST_PAST + 100
+
+
+def test_a_session_that_goes_on_is_told_what_was_said_with_other_engines() -> None:
+    missed = (Message(3, "user", "Rename it to x.", ""), Message(4, "assistant", "It is x.", ""))
+    history = (Message(1, "user", "Long known.", ""), *missed)
+    told = resumed_prompt(Assignment(1, "Go on.", history=history, missed=missed), "Be terse.")
+    assert told.index("Be terse.") < told.index("User: Rename it to x.") < told.index("It is x.")
+    assert told.endswith("\n\nGo on.") and "Long known." not in told
+    assert resumed_prompt(Assignment(1, "Go on.", history=history)) == "Go on."
+    assert resumed_prompt(Assignment(1, "Go on.", again=True)) == GO_ON

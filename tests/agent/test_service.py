@@ -147,6 +147,19 @@ async def test_what_the_engine_is_given(layout):
     assert first.turn.startswith(f"test.{number}.") and first.turn != second.turn
 
 
+async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layout):
+    engine = Scripted(name="native")
+    async with working(layout, engine, models=MODELS) as (life, _):
+        number = (await life.chats.create(NewChat("a"), ME)).id
+        await life.chats.append(number, "b", "far", ME)
+        await life.chats.append(number, "c", "", ME)
+        await life.chats.append(number, "d", "", ME)
+        await life.chats.rest(number, 60)
+    missed = [[one.text for one in given.missed if one.role == "user"] for given in engine.given]
+    assert engine.prompts == ["a", "c", "d"]
+    assert missed == [[], ["b"], []]
+
+
 @pytest.mark.parametrize(
     ("new", "reason"),
     [

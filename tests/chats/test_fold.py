@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentd.chats.approval import Wait
 from agentd.chats.chat import Message, Prompt
 from agentd.chats.fold import MARK_EVERY, RECENT_BYTES, RECENT_MESSAGES, Chat
 from agentd.chats.records import (
@@ -13,6 +14,7 @@ from agentd.chats.records import (
     MessageAdded,
     Once,
     QueueAppended,
+    TurnDeferred,
     TurnEnded,
     TurnStarted,
     message_in,
@@ -146,6 +148,21 @@ def test_a_turn_s_end_starts_the_wait_of_the_next_prompt_anew():
         if number == 1:
             assert chat.summary().ready_since == AT
     assert chat.summary().ready_since == "2026-01-01T00:00:03.000Z"
+
+
+@pytest.mark.parametrize(("engine", "again"), [("test", True), ("other", False)])
+def test_a_prompt_is_tried_again_only_by_the_engine_that_had_it(engine, again):
+    """A limit put it back; the session of another engine has never seen it."""
+    chat = Chat(1)
+    bodies = [
+        ChatCreated("t", prompt=Prompt(1, "a", AT)),
+        TurnStarted(1, user(1, "a"), "test"),
+        TurnDeferred(Wait(AT, "a limit")),
+        TurnStarted(1, None, engine),
+    ]
+    for number, body in enumerate(bodies, 1):
+        chat.apply(Entry(number, number, AT, "me", body), 9)
+    assert chat.agent.turn.again is again
 
 
 def test_a_snapshot_does_not_show_what_comes_later():

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from agentd.agent.acp.launch import PROVIDER
 from agentd.agent.engine import Assignment
-from agentd.agent.foreign import GO_ON, instructions_digest, prompted
+from agentd.agent.foreign import instructions_digest, prompted, resumed_prompt
 from agentd.agent.json_rpc import each, text
 
 LOST = "The earlier session is gone. A new one was begun, with the latest messages of this chat."
@@ -40,12 +40,10 @@ def kept(session: str, cost: Decimal, instructions: str) -> str:
 
 def opening(assignment: Assignment, memory: Memory, *, fresh: bool) -> str:
     """The prompt as the session is given it; a ``fresh`` one knows nothing yet."""
+    if fresh:
+        return prompted(assignment.prompt, assignment.history, assignment.instructions)
     heeded = instructions_digest(assignment.instructions) == memory.instructions
-    return prompted(
-        GO_ON if assignment.again and not fresh else assignment.prompt,
-        assignment.history if fresh else (),
-        assignment.instructions if fresh or not heeded else "",
-    )
+    return resumed_prompt(assignment, "" if heeded else assignment.instructions)
 
 
 def options(session: object, assignment: Assignment) -> Iterator[tuple[str, str]]:

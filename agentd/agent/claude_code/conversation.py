@@ -12,7 +12,7 @@ from agentd.agent.claude_code.usage import total_cost
 from agentd.agent.claude_code.work import Work
 from agentd.agent.conversation import Launch, Over, Restart, Send, Step
 from agentd.agent.engine import Answer, Assignment, Failed, Kept, Limited, ToolUsed
-from agentd.agent.foreign import GO_ON, Bounds, prompted
+from agentd.agent.foreign import Bounds, prompted, resumed_prompt
 from agentd.agent.json_rpc import each, pick, text
 from agentd.clock import Timestamp, iso
 
@@ -88,13 +88,11 @@ class ClaudeConversation:
             yield Send(msgspec.json.encode({**message, "session_id": self._resumes}))
 
     def _prompt(self) -> str:
-        prompt = self._assignment.prompt
+        assignment = self._assignment
         if self._resumes:
-            return GO_ON if self._assignment.again else prompt
-        instructions = self._assignment.instructions
-        return prompted(
-            prompt, self._assignment.history, "" if fits(instructions) else instructions
-        )
+            return resumed_prompt(assignment)
+        told = "" if fits(assignment.instructions) else assignment.instructions
+        return prompted(assignment.prompt, assignment.history, told)
 
     def _told(self, given: object) -> Iterator[Step]:
         """What Claude Code says of itself; the session has begun with ``init``."""

@@ -10,7 +10,7 @@ from agentd.agent.codex.usage import reset_time
 from agentd.agent.codex.work import Work
 from agentd.agent.conversation import Over, Step
 from agentd.agent.engine import Answer, Assignment, Failed, Kept, Limited, ToolUsed
-from agentd.agent.foreign import GO_ON, Bounds, instructions_digest, prompted
+from agentd.agent.foreign import Bounds, instructions_digest, prompted, resumed_prompt
 from agentd.agent.json_rpc import Notice, Peer, Refusal, Request, Result, pick, text
 
 POLICY = "untrusted"
@@ -114,10 +114,8 @@ class CodexConversation:
     def _resumed(self, value: object) -> Iterator[Step]:
         """Go on with a thread. It has read its instructions once and takes no others by terms."""
         assignment, heeded = self._assignment, self._memory.instructions == self._digest
-        prompt = GO_ON if assignment.again else assignment.prompt
-        yield from self._turn(
-            value, prompted(prompt, (), "" if heeded else assignment.instructions)
-        )
+        told = resumed_prompt(assignment, "" if heeded else assignment.instructions)
+        yield from self._turn(value, told)
 
     def _turn(self, value: object, prompt: str) -> Iterator[Step]:
         """The thread is there: give it the prompt."""

@@ -209,6 +209,12 @@ def test_a_session_that_is_gone_is_begun_anew_with_what_went_before() -> None:
     assert "The answer is 42." in prompt(made.steps)
 
 
+def test_a_session_that_goes_on_is_told_what_other_engines_did_since() -> None:
+    missed = (Message(4, "assistant", "It is x.", ""),)
+    told = prompt(agent(ABLE, memory=memory(), history=missed, missed=missed).steps)
+    assert "It is x." in told and told.endswith("Do it.")
+
+
 def test_instructions_stand_before_the_first_prompt_and_again_when_changed() -> None:
     assert "Be terse." in prompt(agent(instructions="Be terse.").steps)
     kept = memory(instructions="Be terse.")

@@ -383,6 +383,12 @@ def test_a_new_session_is_told_what_went_before_and_a_resumed_one_is_not():
     assert prompt["session_id"] == SESSION
 
 
+def test_a_resumed_session_is_told_what_other_engines_did_since():
+    (_, prompt) = sends(turn(history=HISTORY, missed=HISTORY[1:], memory=MEMORY))
+    content = prompt["message"]["content"]
+    assert "Then." in content and "Before." not in content and content.endswith("Do it.")
+
+
 def test_after_a_limit_a_session_goes_on_and_a_new_one_begins_anew():
     assert sends(turn(memory=MEMORY, again=True))[1]["message"]["content"] == GO_ON
     assert sends(turn(again=True))[1]["message"]["content"] == "Do it."

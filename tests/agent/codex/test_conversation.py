@@ -462,9 +462,9 @@ def test_values_of_other_types_than_expected_are_passed_over(value: Any) -> None
     assert used(list(talk.ended())) == NOTHING
 
 
-def resumed(memory: str, instructions: str) -> str:
+def resumed(memory: str, instructions: str, **more: Any) -> str:
     """The prompt of a turn that goes on with a thread."""
-    talk = conversation(memory=memory, instructions=instructions)
+    talk = conversation(memory=memory, instructions=instructions, **more)
     steps = begun(talk)
     [asked] = sent(steps, "thread/resume")
     assert asked["threadId"] == "t"
@@ -482,3 +482,9 @@ def test_a_thread_reads_instructions_again_only_when_they_have_changed() -> None
 def test_a_thread_that_an_earlier_version_kept_goes_on() -> None:
     assert resumed("t", "") == "Do it."
     assert "Be terse." in resumed("t", "Be terse.")
+
+
+def test_a_thread_that_goes_on_is_told_what_other_engines_did_since() -> None:
+    missed = (Message(4, "assistant", "It is x.", ""),)
+    told = resumed("t", "", missed=missed)
+    assert "It is x." in told and told.endswith("Do it.")
