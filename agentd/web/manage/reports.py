@@ -31,12 +31,10 @@ from agentd.proxy.tally import Totals
 from agentd.web.call import Answer, Call
 from agentd.web.manage import shapes
 from agentd.web.manage.pages import one_of, page_of
+from agentd.web.manage.report_pages import CURSOR_PATTERN, MOST, USUAL, ReportPage, ReportPages
 from agentd.web.manage.spans import Days, days_of
 from agentd.web.table import Parameter
 from agentd.wire import spreadsheet
-
-USUAL, MOST = 100, 1000
-"""Rows of a page."""
 
 
 class CacheLine(Struct, frozen=True):
@@ -106,7 +104,7 @@ LIMIT = Parameter(
     {"type": "integer", "minimum": 1, "maximum": MOST},
 )
 CURSOR = Parameter(
-    "cursor", "query", "The next of the page before.", {"type": "string", "pattern": "^[0-9]{1,9}$"}
+    "cursor", "query", "The next of the page before.", {"type": "string", "pattern": CURSOR_PATTERN}
 )
 FORMAT = Parameter(
     "format",
@@ -183,6 +181,7 @@ class ReportDesk:
         self._key_id = key_id
         self._clock = clock
         self._zone = zone
+        self._pages = ReportPages(clock)
 
     async def report_totals(self, call: Call) -> Answer:
         """All in one."""
@@ -210,45 +209,58 @@ class ReportDesk:
 
     async def report_top_spenders(self, call: Call) -> Answer:
         """Keys with their part of all."""
-        report, days = await self._totals(call, "key")
-        first, count, after = portion(call, len(report.rows))
+        page = await self._totals(call, "key")
+        report, days = page.counted
         total = report.total.cost
         lines = [
             SpenderLine(one.name, one.title, one.requests, one.cost, _part(one.cost, total))
-            for one in reports.lines(report, first, count)
+            for one in reports.lines(report, page.first, page.rows)
         ]
-        page = Page("top-spenders", days, str(self._zone()), lines, after)
-        return page.told(call, SpenderReport, SpenderView, total=total)
+        after = self._pages.follow(call, page, len(report.rows))
+        told = Page("top-spenders", days, str(self._zone()), lines, after)
+        return told.told(call, SpenderReport, SpenderView, total=total)
 
     async def report_cache_share(self, call: Call) -> Answer:
         """What the suppliers knew already."""
         by = one_of(call, "by", _BY, "model")
-        report, days = await self._totals(call, by)
-        first, count, after = portion(call, len(report.rows))
-        lines = list(map(_cached, reports.lines(report, first, count)))
+        page = await self._totals(call, by)
+        report, days = page.counted
+        lines = list(map(_cached, reports.lines(report, page.first, page.rows)))
         total = shapes.told(_cached(reports.line("", report.total)), CacheView)
-        page = Page(f"cache-share-by-{by}", days, str(self._zone()), lines, after)
-        return page.told(call, CacheReport, CacheView, by=by, total=total)
+        after = self._pages.follow(call, page, len(report.rows))
+        told = Page(f"cache-share-by-{by}", days, str(self._zone()), lines, after)
+        return told.told(call, CacheReport, CacheView, by=by, total=total)
 
     async def report_latency(self, call: Call) -> Answer:
         """Until the end of answers, and until their first piece."""
         by = one_of(call, "by", _TIMED_BY, "model")
         days = days_of(call, self._today())
-        rows = asked(call)
-        report = await self._ledger.times(by, *days, self._only(call), rows)
-        lines = await asyncio.to_thread(reports.time_lines, report)
-        total = shapes.told(reports.time_line("", report.total), TimeView)
-        page = Page(f"latency-by-{by}", days, str(self._zone()), lines, next_after(rows, report.of))
-        return page.told(call, TimeReport, TimeView, by=by, total=total)
+        only = self._only(call)
+
+        async def count() -> TimePage:
+            limit = call.number("limit", 1, MOST) or USUAL
+            return await self._ledger.times(by, *days, only, slice(0, limit))
+
+        page = await self._pages.open(call, count)
+        whole = page.counted
+        if not page.first and whole.of > page.rows:  # of all rows, which take far longer to count
+            whole = await self._ledger.times(by, *days, only)
+        shown = TimePage(whole.rows[page.slice], whole.total, whole.of)
+        lines = await asyncio.to_thread(reports.time_lines, shown)
+        total = shapes.told(reports.time_line("", whole.total), TimeView)
+        after = self._pages.follow(call, page, whole.of, whole)
+        told = Page(f"latency-by-{by}", days, str(self._zone()), lines, after)
+        return told.told(call, TimeReport, TimeView, by=by, total=total)
 
     async def report_errors(self, call: Call) -> Answer:
         """The most frequent kind first."""
-        report, days = await self._totals(call, "total")
+        page = await self._totals(call, "total")
+        report, days = page.counted
         found = reports.errors(report.total)
-        first, count, after = portion(call, len(found))
-        page = Page("errors", days, str(self._zone()), found[first : first + count], after)
+        after = self._pages.follow(call, page, len(found))
+        told = Page("errors", days, str(self._zone()), found[page.slice], after)
         total = sum(one.requests for one in found)
-        return page.told(call, ErrorReport, ErrorView, total=total)
+        return told.told(call, ErrorReport, ErrorView, total=total)
 
     async def list_leaks(self, call: Call) -> Answer:
         """As ``report_leaks``, at an address of its own."""
@@ -257,27 +269,33 @@ class ReportDesk:
     async def report_leaks(self, call: Call) -> Answer:
         """Secrets by day, key and rule."""
         days = days_of(call, self._today())
-        found = await self._ledger.leaks(*days)
+        page = await self._pages.open(call, lambda: self._ledger.leaks(*days))
+        found = page.counted
         key, rule = self._only(call).key, call.query("rule")
         if key or rule is not None:
             found = [one for one in found if key in ("", one.key) and rule in (None, one.rule)]
-        first, count, after = portion(call, len(found))
-        page = Page("leaks", days, str(self._zone()), found[first : first + count], after)
-        return page.told(call, LeakReport, LeakView, total=sum(one.count for one in found))
+        after = self._pages.follow(call, page, len(found))
+        told = Page("leaks", days, str(self._zone()), found[page.slice], after)
+        return told.told(call, LeakReport, LeakView, total=sum(one.count for one in found))
 
     async def _spend(self, call: Call, by: By) -> Answer:
-        report, days = await self._totals(call, by)
-        first, count, after = portion(call, len(report.rows))
-        lines = reports.lines(report, first, count)
+        page = await self._totals(call, by)
+        report, days = page.counted
+        lines = reports.lines(report, page.first, page.rows)
         total = shapes.told(reports.line("", report.total), LineView)
-        page = Page(
-            "totals" if by == "total" else f"by-{by}", days, str(self._zone()), lines, after
-        )
-        return page.told(call, SpendReport, LineView, by=by, total=total)
+        after = self._pages.follow(call, page, len(report.rows))
+        name = "totals" if by == "total" else f"by-{by}"
+        told = Page(name, days, str(self._zone()), lines, after)
+        return told.told(call, SpendReport, LineView, by=by, total=total)
 
-    async def _totals(self, call: Call, by: By) -> tuple[Report[Totals], Days]:
+    async def _totals(self, call: Call, by: By) -> ReportPage[tuple[Report[Totals], Days]]:
         days = days_of(call, self._today())
-        return await self._ledger.totals(by, *days, self._only(call)), days
+        only = self._only(call)
+
+        async def count() -> tuple[Report[Totals], Days]:
+            return await self._ledger.totals(by, *days, only), days
+
+        return await self._pages.open(call, count)
 
     def _only(self, call: Call) -> Only:
         key = call.query("key") or ""
@@ -316,24 +334,6 @@ class ReportList:
     def list_reports(self, _: Call) -> Answer:
         """The names."""
         return Answer(self._told)
-
-
-def portion(call: Call, rows: int) -> tuple[int, int, str]:
-    """Which of so many rows are asked for: the first, how many, and where to go on then."""
-    page = asked(call)
-    return page.start, page.stop - page.start, next_after(page, rows)
-
-
-def asked(call: Call) -> slice:
-    """Which rows are asked for, if there are as many."""
-    count = call.number("limit", 1, MOST) or USUAL
-    first = call.number("cursor", 0, 10**9 - 1) or 0
-    return slice(first, first + count)
-
-
-def next_after(page: slice, rows: int) -> str:
-    """Where to go on after a page of so many rows; empty at the end."""
-    return str(page.stop) if page.stop < rows else ""
 
 
 def as_csv(call: Call, name: str, lines: Sequence[Struct], after: str) -> Answer:

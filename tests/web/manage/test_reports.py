@@ -206,6 +206,42 @@ def test_a_report_is_told_page_by_page(manager):
     assert first["total"] == second["total"]
 
 
+@pytest.mark.parametrize("report", ["by-key", "by-model", "top-spenders", "latency"])
+def test_pages_tell_each_row_once_while_keys_spend(house, manager, report):
+    """Rows are in the order of what was spent, which changes between two pages."""
+    names = [f"n{number:02}" for number in range(12)]
+    entries = [
+        entry(f"p-{name}", f"2026-01-02T10:00:00.{number:03}Z", key=f"{name:0<12}", model=name)
+        for number, name in enumerate(names)
+    ]
+    day = Path(house.layout.ledger_day("2026-01-02"))
+    day.write_bytes(b"".join(map(seal, entries)))
+    path = f"/api/agent/reports/{report}?from=2026-01-02&to=2026-01-02&limit=5"
+    page = until(lambda: found if (found := manager.get(path).json())["next"] else None)
+    named = "key" if report == "top-spenders" else "name"
+    told = [one[named] for one in page["items"]]
+    while page["next"]:
+        last = entries[len(told)]  # what was last of all becomes the first of all
+        more = [
+            entry(f"m-{len(told)}-{n}", "2026-01-02T11:00:00.000Z", key=last.key, model=last.model)
+            for n in range(20)
+        ]
+        with day.open("ab") as file:
+            file.write(b"".join(map(seal, more)))
+        page = manager.get(f"{path}&cursor={page['next']}").json()
+        told += [one[named] for one in page["items"]]
+    assert len(told) == len(set(told)) == 12
+
+
+def test_a_cursor_is_of_the_report_that_told_it(manager):
+    path = f"/api/agent/reports/by-hour?{DAYS}&limit=4"
+    cursor = manager.get(path)["next"]
+    for other in ("/api/agent/reports/by-hour?limit=4", "/api/agent/reports/by-day?limit=4"):
+        assert manager.get(f"{other}&cursor={cursor}").status == 400
+    reply = manager.get(f"{path}&cursor=0-0.4")
+    assert (reply.status, "first one again" in reply["details"]) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("query", "requests"),
     [("key=aaaaaaaaaaaa", 4), ("model=large", 3), ("channel=one", 6), ("channel=two", 0),
