@@ -144,6 +144,7 @@ def rows(desk: AnalyticsDesk) -> tuple[Route, ...]:
             Surface.EXTENDED,
             desk.analytics,
             "Messages, tokens, cost, turns, their time and outcome, and tools, added up.",
+            operation="get_analytics",
             gives=AnalyticsView,
             also=("text/csv",),
             errors=(BadRequest,),

@@ -101,6 +101,16 @@ class Call(Struct):
             raise BadRequest("The query has too many parameters") from error
         return values[name][-1] if name in values else None
 
+    def flag(self, name: str) -> bool:
+        """Whether a query parameter is ``true``; ``BadRequest`` for anything but true or false.
+
+        What is meant to do more, such as to revoke more keys, must not pass by a misspelling.
+        """
+        value = self.query(name)
+        if value not in (None, "true", "false"):
+            raise BadRequest(f"{name} must be true or false")
+        return value == "true"
+
     def json(self, kind: type[T]) -> T:
         """The body as a typed value; ``BadRequest`` names the path of what is wrong."""
         return decoded(self.body, kind)

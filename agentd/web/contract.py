@@ -3,12 +3,13 @@
 OpenAPI (``web.describe``), the management's self-description and the tests read it here.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from agentd.access.gate import Surface
 from agentd.chats.chat import LARGEST_ID
@@ -32,6 +33,7 @@ JSON = "application/json"
 
 _ID: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
 _NAME: Schema = {"type": "string", "minLength": 1}
+_TEXT: Schema = {"type": "string"}
 _BINARY: Schema = {"type": "string", "format": "binary"}
 _BEFORE: dict[Surface, tuple[type[AgentdError], ...]] = {
     Surface.PUBLIC: (),
@@ -54,26 +56,22 @@ class Contract:
     def __init__(self, routes: Iterable[Route], place: str) -> None:
         self.schemas: dict[str, Any] = {}
         self._of: dict[type, Schema] = {}
-        types = {kind for route in routes for kind in (route.takes, route.gives) if kind}
+        rows = tuple(routes)
+        taken = _within(route.takes for route in rows)
+        types = {kind for route in rows for kind in (route.takes, route.gives) if kind}
         for kind in (*sorted(types, key=lambda kind: kind.__name__), Envelope):
             (told,), named = msgspec.json.schema_components([kind], ref_template=f"{place}{{name}}")
             _as_sent(named)
-            _explain(kind, named)
-            self._of[kind] = self._added(told, named, place)
+            for one in _within([kind]):
+                _explain(one, named.get(one.__name__, {}), taken=one in taken)
+            self._add(named)
+            self._of[kind] = told
 
-    def _added(self, told: Schema, named: dict[str, Any], place: str) -> Schema:
-        """What was told of one type; two types may have one name, but not two schemas."""
-        others = {
-            f"{place}{name}": f"{place}{name}{len(self.schemas)}"
-            for name, schema in named.items()
-            if self.schemas.get(name, schema) != schema
-        }
-        told, named = _renamed((told, named), others)
-        self.schemas |= {
-            others.get(f"{place}{name}", name).removeprefix(place): schema
-            for name, schema in named.items()
-        }
-        return told
+    def _add(self, named: dict[str, Any]) -> None:
+        """Add schemas: two types may share a name, as generated ones do, but not two schemas."""
+        for name, schema in named.items():
+            if self.schemas.setdefault(name, schema) != schema:
+                raise ValueError(f"two schemas are called {name}: rename the type of one")
 
     def body(self, route: Route) -> dict[str, Schema]:
         """The media types that a body may have, and the schema of each; none: no body."""
@@ -90,9 +88,9 @@ class Contract:
             found[JSON] = self._of[route.gives]
         elif route.tells:
             found[JSON] = route.tells
-        elif route.status != 204:
-            found["*/*"] = {}
-        return found | {kind: {} for kind in route.also}
+        for kind in route.also:
+            found.setdefault(kind, _bare(kind))
+        return found
 
     def failure(self, route: Route) -> Schema:
         """The schema of an error's body."""
@@ -124,46 +122,67 @@ def failures(route: Route) -> tuple[Failure, ...]:
 
 
 def _streamed(body: Streamed) -> dict[str, Schema]:
-    schema = _BINARY
-    if body.types == (FORM,):
-        files: Schema = {"type": "array", "items": _BINARY, "minItems": 1}
-        schema = {"type": "object", "properties": {"files": files}, "required": ["files"]}
-    return dict.fromkeys(body.types, schema)
+    return {kind: body.form if kind == FORM else _BINARY for kind in body.types}
 
 
-def _renamed(schema: Any, names: dict[str, str]) -> Any:
-    """With other references."""
-    if isinstance(schema, dict):
-        told = {name: _renamed(inner, names) for name, inner in schema.items()}
-        if schema.get("$ref") in names:
-            told["$ref"] = names[schema["$ref"]]
-        return told
-    if isinstance(schema, list | tuple):
-        return type(schema)(_renamed(inner, names) for inner in schema)
-    return schema
+def _bare(kind: str) -> Schema:
+    """The schema of a body of which nothing is known but its media type."""
+    if kind == JSON:
+        return {}
+    return _TEXT if kind.startswith("text/") else _BINARY
 
 
-def _explain(kind: type, named: dict[str, Any]) -> None:
-    """Tell what each field of the structs within a type means."""
-    for one in _structs(msgspec.inspect.type_info(kind), set()):
-        told = named.get(one.__name__, {}).get("properties", {})
-        for name, meaning in meanings(one).items():
-            if name in told:
-                told[name].setdefault("description", meaning)
+def _explain(kind: type, told: dict[str, Any], *, taken: bool) -> None:
+    """Describe the fields of a struct or dataclass, and say which are always there.
+
+    Generators disagree about ``default``: some make such a field required, others fail at null.
+    So a body's field says its default in words, and an answer's is required, for it is sent.
+    """
+    fields = told.get("properties", {})
+    for name, meaning in meanings(kind).items():
+        if name in fields:
+            fields[name].setdefault("description", meaning)
+    for field in fields.values():
+        default = field.pop("default", None)
+        if taken and default not in (None, "") and isinstance(default, str | int | float):
+            words = (field.get("description", ""), f"Default: {json.dumps(default)}.")
+            field["description"] = " ".join(words).strip()
+    if not taken and fields:
+        told["required"] = [name for name in fields if name not in _omissible(kind)]
 
 
-def _structs(told: object, seen: set[type]) -> Iterator[type]:
-    """Every struct or dataclass that is within what ``msgspec.inspect`` tells of a type."""
+def _omissible(kind: type) -> set[str]:
+    """The fields, by their names on the wire, that an answer may lack."""
+    if not issubclass(kind, Struct):
+        return set()
+    every = kind.__struct_config__.omit_defaults
+    return {
+        one.encode_name
+        for one in structs.fields(kind)
+        if one.default is UNSET or (every and not one.required)
+    }
+
+
+def _within(kinds: Iterable[type | None]) -> set[type]:
+    """Every struct and dataclass that these types are or hold."""
+    seen: set[type] = set()
+    for kind in kinds:
+        if kind:
+            _collect(msgspec.inspect.type_info(kind), seen)
+    return seen
+
+
+def _collect(told: object, seen: set[type]) -> None:
+    """Add every struct or dataclass that is within what ``msgspec.inspect`` tells of a type."""
     if isinstance(told, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
         if told.cls in seen:
             return
         seen.add(told.cls)
-        yield told.cls
     if isinstance(told, Struct):
         told = structs.astuple(told)
     if isinstance(told, tuple):
         for inner in told:
-            yield from _structs(inner, seen)
+            _collect(inner, seen)
 
 
 def _as_sent(schema: Any) -> None:

@@ -49,6 +49,49 @@ _SCHEMES: dict[str, dict[str, str]] = {
     "accessQuery": {"type": "apiKey", "in": "query", "name": "key"},
 }
 
+_PREFIXES = {
+    Surface.MANAGE: "manage_",
+    Surface.REMOTE: "remote_",
+    Surface.MODELS: "gateway_",
+}
+_DAEMON = ("daemon", "The daemon itself: its health, its numbers, this description.")
+_LIVE = ("live", "Live events: a SignalR hub, and server-sent events.")
+_LOGIN = ("login", "Signing in and out, and who may.")
+_CHATS = ("chats", "Chats: their list, histories and labels, and the agent at work on one.")
+_SKILLS = ("skills", "Skills: instructions that a chat can be given.")
+_MODELS = ("gateway", "The model gateway: the vendors' own APIs, for access keys.")
+_SUBJECTS: dict[str, tuple[str, str]] = {
+    "/healthz": _DAEMON,
+    "/metrics": _DAEMON,
+    "/api/openapi.json": _DAEMON,
+    "/api/remote": ("remote", "Remote control: create chats, queue prompts, read the answers."),
+    "/api/chats": _CHATS,
+    "/api/chat": _CHATS,
+    "/api/chat-labels": ("labels", "The labels that chats bear."),
+    "/api/MessageQueue": ("queue", "The prompts that wait: hold, release, edit, order, pause."),
+    "/api/session": _LOGIN,
+    "/api/users": _LOGIN,
+    "/api/keys": ("keys", "The access keys of the remote API."),
+    "/liveChatHub": _LIVE,
+    "/api/events": _LIVE,
+    "/api/build": ("builds", "Builds: start, stop, their errors and their output."),
+    "/api/deploy": ("deployments", "Deployments: programs that are kept running."),
+    "/api/autofix": ("autofix", "Giving failed builds to the agent."),
+    "/api/analytics": ("analytics", "What chats cost and how long they took."),
+    "/api/speechrecognition": ("speech", "Speech to text."),
+    "/api/git": ("git", "The working repository."),
+    "/api/files": ("files", "Uploaded files."),
+    "/api/bots": ("bots", "The bots that chats can be linked with."),
+    "/api/settings": ("settings", "The settings of the daemon."),
+    "/api/skills": _SKILLS,
+    "/api/skills-settings": _SKILLS,
+    "/api/models": ("models", "The models that the agent can use."),
+    "/v1": _MODELS,
+    "/v1beta": _MODELS,
+    "/api/agent": ("management", "The management of the model gateway, for programs."),
+}
+"""The tag of the paths that begin so, and its description; clients have a module of each."""
+
 
 def openapi(routes: Iterable[Route]) -> bytes:
     """The document, as JSON."""
@@ -57,6 +100,7 @@ def openapi(routes: Iterable[Route]) -> bytes:
     paths: dict[str, dict[str, Any]] = {}
     for route in rows:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, contract)
+    subjects = {_subject(path) for path in paths}
     used = {name for row in rows for one in _SECURITY[row.surface] for name in one}
     document = {
         "openapi": "3.1.0",
@@ -66,6 +110,11 @@ def openapi(routes: Iterable[Route]) -> bytes:
             "description": "A coding agent behind one door: chats, durable queues, answers.",
         },
         "servers": [{"url": "/"}],
+        "tags": [
+            {"name": name, "description": description}
+            for name, description in dict.fromkeys(_SUBJECTS.values())
+            if name in subjects
+        ],
         "paths": paths,
         "components": {
             "schemas": contract.schemas,
@@ -76,18 +125,22 @@ def openapi(routes: Iterable[Route]) -> bytes:
 
 
 def _name(route: Route) -> str:
-    """A name of its own: one endpoint answers all preflights, and desks name theirs alike."""
-    name = route.endpoint.__name__
-    if route.method == "OPTIONS":
-        return f"{name}_{route.path.rpartition('/')[2]}"
-    prefix = {Surface.MANAGE: "manage_", Surface.REMOTE: "remote_"}.get(route.surface, "")
-    return f"{prefix}{name}"
+    """The operation's name; a surface whose nouns others have too puts its own name before."""
+    prefix = _PREFIXES.get(route.surface, "")
+    return f"{prefix}{route.operation or route.endpoint.__name__}"
+
+
+def _subject(path: str) -> str:
+    """The tag of a path: the subject with the longest beginning that fits."""
+    fitting = (one for one in _SUBJECTS if path == one or path.startswith(f"{one}/"))
+    return _SUBJECTS[max(fitting, key=len)][0]
 
 
 def _operation(route: Route, contract: Contract) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _name(route),
         "summary": route.summary,
+        "tags": [_subject(route.path)],
         "parameters": [
             {
                 "name": one.name,

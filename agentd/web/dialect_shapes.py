@@ -81,8 +81,12 @@ MESSAGE = _object(
 )
 COUNTING = _object("model", "messages", model=_MODEL, messages=_OBJECTS, tools=_OBJECTS)
 COUNTED = _object("input_tokens", input_tokens=_COUNT)
+_EMBEDDED_INPUT: Schema = {"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]}
 EMBEDDING = _object(
-    "model", "input", model=_MODEL, input={"anyOf": [_NAME, {"type": "array", "minItems": 1}]}
+    "model",
+    "input",
+    model=_MODEL,
+    input={"anyOf": [_NAME, {"type": "array", "items": {}, "minItems": 1}]},
 )
 EMBEDDED = _object("data", data=_OBJECTS, model=_TEXT, usage=_OBJECT)
 GENERATE = _object(

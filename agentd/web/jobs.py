@@ -135,7 +135,7 @@ def _deployment(name: str, known: DeploymentStatus | None) -> Answer:
 
 async def _text(call: Call, output: bytes) -> Answer:
     """The output as text in UTF-8; without colours when they are not wanted."""
-    bare = call.query("plain") == "true"
+    bare = call.flag("plain")
 
     def shown() -> bytes:
         text = output.decode("utf-8", "replace")

@@ -64,7 +64,7 @@ class KeyDesk:
 
     async def revoke_key(self, call: Call) -> Answer:
         """A key less; its live connections end within a second."""
-        with_children = call.query("children") == "true"
+        with_children = call.flag("children")
         with _mendable():
             return Answer(await self._keys.revoke(call.name(), with_children=with_children))
 

@@ -109,7 +109,7 @@ class Sessions:
 
     async def sign_out(self, call: Call) -> Answer:
         """``DELETE``: end this login, or with ``?everywhere=true`` every one of its owner."""
-        everywhere = call.query("everywhere") == "true"
+        everywhere = call.flag("everywhere")
         await self._people.sign_out(call.caller, everywhere=everywhere)
         by_cookie = login_of(call.headers).by_cookie
         headers = (

@@ -23,13 +23,22 @@ from agentd.errors import (
 )
 from agentd.web.call import Answer, Call
 from agentd.web.multipart import Field, File, files
-from agentd.web.table import Parameter, Route, Streamed
+from agentd.web.table import Parameter, Route, Schema, Streamed
 
 AUDIO_LIMIT = 25 * 1024 * 1024
 """Bytes of a recording: as much as suppliers take."""
 
 _AUDIO = ("audio/*", "video/webm", "video/ogg", "application/ogg", "application/octet-stream")
 _FORM = "multipart/form-data"
+_FORM_FIELDS: Schema = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "engine": {"type": "string"},
+        "language": {"type": "string"},
+    },
+    "required": ["file"],
+}
 _FIELDS = 20
 _LANGUAGE = "[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*"
 
@@ -143,6 +152,7 @@ def rows(desk: SpeechDesk) -> tuple[Route, ...]:
             door,
             desk.speech_engines,
             "The speech engines, and what keeps those that cannot be used from it.",
+            operation="list_speech_engines",
             gives=SpeechView,
             section=section,
         ),
@@ -153,7 +163,8 @@ def rows(desk: SpeechDesk) -> tuple[Route, ...]:
             desk.transcribe,
             "What is said in a recording: the body itself, or the one file of a form, whose fields "
             "engine and language stand for the parameters of these names.",
-            streams=Streamed((*_AUDIO, _FORM), AUDIO_LIMIT),
+            operation="transcribe_speech",
+            streams=Streamed((*_AUDIO, _FORM), AUDIO_LIMIT, _FORM_FIELDS),
             gives=TranscriptView,
             errors=(BadRequest, NotFound, TooLarge, UnsupportedMedia, LimitReached, Unavailable),
             parameters=(

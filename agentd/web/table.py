@@ -23,6 +23,9 @@ Schema: TypeAlias = dict[str, object]
 HUB = "/liveChatHub"
 """The live connection's address (specification, section 6)."""
 
+DOCUMENT: Schema = {"type": "object", "required": ["openapi", "paths"]}
+"""An OpenAPI document."""
+
 FORM = "multipart/form-data"
 """The media type of a form with files."""
 
@@ -71,6 +74,8 @@ class Streamed(Struct, frozen=True):
 
     types: tuple[str, ...]
     limit: int
+    form: Schema = {}
+    """The fields of a form, where it may be one."""
 
     def takes(self, kind: str) -> bool:
         """Whether a body may be of this media type."""
@@ -88,6 +93,11 @@ class Route(Struct, frozen=True):
     surface: Surface
     endpoint: Endpoint
     summary: str
+    operation: str = ""
+    """What clients call it, a verb and a noun; empty: as the endpoint is called.
+
+    Generated clients have functions of this name, so it stays when the endpoint is renamed.
+    """
     takes: type | None = None
     """The type of the JSON body."""
     reads: Schema | None = None
@@ -101,7 +111,7 @@ class Route(Struct, frozen=True):
     tells: Schema | None = None
     """Of an answer's JSON body that is no type of ours."""
     also: tuple[str, ...] = ()
-    """Other media types that the answer can be asked for."""
+    """Media types that the answer may have beside JSON, or instead of it."""
     status: int = 200
     errors: tuple[type[AgentdError], ...] = ()
     """What can go wrong beyond what every route of its surface may answer."""

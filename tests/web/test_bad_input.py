@@ -577,3 +577,14 @@ def test_no_bytes_break_the_server(shared: Serving, data: bytes) -> None:
         for reply in replies(received(connection)):
             assert reply.status < 500
     assert until(lambda: shared.client(None).get("/healthz").status == 200)
+
+
+@pytest.mark.parametrize("value", ["True", "1", "yes", ""])
+def test_a_misspelt_yes_is_no_no(client: Client, value: str) -> None:
+    """Who revokes a leaked key with its children, or signs out everywhere, is told of a mistake."""
+    assert client.post("/api/keys", {"name": "leaked"}).status in (201, 409)
+    for path in ("/api/keys/leaked?children", "/api/session?everywhere"):
+        reply = client.delete(f"{path}={value}")
+        assert reply.status == 400
+        assert "must be true or false" in reply["message"]
+    assert "leaked" in str(client.get("/api/keys").json())

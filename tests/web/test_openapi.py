@@ -1,5 +1,8 @@
 """The OpenAPI document is valid, complete, and what the running daemon does."""
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,10 @@ ACCESS = ["access", "accessHeader", "accessGoogle", "accessAzure", "accessQuery"
 
 MANAGEMENT = [{"management": []}, {"session": []}, {"bearer": []}]
 """The management key, or an administrator's login in a browser or of a program."""
+
+
+OPERATIONS = Path(__file__).with_name("operations.txt")
+"""The name, method and path of each operation."""
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +77,67 @@ def test_models_are_asked_in_json_and_answer_in_json_or_events(document: Any) ->
             assert {overloaded, unlicensed, "429"} <= set(operation["responses"])
 
 
-def test_operations_have_names_of_their_own(document: Any) -> None:
-    names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
+    """The method, path and description of each operation."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def test_operations_are_called_by_a_verb_and_a_noun_of_their_own(document: Any) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names)
+    unclear = [
+        name
+        for name in names
+        if not re.fullmatch("(manage_|remote_|gateway_)?[a-z]+(_[a-z0-9]+)+", name)
+    ]
+    assert not unclear
+
+
+def test_operations_keep_their_names(document: Any) -> None:
+    """Generated clients have functions of these names: an endpoint's may change, these may not."""
+    names = {f"{one['operationId']} {method} {path}" for method, path, one in operations(document)}
+    assert sorted(names) == OPERATIONS.read_text().splitlines()
+
+
+def test_operations_are_grouped_by_subjects_that_are_described(document: Any) -> None:
+    described = {tag["name"] for tag in document["tags"] if tag["description"]}
+    used = [tag for _, _, operation in operations(document) for tag in operation["tags"]]
+    assert set(used) == described
+    assert len(used) == len(list(operations(document)))
+
+
+def test_answers_tell_their_media_type(document: Any) -> None:
+    for method, path, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            assert all("*" not in kind for kind in answer.get("content", {}))
+            if status != "204":
+                assert answer["content"], (method, path, status)
+
+
+def test_schemas_have_titles_of_their_own(document: Any) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        assert schema["title"] == name
+        assert re.fullmatch("[A-Z][A-Za-z]+", name), name
+
+
+def test_no_field_has_a_default_that_generators_take_for_required(document: Any) -> None:
+    """openapi-typescript makes a field with a default required, whatever ``required`` says."""
+    for name, schema in document["components"]["schemas"].items():
+        for field, told in schema.get("properties", {}).items():
+            assert "default" not in told, (name, field)
+    wish = document["components"]["schemas"]["CreateChat"]
+    assert "required" not in wish or wish["required"] == []
+    answer = document["components"]["schemas"]["StatusView"]
+    assert set(answer["required"]) == set(answer["properties"])
+
+
+def test_moments_are_date_times(document: Any) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        for field, told in schema.get("properties", {}).items():
+            if re.search("(At|Until|deadline)$", field) and '"string"' in json.dumps(told):
+                assert "date-time" in json.dumps(told), (name, field)
 
 
 def test_the_document_holds_no_secret_and_no_place(document: Any, shared: Serving) -> None:

@@ -40,7 +40,7 @@ include-path-regex = "^/api/(remote/)?chats$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 409]
 [[operations]]
 # Another version, and ids of prompts that are not in the queue or come twice.
-include-operation-id = "remote_replace"
+include-operation-id = "remote_replace_queue"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 412]
 [[operations]]
 # A label that nobody has.

@@ -68,7 +68,7 @@ class AddressView(Struct, frozen=True):
     """What can go wrong."""
 
 
-class AgentView(Struct, frozen=True, rename="camel"):
+class ManagementView(Struct, frozen=True, rename="camel"):
     """All that a program needs that knows only this address and the management key."""
 
     name: str

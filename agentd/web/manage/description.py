@@ -14,7 +14,13 @@ from agentd.access.gate import Surface
 from agentd.web.call import Answer, Call
 from agentd.web.contract import Contract, failures, parameters
 from agentd.web.describe import openapi
-from agentd.web.manage.agent_view import AddressView, AgentView, BodyView, ErrorView, ParameterView
+from agentd.web.manage.agent_view import (
+    AddressView,
+    BodyView,
+    ErrorView,
+    ManagementView,
+    ParameterView,
+)
 from agentd.web.manage.guide import CONCEPTS, CONVENTIONS, SECRETS, SIGN_IN
 from agentd.web.manage.markdown import markdown
 from agentd.web.manage.recipe import RECIPE
@@ -33,7 +39,7 @@ class Description:
 
     def __init__(self) -> None:
         self._rows: tuple[Route, ...] = ()
-        self._view: AgentView | None = None
+        self._view: ManagementView | None = None
         self._openapi = b""
 
     def describe(self, table: Table) -> None:
@@ -63,9 +69,9 @@ def _told_of(table: Table) -> Iterable[Route]:
             yield route
 
 
-def _described(rows: tuple[Route, ...]) -> AgentView:
+def _described(rows: tuple[Route, ...]) -> ManagementView:
     contract = Contract(rows, "#/schemas/")
-    return AgentView(
+    return ManagementView(
         name="agentd",
         version=__version__,
         summary="The model gateway of agentd, managed by a program: suppliers, models, access keys,"

@@ -6,15 +6,15 @@ from typing import Any
 
 from msgspec import UNSET
 
-from agentd.web.manage.agent_view import AddressView, AgentView, BodyView
+from agentd.web.manage.agent_view import AddressView, BodyView, ManagementView
 
 
-def markdown(agent: AgentView) -> str:
+def markdown(agent: ManagementView) -> str:
     """All but the schemas of bodies, of which it tells where they are."""
     return "\n".join(_lines(agent)) + "\n"
 
 
-def _lines(agent: AgentView) -> Iterator[str]:
+def _lines(agent: ManagementView) -> Iterator[str]:
     yield f"# {agent.name} {agent.version}\n\n> {agent.summary}"
     yield from _list("How to sign in", agent.sign_in)
     yield from _list("Concepts", (f"**{one.name}**: {one.meaning}" for one in agent.concepts))

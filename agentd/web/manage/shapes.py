@@ -48,7 +48,8 @@ def new(kind: type[Struct], *without: str, spelling: Spelling = "camel") -> Any:
         (one.name, _mapped(one.type, within), *_default(one, within))
         for one in _fields(kind, without)
     ]
-    return _made(f"New{kind.__name__}", fields, kind, strict=True, spelling=spelling)
+    ending = "" if spelling else "Setting"  # two spellings are two schemas, with a name each
+    return _made(f"New{kind.__name__}{ending}", fields, kind, strict=True, spelling=spelling)
 
 
 @cache

@@ -87,7 +87,7 @@ class ChannelsView(Struct, frozen=True):
     """Each that rests or failed last."""
 
 
-class KeysView(Struct, frozen=True):
+class KeyCountsView(Struct, frozen=True):
     """How many access keys there are; an enabled one may be expired."""
 
     total: int
@@ -146,7 +146,7 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     """How the channels fare."""
     models: int
     """How many can be called."""
-    keys: KeysView
+    keys: KeyCountsView
     """How many access keys there are."""
     ledger_trouble: str
     """Why requests cannot be booked now; empty: they can."""
@@ -230,7 +230,7 @@ class SummaryDesk:
         self._ledger = ledger
         self._licences = licences
         self._clock = clock
-        self._counted: tuple[AccessKeys | None, KeysView] = (None, KeysView(0, 0))
+        self._counted: tuple[AccessKeys | None, KeyCountsView] = (None, KeyCountsView(0, 0))
 
     async def summary(self, _: Call) -> Answer:
         """All of it from memory, but for a look at the licence's files."""
@@ -260,10 +260,10 @@ class SummaryDesk:
             )
         )
 
-    def _keys(self) -> KeysView:
+    def _keys(self) -> KeyCountsView:
         keys = self._gateway.keys
         if self._counted[0] is not keys:
-            self._counted = keys, KeysView(len(keys), sum(one.enabled for one in keys))
+            self._counted = keys, KeyCountsView(len(keys), sum(one.enabled for one in keys))
         return self._counted[1]
 
 

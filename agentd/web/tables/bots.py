@@ -43,6 +43,7 @@ def rows(desk: BotDesk) -> tuple[Route, ...]:
             door,
             desk.one_bot,
             "One bot as it is configured, its token masked.",
+            operation="get_bot",
             gives=shapes.BotSettingsView,
             errors=(NotFound,),
             section=section,

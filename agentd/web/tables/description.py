@@ -1,10 +1,10 @@
 """The rows by which the management tells of itself."""
 
 from agentd.access.gate import Surface
-from agentd.web.manage.agent_view import AgentView
+from agentd.web.manage.agent_view import ManagementView
 from agentd.web.manage.description import OPENAPI
 from agentd.web.system import System
-from agentd.web.table import Route
+from agentd.web.table import DOCUMENT, Route
 
 
 def rows(system: System) -> tuple[Route, ...]:
@@ -17,7 +17,8 @@ def rows(system: System) -> tuple[Route, ...]:
             system.agent,
             "This description: how to sign in, concepts, secrets, every address with its fields,"
             " answers and errors, and a recipe to follow.",
-            gives=AgentView,
+            operation="describe_management",
+            gives=ManagementView,
             also=("text/markdown", "text/plain"),
             section="4",
         ),
@@ -27,7 +28,8 @@ def rows(system: System) -> tuple[Route, ...]:
             Surface.MANAGE,
             system.agent_openapi,
             "The same addresses as OpenAPI 3.1.",
-            tells={"type": "object", "required": ["openapi", "paths"]},
+            operation="get_openapi",
+            tells=DOCUMENT,
             section="4",
         ),
     )

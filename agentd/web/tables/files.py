@@ -13,8 +13,16 @@ from agentd.errors import (
 )
 from agentd.web import files as shapes
 from agentd.web.files import Files
-from agentd.web.table import FORM, Route, Streamed
-from agentd.workspace.uploads import LARGEST, LARGEST_REQUEST
+from agentd.web.table import FORM, Route, Schema, Streamed
+from agentd.workspace.uploads import KINDS, LARGEST, LARGEST_REQUEST
+
+_FILES: Schema = {
+    "type": "object",
+    "properties": {
+        "files": {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+    },
+    "required": ["files"],
+}
 
 
 def rows(desk: Files[Any]) -> tuple[Route, ...]:
@@ -27,7 +35,7 @@ def rows(desk: Files[Any]) -> tuple[Route, ...]:
             door,
             desk.upload_files,
             "Upload files, each a field of a form with a file name; all are kept or none.",
-            streams=Streamed((FORM,), LARGEST_REQUEST),
+            streams=Streamed((FORM,), LARGEST_REQUEST, _FILES),
             gives=shapes.UploadedView,
             status=201,
             errors=(BadRequest, Conflict, Forbidden, LimitReached, Unavailable),
@@ -61,6 +69,7 @@ def rows(desk: Files[Any]) -> tuple[Route, ...]:
             door,
             desk.fetch_file,
             "One uploaded file, to be saved.",
+            also=tuple(kind.type for kind in KINDS),
             errors=(BadRequest, Forbidden, NotFound, Unavailable),
             section=section,
         ),

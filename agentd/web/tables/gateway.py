@@ -49,6 +49,7 @@ def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
             tells=shapes.CHAT_REPLY,
             also=STREAM,
             example={"model": "small", "messages": HELLO},
+            operation="create_chat_completion",
         ),
         ask(
             "/v1/responses",
@@ -59,6 +60,7 @@ def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
             tells=shapes.RESPONSE,
             also=STREAM,
             example={"model": "small", "input": "Say hello."},
+            operation="create_response",
         ),
         ask(
             "/v1/messages",
@@ -70,6 +72,7 @@ def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
             also=STREAM,
             parameters=(VERSION,),
             example={"model": "small", "max_tokens": 100, "messages": HELLO},
+            operation="create_message",
         ),
         ask(
             "/v1/messages/count_tokens",
@@ -89,16 +92,19 @@ def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
             reads=shapes.EMBEDDING,
             tells=shapes.EMBEDDED,
             example={"model": "small", "input": "hello"},
+            operation="create_embeddings",
         ),
         gemini(
             "/v1beta/models/{name}",
             endpoint=gateway.gemini,
             summary="A reply by Gemini, streamed or whole, or a count of tokens.",
+            operation="generate_content",
         ),
         gemini(
             "/v1/models/{name}",
             endpoint=gateway.newer_gemini,
             summary="The same, where newer clients of Gemini look for it.",
+            operation="generate_content_v1",
         ),
         *_lists(gateway),
     )
@@ -122,6 +128,7 @@ def _lists(gateway: Gateway) -> tuple[Route, ...]:
             telling=Telling("openai-chat", ("not_found",)),
             tells=shapes.MODEL,
             parameters=(MODEL, VERSION),
+            operation="get_model",
         ),
         tell(
             "/v1beta/models",
@@ -129,6 +136,7 @@ def _lists(gateway: Gateway) -> tuple[Route, ...]:
             summary="The models that the key may call, as Gemini lists them.",
             telling=Telling("gemini", ()),
             tells=shapes.GEMINI_MODELS,
+            operation="list_gemini_models",
         ),
         tell(
             "/v1beta/models/{name}",
@@ -137,5 +145,6 @@ def _lists(gateway: Gateway) -> tuple[Route, ...]:
             telling=Telling("gemini", ("not_found",)),
             tells=shapes.GEMINI_MODEL,
             parameters=(MODEL,),
+            operation="get_gemini_model",
         ),
     )

@@ -20,7 +20,7 @@ PLAIN = Parameter(
 
 def rows(jobs: Jobs) -> tuple[Route, ...]:
     """Build, deploy, fix."""
-    return (*_builds(jobs), *_deployments(jobs), *_autofix(jobs))
+    return (*_builds(jobs), *_deployments(jobs), *_outputs(jobs), *_autofix(jobs))
 
 
 def _builds(jobs: Jobs) -> tuple[Route, ...]:
@@ -50,6 +50,7 @@ def _builds(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.builds,
             "All builds, with the numbers of their errors and warnings.",
+            operation="list_builds",
             gives=shapes.BuildsView,
             section=_RULED,
         ),
@@ -59,18 +60,9 @@ def _builds(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.build,
             "A build's last run, with its errors and warnings.",
+            operation="get_build",
             gives=BuildDetailView,
             errors=(NotFound,),
-            section=_RULED,
-        ),
-        Route(
-            "GET",
-            "/api/build/output/{name}",
-            _DOOR,
-            jobs.build_output,
-            "What a build said, as text: its beginning and its end, when it was much.",
-            errors=(NotFound, Unavailable),
-            parameters=(PLAIN,),
             section=_RULED,
         ),
     )
@@ -103,6 +95,7 @@ def _deployments(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.deployments,
             "All deployments.",
+            operation="list_deployments",
             gives=shapes.DeploymentsView,
             section=_RULED,
         ),
@@ -112,16 +105,36 @@ def _deployments(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.deployment,
             "A deployment: whether it runs, since when, and what went wrong.",
+            operation="get_deployment",
             gives=DeploymentView,
             errors=(NotFound,),
             section=_RULED,
         ),
+    )
+
+
+def _outputs(jobs: Jobs) -> tuple[Route, ...]:
+    return (
         Route(
             "GET",
-            f"{path}/output/{{name}}",
+            "/api/build/output/{name}",
+            _DOOR,
+            jobs.build_output,
+            "What a build said, as text: its beginning and its end, when it was much.",
+            operation="get_build_output",
+            also=("text/plain",),
+            errors=(NotFound, Unavailable),
+            parameters=(PLAIN,),
+            section=_RULED,
+        ),
+        Route(
+            "GET",
+            "/api/deploy/output/{name}",
             _DOOR,
             jobs.deployment_output,
             "The end of what a deployment said, as text.",
+            operation="get_deployment_output",
+            also=("text/plain",),
             errors=(NotFound, Unavailable),
             parameters=(PLAIN,),
             section=_RULED,
@@ -138,6 +151,7 @@ def _autofix(jobs: Jobs) -> tuple[Route, ...]:
             _DOOR,
             jobs.autofix,
             "Which builds are given to the agent when they fail.",
+            operation="get_autofix",
             gives=AutofixStatus,
             section=_RULED,
         ),

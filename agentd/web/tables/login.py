@@ -57,6 +57,7 @@ def _session(sessions: Sessions) -> tuple[Route, ...]:
             Surface.EXTENDED,
             sessions.who,
             "Who is calling, by key or by login.",
+            operation="get_session",
             gives=shapes.SessionView,
             section="5, rule 6",
         ),

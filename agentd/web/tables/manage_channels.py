@@ -35,7 +35,11 @@ def rows(desk: ChannelDesk) -> tuple[Route, ...]:
             },
         ),
         manage_rows.one(
-            _ONE, desk.one_channel, "One channel, its secrets masked.", shapes.ChannelView
+            _ONE,
+            desk.one_channel,
+            "One channel, its secrets masked.",
+            shapes.ChannelView,
+            "get_channel",
         ),
         manage_rows.change(
             _ONE,

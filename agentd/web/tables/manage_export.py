@@ -21,6 +21,7 @@ def rows(desk: ExportDesk) -> tuple[Route, ...]:
             gives=shapes.ExportState,
             errors=(BadRequest, Unavailable),
             parameters=FILTERS,
+            operation="get_export_state",
         ),
         row(
             "POST",

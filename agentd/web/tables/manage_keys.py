@@ -30,7 +30,11 @@ def rows(desk: AccessKeyDesk) -> tuple[Route, ...]:
             {"name": "ann", "models": ["large", "gpt-*"], "limits": {"day": 5, "month": 50}},
         ),
         manage_rows.one(
-            _ONE, desk.one_access_key, "One access key, by its id or name; never its letters.", view
+            _ONE,
+            desk.one_access_key,
+            "One access key, by its id or name; never its letters.",
+            view,
+            "get_access_key",
         ),
         manage_rows.change(
             _ONE,

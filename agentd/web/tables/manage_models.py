@@ -35,7 +35,7 @@ def rows(desk: ProxyModelDesk) -> tuple[Route, ...]:
                 "maxOutput": 32000,
             },
         ),
-        manage_rows.one(_ONE, desk.one_proxy_model, "One model.", view),
+        manage_rows.one(_ONE, desk.one_proxy_model, "One model.", view, "get_proxy_model"),
         manage_rows.change(
             _ONE,
             desk.change_proxy_model,

@@ -66,6 +66,7 @@ def _requests(desk: RequestDesk, notes: NoteDesk) -> tuple[Route, ...]:
             gives=requests.RequestDetailView,
             errors=(BadRequest, NotFound, Unavailable),
             parameters=(ID, requests.DAY),
+            operation="get_request",
         ),
         row(
             "POST",
@@ -192,6 +193,7 @@ def _standing(desks: ReportDesks) -> tuple[Route, ...]:
             summary="The gateway at a glance: spend, errors, channels, licence, trouble.",
             gives=summary.SummaryView,
             errors=(Unavailable,),
+            operation="get_summary",
         ),
         row(
             "GET",
@@ -199,6 +201,7 @@ def _standing(desks: ReportDesks) -> tuple[Route, ...]:
             endpoint=desks.licence.licence,
             summary="Whether model requests are carried, and if not why, and what to do.",
             gives=licence.LicenceView,
+            operation="get_licence",
         ),
         row(
             "PUT",

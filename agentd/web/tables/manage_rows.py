@@ -32,13 +32,14 @@ def many(path: str, endpoint: Endpoint, summary: str, page: type) -> Route:
     )
 
 
-def one(path: str, endpoint: Endpoint, summary: str, view: type) -> Route:
+def one(path: str, endpoint: Endpoint, summary: str, view: type, operation: str) -> Route:
     """One of a list."""
     return row(
         "GET",
         path,
         endpoint=endpoint,
         summary=summary,
+        operation=operation,
         gives=view,
         errors=(NotFound,),
         parameters=_id(path),

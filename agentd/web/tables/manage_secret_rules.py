@@ -34,7 +34,9 @@ def rows(desk: SecretRuleDesk) -> tuple[Route, ...]:
                 "keywords": ["tkt_"],
             },
         ),
-        manage_rows.one(_ONE, desk.one_secret_rule, "One rule, its value masked.", view),
+        manage_rows.one(
+            _ONE, desk.one_secret_rule, "One rule, its value masked.", view, "get_secret_rule"
+        ),
         manage_rows.change(
             _ONE,
             desk.change_secret_rule,

@@ -22,6 +22,7 @@ def rows(desk: GatewaySettingsDesk, daemon: DaemonSettingsDesk) -> tuple[Route, 
             endpoint=desk.gateway_settings,
             summary="Every setting of the gateway, its value, default and use; secrets are masked.",
             gives=shapes.GatewaySettingsView,
+            operation="get_gateway_settings",
         ),
         row(
             "PATCH",
@@ -42,6 +43,7 @@ def rows(desk: GatewaySettingsDesk, daemon: DaemonSettingsDesk) -> tuple[Route, 
             summary="Every setting of the daemon: what is in force, what agentd.yml says, and what"
             " waits for a restart; secrets are masked.",
             gives=SettingsView,
+            operation="get_daemon_settings",
         ),
         row(
             "PATCH",

@@ -27,6 +27,7 @@ def _queue(queue: MessageQueue) -> tuple[Route, ...]:
             _DOOR,
             queue.send,
             "Append a prompt to the queue.",
+            operation="send_prompt",
             takes=remote.AppendPrompt,
             gives=views.PromptView,
             status=201,
