@@ -131,9 +131,9 @@ class Ledger:
         written = self._writer.append(entry.at[:10], line, safe=self.sync and copied is None)
         if self._since is not None:
             self._since.append(entry)
-        await written
         if copied:
-            await copied
+            await copied  # the later of the two: who waits for it is woken once
+        await written
         self._end_mark(entry.id)
         self._changes += 1
         self._unread += 1

@@ -37,6 +37,8 @@ class OpenFile:
     """Bytes that were appended as a whole."""
     fresh: bool = True
     """Its name may not be safe yet."""
+    sync_due: bool = False
+    """The syncing thread knows that lines were appended since the last sync began."""
 
     def untouched(self) -> bool:
         """Whether it is still the file of that name, and nobody else wrote to it."""

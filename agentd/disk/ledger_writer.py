@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from agentd.disk.document import sync_folder, trouble
 from agentd.disk.layout import Layout
@@ -53,6 +53,13 @@ class _Line:
 
 
 _Group: TypeAlias = list[_Line]
+
+
+class _Told(NamedTuple):
+    """Whoever waits, and why their lines are not written; without an error they are."""
+
+    futures: "list[asyncio.Future[None]]"
+    error: Unavailable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +190,8 @@ class Writer:
             item = self._queue.get()
             if isinstance(item, _Job):
                 self._carry_out(item)
-                continue
-            for name in dict.fromkeys(line.name for line in item):
-                group = [line for line in item if line.name == name]
-                try:
-                    self._write_group(name, group)
-                except Exception as bug:  # nobody may wait for ever
-                    told = [line.told for line in group]
-                    self._tell(told, sum(len(line.data) for line in group), self._failed(bug))
+            else:
+                self._write_group(item)
         self._files.forget_all()
         self._unsynced.put(None)
 
@@ -210,45 +211,55 @@ class Writer:
         self._dead = Unavailable("The ledger's thread failed; restart agentd, its log tells why")
         return self._dead
 
-    def _write_group(self, name: str, lines: list[_Line]) -> None:
-        data = b"".join(line.data for line in lines)
+    def _write_group(self, group: _Group) -> None:
+        """Write to each file its lines, and tell the loop about all of them in one hop."""
+        by_name: dict[str, _Group] = {}
+        for line in group:
+            by_name.setdefault(line.name, []).append(line)
+        written = [self._write_lines(name, lines) for name, lines in by_name.items()]
+        self._tell(written, sum(len(line.data) for line in group))
+
+    def _write_lines(self, name: str, lines: _Group) -> _Told:
+        """Append to one file; what is to be told now, and to whom."""
         error = self._dead
         try:
             if not error:
-                file = self._files.append(name, data)
+                file = self._files.append(name, b"".join([line.data for line in lines]))
         except AgentdError as refused:
             error = Unavailable(refused.message, refused.details)
         except OSError as failed:
             error = _failure(self._layout.ledger_day(name), failed)
+        except Exception as bug:  # nobody may wait for ever
+            error = self._failed(bug)
         if error:
-            self._tell([line.told for line in lines], len(data), error)
-            return
-        self._tell([line.told for line in lines if not line.safe], len(data), None)
-        self._unsynced.put(_Synced(file, [line.told for line in lines if line.safe]))
+            return _Told([line.told for line in lines], error)
+        safe = [line.told for line in lines if line.safe]
+        if safe or not file.sync_due:  # it is not woken for what it will sync anyhow
+            file.sync_due = True
+            self._unsynced.put(_Synced(file, safe))
+        return _Told([line.told for line in lines if not line.safe])
 
-    def _tell(
-        self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
-    ) -> None:
-        """One hop to the loop for a whole group."""
-        self._loop.call_soon_threadsafe(self._settle, told, size, error)
+    def _tell(self, told: "Sequence[_Told]", size: int) -> None:
+        """One hop to the loop for a whole group, of so many bytes."""
+        self._loop.call_soon_threadsafe(self._settle, told, size)
 
-    def _settle(
-        self, told: "Sequence[asyncio.Future[None]]", size: int, error: Unavailable | None
-    ) -> None:
+    def _settle(self, told: "Sequence[_Told]", size: int) -> None:
         self._waiting -= size
-        why = error or self._dead
+        errors = [one.error for one in told if one.error]
+        why = errors[0] if errors else self._dead
         self.trouble = why.message if why else ""
         if size:
             self._hand_over()
-        if error:
+        for error in errors:
             log.error("%s", error.message)
-        for future in told:
-            if future.done():  # its request was cancelled
-                continue
-            if error:
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+        for one in told:
+            for future in one.futures:
+                if future.done():  # its request was cancelled
+                    continue
+                if one.error:
+                    future.set_exception(one.error)
+                else:
+                    future.set_result(None)
 
     # What follows is on the syncing thread.
 
@@ -269,7 +280,8 @@ class Writer:
                 else:
                     self._sync_group(now)
             except Exception as bug:  # nobody may wait for ever
-                self._tell([told for one in now for told in one.told], 0, self._failed(bug))
+                waiting = [told for one in now for told in one.told]
+                self._tell([_Told(waiting, self._failed(bug))], 0)
             if over:
                 return
 
@@ -290,6 +302,7 @@ class Writer:
         synced = [one for one in group if isinstance(one, _Synced)]
         error: Unavailable | None = None
         for file in dict.fromkeys(one.file for one in synced):
+            file.sync_due = False  # before: what is appended from now on may come too late
             try:
                 os.fdatasync(file.fd)
                 if file.fresh:
@@ -299,7 +312,7 @@ class Writer:
                 error = self._dead = _failure(file.path, failed)
         told = [future for one in synced for future in one.told]
         if told or error:
-            self._tell(told, 0, error)
+            self._tell([_Told(told, error)], 0)
         for done in group:
             if isinstance(done, _Removal):
                 if not self._dead:

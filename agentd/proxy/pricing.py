@@ -118,11 +118,12 @@ def most_usage(pricing: Pricing, known: Usage, input_tokens: int, output_tokens:
     """
     into = known.total_input or input_tokens
     rates = pricing.prices.rates(into) if pricing.prices else None
-    counts = structs.asdict(known)
     if not known.total_input:
-        counts[_dearest_of(rates, _INPUT)] += input_tokens
-    counts[_dearest_of(rates, _OUTPUT)] += max(output_tokens - known.total_output, 0)
-    return Usage(**counts)
+        bucket = _dearest_of(rates, _INPUT)
+        known = structs.replace(known, **{bucket: getattr(known, bucket) + input_tokens})
+    bucket = _dearest_of(rates, _OUTPUT)
+    unseen = max(output_tokens - known.total_output, 0)
+    return structs.replace(known, **{bucket: getattr(known, bucket) + unseen})
 
 
 def booked(usage: Usage, pricing: Pricing, *, told: bool = True) -> Booked:
@@ -192,5 +193,6 @@ def _per_token(rates: Rates, buckets: tuple[str, ...]) -> Decimal:
     return max(rates.of(bucket)[0] for bucket in buckets).scaleb(-6, _UP)
 
 
+@lru_cache(1024)
 def _dearest_of(rates: Rates | None, buckets: tuple[str, ...]) -> str:
     return max(buckets, key=lambda bucket: rates.of(bucket)[0]) if rates else buckets[0]

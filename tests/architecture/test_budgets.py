@@ -39,7 +39,7 @@ CATCH_ALL = {
     "agent.work.Work.follow": "an engine's bug ends its turn, not the daemon",
     "disk.journal.Committer._run": "nobody may wait for ever for a write",
     "disk.journal._tell": "one line that cannot be told keeps nobody else waiting",
-    "disk.ledger_writer.Writer._write_all": "nobody may wait for ever for a line",
+    "disk.ledger_writer.Writer._write_lines": "nobody may wait for ever for a line",
     "disk.ledger_writer.Writer._sync_all": "nobody may wait for ever for a line",
     "disk.ledger_writer.Writer._carry_out": "a bug of who asks is no matter of the lines",
     "web.hub.Hub._tell_one": "what one client breaks silences no other",

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import threading
+from queue import SimpleQueue
 
 import pytest
 
@@ -86,6 +87,46 @@ async def test_a_bug_of_the_sync_is_told_to_who_waits_for_it(layout, monkeypatch
         writer.append(DAY, b"third\n")
     assert "restart agentd" in writer.trouble
     await writer.close()
+
+
+async def test_lines_of_several_files_are_told_of_in_one_turn_of_the_loop(layout, monkeypatch):
+    """Of two, the second would hand over an empty group, and the next ones would be small."""
+    writer, turns = Writer(layout), []
+    settle = writer._settle
+    monkeypatch.setattr(writer, "_settle", lambda *told: (turns.append(1), settle(*told)))
+    held = Held(writer)
+    await held.begun()
+    lines = [writer.append(name, b"first\n") for name in (DAY, "begun-1", DAY)]
+    await asyncio.sleep(0)
+    await held.release()
+    for told in lines:
+        await told
+    assert len(turns) == 1
+    await writer.close()
+    assert read(layout) == b"first\nfirst\n"
+
+
+async def test_lines_that_nobody_waits_for_wake_the_syncing_thread_once(layout, monkeypatch):
+    woken = []
+
+    class Counted(SimpleQueue):
+        def put(self, item):
+            if isinstance(item, ledger_writer._Synced):
+                woken.append(item)
+            super().put(item)
+
+    monkeypatch.setattr(ledger_writer, "LAG", 1000.0)
+    monkeypatch.setattr(ledger_writer, "SimpleQueue", Counted)
+    writer = Writer(layout)
+    for _ in range(20):
+        await writer.append(DAY, b"line\n")
+    assert len(woken) == 1
+    await writer.append(DAY, b"line\n", safe=True)
+    assert len(woken) == 2
+    await writer.append(DAY, b"line\n")
+    assert len(woken) == 3  # what a sync may have missed is known again
+    await writer.close()
+    assert read(layout) == 22 * b"line\n"
 
 
 async def test_a_bug_of_who_asks_is_his_and_lines_go_on_being_written(layout):
