@@ -40,6 +40,16 @@ class Linger(Struct, frozen=True):
     seconds: float
 
 
+class Pauses(Struct, frozen=True):
+    """The program says nothing for so long, since its supplier wants to be left alone.
+
+    A pause beyond the program's patience ends the turn at a limit; a shorter one is waited for.
+    """
+
+    reason: str
+    seconds: float
+
+
 class Over(Struct, frozen=True):
     """The turn is over: the program is not needed any more."""
 
@@ -82,7 +92,7 @@ class Restart(Struct, frozen=True):
     launch: Launch
 
 
-Step: TypeAlias = Progress | Send | Ask | Withdrawn | Linger | Restart | Over
+Step: TypeAlias = Progress | Send | Ask | Withdrawn | Linger | Pauses | Restart | Over
 
 
 class Conversation(Protocol):

@@ -105,6 +105,8 @@ class Limited(Struct, frozen=True):
     reason: str
     until: Timestamp = ""
     """When the limit is reset; empty: not told."""
+    seconds: float = 0.0
+    """How long it lasts, where that is told in place of the moment; 0: not told."""
 
 
 class Failed(Struct, frozen=True):

@@ -219,7 +219,8 @@ class Dispatcher:
         model = choice.model.name if choice.model else ""
         evidence = Evidence(started.id, choice.name, model, now, now)
         turn = Turn(choice.model.prices if choice.model else None)
-        work = Work(self._turns, self._clock, self._bus, chat.id, evidence, turn)
+        deferrals = chat.agent.deferrals
+        work = Work(self._turns, self._clock, self._bus, chat.id, evidence, turn, deferrals)
         self._works[chat.id] = work
         place = partial(self._place, chat.id, asyncio.current_task())
         problem, assignment = choice.problem, None

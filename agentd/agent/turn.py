@@ -59,10 +59,11 @@ class Keep(Struct, frozen=True):
 
 
 class Defer(Struct, frozen=True):
-    """A limit ended the turn: try again at ``until``, or after a while when that is not known."""
+    """A limit ended the turn: try again at ``until``, after ``seconds``, or else after a while."""
 
     reason: str
     until: Timestamp
+    seconds: float = 0.0
     tokens: Tokens = NO_TOKENS
     cost: Decimal = FREE
 
@@ -123,10 +124,10 @@ class Turn:
                 self._book(usage, known)
             case Kept(memory=memory):
                 yield Keep(memory)
-            case Limited(reason=reason, until=until):
+            case Limited(reason=reason, until=until, seconds=seconds):
                 yield from self._rest()
                 self._over = True
-                yield Defer(reason, until, *self._booked())
+                yield Defer(reason, until, seconds, *self._booked())
             case Failed(reason=reason):
                 yield from self._end("failed", reason)
             case Alive():

@@ -26,14 +26,18 @@ from agentd.chats.turns import Turns
 from agentd.clock import Clock, Timestamp, iso, parse_iso
 from agentd.errors import Unavailable
 from agentd.events import Bus, MessageDelta
+from agentd.proxy.dialects.failure import wait_in_words
 
 log = logging.getLogger(__name__)
 
 SHUTDOWN = "Interrupted: agentd was stopped while this prompt was being carried out."
 RETRY_SECONDS = 2.0
 """How long to wait before trying again when the disk takes nothing: full, say."""
-LIMIT_SECONDS = 15 * 60.0
-"""How long a limit is waited for when the supplier does not say how long it lasts."""
+FIRST_LIMIT_SECONDS = 60.0
+"""How long a limit is waited for at first when nothing tells how long it lasts; each further try
+that ends at a limit doubles it ..."""
+LONGEST_LIMIT_SECONDS = 15 * 60.0
+"""... up to this."""
 SPREAD_SECONDS = 30.0
 """Chats that waited for the same limit do not come back in the same moment."""
 SHOW_SECONDS = 0.04
@@ -58,7 +62,14 @@ class Work:
     """Carries out one turn of a chat, from its start to its end on disk."""
 
     def __init__(
-        self, turns: Turns, clock: Clock, bus: Bus, chat_id: int, evidence: Evidence, turn: Turn
+        self,
+        turns: Turns,
+        clock: Clock,
+        bus: Bus,
+        chat_id: int,
+        evidence: Evidence,
+        turn: Turn,
+        deferrals: int = 0,
     ) -> None:
         self.evidence = evidence
         self.stopped_by = ""
@@ -67,6 +78,8 @@ class Work:
         self._clock = clock
         self._chat_id = chat_id
         self._turn = turn
+        self._deferrals = deferrals
+        """How many turns of the chat in a row a limit ended before this one."""
         self._show = _Shown(bus, chat_id, evidence.turn)
 
     async def follow(
@@ -148,8 +161,8 @@ class Work:
                 return self._show.more(text)
             case Keep(memory=memory):
                 return self._turns.keep(self._chat_id, self.evidence.engine, memory)
-            case Defer(reason=reason, until=until, tokens=tokens, cost=cost):
-                wait = Wait(self._until(until), reason)
+            case Defer(reason=reason, tokens=tokens, cost=cost):
+                wait = Wait(self._until(instruction), reason)
                 return self._turns.defer(self._chat_id, wait, tokens, cost)
             case End(outcome=outcome, reason=reason, tokens=tokens, cost=cost):
                 by = self.stopped_by if outcome == "stopped" else AGENT
@@ -166,14 +179,20 @@ class Work:
                 changed["last_tool"] = name
         self.evidence = replace(self.evidence, **changed)
 
-    def _until(self, told: Timestamp) -> Timestamp:
+    def _until(self, limit: Defer) -> Timestamp:
         """When to try again: never in the past, and not all chats at once."""
         now = parse_iso(self._clock.now())
         try:
-            until = max(parse_iso(told), now) if told else now + timedelta(seconds=LIMIT_SECONDS)
+            until = max(parse_iso(limit.until), now)
         except ValueError:
-            until = now + timedelta(seconds=LIMIT_SECONDS)
+            until = now + timedelta(seconds=self._limit_seconds(limit))
         return iso(until + timedelta(seconds=1 + self._chat_id * 7 % SPREAD_SECONDS))
+
+    def _limit_seconds(self, limit: Defer) -> float:
+        """How long a limit lasts: as it is told, in its words if nowhere else, or a guess."""
+        told = limit.seconds or wait_in_words(limit.reason)
+        guess = FIRST_LIMIT_SECONDS * 2.0 ** min(self._deferrals, 8)
+        return told or min(guess, LONGEST_LIMIT_SECONDS)
 
 
 def _is_stopped() -> bool:

@@ -49,6 +49,8 @@ class Standing(Struct):
     ended_at: Timestamp = ""
     hold: Hold | None = None
     wait: Wait | None = None
+    deferrals: int = 0
+    """How many turns in a row, up to the last one, were put off."""
     asked: tuple[Approval, ...] = ()
     """The open questions."""
     granted: tuple[Approval, ...] = ()
@@ -74,11 +76,13 @@ class Standing(Struct):
         match entry.body:
             case TurnEnded(outcome=outcome, cost=cost, hold=hold):
                 self._ended(entry.at, outcome, latest_message)
+                self.deferrals = 0
                 self.hold = hold or self.hold
                 self.spend(entry.at, cost)
             case TurnDeferred(wait=wait, cost=cost):
                 self._ended(entry.at, self.outcome, latest_message)
                 self.wait = wait
+                self.deferrals += 1
                 self.spend(entry.at, cost)
             case ApprovalAsked(approval=approval):
                 self.asked += (approval,)

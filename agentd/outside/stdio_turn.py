@@ -17,6 +17,7 @@ from agentd.agent.conversation import (
     Launch,
     Linger,
     Over,
+    Pauses,
     Restart,
     Send,
     Step,
@@ -111,12 +112,16 @@ class StdioTurn:
         self._steps: Iterator[Step] = iter(())
         """Those that are being carried out."""
         self._restart = self._stopping = False
+        self._limited: Limited | None = None
+        """A limit that lasts longer than the program is waited for."""
 
     async def next(self) -> Iterable[Step]:
         """Wait for what happens next; the steps that it leads to."""
         if self._restart:
             self._restart = False
             await self._end_program()
+        if self._limited:
+            return chain(self._conversation.ended(), [self._limited])
         if self._program is None:
             return await self._start()
         if self._reading is None:
@@ -217,6 +222,9 @@ class StdioTurn:
                 self._questions.withdraw(ask)
             case Linger(seconds=seconds):
                 self._lingers = asyncio.get_running_loop().time() + seconds
+            case Pauses(reason=reason, seconds=seconds):
+                if seconds >= self._patience.silence and not self._stopping:
+                    self._limited = Limited(reason, seconds=seconds)
             case Restart(launch=launch):
                 self._launch, self._restart = launch, True
             case Over():

@@ -209,6 +209,29 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
         assert life.chats.summary(number).cost == Decimal("1.5")
 
 
+@pytest.mark.parametrize(
+    ("limit", "waits"),
+    [
+        (Limited("Too much."), [60, 120, 240, 480, 900, 900]),
+        (Limited("Too much. Please try again in 1h30m."), [5400, 5400]),
+        (Limited("Too much.", seconds=700.0), [700, 700]),
+    ],
+)
+async def test_a_limit_is_waited_for_as_told_and_else_longer_each_time(layout, limit, waits):
+    engine = scripted(limit)
+    async with working(layout, engine) as (life, _):
+        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        seen = []
+        for tries in range(1, len(waits) + 1):
+            await until(lambda now=tries: len(engine.given) == now)
+            await until(lambda: life.chats.summary(number).waits_until)
+            left = parse_iso(life.chats.summary(number).waits_until) - parse_iso(life.clock.now())
+            seen.append(left.total_seconds())
+            await life.chats.release(number, ME)
+        spread = [had - told for had, told in zip(seen, waits, strict=True)]
+        assert all(0 < one <= work.SPREAD_SECONDS + 1 for one in spread), seen
+
+
 async def test_a_prompt_that_waits_for_a_limit_can_be_rewritten_removed_and_released(layout):
     engine = scripted(Limited("too much"))
     async with working(layout, engine) as (life, _):

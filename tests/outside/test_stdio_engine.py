@@ -25,6 +25,7 @@ from agentd.agent.conversation import (
     Launch,
     Linger,
     Over,
+    Pauses,
     Restart,
     Send,
     Step,
@@ -36,6 +37,7 @@ from agentd.agent.engine import (
     Assignment,
     Failed,
     Kept,
+    Limited,
     Progress,
     Question,
     Replied,
@@ -70,7 +72,7 @@ class Words:
     def begin(self) -> Iterator[Step]:
         yield Send(self._prompt.encode())
 
-    def heard(self, line: bytes) -> Iterator[Step]:
+    def heard(self, line: bytes) -> Iterator[Step]:  # noqa: PLR0912 - one for each word
         word, _, rest = line.decode("utf-8", "replace").partition(" ")
         match word:
             case "reply":
@@ -93,6 +95,8 @@ class Words:
                 yield Withdrawn(rest)
             case "linger":
                 yield Linger(float(rest))
+            case "pause":
+                yield Pauses("Later.", float(rest))
             case "restart":
                 yield Restart(Launch((sys.executable, "-c", PRELUDE + rest.replace("|", "\n"))))
             case "over":
@@ -399,6 +403,17 @@ def test_a_program_that_says_nothing_is_ended():
     (failed,) = told("time.sleep(60)", patience=patience)
     assert isinstance(failed, Failed)
     assert "odd said nothing for" in failed.reason
+
+
+def test_a_pause_longer_than_its_patience_is_a_limit_and_a_shorter_one_is_waited_for():
+    """What it had held back is told; nothing is sent to a supplier that wants to be left alone."""
+    assert told("say('hold half'); say('pause 60'); time.sleep(60)", patience=QUICK) == [
+        Replied("half"),
+        Limited("Later.", seconds=60.0),
+    ]
+    assert told("say('pause 59'); say('reply well'); say('over')", patience=QUICK) == [
+        Replied("well")
+    ]
 
 
 def test_bytes_without_a_line_are_no_sign_of_life():

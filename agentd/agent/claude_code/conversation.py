@@ -10,7 +10,7 @@ from agentd.agent.claude_code.launch import Memory, afresh, fits
 from agentd.agent.claude_code.questions import Questions, request
 from agentd.agent.claude_code.usage import total_cost
 from agentd.agent.claude_code.work import Work
-from agentd.agent.conversation import Launch, Over, Restart, Send, Step
+from agentd.agent.conversation import Launch, Over, Pauses, Restart, Send, Step
 from agentd.agent.engine import Answer, Assignment, Failed, Kept, Limited, ToolUsed
 from agentd.agent.foreign import Bounds, prompted, resumed_prompt
 from agentd.agent.json_rpc import each, pick, text
@@ -20,6 +20,7 @@ LOST = "The earlier session is gone. A new one was begun, with the latest messag
 SIGN_IN = "Claude Code is not signed in: run `claude` once as the user whom agentd runs as."
 BAD_KEY = "The supplier refuses the key that models.yml gives for it."
 LIMIT = "The usage limit of Claude Code is reached."
+PAUSE = "The supplier of Claude Code wants to be left alone for a while"
 
 _INITIALIZE = "agentd-1"
 _INTERRUPT = "agentd-2"
@@ -104,6 +105,12 @@ class ClaudeConversation:
                 yield from self._work.finished(None)
                 yield Failed(self._no_access(f"HTTP {pick(given, 'error_status')}"))
                 yield from self._end()
+            case "api_retry":
+                delay, status = pick(given, "retry_delay_ms"), pick(given, "error_status")
+                if isinstance(delay, int | float) and 0 < delay < _FAR:
+                    yield Pauses(
+                        f"{PAUSE} (HTTP {status})." if status else f"{PAUSE}.", delay / 1000
+                    )
 
     def _keep(self, given: object) -> Iterator[Step]:
         session = text(given, "session_id")

@@ -8,10 +8,11 @@ from agentd.agent.codex.launch import Memory
 from agentd.agent.codex.questions import Questions
 from agentd.agent.codex.usage import reset_time
 from agentd.agent.codex.work import Work
-from agentd.agent.conversation import Over, Step
+from agentd.agent.conversation import Over, Pauses, Step
 from agentd.agent.engine import Answer, Assignment, Failed, Kept, Limited, ToolUsed
 from agentd.agent.foreign import Bounds, instructions_digest, prompted, resumed_prompt
 from agentd.agent.json_rpc import Notice, Peer, Refusal, Request, Result, pick, text
+from agentd.proxy.dialects.failure import wait_in_words
 
 POLICY = "untrusted"
 SANDBOX = "workspace-write"
@@ -161,6 +162,14 @@ class CodexConversation:
         self._limits = pick(params, "rateLimits")
         yield from ()
 
+    def _retries(self, params: object) -> Iterator[Step]:
+        """Codex asks its supplier again, as late as that one has told."""
+        error = pick(params, "error")
+        said = f"{text(error, 'message')} {text(error, 'additionalDetails')}".strip()
+        seconds = wait_in_words(said)
+        if pick(params, "willRetry") is True and seconds:
+            yield Pauses(said, seconds)
+
     def _completed(self, params: object) -> Iterator[Step]:
         if not self._work.ours(params) or text(params, "turn", "id") != self._work.turn:
             return
@@ -201,5 +210,6 @@ _TOLD: Mapping[str, _Handler] = {
     "item/agentMessage/delta": lambda self, params: self._work.wrote(params),
     "thread/tokenUsage/updated": lambda self, params: self._work.used(params),
     "account/rateLimits/updated": CodexConversation._limited,
+    "error": CodexConversation._retries,
     "serverRequest/resolved": lambda self, params: self._questions.resolved(params),
 }

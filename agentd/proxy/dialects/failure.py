@@ -165,6 +165,11 @@ def _wait(headers: Mapping[str, str], message: str) -> float | None:
     if until := _date(headers.get("retry-after", "")):
         now = _date(headers.get("date", ""))  # the supplier's own clock, so ours may be wrong
         return min(max(until - now, 0.0), _MOST_WAIT) if now else None
+    return wait_in_words(message)
+
+
+def wait_in_words(message: str) -> float | None:
+    """Return the seconds after which a supplier's message says to try again; None: not told."""
     told = _TRY_AGAIN.search(message)
     spans = _SPAN.findall(told[1]) if told else []
     waits = [_number(count, _SECONDS[unit]) for count, unit in spans]

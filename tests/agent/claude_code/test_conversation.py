@@ -13,12 +13,13 @@ from agentd.agent.claude_code.conversation import (
     BAD_KEY,
     LIMIT,
     LOST,
+    PAUSE,
     SIGN_IN,
     ClaudeConversation,
 )
 from agentd.agent.claude_code.launch import Memory
 from agentd.agent.claude_code.usage import total_cost
-from agentd.agent.conversation import Ask, Launch, Over, Restart, Send, Step, Withdrawn
+from agentd.agent.conversation import Ask, Launch, Over, Pauses, Restart, Send, Step, Withdrawn
 from agentd.agent.engine import (
     Answer,
     Assignment,
@@ -317,6 +318,14 @@ def test_a_limit_without_a_sensible_end_is_still_a_limit(resets):
     (limited,) = only(steps, Limited)
     assert limited.reason == LIMIT
     assert limited.until in ("", "1970-01-01T00:00:01.000Z")
+
+
+def test_a_long_pause_before_it_asks_again_is_told():
+    retry = {"type": "system", "subtype": "api_retry", "error": "rate_limit", "error_status": 429}
+    steps = turn(json.dumps({**retry, "retry_delay_ms": 900_000}).encode())
+    assert only(steps, Pauses) == [Pauses(f"{PAUSE} (HTTP 429).", 900.0)]
+    for junk in (None, "soon", -1, 1e300):
+        assert not only(turn(json.dumps({**retry, "retry_delay_ms": junk}).encode()), Pauses)
 
 
 def test_a_limit_that_did_not_keep_the_turn_from_its_end_is_none():

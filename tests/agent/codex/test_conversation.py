@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentd.agent.codex.conversation import BAD_KEY, LOST, SIGN_IN, CodexConversation
 from agentd.agent.codex.launch import Memory
-from agentd.agent.conversation import Ask, Over, Send, Step, Withdrawn
+from agentd.agent.conversation import Ask, Over, Pauses, Send, Step, Withdrawn
 from agentd.agent.engine import (
     Answer,
     Assignment,
@@ -157,6 +157,16 @@ def test_a_thread_that_is_gone_is_begun_anew_with_what_went_before() -> None:
 def test_a_prompt_that_a_limit_interrupted_is_not_given_twice() -> None:
     talk = conversation(memory="t", again=True)
     assert sent(begun(talk), "turn/start")[0]["input"][0]["text"] == GO_ON
+
+
+def test_a_long_pause_before_it_asks_again_is_told() -> None:
+    talk = conversation()
+    begun(talk)
+    error = {"message": "Reconnecting... 1/5", "additionalDetails": "Please try again in 15m."}
+    [pause] = list(talk.heard(line("error", error=error, willRetry=True)))
+    assert isinstance(pause, Pauses) and pause.seconds == 900.0
+    assert not list(talk.heard(line("error", error=error, willRetry=False)))
+    assert not list(talk.heard(line("error", error={"message": "Reconnecting"}, willRetry=True)))
 
 
 def test_a_used_up_limit_ends_the_turn_as_limited_until_its_reset() -> None:
