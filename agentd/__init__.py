@@ -2,8 +2,8 @@
 
 Imports point inward, and a test asserts it:
 
-- the foundation (``errors``, ``clock``, ``threads``, ``refresh``, ``ids``, ``redaction``) imports
-  only itself;
+- the foundation (``errors``, ``clock``, ``threads``, ``refresh``, ``retries``, ``ids``,
+  ``redaction``) imports only itself;
 - ``wire`` turns bytes into values and back, and imports only the foundation;
 - the product folders (``chats``, ``agent``, ``access``, ``catalog``, ``proxy``,
   ``workspace``, ``bots``) only think: they import the foundation, ``wire`` and each other's

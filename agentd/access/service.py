@@ -26,6 +26,7 @@ from agentd.access.key import (
 from agentd.clock import Clock, Timestamp, parse_iso
 from agentd.errors import AgentdError
 from agentd.refresh import Refresh
+from agentd.retries import Retries
 
 T = TypeVar("T")
 
@@ -40,12 +41,6 @@ RETRY = 1.0
 
 NOTE_EVERY = 1.0
 """Seconds for which one note of a key's last use will do."""
-
-SETTLE_AGAIN = 1.0
-"""Seconds after which it is tried again to revoke the key before on the disk; twice as many ..."""
-
-SETTLE_AT_STOP = 5.0
-"""Seconds that a stop waits for keys to be revoked on the disk."""
 
 SAVE_EVERY = 60.0
 """Seconds between two savings of the last uses."""
@@ -178,8 +173,8 @@ class KeyService:
         self._uses: dict[str, Timestamp] = {}
         self._noted: dict[str, float] = {}
         self._unsaved = False
-        self._settling: dict[str, asyncio.Task[None]] = {}
-        """What is being done to end the key before, by the digest of the new one."""
+        self._settling = Retries()
+        """What ends the key before, by the digest of the new one."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keys")
         self._timer: asyncio.TimerHandle | None = None
 
@@ -193,10 +188,7 @@ class KeyService:
         """Save the last uses and end the thread."""
         if self._timer:
             self._timer.cancel()
-        if settling := tuple(self._settling.values()):
-            await asyncio.wait(settling, timeout=SETTLE_AT_STOP)
-            for task in settling:
-                task.cancel()  # it is settled by the first use of the new key after a start
+        await self._settling.stop()  # the rest is settled by the first use of the new key
         await self._refresh.stop()
         if self._unsaved:
             self._save()
@@ -289,25 +281,14 @@ class KeyService:
             await self._refresh.now()
 
     def _settle(self, name: str, new: str) -> None:
-        if new not in self._settling:
-            task = asyncio.get_running_loop().create_task(self._settled(name, new))
-            self._settling[new] = task
-            task.add_done_callback(lambda _: self._settling.pop(new, None))
-
-    async def _settled(self, name: str, new: str) -> None:
         """Have the key before revoked on the disk, too, however long the disk takes."""
-        waiting = SETTLE_AGAIN
-        while True:
-            try:
-                await self._run(lambda: self._store.settle(name, new, self._clock.now()))
-            except AgentdError as error:
-                _log.warning("the key of %s before was not revoked yet: %s", name, error.message)
-            else:
-                break
-            await asyncio.sleep(waiting)
-            waiting = min(2 * waiting, SAVE_EVERY)
-        self._look_again = 0.0
-        await self._refresh.now()
+
+        async def settle() -> None:
+            await self._run(lambda: self._store.settle(name, new, self._clock.now()))
+            self._look_again = 0.0
+            await self._refresh.now()
+
+        self._settling.start(new, settle, f"the key of {name} before was not revoked yet")
 
     def _note_use(self, digest: str) -> None:
         now = self._clock.monotonic()

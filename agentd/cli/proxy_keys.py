@@ -128,8 +128,9 @@ def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
         made.append(letters)
         return kept
 
-    kept = file.change(_id(file, args.key), revised)
+    kept = file.reissue(_id(file, args.key), revised)
     _hand_over(made[0], kept, as_json=args.json)
+    file.settle(kept.id, kept.secret.sha256)  # they were told: those before end, and not earlier
 
 
 def _enable(file: AccessKeyFile, args: argparse.Namespace) -> None:
@@ -276,10 +277,10 @@ def _shown(key: AccessKey) -> dict[str, Any]:
 def _hand_over(key: str, kept: AccessKey, *, as_json: bool) -> None:
     """The only time that the key is shown."""
     if as_json:
-        print(json.dumps({**_shown(kept), "key": key}))
+        print(json.dumps({**_shown(kept), "key": key}), flush=True)
         return
     print(f"{kept.name}: its key is shown this once", file=sys.stderr)
-    print(key)
+    print(key, flush=True)
 
 
 def _tell(key: AccessKey, what: str, *, as_json: bool) -> None:

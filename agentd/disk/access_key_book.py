@@ -23,6 +23,7 @@ from agentd.errors import BadRequest, Mistake
 from agentd.proxy.access_key import PREFIX, AccessKey, issue, reissue
 from agentd.proxy.keyring import AccessKeys, still_opens
 from agentd.refresh import Refresh
+from agentd.retries import Retries
 
 OWN_ID = "agentdengine"
 OWN_NAME = "the agent's engines"
@@ -78,6 +79,8 @@ class AccessKeyBook:
         self._noticed = 0.0
         self._look_again = 0.0
         self._refresh = Refresh(self._read)
+        self._settling = Retries()
+        """What buries letters before a reissue, by the digest of the new ones."""
 
     def hear(self, lost: Lost) -> None:
         """Have ``lost`` called on the loop: what runs on such keys is to be ended."""
@@ -106,7 +109,8 @@ class AccessKeyBook:
             self._refresh.soon()
 
     async def stop(self) -> None:
-        """Leave off what is being read."""
+        """Leave off what is being read; letters that are not buried yet are by the next daemon."""
+        await self._settling.stop()
         await self._refresh.stop()
 
     def admit(self, presented: str) -> Caller:
@@ -115,6 +119,8 @@ class AccessKeyBook:
         if own and presented.startswith(_OWN_BEGINNING) and own.secret.fits(presented):
             return Caller("access", own.name, "nobody", access=own.id)
         key = self.keys.admit(presented, self._clock.now())
+        if self.keys.untold(key.id) and key.secret.fits(presented):
+            self._settle(key)  # somebody has the new letters
         return Caller("access", key.name, "nobody", access=key.id)
 
     def find(self, key_id: str) -> AccessKey | None:
@@ -128,7 +134,8 @@ class AccessKeyBook:
 
     def welcomes(self, key: AccessKey) -> bool:
         """Whether what was begun with this key may go on: it is still good, with these letters."""
-        return still_opens(key, self.find(key.id), self._clock.now())
+        untold = self.keys.untold(key.id)
+        return still_opens(key, self.find(key.id), self._clock.now(), untold)
 
     def own(self) -> str:
         """A key for what this daemon starts itself: in no file, and gone when the daemon is.
@@ -159,17 +166,33 @@ class AccessKeyBook:
 
         return await self._change(partial(self._file.change, key_id, revised))
 
-    async def reissue(self, key_id: str, grace: int) -> tuple[str, AccessKey]:
-        """Give a key other letters; those before are good for ``grace`` more seconds."""
-        made: list[str] = []
+    async def reissue(self, key_id: str, revise: Revise, *, dry_run: bool = False) -> AccessKey:
+        """Give a key the other letters that ``revise`` makes; those before hold until ``answer``.
 
-        def revised(key: AccessKey) -> AccessKey:
-            letters, kept = reissue(key, self._clock.now(), grace)
-            made.append(letters)
-            return kept
+        As ``change``. With a crash after it they hold until the new ones are used.
+        """
+        return await self._change(partial(self._file.reissue, key_id, revise, dry_run=dry_run))
 
-        kept = await self._change(partial(self._file.change, key_id, revised))
-        return made[0], kept
+    async def answer(self, key: AccessKey) -> None:
+        """Refuse the letters before, but for their grace: the new ones are about to be told.
+
+        ``told`` must be called then.
+        """
+        self._file.answer(key.secret.sha256)
+        self._look_again = -math.inf
+        await self._refresh.now()
+
+    def told(self, key: AccessKey, *, arrived: bool) -> None:
+        """Take note whether the answer with the letters of a reissued key got out.
+
+        Where it did not, nobody has them, and those before are good again.
+        """
+        if arrived:
+            self._settle(key)
+            return
+        self._file.take_back(key.secret.sha256)
+        self._look_again = -math.inf
+        self._refresh.soon()
 
     async def put(self, key: AccessKey, *, dry_run: bool = False) -> AccessKey:
         """One more, as it is: its letters were told to somebody already. As ``add``."""
@@ -192,6 +215,15 @@ class AccessKeyBook:
         ``NotFound``.
         """
         return await self._change(partial(self._file.remove, key_id, check, dry_run=dry_run))
+
+    def _settle(self, key: AccessKey) -> None:
+        """Have the letters before buried on the disk, too, however long the disk takes."""
+
+        async def settle() -> None:
+            await self._change(partial(self._file.settle, key.id, key.secret.sha256))
+
+        failed = f"the letters before of the access key {key.name} were not taken away yet"
+        self._settling.start(key.secret.sha256, settle, failed)
 
     async def _change(self, change: Callable[[], T]) -> T:
         try:
@@ -222,7 +254,7 @@ class AccessKeyBook:
         if kept.mistakes != self.mistakes:
             _log_mistakes(self._file.path, kept)
             self.mistaken(kept.mistakes)
-        self.keys, self.mistakes = AccessKeys(kept.keys), kept.mistakes
+        self.keys, self.mistakes = AccessKeys(kept.keys, kept.untold), kept.mistakes
         if kept.certain:  # else nobody new is let in, but who is may stay until it is known
             self._tell_lost()
 

@@ -4,7 +4,8 @@ Written by ``agentd proxy key``, by the API and by hand; comments stay. It holds
 nothing from which a key could be made. A key that cannot be read as valid is none: a mistake in one
 entry takes that key down, a mistake about the whole takes all down, and both are told.
 ``revoked.json`` beside it remembers the letters that agentd took away: an older file that comes
-back with a backup does not bring them back, until ``agentd proxy key reinstate``.
+back with a backup does not bring them back, until ``agentd proxy key reinstate``. Letters
+before a reissue are good until the new ones are told (``disk.renewals``).
 
 Thousands of keys are common, so the file is read entry by entry (``listing``), and an entry that
 was read before is known by its text (``access_key_entries``).
@@ -20,14 +21,14 @@ from msgspec import Struct, structs
 from agentd.clock import Clock, SystemClock
 from agentd.disk import document, handwritten, listing
 from agentd.disk.access_key_entries import Entries
-from agentd.disk.document import Stamp
 from agentd.disk.graves import Grave, Graves
 from agentd.disk.layout import Layout
 from agentd.disk.listing import Entry, Listing
 from agentd.disk.lock import held
+from agentd.disk.renewals import Renewals
 from agentd.disk.splice import Text
 from agentd.errors import AgentdError, Conflict, Misconfigured, Mistake, NotFound
-from agentd.proxy.access_key import AccessKey, folded
+from agentd.proxy.access_key import AccessKey, UntoldLetters, folded
 
 LIMIT = 16 * 1024 * 1024
 """The largest file, in bytes: some 50,000 keys."""
@@ -59,15 +60,19 @@ class Kept(Struct, frozen=True):
     """Those that are valid, in the file's order."""
     mistakes: tuple[Mistake, ...] = ()
     """Why others are not."""
-    stamp: Stamp | None = None
-    """Of the file before it was read."""
+    stamp: object = None
+    """Of the file before it was read, as ``AccessKeyFile.stamp`` has it."""
+    blank: bool = True
+    """Whether it is not there, or empty."""
+    untold: tuple[UntoldLetters, ...] = ()
+    """Letters that are good because nobody is known to have those in the file."""
     certain: bool = True
     """False when it could not be read at all: its stamp then tells nothing."""
 
     @property
     def doubtful(self) -> bool:
         """Whether it looks as a file does while it is being saved: gone, empty or half."""
-        return bool(self.mistakes) or self.stamp is None or self.stamp.size == 0
+        return bool(self.mistakes) or self.blank
 
 
 class _Content(NamedTuple):
@@ -91,15 +96,18 @@ class AccessKeyFile:
         self.graves = layout.access_keys_revoked
         """The file of those that were taken away."""
         self._graves = Graves(self.graves)
+        self._renewals = Renewals(layout.access_keys_renewals, UntoldLetters)
+        self._renewing = False
         self._clock = clock
         self._lock = layout.access_keys_lock
         self._entries = Entries(self.path, layout.access_keys_known)
         self._last: tuple[bytes, _Content] | None = None
         """What was read last, and what it is: whoever writes it reads it again."""
 
-    def stamp(self) -> Stamp | None:
-        """The file's stamp now, by one look."""
-        return document.stamp(self.path)
+    def stamp(self) -> object:
+        """The file's stamp now; while letters are untold, that of ``renewals.json`` too."""
+        stamp = document.stamp(self.path)
+        return (stamp, document.stamp(self._renewals.path)) if self._renewing else stamp
 
     def read(self) -> Kept:
         """All that is valid; never raises."""
@@ -107,13 +115,17 @@ class AccessKeyFile:
         try:
             found = document.read(self.path, LIMIT, guarded=True)
             content = self._content(found.data if found else b"")
-            content = _without_dead(self.path, content, self._graves.digests())
+            dead = self._graves.digests()
+            content = _without_dead(self.path, content, dead)
+            untold, damage = self._untold(content.keys, dead)
         except Misconfigured as error:
             return Kept(mistakes=tuple(error.mistakes), stamp=stamp)
         except AgentdError as error:
             told = (Mistake(self.path, 0, error.message),)
             return Kept(mistakes=told, stamp=stamp, certain=False)
-        return Kept(tuple(key for key in content.keys if key), content.mistakes, stamp)
+        keys = tuple(key for key in content.keys if key)
+        blank = found is None or not found.data
+        return Kept(keys, (*content.mistakes, *damage), stamp, blank, untold)
 
     def add(self, key: AccessKey, *, dry_run: bool = False) -> None:
         """One more, at the end. ``Conflict`` when its name is taken."""
@@ -128,11 +140,17 @@ class AccessKeyFile:
         self._edit(change, dry_run)
 
     def change(
-        self, key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool = False
+        self,
+        key_id: str,
+        revise: Callable[[AccessKey], AccessKey],
+        *,
+        dry_run: bool = False,
+        renewals: Sequence[UntoldLetters] = (),
     ) -> AccessKey:
         """Another key of the same id in its place, as ``revise`` makes it; it is answered.
 
-        ``NotFound``; ``Conflict`` when its new name is taken.
+        ``NotFound``; ``Conflict`` when its new name is taken. ``renewals``, which ``revise`` may
+        fill, are noted first, and letters that they keep good are not buried.
         """
         made: list[AccessKey] = []
 
@@ -147,8 +165,62 @@ class AccessKeyFile:
             keys = [*now.keys[:number], after, *now.keys[number + 1 :]]
             return now.parts.changed(number, entry.with_value(text.content)), keys
 
-        self._edit(change, dry_run)
+        self._edit(change, dry_run, renewals)
         return made[0]
+
+    def reissue(
+        self, key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool = False
+    ) -> AccessKey:
+        """Keep a key with the other letters that ``revise`` gives it. As ``change``.
+
+        Where this raises, the letters before are good as they were. Where it returns, they are
+        good beside the new ones until ``answer`` in this process, and until ``settle`` in all.
+        """
+
+        def reissued(key: AccessKey) -> AccessKey:
+            after = revise(key)
+            current = {key.secret.sha256}
+            unheard = next((one for one in self._renewals.open(current)), None)
+            if unheard and after.before:  # those that nobody has need no grace, but those before
+                after = structs.replace(after, before=unheard.secret)
+            good: AccessKey | UntoldLetters = unheard or key
+            noted.append(
+                UntoldLetters(
+                    key.id, after.secret.sha256, good.secret, good.before, good.before_until
+                )
+            )
+            return after
+
+        noted: list[UntoldLetters] = []
+        try:
+            return self.change(key_id, reissued, dry_run=dry_run, renewals=noted)
+        except Misconfigured as error:
+            raise Conflict(
+                "A file of agentd's own is damaged; mend it first", error.message
+            ) from error
+
+    def answer(self, new: str) -> None:
+        """Refuse the letters before in this process: the new ones are about to be told."""
+        self._renewals.answer(new)
+
+    def take_back(self, new: str) -> None:
+        """Let the letters before be good again: the new ones did not reach anybody."""
+        self._renewals.take_back(new)
+
+    def settle(self, key_id: str, new: str) -> None:
+        """Bury what was good before the letters of this digest: somebody has them."""
+        with held(self._lock, "the access keys"):
+            renewals = self._renewals.up_to(key_id, new)
+            if not renewals:
+                return
+            found = document.read(self.path, LIMIT, guarded=True)
+            known = _letters(self._content(found.data if found else b"").keys)
+            before = {one.sha256 for one in renewals} | {one.new for one in renewals}
+            gone = before - known.keys() - {new}  # an undo may have brought one back
+            name = next((key.name for key in known.values() if key.id == key_id), key_id)
+            at = self._clock.now()
+            self._graves.change(bury=[Grave(name, one, at) for one in gone])
+            self._renewals.end(renewals)
 
     def remove(
         self, key_id: str, check: Callable[[AccessKey], object] = bool, *, dry_run: bool = False
@@ -185,7 +257,10 @@ class AccessKeyFile:
             raise NotFound(f'{self.path} has no access key "{wanted[:100]}"')
 
     def _edit(
-        self, change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]], dry_run: bool
+        self,
+        change: Callable[[_Content], tuple[Listing, list[AccessKey | None]]],
+        dry_run: bool,
+        renewals: Sequence[UntoldLetters] = (),
     ) -> None:
         with held(self._lock, "the access keys"):
             found = document.read(self.path, LIMIT, guarded=True)
@@ -207,12 +282,37 @@ class AccessKeyFile:
                 raise Conflict(handwritten.by_hand(self.path))
             if not dry_run:
                 known, left = _letters(now.keys), _letters(expected)
+                for renewal in renewals:
+                    self._renewals.begin(renewal, known)
+                graves = [] if renewals else self._graves_of(known, left)
                 if back := left.keys() - known.keys():  # as by an undo
                     self._graves.change(exhume=back)
                 document.replace(self.path, edited, expected=found.stamp if found else None)
-                if gone := known.keys() - left.keys():
-                    at = self._clock.now()
-                    self._graves.change(bury=[Grave(known[one].name, one, at) for one in gone])
+                if graves:
+                    self._graves.change(bury=graves)
+
+    def _graves_of(
+        self, known: Mapping[str, AccessKey], left: Mapping[str, AccessKey]
+    ) -> list[Grave]:
+        """Those of letters that go, and of those before them that nobody was told the end of."""
+        at, gone = self._clock.now(), known.keys() - left.keys()
+        graves = {one: Grave(known[one].name, one, at) for one in gone}
+        for one in _sound(self._renewals) if gone else ():
+            if one.new in gone and one.sha256 not in left:
+                graves[one.sha256] = Grave(known[one.new].name, one.sha256, at)
+        return list(graves.values())
+
+    def _untold(
+        self, keys: Iterable[AccessKey | None], dead: frozenset[str]
+    ) -> tuple[tuple[UntoldLetters, ...], tuple[Mistake, ...]]:
+        """Return those in force, and why others are not: a damaged file keeps nothing good."""
+        try:
+            found = self._renewals.open(_letters(keys))
+        except Misconfigured as error:
+            self._renewing = False
+            return (), tuple(error.mistakes)
+        self._renewing = bool(found)
+        return tuple(one for one in found if one.sha256 not in dead), ()
 
     def _content(self, data: bytes) -> _Content:
         """Raises ``Misconfigured`` when the file cannot be read as a whole."""
@@ -274,6 +374,14 @@ def _without_dead(path: str, content: _Content, dead: frozenset[str]) -> _Conten
             mistakes.append(Mistake(path, line, f"{what} ({again})"))
             keys[number] = None
     return content._replace(keys=tuple(keys), mistakes=tuple(mistakes))
+
+
+def _sound(renewals: Renewals[UntoldLetters]) -> tuple[UntoldLetters, ...]:
+    """Return what is noted; nothing where it is damaged, for then it keeps nothing good."""
+    try:
+        return renewals.read()
+    except Misconfigured:
+        return ()
 
 
 def _letters(keys: Iterable[AccessKey | None]) -> dict[str, AccessKey]:

@@ -72,7 +72,7 @@ class KeyFile:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._graves = Graves(layout.revoked)
-        self._renewals = Renewals(layout.renewals)
+        self._renewals = Renewals(layout.renewals, Renewal)
         self._renewing = False
 
     def stamp(self) -> object:
@@ -152,11 +152,10 @@ class KeyFile:
     def settle(self, name: str, new: str, at: Timestamp) -> None:
         """Bury what was good before the key of this digest: somebody has it."""
         with self._changing():
-            renewals = [one for one in self._renewals.read() if one.name == name]
-            if any(one.new == new for one in renewals):
+            if renewals := self._renewals.up_to(name, new):
                 before = {one.sha256 for one in renewals} | {one.new for one in renewals}
                 self._graves.change(bury=[Grave(name, one, at) for one in before - {new}])
-                self._renewals.end((name,))
+                self._renewals.end(renewals)
 
     def take_back(self, new: str) -> None:
         """Let the key before be good again: the answer with the new one did not get out."""

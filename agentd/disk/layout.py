@@ -261,6 +261,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "revoked.json")
 
     @property
+    def access_keys_renewals(self) -> str:
+        """Access keys that were reissued while nobody is known to have the new letters."""
+        return join(self.state, "proxy", "renewals.json")
+
+    @property
     def access_keys_known(self) -> str:
         """What valid access keys were read as: a cache, for to parse thousands takes seconds."""
         return join(self.state, "proxy", "access-keys.known.json")

@@ -137,10 +137,7 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def fits(self, presented: str, now: Timestamp) -> bool:
         """Whether these are its letters, or the ones before while their grace lasts."""
-        good = self.secret.fits(presented)
-        if self.before and self.before_until and now < self.before_until:
-            good |= self.before.fits(presented)
-        return good
+        return _fits(self, presented, now)
 
     def expired(self, now: Timestamp) -> bool:
         """Whether its time is over."""
@@ -157,6 +154,34 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_use(self, channel: str) -> bool:
         """Whether requests of the key may go through this channel."""
         return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+
+class UntoldLetters(Struct, frozen=True, omit_defaults=True):
+    """A key was reissued, and nobody is known to have its letters: those before are good."""
+
+    key_id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
+    new: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """The digest of the letters that the key has in its file."""
+    secret: Secret
+    """The letters before, which are good until somebody is known to have the new ones ..."""
+    before: Secret | None = None
+    """... and those that were good beside them ..."""
+    before_until: Timestamp | None = None
+    """... until then."""
+
+    @property
+    def name(self) -> str:
+        """What stays the same: the key's id, for people may rename it."""
+        return self.key_id
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the letters before."""
+        return self.secret.sha256
+
+    def fits(self, presented: str, now: Timestamp) -> bool:
+        """Whether these are the letters before, or those whose grace lasts beside them."""
+        return _fits(self, presented, now)
 
 
 def is_key_id(text: str) -> bool:
@@ -181,6 +206,13 @@ def reissue(known: AccessKey, now: Timestamp, grace: int) -> tuple[str, AccessKe
     before = known.secret if grace > 0 else None
     until = not_before(parse_iso(now) + timedelta(seconds=grace)) if before else None
     return key, structs.replace(known, secret=_kept(key), before=before, before_until=until)
+
+
+def _fits(letters: AccessKey | UntoldLetters, presented: str, now: Timestamp) -> bool:
+    good = letters.secret.fits(presented)
+    if letters.before and letters.before_until and now < letters.before_until:
+        good |= letters.before.fits(presented)
+    return good
 
 
 def _kept(key: str) -> Secret:

@@ -313,6 +313,8 @@ class Exchange(HTTPMessageDelegate):
 
     def _send(self, answer: Answer) -> None:
         if self._reply.begun:
+            if answer.sent:
+                answer.sent(False)
             return
         self._reply.send(answer)
         if answer.sent:

@@ -464,7 +464,7 @@ def test_when_the_answer_does_not_get_out_the_key_before_is_good_again(tmp_path)
 
 
 def test_a_disk_that_is_full_when_the_key_before_ends_is_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("agentd.access.service.SETTLE_AGAIN", 0.01)
+    monkeypatch.setattr("agentd.retries.FIRST_SECONDS", 0.01)
 
     async def test(here: Scene) -> None:
         real, tried = here.file.settle, []

@@ -7,7 +7,7 @@ from pathlib import Path
 import agentd
 from tests.architecture.support import MODULES, ROOT, name_of, tree_of
 
-FOUNDATION = {"errors", "clock", "threads", "refresh", "ids", "redaction"}
+FOUNDATION = {"errors", "clock", "threads", "refresh", "retries", "ids", "redaction"}
 PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
 SHELLS = {"disk", "outside", "web"}
 OUTERMOST = {"daemon", "cli", "__main__"}

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -45,7 +47,8 @@ def keys() -> tuple[AccessKey, ...]:
 
 def opens(presented: str) -> bool:
     try:
-        return bool(AccessKeys(keys()).admit(presented, SystemClock().now()))
+        kept = AccessKeyFile(Layout("state", "config")).read()
+        return bool(AccessKeys(kept.keys, kept.untold).admit(presented, SystemClock().now()))
     except Unauthorized:
         return False
 
@@ -107,6 +110,18 @@ def test_letters_before_a_reissue_are_good_for_the_grace_that_was_given(key):
     assert opens(second)
     third = key("reissue", "ann")
     assert [opens(one) for one in (first, second, third)] == [False, False, True]
+
+
+def test_letters_before_hold_when_the_new_ones_cannot_be_printed(key):
+    first = key("add", "ann")
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "agentd", "proxy", "key", "reissue", "ann"]
+    subprocess.run(words, check=False, stdout=writing, timeout=60)
+    os.close(writing)
+    assert opens(first)
+    second = key("reissue", "ann")
+    assert [opens(one) for one in (first, second)] == [False, True]
 
 
 def test_a_program_reads_json(key):

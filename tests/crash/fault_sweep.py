@@ -40,8 +40,8 @@ from tests.crash.faults import CALLS, KINDS, Faults, real_write
 from tests.crash.oracle import Expected, Found, Given, ledger_violations
 
 CHANGES = (
-    "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "revoke", "start",
-    *keeping.CHANGES,
+    "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "renew", "revoke",
+    "start", *keeping.CHANGES,
 )  # fmt: skip
 AT = "2026-01-01T00:00:00.000Z"
 TARGET, OTHER = 1, 2
@@ -159,7 +159,7 @@ class Patient:
                 caller.change(wire, "append", OTHER)
                 wire.send("GET", f"/{OTHER}/status?wait=10")
             self.faults.armed = True
-            if self.case.change in ("generate", "revoke"):
+            if self.case.change in ("generate", "renew", "revoke"):
                 self._change_keys()
             elif self.case.change in keeping.CHANGES:
                 keeping.change(wire, self.layout, self.case.change, self.note)
@@ -194,10 +194,11 @@ class Patient:
 
     def _change_keys(self) -> None:
         store = KeyFile(self.layout)
-        kept = issue("new", AT)[1]
         try:
             if self.case.change == "generate":
-                store.add(kept)
+                store.add(issue("new", AT)[1])
+            elif self.case.change == "renew":
+                store.renew(issue("old", AT)[1])
             else:
                 store.revoke("old", AT)
         except AgentdError:
@@ -235,6 +236,7 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
         leave_unfinished(Layout(os.path.join(folder, "state"), ""))
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     before = reading.read(layout)
+    digest = KeyFile(layout).read().named[0].sha256
     if case.change == "start":
         keeping.leave_unfinished(layout)
     notes = lived(case, folder)
@@ -242,7 +244,7 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
         again = lived(Case(case.change, warm=False), folder)
         # Nothing is there to be changed any more, when the first life came that far.
         notes += [n for n in again if n[1] != "counted" and n[2][:1] != (case.change,)]
-    return judged(case.change, layout, before, notes)
+    return judged(case.change, layout, before, notes, digest)
 
 
 def lived(case: Case, folder: str) -> list[tuple[Any, ...]]:
@@ -275,7 +277,11 @@ def leave_unfinished(layout: Layout) -> None:
 
 
 def judged(
-    change: str, layout: Layout, before: dict[int, Found], notes: list[tuple[Any, ...]]
+    change: str,
+    layout: Layout,
+    before: dict[int, Found],
+    notes: list[tuple[Any, ...]],
+    digest: str,
 ) -> tuple[list[str], list[str]]:
     """What is wrong with what the next start finds."""
     world, given, counted, keys = World(), [], list[str](), list[str]()
@@ -308,13 +314,26 @@ def judged(
         world.check(chat, found_now.get(chat, Found((), (), damage="it is lost")))
     fresh = {chat: one._replace(messages=_users(one)) for chat, one in found_now.items()}
     world.complain("ledger", ledger_violations(given, fresh))
-    kept = KeyFile(layout).read()
-    good = {key.name for key in kept.named if key.sha256 not in kept.revoked}
-    world.complain("keys", [kept.trouble] if kept.trouble else [])
+    world.complain("keys", _key_violations(layout, change, keys, digest))
     world.complain("kept", keeping.violations(layout, kept_by_owners, change))
-    if ("generate" in keys and "new" not in good) or ("revoke" in keys and "old" in good):
-        world.complain("keys", [f"{keys} were acknowledged, good are {good}"])
     return world.violations, counted
+
+
+def _key_violations(layout: Layout, change: str, acknowledged: list[str], digest: str) -> list[str]:
+    """What is wrong with the keys; ``digest`` is that of the key of old before the change."""
+    kept = KeyFile(layout).read()
+    named = [key for key in kept.named if key.sha256 not in kept.revoked]
+    good = {key.name for key in named}
+    told = f"{acknowledged} were acknowledged, good are {good}"
+    wrong = [kept.trouble] if kept.trouble else []
+    if "generate" in acknowledged and "new" not in good:
+        wrong.append(told)
+    if "revoke" in acknowledged and "old" in good:
+        wrong.append(told)
+    untold = {key.sha256 for key in (*named, *kept.renewals)}
+    if change == "renew" and digest not in untold:
+        wrong.append("the key before a renewal that nobody was told of is dead")
+    return wrong
 
 
 def _users(found: Found) -> tuple[Any, ...]:
@@ -330,7 +349,7 @@ def cases(template: str, folder: str, only: str) -> list[Case]:
     """Every call of every change, as a run without faults counts them, times every fault."""
     found = []
     for change in [only] if only else CHANGES:
-        once = change in ("generate", "revoke", "start", *keeping.CHANGES)
+        once = change in ("generate", "renew", "revoke", "start", *keeping.CHANGES)
         for warm in (False,) if once else (False, True):
             place = os.path.join(folder, f"{change}-{warm}")
             shutil.copytree(template, place)

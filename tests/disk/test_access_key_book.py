@@ -12,7 +12,8 @@ from agentd.disk import access_key_book, document
 from agentd.disk.access_key_book import RACY, RETRY, AccessKeyBook
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
-from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized
+from agentd.errors import BadRequest, Conflict, NotFound, Unauthorized, Unavailable
+from agentd.proxy.access_key import AccessKey, reissue
 
 END = "2026-01-01T00:01:00.000Z"
 
@@ -26,7 +27,8 @@ class Kept:
         self.clock = FrozenClock()
         self.lost: list[frozenset[str]] = []
         self.heard = asyncio.Event()
-        self.book = AccessKeyBook(AccessKeyFile(layout), self.clock)
+        self.file = AccessKeyFile(layout)
+        self.book = AccessKeyBook(self.file, self.clock)
         self.book.hear(self._hear)
 
     def _hear(self, lost: frozenset[str]) -> None:
@@ -49,6 +51,20 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
 
 def run(coroutine) -> None:
     asyncio.run(coroutine)
+
+
+async def reissued(kept: Kept, key_id: str, grace: int = 0) -> tuple[str, AccessKey]:
+    """Give a key other letters, as one whose answer is on its way."""
+    made: list[str] = []
+
+    def revise(key: AccessKey) -> AccessKey:
+        letters, after = reissue(key, kept.clock.now(), grace)
+        made.append(letters)
+        return after
+
+    after = await kept.book.reissue(key_id, revise)
+    await kept.book.answer(after)
+    return made[0], after
 
 
 def test_a_key_opens_when_it_is_made_until_it_is_removed(kept):
@@ -86,12 +102,12 @@ def test_a_key_that_is_deleted_within_a_turn_of_the_loop_opens_nothing_in_its_re
 def test_reissued_letters_open_at_once_and_those_before_for_the_grace(kept):
     async def work() -> None:
         first, made = await kept.book.add("laptop")
-        second, _ = await kept.book.reissue(made.id, 60)
+        second, _ = await reissued(kept, made.id, 60)
         assert await kept.opens(first)
         assert await kept.opens(second)
         kept.clock.move(60)
         assert not await kept.opens(first)
-        third, _ = await kept.book.reissue(made.id, 0)
+        third, _ = await reissued(kept, made.id, 0)
         assert not await kept.opens(second)
         assert await kept.opens(third)
         assert kept.lost == [{made.id}]
@@ -304,9 +320,9 @@ def test_who_runs_something_on_a_key_hears_that_its_time_is_over(kept):
 def test_a_key_of_whatever_other_letters_is_not_the_one_that_was_let_in(kept):
     async def work() -> None:
         _, first = await kept.book.add("laptop")
-        _, second = await kept.book.reissue(first.id, 60)
+        _, second = await reissued(kept, first.id, 60)
         assert kept.book.welcomes(first)
-        await kept.book.reissue(first.id, 0)
+        await reissued(kept, first.id, 0)
         assert not kept.book.welcomes(first)
         assert not kept.book.welcomes(second)
         assert kept.lost == [{first.id}]
@@ -344,5 +360,131 @@ def test_the_watchers_word_is_enough(kept):
         with pytest.raises(Unauthorized):
             kept.book.admit(key)
         await kept.book.stop()
+
+    run(work())
+
+
+# Reissuing a key when its answer may not get out.
+
+
+async def opening_after_a_start(kept: Kept, *keys: str) -> list[bool]:
+    """Which keys open something in a daemon that starts on these files now."""
+    again = Kept(kept.layout)
+    found = [await again.opens(key) for key in keys]
+    await again.book.stop()
+    return found
+
+
+def test_letters_before_are_refused_after_a_restart_too_once_the_new_ones_were_told(kept):
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        second, after = await reissued(kept, made.id)
+        assert [await kept.opens(key) for key in (first, second)] == [False, True]
+        kept.book.told(after, arrived=True)
+        await kept.book.stop()
+        assert await opening_after_a_start(kept, first, second) == [False, True]
+
+    run(work())
+
+
+def test_after_a_death_before_the_answer_letters_before_hold_until_the_new_ones_are_used(kept):
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        second, _ = await reissued(kept, made.id)
+        again = Kept(kept.layout)
+        assert [await again.opens(first) for _ in range(2)] == [True, True]
+        assert again.book.admit(first).access == made.id
+        assert await again.opens(second)
+        await again.book.stop()
+        assert not await again.opens(first)
+        assert again.lost == [{made.id}]
+        assert await opening_after_a_start(kept, first, second) == [False, True]
+
+    run(work())
+
+
+def test_letters_whose_grace_lasts_hold_on_when_an_answer_does_not_get_out(kept):
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        second, after = await reissued(kept, made.id, 60)
+        kept.book.told(after, arrived=True)
+        third, _ = await reissued(kept, made.id, 0)
+        assert [await kept.opens(key) for key in (first, second, third)] == [False, False, True]
+        assert await opening_after_a_start(kept, first, second) == [True, True]
+        await kept.book.stop()
+
+    run(work())
+
+
+def test_when_the_answer_does_not_get_out_the_letters_before_are_good_again(kept):
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        second, after = await reissued(kept, made.id)
+        kept.book.told(after, arrived=False)
+        assert await kept.opens(first)
+        third, after = await reissued(kept, made.id, 60)
+        kept.book.told(after, arrived=True)
+        assert [await kept.opens(key) for key in (first, second, third)] == [True, False, True]
+        await kept.book.stop()
+        kept.clock.move(61)
+        assert [await kept.opens(key) for key in (first, second, third)] == [False, False, True]
+        assert await opening_after_a_start(kept, second, third) == [False, True]
+
+    run(work())
+
+
+def test_a_disk_that_is_full_when_the_letters_before_end_is_asked_again(kept, monkeypatch):
+    """And what was reissued meanwhile is not taken away with them."""
+    monkeypatch.setattr("agentd.retries.FIRST_SECONDS", 0.01)
+
+    async def work() -> None:
+        real, tried, full = kept.file.settle, [], True
+
+        def settle(*told: str) -> None:
+            tried.append(told)
+            if full:
+                raise Unavailable("the disk is full")
+            real(*told)
+
+        monkeypatch.setattr(kept.file, "settle", settle)
+        first, made = await kept.book.add("laptop")
+        second, after = await reissued(kept, made.id)
+        kept.book.told(after, arrived=True)
+        async with asyncio.timeout(60):
+            while len(tried) < 2:  # noqa: ASYNC110 - there is no event for what is tried
+                await asyncio.sleep(0.005)
+        third, after = await reissued(kept, made.id)
+        full = False
+        await kept.book.stop()
+        keys = (first, second, third)
+        assert [await kept.opens(key) for key in keys] == [False, False, True]
+        kept.book.told(after, arrived=True)
+        await kept.book.stop()
+        assert await opening_after_a_start(kept, *keys) == [False, False, True]
+
+    run(work())
+
+
+def test_a_running_daemon_follows_a_key_that_is_reissued_beside_it(kept):
+    """As ``agentd proxy key reissue`` does: letters end when the new ones were printed."""
+
+    async def work() -> None:
+        first, made = await kept.book.add("laptop")
+        beside = AccessKeyFile(kept.layout)
+        letters: list[str] = []
+
+        def revise(key: AccessKey) -> AccessKey:
+            new, after = reissue(key, kept.clock.now(), 0)
+            letters.append(new)
+            return after
+
+        after = beside.reissue(made.id, revise)
+        assert await kept.opens(first)
+        assert kept.lost == []
+        assert kept.book.welcomes(made)
+        beside.settle(made.id, after.secret.sha256)
+        assert [await kept.opens(key) for key in (first, *letters)] == [False, True]
+        assert kept.lost == [{made.id}]
+        assert not kept.book.welcomes(made)
 
     run(work())

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,10 +16,10 @@ from agentd.disk import lock
 from agentd.disk.access_key_entries import Entries
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
-from agentd.errors import Conflict, NotFound, Unavailable
+from agentd.errors import Conflict, NotFound, Unauthorized, Unavailable
 from agentd.proxy.access_key import AccessKey, Limits, issue, reissue
 from agentd.proxy.keyring import AccessKeys
-from tests.disk.test_keys import _mutated
+from tests.disk.test_keys import Died, _mutated, failing
 
 NOW = "2026-01-31T12:00:00.000Z"
 LAPTOP_KEY, LAPTOP = issue("laptop", NOW)
@@ -292,3 +293,124 @@ def test_thousands_of_keys_are_known_by_their_text_after_an_edit(file, layout, m
     file.change(keys[1000].id, lambda key: structs.replace(key, enabled=False))
     assert len(file.read().keys) == 2000
     assert len(parsed) == 1
+
+
+# Reissuing a key while the disk fails, or the process dies.
+
+
+def opening(layout: Layout, *keys: str) -> list[bool]:
+    """Which keys open something to a process that starts now."""
+    kept = AccessKeyFile(layout).read()
+    ring = AccessKeys(kept.keys, kept.untold)
+    return [_opens(ring, key) for key in keys]
+
+
+def _opens(ring: AccessKeys, key: str) -> bool:
+    with suppress(Unauthorized):
+        return bool(ring.admit(key, NOW))
+    return False
+
+
+def reissued(file: AccessKeyFile, grace: int = 0) -> tuple[str, AccessKey]:
+    """Other letters for the laptop; those before are good until they are settled."""
+    letters: list[str] = []
+
+    def revise(key: AccessKey) -> AccessKey:
+        new, after = reissue(key, NOW, grace)
+        letters.append(new)
+        return after
+
+    after = file.reissue(LAPTOP.id, revise)
+    return letters[0], after
+
+
+@pytest.mark.parametrize("kind", ["EIO", "ENOSPC", "EIO for good", "dies"])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "after one that was not answered"])
+def test_a_reissue_that_is_not_answered_leaves_the_letters_before_good(tmp_path, kind, again):
+    """Whichever call fails, and wherever the process dies: else nobody has good letters."""
+    at = 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        AccessKeyFile(layout).add(LAPTOP)
+        AccessKeyFile(layout).add(PHONE)
+        if again:
+            reissued(AccessKeyFile(layout))
+        letters = ""
+        with pytest.MonkeyPatch.context() as patch:
+            made = failing(patch, at, kind)
+            with suppress(Unavailable, Died):
+                letters, _ = reissued(AccessKeyFile(layout))
+        assert opening(layout, LAPTOP_KEY, PHONE_KEY) == [True, True], (at, made)
+        assert not letters or opening(layout, letters) == [True]
+        if len(made) < at:
+            break
+    assert at > 7
+
+
+@pytest.mark.parametrize("kind", ["EIO", "ENOSPC", "EIO for good", "dies"])
+def test_letters_that_were_told_are_good_whatever_happens_while_those_before_end(tmp_path, kind):
+    at = 0
+    while True:
+        at += 1
+        layout = Layout(str(tmp_path / f"state{at}"), str(tmp_path / "config"))
+        file = AccessKeyFile(layout)
+        file.add(LAPTOP)
+        letters, after = reissued(file)
+        settled = False
+        with pytest.MonkeyPatch.context() as patch:
+            made = failing(patch, at, kind)
+            with suppress(Unavailable, Died):
+                file.settle(LAPTOP.id, after.secret.sha256)
+                settled = True
+        assert opening(layout, letters) == [True]
+        assert not (settled and opening(layout, LAPTOP_KEY)[0])
+        AccessKeyFile(layout).settle(LAPTOP.id, after.secret.sha256)
+        assert opening(layout, letters, LAPTOP_KEY) == [True, False]
+        if len(made) < at:
+            break
+    assert at > 7
+
+
+def test_removing_a_key_takes_the_letters_before_away_too(file, layout):
+    file.add(LAPTOP)
+    first = text(layout)
+    letters, _ = reissued(file)
+    assert opening(layout, LAPTOP_KEY, letters) == [True, True]
+    second = text(layout)
+    AccessKeyFile(layout).remove(LAPTOP.id)
+    assert opening(layout, LAPTOP_KEY, letters) == [False, False]
+    for older in (first, second):
+        write(layout, older)
+        assert opening(layout, LAPTOP_KEY, letters) == [False, False]
+
+
+def test_a_reissue_that_was_undone_is_not_ended_later(file, layout):
+    file.add(LAPTOP)
+    letters, after = reissued(file)
+    file.change(LAPTOP.id, lambda _: LAPTOP)
+    file.settle(LAPTOP.id, after.secret.sha256)
+    assert opening(layout, LAPTOP_KEY, letters) == [True, False]
+
+
+def test_a_reissue_that_is_only_tried_changes_nothing(file, layout):
+    file.add(LAPTOP)
+    before = text(layout)
+    file.reissue(LAPTOP.id, lambda key: reissue(key, NOW, 0)[1], dry_run=True)
+    assert text(layout) == before
+    assert not Path(layout.access_keys_renewals).exists()
+    assert opening(layout, LAPTOP_KEY) == [True]
+
+
+def test_a_damaged_memory_of_reissues_keeps_no_letters_good_and_is_told(file, layout):
+    file.add(LAPTOP)
+    letters, _ = reissued(file)
+    Path(layout.access_keys_renewals).write_text("{")
+    assert opening(layout, LAPTOP_KEY, letters) == [False, True]
+    (mistake,) = file.read().mistakes
+    assert mistake.where == layout.access_keys_renewals
+    with pytest.raises(Conflict, match="damaged"):
+        reissued(file)
+    assert opening(layout, letters) == [True]
+    file.remove(LAPTOP.id)
+    assert opening(layout, letters) == [False]

@@ -470,3 +470,16 @@ def test_a_damaged_memory_of_renewals_lets_nothing_in_and_is_told(file, layout):
     assert opening(layout, LAPTOP_KEY, key) == [False, True]
     with pytest.raises(Misconfigured, match=r"renewals\.json"):
         file.check()
+
+
+def test_what_was_made_anew_later_is_not_revoked_when_an_earlier_renewal_ends_late(file, layout):
+    """As when the disk was full, and ending the key before is tried again."""
+    file.add(LAPTOP)
+    second, earlier = issue("laptop", AT)
+    file.renew(earlier)
+    third, later = issue("laptop", AT)
+    file.renew(later)
+    file.settle("laptop", earlier.sha256, AT)
+    assert opening(layout, LAPTOP_KEY, second, third) == [False, True, True]
+    file.settle("laptop", later.sha256, AT)
+    assert opening(layout, LAPTOP_KEY, second, third) == [False, False, True]

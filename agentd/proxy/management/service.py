@@ -126,9 +126,17 @@ class Managed(Generic[E]):
         return made
 
     async def change(
-        self, name: str, revise: Callable[[E], E], doing: Doing, action: str = "change"
+        self,
+        name: str,
+        revise: Callable[[E], E],
+        doing: Doing,
+        action: str = "change",
+        write: Callable[..., Awaitable[E]] | None = None,
     ) -> E:
-        """What ``revise`` makes of it. ``PreconditionFailed`` when it is another than expected."""
+        """What ``revise`` makes of it. ``PreconditionFailed`` when it is another than expected.
+
+        ``write`` does what the book's own ``change`` does, in another way.
+        """
         before: list[E] = []
 
         def revised(old: E) -> E:
@@ -136,7 +144,8 @@ class Managed(Generic[E]):
             return self._require(self._renamed(old, revise(old)), old)
 
         async with self._journal.turn:
-            after = await self._book.change(name, revised, dry_run=doing.dry_run)
+            change = write or self._book.change
+            after = await change(name, revised, dry_run=doing.dry_run)
             if after != before[0]:
                 await self._note(doing, action, before[0], after)
         return after

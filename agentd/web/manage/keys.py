@@ -3,7 +3,7 @@
 The letters of a key are told once, when it is made or issued anew.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import tzinfo
 from decimal import Decimal
 from typing import Annotated, Any, Protocol
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agentd.clock import Clock, Timestamp
-from agentd.errors import BadRequest, NotFound, nearest
+from agentd.errors import BadRequest, NotFound, Unavailable, nearest
 from agentd.proxy.access_key import AccessKey, folded, issue, reissue
 from agentd.proxy.keyring import AccessKeys
 from agentd.proxy.management.changes import Shown
@@ -99,6 +99,20 @@ class Keys(Protocol):
         """Return once they are as their file is."""
         ...
 
+    def reissue(
+        self, key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool = False
+    ) -> Awaitable[AccessKey]:
+        """Give a key other letters; those before hold until ``answer``."""
+        ...
+
+    def answer(self, key: AccessKey) -> Awaitable[None]:
+        """Refuse the letters before: the new ones are about to be told."""
+        ...
+
+    def told(self, key: AccessKey, *, arrived: bool) -> None:
+        """Take note whether the new letters were told."""
+        ...
+
 
 class Meter(Protocol):
     """What one key spends (``proxy.spend.Meter``)."""
@@ -180,8 +194,30 @@ class AccessKeyDesk:
             return kept
 
         known = self._find(call.name("id"))
-        made = await self.managed.change(known.id, revised, doing(call), "reissue")
-        return self._telling(self._one.told(made), made, call, letters[0])
+        wanted = doing(call)
+        made: list[AccessKey] = []
+
+        async def write(
+            key_id: str, revise: Callable[[AccessKey], AccessKey], *, dry_run: bool
+        ) -> AccessKey:
+            made.append(await self._keys.reissue(key_id, revise, dry_run=dry_run))
+            return made[0]
+
+        try:
+            key = await self.managed.change(known.id, revised, wanted, "reissue", write)
+            if wanted.dry_run:
+                return self._telling(self._one.told(key), key, call, "")
+            await self._keys.answer(key)
+            answer = self._telling(self._one.told(key), key, call, letters[0])
+        except BaseException as error:  # nobody gets the letters: not who hung up, either
+            if made and not wanted.dry_run:
+                self._keys.told(made[0], arrived=False)
+            if made and isinstance(error, Unavailable):
+                what = "The key was not reissued: its letters before are good as they were"
+                raise Unavailable(what, error.details or error.message) from error
+            raise
+        answer.sent = lambda arrived: self._keys.told(key, arrived=arrived)
+        return answer
 
     async def enable_access_key(self, call: Call) -> Answer:
         """It opens something again."""

@@ -10,7 +10,7 @@ import pytest
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
-from tests.web.support import Client, Reply, Serving
+from tests.web.support import Client, Reply, Serving, until
 
 ALL = "/api/agent/keys"
 
@@ -120,6 +120,36 @@ def test_letters_before_are_good_for_the_grace_only(manager: Client) -> None:
     assert asks(manager, third["key"]).status == 200
 
 
+def test_letters_before_are_buried_once_the_new_ones_were_told(
+    house: House, manager: Client
+) -> None:
+    first = manager.post(ALL, {"name": "k"})["key"]
+    second = manager.post(f"{ALL}/k/reissue", {})["key"]
+    renewals, graves = map(
+        Path, (house.layout.access_keys_renewals, house.layout.access_keys_revoked)
+    )
+    until(lambda: json.loads(renewals.read_bytes())["renewals"] == [])
+    assert [one["name"] for one in json.loads(graves.read_bytes())["revoked"]] == ["k"]
+    assert (asks(manager, first).status, asks(manager, second).status) == (401, 200)
+
+
+def test_a_reissue_that_is_refused_leaves_the_letters_before_good(
+    house: House, manager: Client
+) -> None:
+    """As when the journal of changes cannot be written any more."""
+    first = manager.post(ALL, {"name": "k"})["key"]
+    journal = Path(house.layout.changes)
+    journal.rename(journal.with_suffix(".away"))
+    journal.mkdir()
+    reply = manager.post(f"{ALL}/k/reissue", {"grace": 1})
+    assert (reply.status, "key" in reply.json()) == (503, False)
+    assert "not reissued" in reply["message"]
+    assert asks(manager, first).status == 200
+    journal.rmdir()
+    second = manager.post(f"{ALL}/k/reissue", {})["key"]
+    assert (asks(manager, first).status, asks(manager, second).status) == (401, 200)
+
+
 def test_what_was_done_to_a_key_is_taken_back(manager: Client) -> None:
     first = manager.post(ALL, {"name": "k"})["key"]
     second = manager.post(f"{ALL}/k/reissue", {})["key"]
@@ -150,13 +180,18 @@ def test_a_dry_run_makes_no_key(manager: Client) -> None:
         {"expires": "tomorrow"},
         {"models": ["a b"]},
         {"secret": {}},
-        {"id": "abcdefghijkl"},
     ],
 )
 def test_what_a_key_cannot_be_is_refused(manager: Client, wrong: dict[str, Any]) -> None:
     assert manager.post(ALL, {"name": "k", **wrong}).status == 400
     manager.post(ALL, {"name": "other"})
     assert manager.patch(f"{ALL}/other", wrong).status == 400
+
+
+def test_nobody_chooses_the_id_of_a_key(manager: Client) -> None:
+    assert manager.post(ALL, {"name": "k", "id": "abcdefghijkl"}).status == 400
+    made = manager.post(ALL, {"name": "k"})["id"]
+    assert manager.patch(f"{ALL}/k", {"id": "abcdefghijkl"})["id"] == made
 
 
 def test_two_names_that_look_alike_are_a_conflict(manager: Client) -> None:
