@@ -186,6 +186,9 @@ class ChatService:
             rules.checked_text(text)
         chat = await self._shelf.open(chat_id)
         prompt = await self._waiting(chat, prompt_id)
+        if text is None and model is None:
+            await self._shelf.store.settled(chat)
+            return prompt
         text = prompt.text if text is None else text
         done = self._shelf.record(chat, by, QueueRewritten(prompt_id, text, model))
         prompt = await self._waiting(chat, prompt_id)

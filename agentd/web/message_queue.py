@@ -11,7 +11,6 @@ from msgspec import Meta, Struct
 
 from agentd.chats.editing import Editing
 from agentd.chats.service import ChatService
-from agentd.errors import BadRequest
 from agentd.web.call import Answer, Call
 from agentd.web.remote import Remote, Text, queue_answer
 from agentd.web.views import Name, prompt_view
@@ -53,8 +52,6 @@ class MessageQueue:
     async def edit_prompt(self, call: Call) -> Answer:
         """Change the text, the model, or both of a prompt that waits."""
         wish = call.json(EditPrompt)
-        if wish.prompt is None and wish.model is None:
-            raise BadRequest("Nothing is to change", "Give prompt, model, or both.")
         chat_id, prompt_id = call.id("chatId", "Chat"), call.id("promptId", "Prompt")
         prompt = await self._chats.rewrite(
             chat_id, prompt_id, wish.prompt, call.caller.by, wish.model
