@@ -149,6 +149,18 @@ class DeploymentUpdate(Struct, frozen=True):
     deployment: DeploymentStatus
 
 
+class DeploymentOutput(Struct, frozen=True):
+    """A deployment said more: ``{name, run, text, skipped}``; gathered, not each line apart."""
+
+    name: ClassVar[str] = "deploymentOutput"
+    deployment: str
+    run: str
+    text: str
+    """What is new since the last one ..."""
+    skipped: int
+    """... but for so many bytes before it."""
+
+
 class AutofixUpdate(Struct, frozen=True):
     """Fixing by itself was switched, or tried again: ``autofix``."""
 
@@ -195,6 +207,7 @@ Event: TypeAlias = (
     | BuildUpdate
     | BuildOutput
     | DeploymentUpdate
+    | DeploymentOutput
     | AutofixUpdate
     | GitUpdate
     | FilesUpdate

@@ -5,14 +5,16 @@ The formats are told in ``state/README.md``. Everything here blocks.
 
 import logging
 import os
+from threading import Lock
 from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from agentd.disk import handwritten
-from agentd.disk.document import TEMPORARY, make_folder, read, replace, told
+from agentd.disk.document import TEMPORARY, make_folder, read, replace
 from agentd.disk.layout import Layout
+from agentd.disk.output_log import OutputLog, OutputPaths
 from agentd.errors import AgentdError, Misconfigured, Mistake
 from agentd.workspace.build import BuildStatus
 from agentd.workspace.definition import (
@@ -24,7 +26,7 @@ from agentd.workspace.definition import (
     unfit_builds,
     unfit_deployments,
 )
-from agentd.workspace.deployment import DeploymentStatus
+from agentd.workspace.deployment import DeploymentStatus, Output
 from agentd.workspace.fixing import AutofixStatus
 
 FORMAT = 1
@@ -33,7 +35,6 @@ OUTPUT = 10 * 2**20
 """Bytes of a deployment's output that are shown; twice as many are kept at most."""
 
 _LIMIT = 4 * 2**20
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,8 @@ class DeploymentFiles:
     def __init__(self, layout: Layout, limit: int = OUTPUT) -> None:
         self._layout = layout
         self._limit = limit
+        self._logs: dict[str, OutputLog] = {}
+        self._logs_lock = Lock()
 
     def load(self) -> list[DeploymentStatus]:
         """All that were ever started; a file that cannot be read is told in the log."""
@@ -124,35 +127,28 @@ class DeploymentFiles:
     def open_output(self, name: str) -> int:
         """A descriptor for all that a run is going to say, behind what the last one said."""
         make_folder(self._layout.deployment(name))
-        path, _ = self._layout.deployment_outputs(name)
-        with told(path, "write"):
-            return os.open(path, _APPEND, 0o600)
+        return self._log(name).open()
 
     def trim(self, name: str) -> None:
         """Move what it said aside when that is too long: the program goes on in an empty file.
 
         What it says between the copying and the emptying is lost.
         """
-        path, older = self._layout.deployment_outputs(name)
         try:
-            size = os.stat(path, follow_symlinks=False).st_size
-        except OSError:
-            return
-        if size <= self._limit:
-            return
-        try:
-            replace(older, _end_of(path, self._limit))
-            os.truncate(path, 0)
-        except (AgentdError, OSError) as error:
+            self._log(name).trim()
+        except AgentdError as error:
             log.warning("the output of deployment %s is not cut: %s", name, error)
 
-    def output(self, name: str) -> bytes:
-        """The end of what it said."""
-        path, older = self._layout.deployment_outputs(name)
-        recent = _end_of(path, self._limit)
-        if len(recent) < self._limit:
-            recent = _end_of(older, self._limit - len(recent)) + recent
-        return recent
+    def output(self, name: str, offset: int | None = None, most: int | None = None) -> Output:
+        """The end of what it said from ``offset`` on: ``most`` bytes, or all that is shown."""
+        return self._log(name).read(offset, most or OUTPUT)
+
+    def _log(self, name: str) -> OutputLog:
+        with self._logs_lock:  # asked for by several threads; a log's own lock must be one
+            if name not in self._logs:
+                paths = OutputPaths(*self._layout.deployment_outputs(name))
+                self._logs[name] = OutputLog(paths, self._limit)
+            return self._logs[name]
 
 
 class AutofixFile:
@@ -204,17 +200,3 @@ def _names(folder: str) -> list[str]:
             if file.startswith(TEMPORARY):
                 os.unlink(os.path.join(folder, name, file))
     return names
-
-
-def _end_of(path: str, limit: int) -> bytes:
-    """The last bytes of a file that may be long, and grow."""
-    with told(path, "read"):
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return b""
-        try:
-            start = max(os.fstat(descriptor).st_size - limit, 0)
-            return os.pread(descriptor, limit, start)
-        finally:
-            os.close(descriptor)

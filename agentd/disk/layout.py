@@ -240,10 +240,14 @@ class Layout(Struct, frozen=True):
         """What runs of a deployment, and what should."""
         return join(self.deployments, name, "deployment.json")
 
-    def deployment_outputs(self, name: str) -> tuple[str, str]:
-        """What a deployment says, and what it said before that."""
+    def deployment_outputs(self, name: str) -> tuple[str, str, str]:
+        """What a deployment says, what it said before that, and where the first one begins."""
         folder = self.deployment(name)
-        return join(folder, "output.log"), join(folder, "output.1.log")
+        return (
+            join(folder, "output.log"),
+            join(folder, "output.1.log"),
+            join(folder, "output.json"),
+        )
 
     @property
     def autofix(self) -> str:

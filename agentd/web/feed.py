@@ -27,6 +27,7 @@ from agentd.events import (
     Bus,
     ChatGone,
     ChatUpdate,
+    DeploymentOutput,
     DeploymentUpdate,
     Event,
     FilesUpdate,
@@ -45,7 +46,7 @@ from agentd.events import (
 from agentd.ids import Lives
 from agentd.web.bot_views import bot_view
 from agentd.web.catalog_views import models_view, skills_view
-from agentd.web.job_views import BuildOutputView, build_view, deployment_view
+from agentd.web.job_views import JobOutputView, build_view, deployment_view
 from agentd.web.mark import WHOLE, Mark, read_mark
 from agentd.web.place_views import FilesChangeView, file_view, head_view
 from agentd.web.views import DeltaView, approval_view, chat_view, message_view, prompt_view
@@ -337,19 +338,25 @@ def _arguments(  # noqa: PLR0911 - a table
             return None, [[bot_view(bot) for bot in bots]]
         case SettingsUpdate() | SkillsUpdate() | ModelsUpdate():
             return None, [_written(event)]
-        case BuildUpdate() | BuildOutput() | DeploymentUpdate() | AutofixUpdate():
+        case BuildUpdate() | BuildOutput() | AutofixUpdate():
+            return None, [_job(event)]
+        case DeploymentUpdate() | DeploymentOutput():
             return None, [_job(event)]
         case GitUpdate() | FilesUpdate():
             return None, [_in_workspace(event)]
 
 
-def _job(event: BuildUpdate | BuildOutput | DeploymentUpdate | AutofixUpdate) -> object:
+def _job(
+    event: BuildUpdate | BuildOutput | DeploymentUpdate | DeploymentOutput | AutofixUpdate,
+) -> object:
     """The one argument of an event about builds and deployments."""
     match event:
         case BuildUpdate(build=build):
             return build_view(build)
         case BuildOutput(build=build, run=run, text=text, skipped=skipped):
-            return BuildOutputView(build, run, text, skipped)
+            return JobOutputView(build, run, text, skipped)
+        case DeploymentOutput(deployment=deployed, run=run, text=text, skipped=skipped):
+            return JobOutputView(deployed, run, text, skipped)
         case DeploymentUpdate(deployment=deployment):
             return deployment_view(deployment)
         case AutofixUpdate(autofix=autofix):

@@ -33,8 +33,8 @@ class BuildDetailView(BuildView, frozen=True, rename="camel", kw_only=True):
     problems: tuple[Problem, ...]
 
 
-class BuildOutputView(Struct, frozen=True):
-    """What a build said since the last time, but for ``skipped`` bytes before it."""
+class JobOutputView(Struct, frozen=True):
+    """What a build or deployment said since the last time, but for ``skipped`` bytes before it."""
 
     name: str
     run: str

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from agentd.chats.chat import LARGEST_ID
 from agentd.web.call import Answer, Call
 from agentd.web.job_views import (
     BuildView,
@@ -22,9 +23,12 @@ from agentd.web.views import Id
 from agentd.workspace.autofix import AutofixService
 from agentd.workspace.building import BuildService
 from agentd.workspace.deploying import DeploymentService
-from agentd.workspace.deployment import DeploymentStatus
+from agentd.workspace.deployment import DeploymentStatus, Output
 from agentd.workspace.problems import plain
+from agentd.workspace.transcript import decode_part, last_lines
 
+MOST_LINES = 1_000_000
+"""Lines of an output's end that can be asked for: more than are ever kept, if they have words."""
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
@@ -81,8 +85,10 @@ class Jobs:
         return Answer(build_detail_view(await self._builds.status(call.params["name"])))
 
     async def build_output(self, call: Call) -> Answer:
-        """What a build said."""
-        return await _text(call, await self._builds.output(call.params["name"]))
+        """Answer what a build said, or the last lines of it."""
+        tail = call.number("tail", 1, MOST_LINES)
+        output = await self._builds.output(call.params["name"])
+        return await asyncio.to_thread(_text, call, output, tail, {})
 
     async def start_deployment(self, call: Call) -> Answer:
         """Have it run."""
@@ -109,8 +115,11 @@ class Jobs:
         return Answer(deployment_view(await self._deployments.status(call.params["name"])))
 
     async def deployment_output(self, call: Call) -> Answer:
-        """The end of what a deployment said."""
-        return await _text(call, await self._deployments.output(call.params["name"]))
+        """Answer the end of what a deployment said, or what is new since an offset."""
+        tail = call.number("tail", 1, MOST_LINES)
+        offset = call.number("offset", 0, LARGEST_ID)
+        said = await self._deployments.output(call.params["name"], offset)
+        return await asyncio.to_thread(_part, call, said, tail, more_may_come=offset is not None)
 
     def autofix(self, _: Call) -> Answer:
         """What is fixed by itself."""
@@ -133,12 +142,22 @@ def _deployment(name: str, known: DeploymentStatus | None) -> Answer:
     return Answer(view)
 
 
-async def _text(call: Call, output: bytes) -> Answer:
+def _part(call: Call, said: Output, tail: int | None, *, more_may_come: bool) -> Answer:
+    """A part of an output, with the offset of its first byte and that of what comes next.
+
+    Where it is read in parts, half a character at the end is left to the next one.
+    """
+    rest = decode_part(said.data)[1] if more_may_come else 0
+    data = said.data[: len(said.data) - rest]
+    shown = data if tail is None else last_lines(data, tail)
+    end = said.end - rest
+    headers = {"X-Output-Offset": str(end - len(shown)), "X-Output-Next": str(end)}
+    return _text(call, shown, None, headers)
+
+
+def _text(call: Call, output: bytes, tail: int | None, headers: dict[str, str]) -> Answer:
     """The output as text in UTF-8; without colours when they are not wanted."""
-    bare = call.flag("plain")
-
-    def shown() -> bytes:
-        text = output.decode("utf-8", "replace")
-        return (plain(text) if bare else text).encode()
-
-    return Answer(await asyncio.to_thread(shown), headers=dict(_TEXT))
+    shown = output if tail is None else last_lines(output, tail)
+    text = shown.decode("utf-8", "replace")
+    body = (plain(text) if call.flag("plain") else text).encode()
+    return Answer(body, headers={**_TEXT, **headers})

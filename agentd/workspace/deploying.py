@@ -15,8 +15,8 @@ from msgspec import structs
 
 from agentd import ids
 from agentd.clock import Clock
-from agentd.errors import NotFound, Unavailable, nearest
-from agentd.events import Bus, DeploymentUpdate
+from agentd.errors import AgentdError, NotFound, Unavailable, nearest
+from agentd.events import Bus, DeploymentOutput, DeploymentUpdate
 from agentd.workspace.definition import Definitions, Deployment, Health
 from agentd.workspace.deployment import (
     Checked,
@@ -29,6 +29,7 @@ from agentd.workspace.deployment import (
     Launch,
     Launched,
     NotLaunched,
+    Output,
     Process,
     RestartAsked,
     StartAsked,
@@ -38,11 +39,12 @@ from agentd.workspace.deployment import (
     Wake,
     Woke,
 )
+from agentd.workspace.transcript import TOLD, decode_part
 
 log = logging.getLogger(__name__)
 
 TRIM_SECONDS = 0.5
-"""How often the outputs of what runs are looked at, whether they are too long."""
+"""How often the outputs of what runs are looked at: told live, and cut when too long."""
 STARTING_SECONDS = 0.25
 """Between two looks whether a starting one works already."""
 
@@ -114,8 +116,8 @@ class DeploymentStore(Protocol):
         """Keep what it says within bounds."""
         ...
 
-    def output(self, name: str) -> bytes:
-        """The end of what the last run said."""
+    def output(self, name: str, offset: int | None = None, most: int | None = None) -> Output:
+        """The end of what it said from ``offset`` on: ``most`` bytes, or all that is shown."""
         ...
 
 
@@ -137,6 +139,49 @@ class Shop:
         self.bus = bus
 
 
+class _OutputListener:
+    """Tells live what one deployment says; what was said before it starts is not told."""
+
+    def __init__(self, shop: Shop, name: str) -> None:
+        self._shop = shop
+        self._name = name
+        self._told: int | None = None
+        """The offset up to which all was told; None: nothing runs."""
+        self._lock = asyncio.Lock()
+        """The keeper looks when a run ends, the service looks all the time."""
+
+    async def start(self) -> None:
+        """Tell what is said from now on."""
+        async with self._lock:
+            if said := await self._read(None):
+                self._told = said.end
+
+    async def stop(self, run: str) -> None:
+        """Tell the rest, and nothing after that."""
+        await self.tell(run)
+        self._told = None
+
+    async def tell(self, run: str) -> None:
+        """Tell what is new; of much, only the end."""
+        async with self._lock:
+            if self._told is None or not (said := await self._read(self._told)) or not said.data:
+                return
+            # A log that was deleted begins anew, at an offset that was told before.
+            skipped = max(said.offset - self._told, 0)
+            text, rest = decode_part(said.data)
+            self._told = said.end - rest
+            if text:
+                event = DeploymentOutput(self._name, run, text, skipped)
+                self._shop.bus.publish(event)
+
+    async def _read(self, offset: int | None) -> Output | None:
+        try:
+            return await asyncio.to_thread(self._shop.store.output, self._name, offset, TOLD)
+        except AgentdError as error:  # it is only not told; whoever asks for it gets the reason
+            log.warning("the output of deployment %s is not told: %s", self._name, error)
+            return None
+
+
 class _Keeper:
     """Looks after one deployment."""
 
@@ -151,6 +196,7 @@ class _Keeper:
         self._program: Program | None = None
         self._health: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._listener = _OutputListener(shop, status.name)
 
     @property
     def at_work(self) -> bool:
@@ -169,6 +215,7 @@ class _Keeper:
         found = await self._shop.runner.find(status) if status.process or status.run else None
         self._task = asyncio.create_task(self._live())
         if found:
+            await self._listener.start()
             self._follow(found)
             self.job.bears(found.process)
             await self._carry_out(self.job.adopted())
@@ -188,6 +235,11 @@ class _Keeper:
                 await self._health
         if self._program:
             self._program.let_go()
+
+    async def look_at_output(self) -> None:
+        """Tell what the program said since the last look, and keep its log within bounds."""
+        await self._listener.tell(self.job.status.run)
+        await asyncio.to_thread(self._shop.store.trim, self.job.status.name)
 
     async def _live(self) -> None:
         while True:
@@ -218,6 +270,7 @@ class _Keeper:
     async def _take(self, stimulus: Stimulus) -> None:
         if isinstance(stimulus, Ended):
             self._program = None
+            await self._listener.stop(self.job.status.run)
             if self._health:
                 self._health.cancel()
                 self._health = None
@@ -260,6 +313,7 @@ class _Keeper:
         try:
             await self._keep()
             output = await asyncio.to_thread(self._shop.store.open_output, name)
+            await self._listener.start()
             program = await self._shop.runner.start(definition, self.job.status.run, output)
         except Unavailable as error:
             return NotLaunched(error.message)
@@ -356,10 +410,13 @@ class DeploymentService:
         """Have it end, and after a short pause run again. None: unknown."""
         return await self._ask(name, RestartAsked())
 
-    async def output(self, name: str) -> bytes:
-        """The end of what it says. Raises ``NotFound`` or ``Unavailable``."""
+    async def output(self, name: str, offset: int | None = None) -> Output:
+        """The end of what it says, or what it said from an offset on, as far as that is kept.
+
+        Raises ``NotFound`` or ``Unavailable``.
+        """
         await self.status(name)
-        return await asyncio.to_thread(self._shop.store.output, name)
+        return await asyncio.to_thread(self._shop.store.output, name, offset)
 
     async def _defined(self) -> Mapping[str, Deployment]:
         """The deployments of the file as it is at the call."""
@@ -384,6 +441,6 @@ class DeploymentService:
     async def _trim(self) -> None:
         while True:
             await asyncio.sleep(TRIM_SECONDS)
-            for name, keeper in list(self._keepers.items()):
+            for keeper in list(self._keepers.values()):
                 if keeper.at_work:
-                    await asyncio.to_thread(self._shop.store.trim, name)
+                    await keeper.look_at_output()

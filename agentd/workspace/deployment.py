@@ -4,7 +4,7 @@ What runs (``process``) is told from what is wanted: a wanted one that ended, or
 is run again by its policy, after a pause that doubles with each failure in a row.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -25,6 +25,19 @@ DeploymentState: TypeAlias = Literal[
 ]
 """``starting``: it runs and did not show so far that it works; ``waiting``: it is run (again)
 when a pause is over; ``failed``: it ended, and is not run again."""
+
+
+class Output(NamedTuple):
+    """A part of what a deployment said over all its runs."""
+
+    offset: int
+    """Of its first byte."""
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """The offset of the byte behind it."""
+        return self.offset + len(self.data)
 
 
 class Process(Struct, frozen=True):

@@ -17,6 +17,26 @@ TOLD = 16 * 1024
 """Bytes that are told at a time to those who listen; what is older is passed over."""
 
 
+def decode_part(data: bytes) -> tuple[str, int]:
+    """Return the text of a part of an output, and how many bytes at its end are half a character.
+
+    These are not in the text: the rest of the character may come yet.
+    """
+    decoder = getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data)
+    return text, len(decoder.getstate()[0])
+
+
+def last_lines(data: bytes, count: int) -> bytes:
+    """Return the last lines of an output, the last of which need not be whole."""
+    begin = len(data) - data.endswith(b"\n")
+    for _ in range(count):
+        begin = data.rfind(b"\n", 0, begin)
+        if begin < 0:
+            return data
+    return data[begin + 1 :]
+
+
 class News(NamedTuple):
     """What was said since the last time, but for ``skipped`` bytes before it."""
 

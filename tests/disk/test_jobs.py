@@ -2,8 +2,11 @@
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentd.disk.jobs import (
     AutofixFile,
@@ -12,6 +15,7 @@ from agentd.disk.jobs import (
     load_builds,
     load_deployments,
 )
+from agentd.disk.layout import Layout
 from agentd.errors import Misconfigured
 from agentd.workspace.build import BuildStatus
 from agentd.workspace.definition import Build, Deployment, Health
@@ -125,8 +129,52 @@ def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
         files.trim("web")
     finally:
         os.close(descriptor)
-    assert files.output("web") == b"a" * 10 + b"b" * 60 + b"c" * 30
+    assert files.output("web").data == b"a" * 10 + b"b" * 60 + b"c" * 30
     assert os.stat(layout.deployment_outputs("web")[0]).st_size == 30
+
+
+@given(
+    pieces=st.lists(st.integers(0, 60), max_size=20),
+    cuts=st.sets(st.integers(0, 20)),
+    restarts=st.sets(st.integers(0, 20)),
+    most=st.integers(1, 200),
+    data=st.data(),
+)
+def test_an_offset_means_the_same_byte_however_often_the_log_is_cut(
+    pieces, cuts, restarts, most, data
+):
+    with TemporaryDirectory() as folder:
+        layout = Layout(folder, folder)
+        files = DeploymentFiles(layout, limit=50)
+        said = b""
+        for number, size in enumerate(pieces):
+            descriptor = files.open_output("web")
+            piece = bytes((len(said) + at) % 251 for at in range(size))
+            os.write(descriptor, piece)
+            os.close(descriptor)
+            said += piece
+            if number in cuts:
+                files.trim("web")
+            if number in restarts:
+                files = DeploymentFiles(layout, limit=50)
+        offset = data.draw(st.none() | st.integers(0, len(said) + 5))
+        found = files.output("web", offset, most)
+        assert found.end == len(said)
+        assert found.data == said[found.offset :]
+        assert len(found.data) <= min(most, 50)
+        if offset is not None and offset <= len(said):
+            assert found.offset >= offset
+            assert found.offset == offset or len(found.data) <= min(most, 50)
+
+
+def test_offsets_go_on_behind_a_log_of_an_earlier_version(layout):
+    files = DeploymentFiles(layout, limit=100)
+    os.close(files.open_output("web"))
+    log, older, _ = layout.deployment_outputs("web")
+    Path(older).write_bytes(b"before")
+    Path(log).write_bytes(b"now")
+    assert files.output("web") == (0, b"beforenow")
+    assert files.output("web", 4) == (4, b"renow")
 
 
 def test_autofix_stays(layout):

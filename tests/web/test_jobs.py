@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import pytest
 
 from agentd.outside.deployment import VARIABLE
 from agentd.outside.marked import identity
+from agentd.workspace.transcript import TOLD
 from tests.web.conftest import Serve
 from tests.web.support import HASH, Client, Serving, until
+from tests.web.test_event_stream import Stream, listening
 
 NAMES = ["%3B%20id", "--x", "..%2Fy", "gone", ".", "%00"]
 """What is no build and no deployment, however it is written."""
@@ -36,6 +38,7 @@ DEPLOYMENTS = """\
 deployments:
   web: {command: [sh, -c, "echo up >> ups; echo serving; exec sleep 100"], stop_seconds: 5}
   crash: {command: [sh, -c, "echo no; exit 3"], backoff: 0.05, backoff_longest: 0.1}
+  talks: {command: [sh, -c, "cat pipe; exec sleep 100"]}
   deaf: {command: [sh, -c, "trap '' TERM; while :; do sleep 1; done"], stop_seconds: 0.1}
 """
 
@@ -249,6 +252,82 @@ def test_one_that_crashes_at_once_is_tried_ever_slower_and_told_as_a_loop(client
     assert found["failures"] >= 5
     assert client.get("/api/deploy/output/crash").body.startswith(b"no\nno\n")
     assert client.post("/api/deploy/stop/crash", None)["wanted"] is False
+
+
+@pytest.fixture
+def pipe(client: Client, tmp_path: Path) -> Iterator[BinaryIO]:
+    """What is written here is said by the deployment ``talks``, which runs."""
+    os.mkfifo(tmp_path / "pipe")
+    client.post("/api/deploy/start/talks", None)
+    with open(tmp_path / "pipe", "wb", buffering=0) as opened:
+        yield opened
+
+
+def test_an_output_is_read_part_by_part_and_no_character_is_torn(
+    client: Client, pipe: BinaryIO
+) -> None:
+    path = "/api/deploy/output/talks"
+    pipe.write("one\ntwo\n\N{SNOWMAN}".encode()[:-1])
+    first = until(lambda: (one := client.get(f"{path}?offset=0")).body and one)
+    assert first.body == b"one\ntwo\n"
+    assert (first.headers["X-Output-Offset"], first.headers["X-Output-Next"]) == ("0", "8")
+    pipe.write("\N{SNOWMAN}".encode()[-1:])
+    second = until(lambda: (one := client.get(f"{path}?offset=8")).body and one)
+    assert second.body == "\N{SNOWMAN}".encode()
+    assert second.headers["X-Output-Next"] == "11"
+    assert client.get(f"{path}?offset=11").body == b""
+    assert client.get(f"{path}?offset=12").headers["X-Output-Offset"] == "0"
+    last = client.get(f"{path}?tail=2")
+    assert last.body == "two\n\N{SNOWMAN}".encode()
+    assert (last.headers["X-Output-Offset"], last.headers["X-Output-Next"]) == ("4", "11")
+    assert client.get(f"{path}?offset=2&tail=1").body == "\N{SNOWMAN}".encode()
+    assert client.get(path).body == "one\ntwo\n\N{SNOWMAN}".encode()
+
+
+@pytest.mark.parametrize("query", ["tail=0", "tail=-1", "tail=x", "offset=-1", "offset=1e3"])
+def test_what_is_no_number_of_lines_and_no_offset_is_refused(client: Client, query: str) -> None:
+    assert client.get(f"/api/deploy/output/web?{query}").status == 400
+
+
+def test_the_last_lines_of_a_build_can_be_asked_for(client: Client) -> None:
+    client.post("/api/build/trigger/bad", None)
+    built(client, "bad")
+    assert client.get("/api/build/output/bad?tail=1").body == b"b.c:1: warning: w\n"
+    assert client.get("/api/build/output/bad?tail=9").body.count(b"\n") == 2
+    assert client.get("/api/build/output/bad?tail=0").status == 400
+
+
+def told_outputs(stream: Stream) -> list[Any]:
+    """What was told live of deployments' outputs."""
+    named = [one for one in stream.events if one.name == "deploymentOutput"]
+    return [json.loads(one.data)[0] for one in named]
+
+
+def test_what_a_deployment_says_is_told_live_also_its_last_words(
+    daemon: Serving, client: Client
+) -> None:
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.reader.last_id)
+        client.post("/api/deploy/start/crash", None)
+
+        stream.until(lambda: len(told_outputs(stream)) >= 2)
+        first, second, *_ = told_outputs(stream)
+    assert (first["name"], first["text"], first["skipped"]) == ("crash", "no\n", 0)
+    assert second["text"] == "no\n"
+    assert first["run"] != second["run"]
+
+
+def test_of_much_that_a_deployment_says_the_end_is_told(
+    daemon: Serving, client: Client, pipe: BinaryIO
+) -> None:
+    with listening(daemon) as stream:
+        stream.until(lambda: stream.reader.last_id)
+        pipe.write(b"x" * 60_000)
+        pipe.write(b"the end")
+        stream.until(lambda: (found := told_outputs(stream)) and found[-1]["text"].endswith("end"))
+        found = told_outputs(stream)
+    assert sum(one["skipped"] + len(one["text"]) for one in found) == 60_007
+    assert all(len(one["text"]) <= TOLD for one in found)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentd.workspace.transcript import TOLD, Transcript
+from agentd.workspace.transcript import TOLD, Transcript, decode_part, last_lines
 
 
 @given(st.lists(st.binary(max_size=60), max_size=30))
@@ -48,3 +48,17 @@ def test_news_are_told_once_and_old_ones_are_passed_over():
     assert len(news.text) == TOLD
     assert news.skipped == 4 * TOLD + 3
     assert transcript.news() is None
+
+
+@given(st.text(alphabet="a\n", max_size=60).map(str.encode), st.integers(1, 8))
+def test_the_last_lines_are_as_a_reader_counts_them(data, count):
+    assert last_lines(data, count) == b"".join(data.splitlines(keepends=True)[-count:])
+
+
+@given(st.text(max_size=20), st.integers(0, 100))
+def test_a_part_that_ends_inside_a_character_leaves_it_to_the_next(text, cut):
+    data = text.encode()
+    begin, rest = decode_part(data[:cut])
+    after, nothing = decode_part(data[max(min(cut, len(data)) - rest, 0) :])
+    assert (begin + after, nothing) == (text, 0)
+    assert rest < 4

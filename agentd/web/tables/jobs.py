@@ -1,6 +1,7 @@
 """The rows of builds, deployments and autofix."""
 
 from agentd.access.gate import Surface
+from agentd.chats.chat import LARGEST_ID
 from agentd.errors import BadRequest, NotFound, Unavailable
 from agentd.web import jobs as shapes
 from agentd.web.job_views import BuildDetailView, BuildView, DeploymentView
@@ -15,6 +16,20 @@ PLAIN = Parameter(
     "query",
     "true leaves colours and other control sequences out.",
     {"type": "string", "enum": ["true", "false"]},
+)
+
+TAIL = Parameter(
+    "tail",
+    "query",
+    "Only so many lines of the end.",
+    {"type": "integer", "minimum": 1, "maximum": shapes.MOST_LINES},
+)
+OFFSET = Parameter(
+    "offset",
+    "query",
+    "Only what was said from this offset on, which X-Output-Next of an earlier answer told. When"
+    " that is not kept any more, or was never said, all that is kept.",
+    {"type": "integer", "minimum": 0, "maximum": LARGEST_ID},
 )
 
 
@@ -123,8 +138,8 @@ def _outputs(jobs: Jobs) -> tuple[Route, ...]:
             "What a build said, as text: its beginning and its end, when it was much.",
             operation="get_build_output",
             also=("text/plain",),
-            errors=(NotFound, Unavailable),
-            parameters=(PLAIN,),
+            errors=(BadRequest, NotFound, Unavailable),
+            parameters=(PLAIN, TAIL),
             section=_RULED,
         ),
         Route(
@@ -132,11 +147,12 @@ def _outputs(jobs: Jobs) -> tuple[Route, ...]:
             "/api/deploy/output/{name}",
             _DOOR,
             jobs.deployment_output,
-            "The end of what a deployment said, as text.",
+            "The end of what a deployment said, as text. X-Output-Offset tells where it begins, in"
+            " bytes over all its runs, and X-Output-Next the offset to ask for next.",
             operation="get_deployment_output",
             also=("text/plain",),
-            errors=(NotFound, Unavailable),
-            parameters=(PLAIN,),
+            errors=(BadRequest, NotFound, Unavailable),
+            parameters=(PLAIN, TAIL, OFFSET),
             section=_RULED,
         ),
     )
