@@ -5,7 +5,7 @@ only glanced at and passed on; any other is understood, said in the channel's di
 reply's events are told again in the caller's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -49,6 +49,8 @@ class Glance(Struct, frozen=True):
     """The groups of tools that the caller has (Responses); see ``callers.groups``."""
     freeform: frozenset[str] = frozenset()
     """The tools whose input is bare text (Responses); see ``callers.freeform``."""
+    stores: bool = False
+    """Whether later requests may refer to the reply's items (Responses); see ``references``."""
     tier: str = ""
     """The kind of service that is asked for; empty: the usual one. See ``callers.extras``."""
     fees: bool = False
@@ -78,6 +80,11 @@ class Tap(Protocol):
 
 class Writer(Protocol):
     """Tells a reply, event by event, as one stream of the caller's dialect."""
+
+    @property
+    def items(self) -> Sequence[Mapping[str, object]]:
+        """What was told up to now that has an id by which a later request may refer to it."""
+        ...
 
     def write(self, event: Event) -> bytes:
         """The bytes that tell this event; empty when there is nothing to tell yet.

@@ -1,6 +1,6 @@
 """A request as the suppliers are to have it, in each one's dialect."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
 import msgspec
@@ -10,6 +10,7 @@ from agentd.proxy.channel import ChannelDialect
 from agentd.proxy.dialects.caller import Glance
 from agentd.proxy.dialects.callers import CALLERS, embeddings
 from agentd.proxy.dialects.callers.output_limit import LEAST_THINKING, with_output_limit
+from agentd.proxy.dialects.callers.references import encode_items, items_of_reply
 from agentd.proxy.dialects.conversation import (
     Conversation,
     Event,
@@ -21,6 +22,7 @@ from agentd.proxy.dialects.dialect import DIALECTS, address
 from agentd.proxy.dialects.failure import explained
 from agentd.proxy.dialects.one_call import OneCallReader, without_further_calls
 from agentd.proxy.gateway.asking import Asked
+from agentd.proxy.gateway.item_memory import ItemMemory
 from agentd.proxy.gateway.lines import Line, Passing, Translating
 from agentd.proxy.price import Usage
 from agentd.proxy.routing import Choice
@@ -50,6 +52,7 @@ class Calling:
         glance: Glance,
         output_limit: int,
         hidden: Hidden,
+        memory: ItemMemory,
         created: Callable[[], int],
     ) -> None:
         self.asked = asked
@@ -59,6 +62,7 @@ class Calling:
         self.secrets: Mapping[str, str] = hidden.secrets
         """What may have to be put back, by what stands for it."""
         self._body = hidden.body
+        self._memory = memory
         self._created = created
         self._conversation: Conversation | None = None
 
@@ -112,7 +116,7 @@ class Calling:
         reader = DIALECTS[choice.dialect].reader()
         if self._tells_one_call(choice):
             reader = OneCallReader(reader)
-        return Translating(reader, writer, self.caller, self.asked.id)
+        return Translating(reader, writer, self.caller, self.asked.id, self._keep)
 
     def whole(self, choice: Choice, body: bytes) -> Whole | SupplierError:
         """An answer of status 200 that is there as a whole; told as a stream if that was asked for.
@@ -131,9 +135,17 @@ class Calling:
         if self.glance.stream:
             writer = self.caller.writer(self.glance, self.asked.id, self._created())
             told = b"".join(map(writer.write, events))
+            self._keep(writer.items)
         else:
             told = self.caller.whole(events, self.glance, self.asked.id, self._created())
+            if self.glance.stores and not choice.passes:
+                self._memory.keep(self.asked.key.id, items_of_reply(told))
         return Whole(told, _usage(events))
+
+    def _keep(self, items: Sequence[Mapping[str, object]]) -> None:
+        """Have later requests of the key find what it was told, unless it is not to be stored."""
+        if self.glance.stores and items:
+            self._memory.keep(self.asked.key.id, encode_items(items))
 
     def _tells_one_call(self, choice: Choice) -> bool:
         """Whether further calls are left out, which the supplier cannot be kept from."""

@@ -4,7 +4,7 @@
 piece that ends the reply is given away, how it ended and what it counted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from agentd.proxy.dialects.caller import Tap, Writer
@@ -87,15 +87,21 @@ class Passing:
 
 
 class Translating:
-    """The reply told anew, event by event."""
+    """The reply told anew, event by event; ``keep`` has the items of one that is whole."""
 
     def __init__(
-        self, reader: Reader, writer: Writer, caller: CallerDialect, request_id: str
+        self,
+        reader: Reader,
+        writer: Writer,
+        caller: CallerDialect,
+        request_id: str,
+        keep: Callable[[Sequence[Mapping[str, object]]], None],
     ) -> None:
         self._caller = caller
         self._request_id = request_id
         self._reader = reader
         self._writer = writer
+        self._keep = keep
         self.usage: Usage | None = None
         self.end: Finished | SupplierError | None = None
 
@@ -123,4 +129,6 @@ class Translating:
             elif isinstance(event, Finished | SupplierError):
                 self.end = event
             told.append(self._writer.write(event))
+            if isinstance(event, Finished):
+                self._keep(self._writer.items)
         return b"".join(told)

@@ -11,10 +11,13 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from agentd.clock import Clock, parse_iso
 from agentd.errors import AgentdError, BadRequest, Unavailable
 from agentd.proxy.channel import ProxyModel
 from agentd.proxy.dialects.callers import errors
+from agentd.proxy.dialects.callers.references import resolve_references
 from agentd.proxy.entry import Outcome
 from agentd.proxy.gateway.asking import DISMISSED, LEFT, REVOKED, Answered, Asked, Refused
 from agentd.proxy.gateway.attempt import Attempts, Failed
@@ -23,6 +26,7 @@ from agentd.proxy.gateway.calling import Calling
 from agentd.proxy.gateway.glancing import counted_here, glanced, tokens_in
 from agentd.proxy.gateway.hiding_threads import HidingThreads
 from agentd.proxy.gateway.house import House
+from agentd.proxy.gateway.item_memory import ItemMemory
 from agentd.proxy.gateway.refusing import failed, refused
 from agentd.proxy.pricing import output_at_most, output_limit, settled, upper_bound
 from agentd.proxy.routing import WORTH_ANOTHER, Choice, found
@@ -42,6 +46,7 @@ class Relay:
     def __init__(self, house: House) -> None:
         self._house = house
         self._hiders = HidingThreads()
+        self._memory = ItemMemory(house.clock.monotonic)
         self._later: set[asyncio.Task[None]] = set()
         self._waiting: dict[asyncio.Task[None], str] = {}
         """Those of them that wait for a supplier, by the ids of their keys."""
@@ -76,6 +81,7 @@ class Relay:
 
         Who waits for the beginning of an answer is sent away by who called ``answer``.
         """
+        self._memory.forget_keys(lost)
         self._attempts.dismiss(lost)
         for task in [task for task, key in self._waiting.items() if key in lost]:
             task.cancel()
@@ -104,6 +110,7 @@ class Relay:
     async def _answered(self, asked: Asked, bill: Bill) -> Answered:
         house, key = self._house, asked.key
         settings = house.settings()
+        asked = self._with_items(asked)
         bill.glance = glanced(asked)
         if why := house.licence():
             raise Refused("no_licence", why)
@@ -122,8 +129,20 @@ class Relay:
             bill.glance.max_output, model.max_output, bounded=key.limits.bounds_spending
         )
         self._reserve(asked, bill, model, choices, limit, settings)
-        calling = Calling(asked, bill.glance, limit, hidden, partial(_seconds, house.clock))
+        calling = Calling(
+            asked, bill.glance, limit, hidden, self._memory, partial(_seconds, house.clock)
+        )
         return await self._tried(calling, bill, choices)
+
+    def _with_items(self, asked: Asked) -> Asked:
+        """The request with the items that it refers to: it is counted and looked through as such.
+
+        Raises ``BadRequest`` for what is no request.
+        """
+        if asked.endpoint.dialect != "openai-responses":
+            return asked
+        body = resolve_references(asked.body, partial(self._memory.find, asked.key.id))
+        return asked if body is asked.body else structs.replace(asked, body=body)
 
     async def _probed(self) -> None:
         """Raise ``Refused`` as long as entries cannot be written; one call looks for all."""

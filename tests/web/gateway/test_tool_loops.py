@@ -28,10 +28,16 @@ LOOPS = [
     "ai sdk anthropic streamed",
     "ai sdk chat",
     "ai sdk chat streamed",
+    "ai sdk responses",
+    "ai sdk responses streamed",
 ]
 CALLED = Answer((Think("Which one?"), Say("I look."), Call("look", {"path": 'a "b"'})))
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}}
-STORED = {"anthropic tool runner": "by-messages"}
+STORED = {
+    "anthropic tool runner": "by-messages",
+    "ai sdk responses": "by-responses",
+    "ai sdk responses streamed": "by-responses",
+}
 """Loops that ask their own vendor to store something, and the model where that is passed on."""
 
 every_channel = pytest.mark.parametrize("model", MODELS)

@@ -26,6 +26,7 @@ from agentd.proxy.dialects.callers.asked import (
     verbosity,
 )
 from agentd.proxy.dialects.callers.groups import grouped
+from agentd.proxy.dialects.callers.references import REFERENCE
 from agentd.proxy.dialects.callers.seals import unsealed
 from agentd.proxy.dialects.conversation import (
     Conversation,
@@ -47,7 +48,7 @@ RULES = Rules(
         "model": "which supplier is asked was decided by it",
         "stream": "how the reply is told is the gateway's matter",
         "stream_options": "so is this",
-        "store": "a reply that is not stored is missed when its id is used, and then it is told",
+        "store": "the reply's items are remembered here, see ``references``",
         "metadata": "labels in the caller's own account at OpenAI",
         "client_metadata": "the same, by Codex",
         "prompt_cache_options": "how long OpenAI remembers; others have their own rules",
@@ -79,6 +80,7 @@ class _Glanced(Named):
     stream: bool | None = None
     max_output_tokens: Tokens | None = None
     background: bool | None = None
+    store: bool | None = None
     tools: list[Any] | None = None
     service_tier: Any = None
 
@@ -282,6 +284,7 @@ def glance(body: bytes) -> Glance:
         seen.max_output_tokens or 0,
         groups=frozenset(group for group, _ in tools if group),
         freeform=frozenset(grouped(group, name) for group, name in tools if name),
+        stores=seen.store is not False,
         tier=extras.service("openai-responses", seen),
         fees=extras.serves(seen.tools),
     )
@@ -352,11 +355,12 @@ def _said(given: str | list[Raw]) -> Iterator[Message | str]:
 
 
 def _item(item: Raw, kind: str, where: str) -> _Item | dict[str, object]:
-    if kind == "item_reference":
+    if kind == REFERENCE:
         raise BadRequest(
-            f"{where} refers to an item that is stored at OpenAI. The model's supplier speaks "
-            "another dialect, and no replies are stored here: send the items themselves "
-            '(most clients do so with "store": false)'
+            f"{where} refers to an item that is not known here. The model's supplier speaks "
+            "another dialect, and of replies in yours only what this access key was told is "
+            "remembered: for an hour, not over a restart, and less long where much is said. Send "
+            'the items themselves (most clients do so with "store": false)'
         )
     if kind not in _SHAPES:
         raise BadRequest(

@@ -4,7 +4,7 @@ Suppliers may let several calls grow at once; the later one is held until the ea
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from agentd.proxy.dialects.conversation import (
@@ -92,6 +92,11 @@ class Gathering:
             case Finished() | SupplierError():
                 told += self._over(event)
         return told
+
+    @property
+    def items(self) -> Sequence[Mapping[str, object]]:
+        """As ``Writer.items``: most dialects have none."""
+        return ()
 
     @property
     def reason(self) -> StopReason:

@@ -1,6 +1,6 @@
 """Replies told to callers of OpenAI's chat completions, streamed and whole."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.json import encode
 
@@ -61,6 +61,11 @@ class Writer:
         self._sealed: list[Thinking] = []
         """What was thought since the last word, and has to go back to its supplier."""
         self._details = 0
+
+    @property
+    def items(self) -> Sequence[Mapping[str, object]]:
+        """As ``caller.Writer.items``: this dialect has none."""
+        return ()
 
     def write(self, event: Event) -> bytes:
         """As ``caller.Writer.write``."""

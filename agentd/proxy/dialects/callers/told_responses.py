@@ -1,6 +1,6 @@
 """Replies told to callers of OpenAI's Responses API, streamed and whole."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -74,6 +74,11 @@ class Writer(Gathering):
         self._response = _response(glance, request_id, created)
         self._items: list[dict[str, object]] = []
         self._number = 0
+
+    @property
+    def items(self) -> Sequence[Mapping[str, object]]:
+        """As ``caller.Writer.items``: those that are whole."""
+        return self._items
 
     def beginning(self) -> bytes:
         """The response, empty yet."""

@@ -247,7 +247,9 @@ def test_reasoning_that_its_supplier_stored_cannot_go_back_and_is_no_obstacle():
 def test_what_goes_on_in_the_background_would_not_be_counted():
     with pytest.raises(BadRequest, match="background"):
         glance(body(background=True))
-    assert glance(body(background=False, max_output_tokens=9)) == Glance("m", max_output=9)
+    assert glance(body(background=False, max_output_tokens=9)) == Glance(
+        "m", max_output=9, stores=True
+    )
 
 
 @pytest.mark.parametrize("name", ["previous_response_id", "conversation", "prompt"])

@@ -1,0 +1,53 @@
+"""What is remembered of replies, for whom, how much and how long."""
+
+from agentd.proxy.gateway.item_memory import SECONDS, ItemMemory
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_key_finds_its_own_items_only():
+    memory = ItemMemory(Clock())
+    memory.keep("anna", {"msg_1": b"hers"})
+    memory.keep("bert", {"msg_1": b"his"})
+    assert memory.find("anna", "msg_1") == b"hers"
+    assert memory.find("bert", "msg_1") == b"his"
+    assert memory.find("carl", "msg_1") is None
+    memory.forget_keys({"anna"})
+    assert memory.find("anna", "msg_1") is None
+    assert memory.find("bert", "msg_1") == b"his"
+
+
+def test_an_item_is_forgotten_an_hour_after_it_was_last_used():
+    clock = Clock()
+    memory = ItemMemory(clock)
+    memory.keep("anna", {"msg_1": b"x", "msg_2": b"x"})
+    clock.now += SECONDS - 1
+    assert memory.find("anna", "msg_1")
+    clock.now += 2
+    assert memory.find("anna", "msg_1")
+    assert memory.find("anna", "msg_2") is None
+    assert len(memory) == 1
+
+
+def test_all_items_together_are_bounded_and_the_least_recently_used_go_first():
+    memory = ItemMemory(Clock(), most_bytes=10_000)
+    for number in range(4):
+        memory.keep("anna", {f"msg_{number}": bytes(2000 - 500)})
+    assert memory.find("anna", "msg_0")
+    memory.keep("bert", {"msg_4": bytes(3500)})
+    assert memory.find("anna", "msg_0")
+    assert memory.find("anna", "msg_1") is None
+    memory.keep("bert", {"msg_5": bytes(10_000)})
+    assert len(memory) == 0
+
+
+def test_an_item_that_is_told_again_counts_once():
+    memory = ItemMemory(Clock(), most_bytes=10_000)
+    for _ in range(10):
+        memory.keep("anna", {"msg_1": bytes(5000)})
+    assert memory.find("anna", "msg_1")
