@@ -14,6 +14,7 @@ from agentd.agent.conversation import Conversation, Launch
 from agentd.agent.engine import Alive, Answer, Assignment, Kept, Progress, Question
 from agentd.agent.foreign import Bounds, Endpoint
 from agentd.outside.stdio_engine import StdioEngine
+from agentd.outside.stdio_turn import Patience
 from tests.agent.engines.programs import CLAUDE_ALONE, KEY, MODEL, Place, opencode_alone
 from tests.conftest import until
 from tests.supplier.supplier import Supplier
@@ -52,6 +53,12 @@ class Chat:
             **CLAUDE_ALONE,
         }
         self.engine = StdioEngine("real", str(where.workspace), self._make)
+
+    def be_patient(self, patience: Patience) -> None:
+        """Wait for the program so long, from the next turn on."""
+        self.engine = StdioEngine(
+            "real", str(self.where.workspace), self._make, patience=lambda: patience
+        )
 
     async def _make(self, assignment: Assignment) -> tuple[Launch, Conversation]:
         launch = self._launch(assignment, self._command, self._endpoint)

@@ -10,8 +10,9 @@ import pytest
 
 from agentd.agent.claude_code.conversation import BAD_KEY, LOST, ClaudeConversation
 from agentd.agent.claude_code.launch import Memory, launch
-from agentd.agent.engine import Failed, Replied, ToolStarted, ToolUsed, Wrote
+from agentd.agent.engine import Failed, Limited, Replied, ToolStarted, ToolUsed, Wrote
 from agentd.chats.chat import Message
+from agentd.outside.stdio_turn import Patience
 from tests.agent.conversing import only, used
 from tests.agent.engines.driving import Chat, alive, running
 from tests.agent.engines.programs import CLAUDE, KEY, path_without, place
@@ -216,3 +217,16 @@ async def test_what_is_protected_is_read_by_leave_only_and_what_is_not_without(
     assert chat.asked[-1].subject == "cat .env", "whose places are looked for by the approver"
     told = "".join(json.dumps(request.body) for request in supplier.requests)
     assert "canary-of-the-project" not in told and "two" in told
+
+
+@pytest.mark.parametrize(("after", "told"), [("45", True), ("900", False)])
+async def test_a_supplier_that_wants_to_be_left_alone_for_long_is_a_limit(
+    chat: Chat, supplier: Supplier, after: str, told: bool
+) -> None:
+    """Claude Code waits for a short while, in silence; at a long one it gives up at once."""
+    supplier.script(*[Refuse(429, "Later.", headers={"Retry-After": after})] * 12)
+    chat.be_patient(Patience(silence=40.0))
+    steps = await chat.turn("Do it.")
+    [limited] = only(steps, Limited)
+    assert limited == steps[-1]
+    assert (limited.seconds >= float(after)) is told
