@@ -36,10 +36,5 @@ def test_a_client_of_generated_types_compiles_and_works(shared: Serving, tmp_pat
     run(tmp_path, str(programs / "tsc"), *STRICT, "client.ts")
     told = json.loads(run(tmp_path, "node", "client.js", shared.url, KEY))
     assert told.pop("at").endswith("Z")
-    assert told == {
-        "waiting": told["waiting"],
-        "labels": told["labels"],
-        "models": True,
-        "settings": True,
-        "kind": "NotFound",
-    }
+    assert (told["models"], told["settings"], told["kind"]) == (True, True, "NotFound")
+    assert (type(told["waiting"]), type(told["labels"])) == (int, int)
