@@ -36,6 +36,9 @@ _WINDOWS = ("total", "day", "week", "month")
 _COUNTS = ("requests_per_minute", "tokens_per_minute", "parallel")
 _SPANS = {"d": 86400, "h": 3600, "m": 60}
 
+BY = "cli"
+"""As whose keys those are recorded that are made here."""
+
 LONGEST_GRACE = 365 * 86400
 """Seconds."""
 
@@ -102,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key, kept = _valid(lambda: issue(args.key, SystemClock().now()))
+    key, kept = _valid(lambda: issue(args.key, SystemClock().now(), BY))
     made = _revised(kept, args)
     file.add(made)
     _hand_over(key, made, as_json=args.json)
@@ -124,7 +127,7 @@ def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
     made: list[str] = []
 
     def revised(key: AccessKey) -> AccessKey:
-        letters, kept = reissue(key, SystemClock().now(), args.grace)
+        letters, kept = reissue(key, SystemClock().now(), args.grace, BY)
         made.append(letters)
         return kept
 
@@ -157,7 +160,7 @@ def _list(file: AccessKeyFile, args: argparse.Namespace) -> None:
         print(json.dumps([_shown(key) for key in keys]))
     elif keys:
         now = SystemClock().now()
-        rows = [("NAME", "ID", "ENDS", "STATE", "LIMITS"), *(_row(key, now) for key in keys)]
+        rows = [("NAME", "ID", "ENDS", "STATE", "BY", "LIMITS"), *(_row(key, now) for key in keys)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             print("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -257,7 +260,8 @@ def _row(key: AccessKey, now: str) -> tuple[str, ...]:
     limits = msgspec.to_builtins(key.limits)
     told = ", ".join(f"{name.replace('_', ' ')} {limit}" for name, limit in limits.items())
     ends = f"…{key.secret.last4}"
-    return key.name, key.id, ends, state if key.enabled else "disabled", told or "none"
+    by = key.created_by or "unknown"
+    return key.name, key.id, ends, state if key.enabled else "disabled", by, told or "none"
 
 
 def _shown(key: AccessKey) -> dict[str, Any]:

@@ -124,6 +124,11 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The letters that it had before it was issued anew ..."""
     before_until: Timestamp | None = None
     """... and until when they are still good."""
+    created_by: Annotated[str, Meta(max_length=200)] = ""
+    """Who has seen its letters first, as ``key:laptop``, ``user:ann``, ``management`` or ``cli``.
+
+    Empty: not known.
+    """
 
     def __post_init__(self) -> None:
         if not self.name.isprintable() or self.name != self.name.strip():
@@ -194,18 +199,28 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def issue(name: str, created: Timestamp) -> tuple[str, AccessKey]:
+def issue(name: str, created: Timestamp, by: str = "") -> tuple[str, AccessKey]:
     """Make a key: the key itself, to be shown once, and what is kept of it. ``ValueError``."""
     key_id, key = ids.new_access_key()
-    return key, AccessKey(id=key_id, name=name, secret=_kept(key), created=created)
+    secret = _kept(key)
+    return key, AccessKey(id=key_id, name=name, secret=secret, created=created, created_by=by)
 
 
-def reissue(known: AccessKey, now: Timestamp, grace: int) -> tuple[str, AccessKey]:
-    """Give a key other letters; those before are good for ``grace`` more seconds."""
+def reissue(known: AccessKey, now: Timestamp, grace: int, by: str = "") -> tuple[str, AccessKey]:
+    """Give a key other letters; those before are good for ``grace`` more seconds.
+
+    ``by`` tells who sees the new ones: the key is then one that he made.
+    """
     _, key = ids.new_access_key(known.id)
     before = known.secret if grace > 0 else None
     until = not_before(parse_iso(now) + timedelta(seconds=grace)) if before else None
-    return key, structs.replace(known, secret=_kept(key), before=before, before_until=until)
+    return key, structs.replace(
+        known,
+        secret=_kept(key),
+        before=before,
+        before_until=until,
+        created_by=by or known.created_by,
+    )
 
 
 def _fits(letters: AccessKey | UntoldLetters, presented: str, now: Timestamp) -> bool:

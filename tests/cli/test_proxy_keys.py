@@ -14,7 +14,7 @@ from agentd.clock import SystemClock
 from agentd.disk.access_keys import AccessKeyFile
 from agentd.disk.layout import Layout
 from agentd.errors import Unauthorized
-from agentd.proxy.access_key import AccessKey, Limits
+from agentd.proxy.access_key import AccessKey, Limits, issue
 from agentd.proxy.keyring import AccessKeys
 
 
@@ -110,6 +110,25 @@ def test_letters_before_a_reissue_are_good_for_the_grace_that_was_given(key):
     assert opens(second)
     third = key("reissue", "ann")
     assert [opens(one) for one in (first, second, third)] == [False, False, True]
+
+
+def test_a_key_tells_who_has_seen_its_letters_first(key, capsys):
+    key("add", "ann")
+    assert json.loads(key("list", "--json"))[0]["created_by"] == "cli"
+    laptop = issue("laptop", "2026-01-01T00:00:00.000Z", "user:ann")[1]
+    older = issue("older", "2026-01-01T00:00:00.000Z")[1]
+    for one in (laptop, older):
+        AccessKeyFile(Layout("state", "config")).add(one)
+
+    def listed() -> list[str]:
+        main(["proxy", "key", "list"])
+        return [line.split()[4] for line in capsys.readouterr().out.splitlines()]
+
+    assert listed() == ["BY", "cli", "user:ann", "unknown"]
+    key("disable", "laptop")
+    assert listed() == ["BY", "cli", "user:ann", "unknown"]
+    key("reissue", "laptop")
+    assert listed() == ["BY", "cli", "cli", "unknown"]
 
 
 def test_letters_before_hold_when_the_new_ones_cannot_be_printed(key):

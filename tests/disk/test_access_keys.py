@@ -34,6 +34,7 @@ FULL = structs.replace(
     keep_bodies=True,
     before=PHONE.secret,
     before_until=NOW,
+    created_by="user:ann",
 )
 
 

@@ -23,7 +23,7 @@ from agentd.web.manage import shapes
 from agentd.web.manage.listing import Listing
 from agentd.web.manage.resource import Resource, doing
 
-_OURS = ("id", "secret", "created", "before", "before_until")
+_OURS = ("id", "secret", "created", "created_by", "before", "before_until")
 _HIDDEN = ("secret", "before", "before_until")
 
 LONGEST_GRACE = 30 * 86400
@@ -76,7 +76,7 @@ AccessKeyView = shapes.shown(AccessKey, *_HIDDEN, **_MORE)
 AccessKeyPage = shapes.listed(AccessKeyView)
 IssuedKeyView = shapes.shown(AccessKey, *_HIDDEN, called="IssuedKeyView", key=_LETTERS, **_MORE)
 NewAccessKey = shapes.new(AccessKey, *_OURS)
-AccessKeyPatch = shapes.patch(AccessKey, *_OURS, readonly=("id", "created", *_MORE))
+AccessKeyPatch = shapes.patch(AccessKey, *_OURS, readonly=("id", "created", "created_by", *_MORE))
 _Noted = shapes.shown(AccessKey, *_HIDDEN, called="NotedKey", last4=str)
 
 
@@ -172,8 +172,9 @@ class AccessKeyDesk:
     async def issue_access_key(self, call: Call) -> Answer:
         """One more; its letters are told this once."""
         wish = call.json(NewAccessKey)
-        letters, kept = _issued(wish.name, self._clock.now())
-        made = shapes.made(wish, AccessKey, id=kept.id, secret=kept.secret, created=kept.created)
+        letters, kept = _issued(wish.name, self._clock.now(), call.caller.by)
+        ours = {name: getattr(kept, name) for name in _OURS}
+        made = shapes.made(wish, AccessKey, **ours)
         return self._telling(await self._one.add(call, made), made, call, letters)
 
     async def change_access_key(self, call: Call) -> Answer:
@@ -189,7 +190,7 @@ class AccessKeyDesk:
         letters: list[str] = []
 
         def revised(old: AccessKey) -> AccessKey:
-            told, kept = reissue(old, self._clock.now(), grace)
+            told, kept = reissue(old, self._clock.now(), grace, call.caller.by)
             letters.append(told)
             return kept
 
@@ -273,9 +274,9 @@ class AccessKeyDesk:
         )
 
 
-def _issued(name: str, now: Timestamp) -> tuple[str, AccessKey]:
+def _issued(name: str, now: Timestamp, by: str) -> tuple[str, AccessKey]:
     try:
-        return issue(name, now)
+        return issue(name, now, by)
     except ValueError as error:
         raise BadRequest("It cannot be so", str(error)) from error
 

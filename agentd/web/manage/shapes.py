@@ -85,10 +85,11 @@ def made(wish: Struct, kind: type[S], **more: object) -> S:
 def patched(noun: S, changes: Struct) -> S:
     """The noun with what a ``patch`` says. ``BadRequest`` tells what cannot be."""
     values: dict[str, object] = {}
+    readonly = {one.name for one in structs.fields(changes) if one.type == _READ_ONLY}
     with _refused():
         for one in structs.fields(noun):
             given = getattr(changes, one.name, UNSET)
-            if given is not UNSET:
+            if given is not UNSET and one.name not in readonly:
                 values[one.name] = _patched(one, getattr(noun, one.name), given)
         return structs.replace(noun, **values)
 

@@ -1,12 +1,15 @@
 """Access keys, managed by a program."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentd.disk.access_keys import AccessKeyFile
+from agentd.proxy.access_key import issue
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.web.gateway.conftest import House
 from tests.web.manage.conftest import HASH, MANAGEMENT_KEY
@@ -118,6 +121,24 @@ def test_letters_before_are_good_for_the_grace_only(manager: Client) -> None:
     assert third["previousUntil"] is None
     assert [asks(manager, one).status for one in (first["key"], reply["key"])] == [401, 401]
     assert asks(manager, third["key"]).status == 200
+
+
+def test_a_key_tells_who_has_seen_its_letters_first(house: House, manager: Client) -> None:
+    """It is only read: nobody can say that it was somebody else."""
+    assert manager.post(ALL, {"name": "k", "createdBy": "user:ann"}).status == 400
+    assert manager.post(ALL, {"name": "k"})["createdBy"] == "management"
+    assert manager.patch(f"{ALL}/k", {"createdBy": "user:ann", "keepBodies": True}).status == 200
+    assert manager.patch(f"{ALL}/k", {"createdBy": 5, "created": None}).status == 200
+    assert manager.get(f"{ALL}/k")["createdBy"] == "management"
+    assert re.search("created_by: .?management", Path(house.layout.access_keys).read_text())
+    made = issue("by hand", "2026-01-01T00:00:00.000Z", "cli")[1]
+    AccessKeyFile(house.layout).add(made)
+    AccessKeyFile(house.layout).add(issue("older", "2026-01-01T00:00:00.000Z")[1])
+    found = [manager.get(f"{ALL}/{one}")["createdBy"] for one in (made.id, "older")]
+    assert found == ["cli", ""]
+    assert manager.post(f"{ALL}/{made.id}/reissue?dry_run=true", {})["createdBy"] == "management"
+    assert manager.get(f"{ALL}/{made.id}")["createdBy"] == "cli"
+    assert manager.post(f"{ALL}/{made.id}/reissue", {})["createdBy"] == "management"
 
 
 def test_letters_before_are_buried_once_the_new_ones_were_told(
