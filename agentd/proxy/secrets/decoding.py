@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from html import unescape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 from agentd.proxy.secrets.rules import compiled
@@ -62,8 +62,9 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 _HEX_FORM = r"(?:^|[^0-9A-Za-z])((?:(?:0x|\\x)?(?:[2-7][0-9a-fA-F]|0[9aAdD])[ :,\n-]{0,2}){12,})"
 _HEX_RUN = compiled(_HEX_FORM)
 
-_ENCODED = compiled("|".join((_ESCAPED_FORM, _BASE64_FORM, _HEX_FORM)), groups=False)
-"""Finds something in every text in which anything is encoded."""
+_ENCODED_FORM = "|".join((_ESCAPED_FORM, _BASE64_FORM, _HEX_FORM))
+find_encoded: Callable[[bytes, int], Any] = compiled(f"(?m){_ENCODED_FORM}", groups=False).search
+"""Finds something in every text in which anything is encoded, also as a line of another one."""
 
 
 class View(NamedTuple):
@@ -76,7 +77,7 @@ class View(NamedTuple):
 
 def decode(text: bytes) -> Iterator[View]:
     """Yield what a text reads as, for each encoding that something in it has."""
-    if not _ENCODED.search(text):
+    if not find_encoded(text, 0):
         return
     if _ESCAPED.search(text):
         escapes = _Escapes(text)

@@ -6,29 +6,42 @@ where it is not is each rule asked for itself.
 
 import math
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from itertools import accumulate, chain
+from typing import Any, NamedTuple, TypeAlias
 
 import re2
 
-from agentd.proxy.secrets.decoding import decode
+from agentd.proxy.secrets.decoding import decode, find_encoded
 from agentd.proxy.secrets.exact_values import ExactValues
 from agentd.proxy.secrets.private_keys import PrivateKeys
 from agentd.proxy.secrets.rules import SHORTEST, Mode, Rule, Rules, Value, compiled, options
+from agentd.proxy.secrets.tokens import LEFT, WORDS
 from agentd.proxy.secrets.writing import writings
 
 MOST_FINDS = 1000
 """Of one rule in one text. What comes after is taken for one secret: that is safe, and bounded."""
 
 _PRIVATE_KEY = "private-key"
+_ASSIGNED = "assigned"
 _WINDOW = 4096
 _BEYOND = 1024
 """Bytes after a match that are looked at before it is taken: in them it may still go on."""
+_MOST_SUSPECTS = 16
+"""Of texts that are looked at together, for one pattern. Each costs a call, which may read all that
+follows: where there are more, the rest is looked at one by one."""
+_ONE_BY_ONE = re.compile(r"\\[Az]|\(\?[A-Za-z]*-")
+"""In a pattern: it may ask where a text begins or ends, and not only where a line does."""
+_NOTHING = r"[^\x{0}-\x{10FFFF}]"
 _LAYERS = 2
 """Encodings within one another that are undone."""
+
+
+_Search: TypeAlias = Callable[[bytes, int], Any]
+"""Returns the first match from a place on, or ``None``."""
 
 
 class Hit(NamedTuple):
@@ -52,13 +65,19 @@ class Detector:
             *(_Form(rule) for rule in forms),
         ]
         numbered = list(enumerate(forms, len(rules.values)))
-        # One automaton of all would be too large to be quick: what stands around a secret varies
-        # more than what has a form of its own.
         self._groups = [
             _Group({number: _as_written(value) for number, value in enumerate(rules.values)}),
-            _Group({number: rule.regex for number, rule in numbered if not rule.allow.regexes}),
-            _Group({number: rule.regex for number, rule in numbered if rule.allow.regexes}),
+            *(
+                _Group({number: rule.regex for number, rule in numbered if _kind(rule) == kind})
+                for kind in range(3)
+            ),
         ]
+        self._searches: list[_Search] = [
+            *(keys.search for keys in self._keys),
+            *(group.search for group in self._groups if group),
+            find_encoded,
+        ]
+        self._one_by_one = any(_ONE_BY_ONE.search(rule.regex) for rule in forms)
 
     def find(self, text: bytes, known: "Known | None" = None) -> list[Hit]:
         """Every secret, in order. Those to be hidden or blocked never overlap."""
@@ -67,6 +86,19 @@ class Detector:
         hits = self._plain(text, known)
         hits += self._encoded(text, known)
         return _settled(hits) if hits else hits
+
+    def suspects(self, texts: Sequence[bytes], known: "Known | None") -> Collection[int]:
+        """Return the numbers of the texts in which ``find`` may find something.
+
+        They are looked at as the lines of one text: to call a pattern takes longer than to have it
+        read a short text.
+        """
+        if self._one_by_one or len(texts) < 2:
+            return range(len(texts))
+        searches = [*self._searches, known.search] if known else self._searches
+        together = b"\n".join((b"", *texts))
+        begins = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        return set(chain.from_iterable(_lines_with(one, together, begins) for one in searches))
 
     def _plain(self, text: bytes, known: "Known | None") -> list[Hit]:
         hits = [hit for keys in self._keys for hit in keys.find(text)]
@@ -92,6 +124,8 @@ class Known:
     def __init__(self, values: dict[bytes, str]) -> None:
         self._rules = values
         self._values = ExactValues(values)
+        self.search: _Search = self._values.search
+        """Finds a place where one of them may stand."""
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """Each of them in the text."""
@@ -107,6 +141,14 @@ class _Group:
         self._sources = list(sources.values())
         self._any = _together(self._sources) if sources else None
 
+    def __bool__(self) -> bool:
+        return self._any is not None
+
+    @property
+    def search(self) -> "_Search":
+        """Finds a place where one of them is."""
+        return self._any.search  # type: ignore[no-any-return, union-attr]
+
     @cached_property
     def _which(self) -> Any:
         """Made when there is a first secret to be told apart."""
@@ -116,8 +158,8 @@ class _Group:
         """Return the numbers of those that are somewhere in a text."""
         if self._any is None or not self._any.search(text):
             return []
-        # Nothing here means that the set ran out of memory: then each one is asked.
-        return [self._numbers[at] for at in self._which.Match(text)] or self._numbers
+        # Nothing here means that it ran out of memory: then each one is asked.
+        return [self._numbers[at] for at in self._which.Match(text) or ()] or self._numbers
 
 
 class _Look:
@@ -185,11 +227,38 @@ class _Keys(_Form):
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
         self._keys = PrivateKeys()
+        self.search: _Search = self._keys.search
 
     def find(self, text: bytes) -> Iterator[Hit]:
         """Every key in the text."""
         for start, end in self._keys.find(text):
             yield Hit(start, end, self._id, self._mode)
+
+
+def _lines_with(search: _Search, text: bytes, begins: list[int]) -> Iterator[int]:
+    """Yield the numbers of the lines in which something is found, and maybe of more.
+
+    ``begins`` tells of each line where the break before it is, and where the last one ends.
+    """
+    count = number = 0
+    while number < len(begins) - 1 and (found := search(text, begins[number])):
+        number = bisect_right(begins, found.start())
+        yield number - 1
+        count += 1
+        if count == _MOST_SUSPECTS:
+            yield from range(number, len(begins) - 1)
+            return
+
+
+def _kind(rule: Rule) -> int:
+    """Return by which of three automata a rule is looked for. One of all would be too large.
+
+    What stands around a secret varies more than what has a form of its own, and a text is in the
+    midst of an assignment so often that it would multiply the states of all others.
+    """
+    if rule.id == _ASSIGNED:
+        return 2
+    return 1 if rule.allow.regexes else 0
 
 
 def entropy(value: bytes) -> float:
@@ -209,9 +278,16 @@ def _literally(text: str) -> str:
 
 
 def _together(sources: Sequence[str]) -> Any:
-    """One pattern that finds something where any of these does."""
-    together = "|".join(f"(?:{source})" for source in sources)
-    return compiled(together or r"[^\x{0}-\x{10FFFF}]", groups=False)
+    """One pattern that finds something where any of these does.
+
+    What many begin with stands in it once: in every state of the automaton it would be once for
+    each of them, and the states for a text of a new kind take five times as long to make.
+    """
+    words = [WORDS[source] for source in sources if source in WORDS]
+    others = [source for source in sources if source not in WORDS]
+    factored = [*others, f"{LEFT}(?:{'|'.join(words)})"] if words else others
+    together = "|".join(f"(?:{source})" for source in factored)
+    return compiled(f"(?m){together or _NOTHING}", groups=False)
 
 
 @lru_cache(256)
@@ -221,10 +297,10 @@ def _any_of(sources: tuple[str, ...]) -> Any:
 
 
 def _apart(sources: Sequence[str]) -> Any:
-    """What tells in one pass which of these are found."""
-    patterns = re2.Set.SearchSet(options(groups=False))
+    """What tells which of these are found: of most it is enough that a word is not in the text."""
+    patterns = re2.Filter()
     for source in sources:
-        patterns.Add(source)
+        patterns.Add(f"(?m){source}", options(groups=False))
     patterns.Compile()
     return patterns
 

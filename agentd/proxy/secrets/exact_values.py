@@ -42,10 +42,14 @@ class ExactValues:
         """Whether one of them stands in this text."""
         return next(self.find(text), None) is not None
 
+    def search(self, text: bytes, at: int) -> Any:
+        """Return a match of the first place from ``at`` on where one may begin, or ``None``."""
+        return self._pattern.search(text, at) if self._heads else None
+
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Where values begin and end; the longest at each place, and none within another."""
         at = 0
-        while at >= 0 and (found := self._pattern.search(text, at) if self._heads else None):
+        while found := self.search(text, at):
             at = found.start()
             for start in range(at, min(at + _NEAR, len(text) - HEAD + 1)):
                 at = start + 1

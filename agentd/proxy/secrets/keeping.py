@@ -48,7 +48,7 @@ def _in_json(
 ) -> Iterator[Splice]:
     """What to change in a JSON text; its place in the body is ``offset``."""
     done = frozenset(skipped)
-    for literal, spots in scanner.strings(raw, Part(0, len(raw), "", free=True), []):
+    for literal, spots in scanner.strings(raw, [(Part(0, len(raw), "", free=True), [])]):
         if literal.start not in done:
             for spot in spots:
                 yield _splice(naming, spot.moved(offset))

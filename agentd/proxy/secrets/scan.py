@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +18,9 @@ from agentd.proxy.secrets.writing import identity
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|key|credential|auth|cookie")
 """In a member's name: its value may be a secret although it does not look like one."""
 
+
+_TOGETHER = 32 * 1024
+"""Bytes of strings that are looked at together."""
 
 _CHOSEN = IDENTIFIERS | {b"name"}
 """Names whose values a caller chose, or a supplier for him, and may choose otherwise."""
@@ -65,19 +69,45 @@ class Scanner:
         self._known = known
 
     def strings(
-        self, raw: bytes, part: Part, structure: list[Literal]
+        self, raw: bytes, parts: Iterable[tuple[Part, list[Literal]]]
     ) -> Iterator[tuple[Literal, list[Spot]]]:
-        """Every string of a part with secrets in it, and those, in order.
+        """Every string of these parts with secrets in it, and those, in order.
 
-        What is no text goes to ``structure``, for ``in_structure``.
+        What is no text goes to the list beside its part, for ``in_structure``.
         """
-        name = part.name.encode()
-        for literal in literals(raw, part.start, part.end, part.free, name, structure):
-            if literal.end - literal.start < SHORTEST:
-                continue
+        every = chain.from_iterable(
+            literals(raw, part.start, part.end, part.free, part.name.encode(), structure)
+            for part, structure in parts
+        )
+        for literal in self._suspects(raw, every):
             spots = self._spots(raw[literal.start : literal.end], literal, literal.name)
             if spots:
                 yield literal, [spot.moved(literal.start) for spot in spots]
+
+    def _suspects(self, raw: bytes, every: Iterable[Literal]) -> Iterator[Literal]:
+        """Yield those in which there may be secrets; some are looked at together."""
+        batch: list[Literal] = []
+        texts: list[bytes] = []
+        owners: list[int] = []
+        size = 0
+        for literal in every:
+            if literal.end - literal.start < SHORTEST:
+                continue
+            for text in _texts(raw[literal.start : literal.end], literal, literal.name):
+                texts.append(text)
+                owners.append(len(batch))
+            batch.append(literal)
+            size += literal.end - literal.start
+            if size >= _TOGETHER:
+                yield from self._suspects_of(batch, texts, owners)
+                batch, texts, owners, size = [], [], [], 0
+        yield from self._suspects_of(batch, texts, owners)
+
+    def _suspects_of(
+        self, batch: list[Literal], texts: list[bytes], owners: list[int]
+    ) -> Iterator[Literal]:
+        numbers = {owners[number] for number in self._detector.suspects(texts, self._known)}
+        return (batch[number] for number in sorted(numbers))
 
     def is_harmless(self, raw: bytes, structure: Iterable[Literal]) -> bool:
         """Whether none of these holds a secret. All together they are looked at much quicker."""
@@ -89,10 +119,9 @@ class Scanner:
     ) -> Iterator[tuple[Literal, list[Spot]]]:
         """As ``strings``, of names and identifiers of the protocol."""
         for literal in structure:
-            if literal.end - literal.start >= SHORTEST:
-                spots = self._in_structure(raw[literal.start : literal.end], literal)
-                if spots:
-                    yield literal, [spot.moved(literal.start) for spot in spots]
+            spots = self._in_structure(raw[literal.start : literal.end], literal)
+            if spots:
+                yield literal, [spot.moved(literal.start) for spot in spots]
 
     def _in_structure(self, content: bytes, literal: Literal) -> list[Spot]:
         """Those in a name or an identifier, which stays one: it is hidden as a whole, if need be.
@@ -142,7 +171,7 @@ class Scanner:
         """Those that only a member's name tells: ``{"password": "…"}``."""
         before = len(name) + 2
         found = []
-        for spot in self.text(b'%b="%b"' % (name, text)):
+        for spot in self.text(_assigned(name, text)):
             start, end = max(spot.start - before, 0), min(spot.end - before, len(text))
             if end - start >= SHORTEST:
                 found.append(Spot(start, end, text[start:end], spot.rule, spot.mode))
@@ -163,6 +192,22 @@ class Scanner:
                 at, near = end, near + 1
             if at == hit.start or hit.end - at >= SHORTEST:
                 yield hit._replace(start=at)
+
+
+def _texts(content: bytes, literal: Literal, name: bytes) -> Iterator[bytes]:
+    """Yield all that ``Scanner`` looks at in a string."""
+    text = text_of(content)
+    if name == b"arguments" and not literal.is_name and _is_json(text):
+        for inner in literals(text, 0, len(text), True):
+            yield from _texts(text[inner.start : inner.end], inner, b"")
+        return
+    yield text
+    if literal.free and not literal.is_name and _TELLING.search(literal.name):
+        yield _assigned(literal.name, text)
+
+
+def _assigned(name: bytes, text: bytes) -> bytes:
+    return b'%b="%b"' % (name, text)
 
 
 def _identified(text: bytes, spots: list[Spot]) -> Iterator[Spot]:

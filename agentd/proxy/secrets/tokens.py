@@ -6,7 +6,7 @@ backslash or a bracket. Its left end is a word's, or that of an escape (``\n`` i
 
 from agentd.proxy.secrets.rules import Rule
 
-_LEFT = r"(?:\b|_|\\[abfnrtv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\[[0-9;]*m)"
+LEFT = r"(?:\b|_|\\[abfnrtv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\[[0-9;]*m)"
 """Where a word begins, also after an escape sequence whose last letter touches it."""
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _CRYPT = "[./A-Za-z0-9]"
@@ -19,7 +19,7 @@ def _token(id: str, description: str, regex: str) -> Rule:  # noqa: A002
 
 def _word(id: str, description: str, regex: str) -> Rule:  # noqa: A002
     """It is one only where a word begins."""
-    return Rule(id=id, description=description, regex=f"{_LEFT}({regex})")
+    return Rule(id=id, description=description, regex=f"{LEFT}({regex})")
 
 
 _OURS = (
@@ -256,3 +256,8 @@ TOKENS: tuple[Rule, ...] = (
     *(*_OURS, *_SUPPLIERS, *_MORE_SUPPLIERS, *_CLOUDS, *_HOSTS, *_SERVICES, *_BUILDS),
     *(*_MESSAGES, *_WATCHES, *_MONEY, *_PEOPLE, *_HASHES),
 )
+
+WORDS = {
+    rule.regex: rule.regex.removeprefix(LEFT) for rule in TOKENS if rule.regex[: len(LEFT)] == LEFT
+}
+"""The patterns that begin with ``LEFT``, and what each finds behind it: a single group."""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from agentd.proxy.secrets.rules import SHORTEST
+
 _TOKEN = re.compile(rb'"(?:([^"\\]{0,40})"(\s*:)?)?|[{}\[\]]')
 """A mark, a short string, or only the quote that begins a longer one: its end is found quicker."""
 _COLON = re.compile(rb"\s*:")
@@ -95,7 +97,8 @@ def literals(
     """Every string between ``start`` and ``end``, a JSON value, that may hold text.
 
     ``name`` is that of the member that the value belongs to. What is no text, but a name or an
-    identifier of the protocol, goes to ``structure``, if given; what is sealed goes nowhere.
+    identifier of the protocol, goes to ``structure``, if given; what is sealed, or shorter than any
+    secret, goes nowhere.
     """
     above: list[tuple[bytes, bool]] = []
     at = start
@@ -112,7 +115,9 @@ def literals(
                 name = raw[first : min(last, first + _NAME_LENGTH)]
             if free or not (is_name or name in STRUCTURE or _is_bytes(raw, first, last, name)):
                 yield Literal(first, last, name, free, is_name)
-            elif structure is not None and (is_name or (name in STRUCTURE and name not in SEALED)):
+            elif structure is None or last - first < SHORTEST:
+                continue
+            elif is_name or (name in STRUCTURE and name not in SEALED):
                 structure.append(Literal(first, last, name, free, is_name))
         elif mark in b"{[":
             above.append((name, free))
