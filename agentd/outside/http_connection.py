@@ -46,6 +46,8 @@ class Connection(asyncio.Protocol):
         self._limits = limits
         self._lost = lost
         self._transport: asyncio.Transport | None = None
+        self._news: select.poll | None = None
+        """Of the socket alone; made once, because every call asks it."""
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._answer: _Answer | None = None
@@ -63,13 +65,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def silent(self) -> bool:
-        """Nothing has come in that the loop has not read yet, such as the supplier's close."""
-        raw = self._transport.get_extra_info("socket") if self._transport else None
-        if raw is None or raw.fileno() < 0:
-            return False
-        poll = select.poll()
-        poll.register(raw.fileno(), select.POLLIN | select.POLLRDHUP)
-        return not poll.poll(0)
+        """Nothing has come in that the loop has not read yet, such as the supplier's close.
+
+        To be asked only while it is ``reusable``: its socket is open then.
+        """
+        return self._news is not None and not self._news.poll(0)
 
     async def call(self, request: bytes, *, bodiless: bool, timeouts: Timeouts, end: float) -> Head:
         """Send a request, and wait for the head of its answer.
@@ -124,6 +124,9 @@ class Connection(asyncio.Protocol):
         """The loop connected it."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        if socket := transport.get_extra_info("socket"):
+            self._news = select.poll()
+            self._news.register(socket.fileno(), select.POLLIN | select.POLLRDHUP)
 
     def data_received(self, data: bytes) -> None:
         """The loop read something."""

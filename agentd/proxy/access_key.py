@@ -72,7 +72,7 @@ class Limits(Struct, frozen=True, omit_defaults=True):
     @property
     def in_usd(self) -> bool:
         """Whether any of them is of money."""
-        return any(one is not None for one in (self.total, self.day, self.week, self.month))
+        return (self.total, self.day, self.week, self.month) != (None, None, None, None)
 
     @property
     def bounds_spending(self) -> bool:
