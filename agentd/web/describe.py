@@ -172,6 +172,11 @@ def _responses(route: Route, contract: Contract) -> dict[str, Any]:
     good: dict[str, Any] = {"description": route.summary}
     if answer := contract.answer(route):
         good["content"] = _content(answer)
+    if route.answer_headers:
+        good["headers"] = {
+            name: {"description": description, "schema": {"type": "string"}}
+            for name, description in route.answer_headers.items()
+        }
     responses = {str(route.status): good}
     by_status: dict[int, list[str]] = {}
     for failure in failures(route):

@@ -4,7 +4,7 @@ Dispatch, OpenAPI and the tests read the same rows. A path is looked up segment 
 the cost does not grow with the number of rows.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -110,6 +110,8 @@ class Route(Struct, frozen=True):
     """The type of the answer's JSON body."""
     tells: Schema | None = None
     """Of an answer's JSON body that is no type of ours."""
+    answer_headers: Mapping[str, str] = {}
+    """Headers of a good answer that tell something of their own, and what."""
     also: tuple[str, ...] = ()
     """Media types that the answer may have beside JSON, or instead of it."""
     status: int = 200

@@ -25,11 +25,25 @@ CALL = Parameter(
 ALT = Parameter(
     "alt", "query", "Must be sse where a stream is wanted: it is told as events.", {"const": "sse"}
 )
+HEADERS = {
+    "x-agentd-request-id": "The request's id, as reports have it.",
+    "x-agentd-channel": "The channel that answered; absent where none was asked.",
+    "x-agentd-dropped": "What of the request its supplier, who speaks another dialect, was not"
+    " told, by the names of the fields; absent where it was told all.",
+}
+"""What every answer's head tells beside the body."""
 
 
 def rows(gateway: Gateway, max_body: int) -> tuple[Route, ...]:
     """``max_body`` is the most bytes of a request."""
-    ask = partial(Route, "POST", surface=Surface.MODELS, most=max_body, ends_with_caller=True)
+    ask = partial(
+        Route,
+        "POST",
+        surface=Surface.MODELS,
+        most=max_body,
+        ends_with_caller=True,
+        answer_headers=HEADERS,
+    )
     gemini = partial(
         ask,
         telling=Telling("gemini"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.supplier.steps import Say
+from tests.web.gateway.callers import Caller
 from tests.web.gateway.conftest import House
 from tests.web.support import Serving
 from tests.web.trying import tried
@@ -22,3 +23,17 @@ def test_the_gateway_does_what_the_document_says(
         "/v1/messages",
         "/v1/messages/count_tokens",
     }
+
+
+def test_the_headers_of_an_answer_are_described(house: House, up: Callable[..., Serving]) -> None:
+    key = house.key()
+    house.supplier.always(Say("hello"))
+    daemon = up()
+    caller = Caller(daemon.port, key)
+    body = {"model": "by-chat", "input": "hello", "tools": [{"type": "web_search"}]}
+    told = caller.ask("openai-responses", "by-chat", body=body)
+    document = daemon.client().get("/api/openapi.json").json()
+    described = document["paths"]["/v1/responses"]["post"]["responses"]["200"]["headers"]
+    sent = {name.lower() for name in told.headers if name.lower().startswith("x-agentd-")}
+    assert sent == set(described)
+    assert told.headers["x-agentd-dropped"] == "web_search"
