@@ -21,8 +21,6 @@ class Filter(Struct, frozen=True):
     label: str = ""
     status: str = ""
     state: State | str = ""
-    text: str = ""
-    """Somewhere in the title, in whatever case."""
 
     def matches(self, chat: Summary) -> bool:
         """Whether a chat is wanted."""
@@ -30,7 +28,6 @@ class Filter(Struct, frozen=True):
             (not self.label or self.label in chat.labels)
             and (not self.status or self.status == chat.status)
             and (not self.state or self.state == chat.state)
-            and (not self.text or self.text.casefold() in chat.title.casefold())
         )
 
 

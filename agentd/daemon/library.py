@@ -5,6 +5,7 @@ A part of the composition root (``daemon``), apart because all of it stands on t
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 from agentd.access.service import KeyService
@@ -14,6 +15,7 @@ from agentd.chats.labelling import Labelling
 from agentd.chats.service import ChatService
 from agentd.chats.shelf import Shelf
 from agentd.chats.trash import Trash
+from agentd.disk.chat_search import MessageSearch
 from agentd.disk.labels import IntentFile, LabelBook
 from agentd.disk.layout import Layout
 from agentd.disk.trash import TrashFolder
@@ -52,7 +54,7 @@ class Library:
         self.rows: tuple[Route, ...] = rows_of.rows(
             rows_of.Desks(
                 remote=remote,
-                chats=Chats(chats, editing, labelling, self._trash),
+                chats=Chats(chats, editing, labelling, self._trash, partial(MessageSearch, layout)),
                 histories=Histories(chats, History(shelf)),
                 queue=MessageQueue(remote, chats, editing),
                 labels=LabelDesk(labelling),

@@ -4,10 +4,12 @@ Source: the remote-control specification, section 4, 'Extended surface'; paths a
 its prefix are ours.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from typing import Annotated, get_args
+from typing import Annotated, Protocol, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from agentd.catalog.labels import LabelName
 from agentd.chats.chat import LARGEST_ID, Message, Status
@@ -25,6 +27,10 @@ from agentd.web.views import NAME_LIMIT, Id
 
 PAGE, LARGEST_PAGE = 50, 200
 """Chats in a page, when nobody says how many, and at most."""
+SEARCHED_BYTES = 64 * 2**20
+"""Of journals that one request reads to find a text: some tenths of a second."""
+SEARCHED_AT_ONCE = 20
+"""Chats that are looked through in one go of a thread."""
 
 Title = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT, pattern=r"\S")]
 
@@ -50,10 +56,23 @@ class ChatRow(Struct, frozen=True, rename="camel"):
     """Why it is read-only; empty when it is sound."""
 
 
+class MatchView(Struct, frozen=True, rename="camel"):
+    """Where a text was found in a chat: its last message that has it, and words around it."""
+
+    message_id: Id
+    excerpt: str
+
+
+class ListedChat(ChatRow, frozen=True, rename="camel", kw_only=True):
+    """A chat of the list; ``match`` is null where nothing was looked for, or the title has it."""
+
+    match: MatchView | None
+
+
 class ChatsView(Struct, frozen=True):
     """A page of chats, the newest first; ``next`` is the ``before`` of the page that follows."""
 
-    chats: list[ChatRow]
+    chats: list[ListedChat]
     next: Id | None
 
 
@@ -97,29 +116,86 @@ class TrashView(Struct, frozen=True):
     chats: list[TrashedRow]
 
 
+class Found(Protocol):
+    """What was found in a chat (``disk.chat_search.MessageMatch``)."""
+
+    @property
+    def message(self) -> int:
+        """The id of the message."""
+        ...
+
+    @property
+    def excerpt(self) -> str:
+        """What stands around it."""
+        ...
+
+
+class Searching(Protocol):
+    """One search (``disk.chat_search.MessageSearch``). Its methods block."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it has read as much as it may."""
+        ...
+
+    def find(self, chat_id: int) -> Found | None:
+        """The last message of a chat that has the words."""
+        ...
+
+
 class Chats:
-    """The list of chats, and what is done with one as a whole."""
+    """The list of chats, and what is done with one as a whole.
+
+    ``search`` begins a search for some words that may read so many bytes.
+    """
 
     def __init__(
-        self, chats: ChatService, editing: Editing, labelling: Labelling, trash: Trash
+        self,
+        chats: ChatService,
+        editing: Editing,
+        labelling: Labelling,
+        trash: Trash,
+        search: Callable[[str, int], Searching],
     ) -> None:
+        self._search = search
         self._chats = chats
         self._editing = editing
         self._labelling = labelling
         self._trash = trash
 
-    def list_chats(self, call: Call) -> Answer:
+    def list_chats(self, call: Call) -> Answer | Awaitable[Answer]:
         """A page of the list, the newest first."""
         wanted = Filter(
             label=call.query("label") or "",
             status=_one_of(call, "status", get_args(Status)),
             state=_one_of(call, "state", get_args(State)),
-            text=call.query("text") or "",
         )
         before = call.number("before", 1, LARGEST_ID)
         limit = call.number("limit", 1, LARGEST_PAGE) or PAGE
+        if text := (call.query("text") or "")[:NAME_LIMIT]:
+            return self._search_chats(text, wanted, before, limit)
         page = self._chats.page(wanted, before, limit)
-        return Answer(ChatsView([chat_row(chat) for chat in page.chats], page.next))
+        return Answer(ChatsView([_listed(chat) for chat in page.chats], page.next))
+
+    async def _search_chats(
+        self, text: str, wanted: Filter, before: int | None, limit: int
+    ) -> Answer:
+        """Look for a text in titles and messages until the page is full, or enough was read.
+
+        Then ``next`` tells where to go on, also where the page is not full, or empty.
+        """
+        search = self._search(text, SEARCHED_BYTES)
+        rows: list[ListedChat] = []
+        following: int | None = before
+        while len(rows) < limit and not search.exhausted:
+            page = self._chats.page(wanted, following, SEARCHED_AT_ONCE)
+            found, following = await asyncio.to_thread(
+                _find_in, page.chats, text.casefold(), search, limit - len(rows), page.next
+            )
+            rows += found
+            if following is None:
+                break
+        return Answer(ChatsView(rows, following))
 
     def one_chat(self, call: Call) -> Answer:
         """One chat as the list has it."""
@@ -170,6 +246,25 @@ class Chats:
         """Out of the trash."""
         chat = await self._trash.restore(call.id("chatId", "Chat"), call.caller.by)
         return Answer(chat_row(chat))
+
+
+def _find_in(
+    chats: Sequence[Summary], text: str, search: Searching, most: int, after: int | None
+) -> tuple[list[ListedChat], int | None]:
+    """The first chats that have the text, and where to go on: ``after`` if all were looked at."""
+    rows: list[ListedChat] = []
+    for chat in chats:
+        if text in chat.title.casefold():
+            rows.append(_listed(chat))
+        elif match := search.find(chat.id):
+            rows.append(_listed(chat, MatchView(match.message, match.excerpt)))
+        if (len(rows) == most or search.exhausted) and chat is not chats[-1]:
+            return rows, chat.id
+    return rows, after
+
+
+def _listed(chat: Summary, match: MatchView | None = None) -> ListedChat:
+    return ListedChat(**structs.asdict(chat_row(chat)), match=match)
 
 
 def chat_row(chat: Summary) -> ChatRow:

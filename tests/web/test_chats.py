@@ -50,9 +50,58 @@ def test_the_newest_chats_come_first(client: Client) -> None:
     made = [client.chat(title=f"chat {number}") for number in range(3)]
     assert chats(client) == made[::-1]
     row = client.get("/api/chats")["chats"][0]
-    assert row == client.get(f"/api/chats/{made[-1]}").json()
+    assert row == {**client.get(f"/api/chats/{made[-1]}").json(), "match": None}
     assert (row["title"], row["state"], row["status"]) == ("chat 2", "created", "completed")
     assert row["labels"] == []
+
+
+def test_a_text_is_found_in_titles_and_messages_and_told_with_its_place(
+    client: Client, engine: Engine
+) -> None:
+    said = 'The kettle said "Straße", and\nwent on to boil.'
+    engine.says = lambda turn: [Replied(said if "ask" in turn.prompt else "nothing")]
+    by_title, by_prompt, by_reply, neither = (
+        client.chat(title=title, prompt=prompt)
+        for title, prompt in (
+            ("A kettle", "hello"),
+            ("One", "Where is the KETTLE?"),
+            ("Two", "ask it"),
+            ("Three", "hello"),
+        )
+    )
+    for chat in (by_title, by_prompt, by_reply, neither):
+        client.get(f"/api/remote/chats/{chat}/status?wait=30")
+    assert chats(client, "text=kettle") == [by_reply, by_prompt, by_title]
+    rows = client.get("/api/chats?text=kettle")["chats"]
+    assert rows[2]["match"] is None
+    for row in rows[:2]:
+        history = client.get(f"/api/chat/{row['chatId']}/messages")["messages"]
+        content = {one["id"]: one["content"] for one in history}[row["match"]["messageId"]]
+        assert "kettle" in content.lower()
+        assert "kettle" in row["match"]["excerpt"].lower()
+    for text in ("STRASSE", "%22Stra%C3%9Fe%22", "went%20on"):
+        assert chats(client, f"text={text}") == [by_reply]
+    assert chats(client, "text=nobody+said+this") == []
+
+
+def test_a_search_that_has_read_enough_tells_where_to_go_on(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [client.chat(title=f"chat {number}", prompt="hello") for number in range(30)]
+    wanted = [made[2], made[17]]
+    for chat in wanted:
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "find the needle"})
+    for chat in made:
+        client.get(f"/api/remote/chats/{chat}/status?wait=30")
+    monkeypatch.setattr("agentd.web.chats.SEARCHED_BYTES", 30_000)
+    found: list[int] = []
+    asked, before = 0, ""
+    while before is not None:
+        page = client.get(f"/api/chats?text=needle&limit=1{before and f'&before={before}'}")
+        found += [chat["chatId"] for chat in page["chats"]]
+        asked, before = asked + 1, page["next"]
+    assert found == wanted[::-1]
+    assert asked > 3
 
 
 def test_pages_follow_one_another_though_chats_are_added(client: Client) -> None:

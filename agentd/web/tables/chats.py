@@ -38,7 +38,10 @@ _FILTERS = (
     _choice("status", "Only chats of this status.", get_args(Status)),
     _choice("state", "Only chats of this state.", get_args(State)),
     Parameter(
-        "text", "query", "Only chats with this in their title, in any case.", {"type": "string"}
+        "text",
+        "query",
+        "Only chats with this in their title or a message, in any case.",
+        {"type": "string"},
     ),
     _number("before", "What the page before told as next.", 1, LARGEST_ID),
     _number("limit", "Chats in a page, at most.", 1, shapes.LARGEST_PAGE),
