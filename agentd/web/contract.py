@@ -126,8 +126,11 @@ def _streamed(body: Streamed) -> dict[str, Schema]:
 
 
 def _bare(kind: str) -> Schema:
-    """The schema of a body of which nothing is known but its media type."""
-    if kind == JSON:
+    """The schema of a body of which nothing is known but its media type.
+
+    Of a stream of events it would be that of each event (OpenAPI 3.2), not of the whole text.
+    """
+    if kind in (JSON, "text/event-stream"):
         return {}
     return _TEXT if kind.startswith("text/") else _BINARY
 
