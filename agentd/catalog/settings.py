@@ -141,7 +141,13 @@ class Settings(Struct, frozen=True):
     ] = None
     silence_seconds: Annotated[
         float,
-        Meta(ge=1, le=86400, description="After so long without a sign, a program is ended."),
+        Meta(
+            ge=1,
+            le=86400,
+            description="After so long without a sign, a program is ended. Where it says that"
+            " its supplier wants to be left alone for longer, the prompt waits in the queue until"
+            " then.",
+        ),
     ] = 600.0
     on_interrupted: Annotated[
         Literal["stop", "retry"],

@@ -72,7 +72,7 @@ class ChangeJournal:
         A journal that cannot be read is told in the log, and keeps nothing from working.
         """
         self._secret = secret
-        self._cipher = AESGCM(hmac.digest(secret, b"undo", "sha256"))
+        self._cipher = _cipher_of(secret)
         try:
             last = await asyncio.to_thread(self._last)
         except AgentdError as error:
@@ -144,7 +144,7 @@ class ChangeJournal:
                 " written in files.",
             )
         try:
-            return _kept.decode(self._decrypt(number, found.data))
+            return _kept.decode(_decrypted(self._cipher, number, found.data))
         except (InvalidTag, ValueError, msgspec.DecodeError) as error:
             raise Conflict(
                 f"Change {number} cannot be undone",
@@ -171,9 +171,6 @@ class ChangeJournal:
     def _encrypt(self, number: int, content: bytes) -> bytes:
         nonce = ids.new_seed()[:_NONCE]
         return nonce + self._cipher.encrypt(nonce, content, str(number).encode())
-
-    def _decrypt(self, number: int, data: bytes) -> bytes:
-        return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], str(number).encode())
 
     def _purge(self) -> None:
         folder = os.path.dirname(self._layout.undo(0))
@@ -237,6 +234,23 @@ class ChangeJournal:
                         yield _changes.decode(unseal(line))
             finally:
                 os.close(fd)
+
+
+def check_undo(secret: bytes, number: int, data: bytes) -> None:
+    """Raise ``Broken`` for what is kept of a change and cannot undo it."""
+    try:
+        if data:  # else it is old, and only its name is kept
+            _decrypted(_cipher_of(secret), number, data)
+    except (InvalidTag, ValueError) as error:
+        raise Broken("it was altered, or is of another proxy/seed") from error
+
+
+def _cipher_of(secret: bytes) -> AESGCM:
+    return AESGCM(hmac.digest(secret, b"undo", "sha256"))
+
+
+def _decrypted(cipher: AESGCM, number: int, data: bytes) -> bytes:
+    return cipher.decrypt(data[:_NONCE], data[_NONCE:], str(number).encode())
 
 
 def highest_undo(layout: Layout) -> int:

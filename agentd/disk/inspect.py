@@ -12,7 +12,7 @@ from agentd.disk.labels import IntentFile
 from agentd.disk.layout import Layout
 from agentd.disk.ledger_report import report_standing
 from agentd.disk.licence import LicenceFile
-from agentd.disk.lines import Broken, Damage, unseal
+from agentd.disk.lines import Broken, Damage
 from agentd.disk.lines import read as read_lines
 from agentd.disk.secret_rules import seed_mistakes
 from agentd.disk.sessions import SessionFile
@@ -155,14 +155,18 @@ def _emptied(path: str) -> None:
 
 
 def _damaged_undos(layout: Layout) -> Iterator[Mistake]:
-    """Each file that is to undo a change, and cannot."""
+    """Each file that is to undo a change, and cannot; none where ``proxy/seed`` is damaged."""
     folder = os.path.dirname(layout.undo(0))
-    for name in sorted(filter(str.isdecimal, _files(folder, ".json")), key=int):
+    names = sorted(filter(str.isdecimal, _files(folder, ".enc")), key=int)
+    secret = read(layout.placeholder_seed, _LIMIT) if names else None
+    if secret is None or next(seed_mistakes(layout), None):
+        return
+    for name in names:
         path = layout.undo(int(name))
         try:
             document = read(path, _LIMIT)
             if document:
-                unseal(document.data)
+                changes.check_undo(secret.data, int(name), document.data)
         except (AgentdError, Broken) as error:
             yield Mistake(path, 0, f"is damaged ({error}): change {name} cannot be undone")
 

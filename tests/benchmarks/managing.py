@@ -33,16 +33,16 @@ LISTS = (
     "channels?enabled=false", "channels?name=none",
     "keys", "keys?limit=200", "keys?name=key 4", "keys?enabled=false", "keys?name=none",
     "requests", "requests?limit=200", "requests?outcome=failed", "requests?error=rate_limit",
-    "requests?key=key 1", "requests?model=vendor/model-0001", "requests?channel=channel-001",
+    "requests?key=key 0", "requests?model=vendor/model-0001", "requests?channel=channel-001",
     "service-log", "changes", "secret-rules", "reports/limits",
 )  # fmt: skip
 REPORTS = (
     "totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "top-spenders", "errors",
-    "latency", "cache-share", "leaks", "by-day?key=key 1", "by-day?model=vendor/model-0001",
-    "by-hour?channel=channel-001", "by-model?key=key 1",
+    "latency", "cache-share", "leaks", "by-day?key=key 0", "by-day?model=vendor/model-0001",
+    "by-hour?channel=channel-001", "by-model?key=key 0",
 )  # fmt: skip
 NEW = ("totals", "by-day", "by-hour", "by-model", "by-channel", "by-key", "latency", "leaks",
-       "by-model?key=key 1", "by-key?model=vendor/model-0001")  # fmt: skip
+       "by-model?key=key 0", "by-key?model=vendor/model-0001")  # fmt: skip
 """Reports that are also asked for days for which nobody has asked before."""
 NEVER = 7
 """How often, each time for other days."""

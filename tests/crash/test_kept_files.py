@@ -22,8 +22,13 @@ DAMAGES = ("cut", "cut after a line", "emptied", "zeroed", "a flipped bit", "a f
            "a link to nowhere", "removed")  # fmt: skip
 
 UNTOLD = {
-    "cut after a line": ["chats/*/journal.jsonl"],  # a copy may hold as much: it is no damage
-    "a flipped bit": ["*revoked.json", "sessions.json", "proxy/seed"],  # another name, or number
+    # A copy may hold as much: it is no damage. A key may say no more than that.
+    "cut after a line": ["chats/*/journal.jsonl", "proxy/access-keys.yml"],
+    # Another name, or number.
+    "a flipped bit": [
+        *("*revoked.json", "sessions.json", "proxy/seed", "keys.yml", "proxy/access-keys.yml"),
+    ],
+    "emptied": ["proxy/undo/*"],  # the daemon itself empties an old one
     "removed": ["*"],  # it is as if it had never been
 }
 """What nobody can know from the file alone; every cache apart."""
@@ -50,7 +55,7 @@ def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> N
     there = kept_files.families(filled)
     for wanted in ("FORMAT", "ids.json", "lives.json", "index.json", "keys.yml", "revoked.json",
                    "sessions.json", "daemon.lock", "chats/1/journal.jsonl", "proxy/seed",
-                   "proxy/changes.jsonl", "proxy/undo/1.json", "proxy/access-keys.yml",
+                   "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/revoked.json", "proxy/requests/*", "proxy/reports/*"):  # fmt: skip
         assert any(fnmatch(name, wanted) for name in there), wanted
 

@@ -40,8 +40,9 @@ class Line:
     def cut(self) -> None:
         """Close as a program does that died: by a reset."""
         raw = self.writer.get_extra_info("socket")
-        if raw is not None and raw.fileno() >= 0:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if raw is None or raw.fileno() < 0:
+            return  # it is closed, and its transport has no loop any more
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
     async def left(self) -> None:

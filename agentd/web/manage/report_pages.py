@@ -62,7 +62,7 @@ class ReportPages:
         """
         rows = call.number("limit", 1, MOST) or USUAL
         cursor = call.query("cursor")
-        if not cursor:
+        if cursor is None:
             return ReportPage(await count(), 0, rows, call.request_id)
         if not re.fullmatch(CURSOR_PATTERN, cursor):
             raise BadRequest("This is no cursor of a report", "Take the next of the page before.")
