@@ -144,7 +144,7 @@ class ChangeJournal:
                 " written in files.",
             )
         try:
-            return _kept.decode(_decrypted(self._cipher, number, found.data))
+            return _kept.decode(_decrypt(self._cipher, number, found.data))
         except (InvalidTag, ValueError, msgspec.DecodeError) as error:
             raise Conflict(
                 f"Change {number} cannot be undone",
@@ -240,7 +240,7 @@ def check_undo(secret: bytes, number: int, data: bytes) -> None:
     """Raise ``Broken`` for what is kept of a change and cannot undo it."""
     try:
         if data:  # else it is old, and only its name is kept
-            _decrypted(_cipher_of(secret), number, data)
+            _decrypt(_cipher_of(secret), number, data)
     except (InvalidTag, ValueError) as error:
         raise Broken("it was altered, or is of another proxy/seed") from error
 
@@ -249,7 +249,7 @@ def _cipher_of(secret: bytes) -> AESGCM:
     return AESGCM(hmac.digest(secret, b"undo", "sha256"))
 
 
-def _decrypted(cipher: AESGCM, number: int, data: bytes) -> bytes:
+def _decrypt(cipher: AESGCM, number: int, data: bytes) -> bytes:
     return cipher.decrypt(data[:_NONCE], data[_NONCE:], str(number).encode())
 
 

@@ -175,7 +175,7 @@ class Chats:
         if text := (call.query("text") or "")[:NAME_LIMIT]:
             return self._search_chats(text, wanted, before, limit)
         page = self._chats.page(wanted, before, limit)
-        return Answer(ChatsView([_listed(chat) for chat in page.chats], page.next))
+        return Answer(ChatsView([_list_row(chat) for chat in page.chats], page.next))
 
     async def _search_chats(
         self, text: str, wanted: Filter, before: int | None, limit: int
@@ -255,15 +255,15 @@ def _find_in(
     rows: list[ListedChat] = []
     for chat in chats:
         if text in chat.title.casefold():
-            rows.append(_listed(chat))
+            rows.append(_list_row(chat))
         elif match := search.find(chat.id):
-            rows.append(_listed(chat, MatchView(match.message, match.excerpt)))
+            rows.append(_list_row(chat, MatchView(match.message, match.excerpt)))
         if (len(rows) == most or search.exhausted) and chat is not chats[-1]:
             return rows, chat.id
     return rows, after
 
 
-def _listed(chat: Summary, match: MatchView | None = None) -> ListedChat:
+def _list_row(chat: Summary, match: MatchView | None = None) -> ListedChat:
     return ListedChat(**structs.asdict(chat_row(chat)), match=match)
 
 
