@@ -1,7 +1,9 @@
-"""What several tests share: a state folder, and a daemon's inner parts living on it."""
+"""Fixtures of several tests: a state folder, and the services of a daemon over it."""
 
 import asyncio
+import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,26 +15,29 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentd.agent.approval import Policy
-from agentd.agent.approvals import Approvals
-from agentd.agent.assigning import Assigner
-from agentd.agent.budget import Budget
+from agentd.agent.approval_rules import ApprovalPolicy
+from agentd.agent.approvals import ApprovalService
+from agentd.agent.budget import SpendBudget
+from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import Engine
-from agentd.agent.engines import Engines
-from agentd.agent.service import Dispatcher
-from agentd.catalog.models import Models
-from agentd.chats.chat import Message
+from agentd.agent.engine_selection import EngineRegistry
+from agentd.agent.planner import TurnPlanner
+from agentd.app.state import State, open_state
+from agentd.chats.model import Message
+from agentd.chats.repository import ChatRepository
 from agentd.chats.service import ChatService
-from agentd.chats.shelf import Shelf
-from agentd.chats.turns import Turns
-from agentd.clock import FrozenClock
-from agentd.disk.chats import ChatFiles
-from agentd.disk.journal import Committer
-from agentd.disk.layout import Layout
-from agentd.disk.skills import SkillFolder
-from agentd.disk.state import State, open_state
-from agentd.events import Bus, Event
-from agentd.proxy.secrets.detect import Detector
+from agentd.chats.store import ChatFiles
+from agentd.chats.turns import TurnRecorder
+from agentd.cli.serve import GC_THRESHOLDS
+from agentd.core.clock import FrozenClock
+from agentd.core.events import Event, EventBus
+from agentd.gateway.secrets.detect import LazyDetector
+from agentd.models.model import Models
+from agentd.skills.store import SkillFolder
+from agentd.storage.journal import GroupCommitter
+from agentd.storage.layout import Layout
+
+pytest_plugins = ("tests.support.fixtures",)
 
 # Compiled once, and not by each worker and each program anew, though a shell may want it so.
 sys.dont_write_bytecode = False
@@ -41,32 +46,32 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A slow machine is no failure: neither an example nor the making of one has a time limit.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ordinary", _PATIENT, max_examples=50)
+settings.register_profile("fast", _PATIENT, max_examples=8)
 settings.register_profile("thorough", _PATIENT, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
 
 LONG = (
-    "agent/engines/test_daemon.py",
-    "agent/engines/test_opencode.py",
-    "benchmarks/test_benchmarks.py",
-    "web/manage/test_openapi.py",
-    "web/test_openapi.py",
+    "agent/engines/real/test_daemon.py",
+    "agent/engines/real/test_opencode.py",
+    "gateway/admin/api/test_openapi.py",
+    "http/test_openapi_document.py",
     "crash/test_fault_sweep.py",
     "crash/test_kill9.py",
     "test_daemon.py",
-    "agent/acp/test_package.py",
-    "web/live/test_breaks.py",
-    "web/live/test_clients.py",
+    "agent/engines/acp/test_package.py",
+    "live/hub/test_breaks.py",
+    "live/hub/test_clients.py",
     "agent/test_withstanding.py",
-    "web/test_login.py",
+    "auth/test_login.py",
     "test_readme.py",
-    "web/live/test_rules.py",
+    "live/hub/test_rules.py",
     "bots/test_telegram.py",
     "crash/test_power_cut.py",
-    "outside/test_stdio_engine.py",
+    "agent/engines/external/test_engine.py",
     "crash/test_model_calls.py",
     "crash/test_following.py",
-    "web/gateway/test_openapi.py",
-    "web/gateway/test_in_one_piece.py",
+    "gateway/relay/test_openapi.py",
+    "gateway/relay/test_in_one_piece.py",
 )
 """The files that take longest begin first: else one would be left when all others are done."""
 
@@ -74,39 +79,39 @@ ME = "key:test"
 
 
 def TEST(*_: object) -> tuple[str, str]:  # noqa: N802 - a constant choice
-    """The engine ``test``, without a model."""
+    """Choose the engine ``test``, without a model."""
     return "test", ""
 
 
 @dataclass
 class Life:
-    """One life of a daemon without its network: the real parts over a real folder."""
+    """The services of a daemon without its network, over a real folder."""
 
     layout: Layout
     state: State
-    committer: Committer
+    committer: GroupCommitter
     files: ChatFiles
-    bus: Bus
+    bus: EventBus
     clock: FrozenClock
     chats: ChatService
-    turns: Turns
+    turns: TurnRecorder
     heard: list[Event] = field(default_factory=list)
 
     async def history(self, chat_id: int, since: str = "") -> list[Message]:
-        """All messages of a chat from a moment on."""
+        """Return all messages of a chat from a moment on."""
         chat = await self.chats.get(chat_id)
-        return [one async for part in self.chats.messages(chat, since) for one in part]
+        return [one async for part in self.chats.read_messages(chat, since) for one in part]
 
 
 @asynccontextmanager
-async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
-    """A life from start to end; with ``crash`` it leaves nothing behind but what was durable."""
+async def running_services(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
+    """The services of a daemon; with ``crash`` they leave only what was durable."""
     state = open_state(layout)
-    committer = Committer(layout, state.sequences)
+    committer = GroupCommitter(layout, state.sequences)
     files = ChatFiles(layout, state.sequences, committer)
-    bus, clock = Bus(), FrozenClock()
-    shelf = Shelf(files, clock, state.sequences, bus, state.chats)
-    chats, turns = ChatService(shelf), Turns(shelf)
+    bus, clock = EventBus(), FrozenClock()
+    shelf = ChatRepository(files, clock, state.sequences, bus, state.chats)
+    chats, turns = ChatService(shelf), TurnRecorder(shelf)
     life = Life(layout, state, committer, files, bus, clock, chats, turns)
     bus.subscribe(life.heard.append)
     try:
@@ -118,66 +123,111 @@ async def living(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
             state.lock.release()
         else:
             await files.close()
-            state.save(chats.recorded())
+            state.save(chats.list_all_summaries())
             state.release()
 
 
-def dispatcher_of(
+def build_dispatcher(
     life: Life,
     engine: Engine,
     parallel: int = 2,
     *,
     models: Models | None = None,
-    policy: Policy | None = None,
-    budget: Budget | Callable[[], Budget] | None = None,
+    policy: ApprovalPolicy | None = None,
+    budget: SpendBudget | Callable[[], SpendBudget] | None = None,
     named_in: Callable[[str], str] = lambda _: "",
 ) -> Dispatcher:
-    """A dispatcher over the life's chats whose default engine is this one."""
-    money = budget if callable(budget) else lambda: budget or Budget()
-    approvals = Approvals(life.turns, life.clock, lambda: policy or Policy(), money, named_in)
-    engines = Engines(
+    """Build a dispatcher over the chats of ``life`` whose default engine is ``engine``."""
+    money = budget if callable(budget) else lambda: budget or SpendBudget()
+    approvals = ApprovalService(
+        life.turns, life.clock, lambda: policy or ApprovalPolicy(), money, named_in
+    )
+    engines = EngineRegistry(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
     )
     skills = SkillFolder(life.layout)
-    chats = life.chats.summaries
-    assigner = Assigner(life.turns, engines, skills, life.clock, chats, money, "test")
+    chats = life.chats.list_summaries
+    assigner = TurnPlanner(life.turns, engines, skills, life.clock, chats, money, "test")
     return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
 
 
-def pytest_configure() -> None:
-    """What a shell starts in the background ignores Ctrl-C, and so would the programs of tests."""
+WHOLE = re.compile(
+    r"tests\.(support\.(daemon|fixtures|loopback|clickhouse|proxies|schemathesis_run)|supplier)\b"
+    r"|tests\.gateway\.(admin\.)?conftest|tests\.(crash|benchmarks)\b|^(import|from) subprocess\b",
+    re.MULTILINE,
+)
+"""How a file tells that it needs a whole daemon or another program."""
+
+SLOW = frozenset(
+    (
+        "agent/engines/acp/test_package.py",
+        "auth/test_key_store.py",
+        "gateway/secrets/test_hostile.py",
+        "gateway/secrets/test_loosened.py",
+        "storage/test_checksummed_json.py",
+    )
+)
+"""Files of rules that take seconds all the same; ``--fast`` leaves them out, too."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--fast``: the tests of the rules only, in little more than a minute."""
+    parser.addoption(
+        "--fast", action="store_true", help="leave out what needs a daemon or a program"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``--fast``, do not even import the files that are left out."""
+    if not config.getoption("--fast") or collection_path.suffix != ".py":
+        return None
+    name = collection_path.relative_to(Path(__file__).parent).as_posix()
+    return name in SLOW or bool(WHOLE.search(collection_path.read_text())) or None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let programs that tests start receive Ctrl-C, which background jobs of a shell ignore."""
+    if config.getoption("--fast"):
+        settings.load_profile("fast")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """``-n auto``: two for each core, for most tests wait more than they work."""
+    """Start two workers for each core with ``-n auto``: most tests wait more than they compute."""
     return min(2 * len(os.sched_getaffinity(0)), 8)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of ``LONG`` first, else everything in its order."""
+    """Put the files of ``LONG`` first; the others keep their order."""
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
 
 
+def pytest_collection_finish() -> None:
+    """Exclude what exists before the first test from garbage collection."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)  # as the daemons that these tests run have it
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _patterns_are_made_once() -> Iterator[None]:
-    """Rules that are alike share their patterns: else each daemon's start would make them anew."""
+    """Share the compiled patterns of equal rules: else each daemon's start compiles them again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agentd.proxy.secrets.hiding.Detector", lru_cache(8)(Detector))
+        patch.setattr("agentd.gateway.secrets.masker.LazyDetector", lru_cache(8)(LazyDetector))
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _loops_are_made_by_those_who_close_them() -> None:
-    """Else pytest-tornado, which asks for the current loop, would have Python make one."""
+    """Keep pytest-tornado from creating an event loop when it asks for the current one."""
     asyncio.set_event_loop(None)
 
 
 async def until(true: Callable[[], object], seconds: float = 100.0) -> None:
-    """Return once ``true()`` is; fail after ``seconds``."""
+    """Wait until ``true()`` is true; fail after ``seconds``."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while not true():
@@ -186,7 +236,7 @@ async def until(true: Callable[[], object], seconds: float = 100.0) -> None:
 
 
 def overwrite(path: str, at: int, data: bytes) -> None:
-    """Damage a file: these bytes stand there now, from ``at`` on."""
+    """Damage a file: replace its bytes from ``at`` on with ``data``."""
     with open(path, "r+b") as file:
         file.seek(at)
         file.write(data)

@@ -16,16 +16,15 @@ from typing import Any
 
 import pytest
 
-from agentd.disk.layout import Layout
-from tests.web.support import HASH, KEY, PATIENCE, Client, Serving, until
-
-ROOT = Path(__file__).parent.parent
+from agentd.storage.layout import Layout
+from tests.support.daemon import HASH, KEY, PATIENCE, Client, Serving, until
+from tests.support.paths import REPOSITORY
 
 HELD = """
 import sys
-from agentd.daemon import engines
+from agentd.app import engines
 from agentd.cli.main import main
-from tests.web.support import Engine
+from tests.support.daemon import Engine
 
 engine = Engine()
 engine.hold()
@@ -37,9 +36,9 @@ sys.exit(main(sys.argv[1:]))
 WARY = """
 import sys
 from agentd.cli.main import main
-from agentd.daemon import chores
+from agentd.app import background
 
-chores.LOCK_SECONDS = 0.05
+background.LOCK_SECONDS = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, looking at its lock more often."""
@@ -59,7 +58,7 @@ class Process:
                 env={
                     "PATH": os.environ["PATH"],
                     "HOME": str(folder),
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": str(REPOSITORY),
                     "AGENT_API_KEY": HASH,
                     **environ,
                 },
@@ -75,7 +74,7 @@ class Process:
         return self._log.read_text()
 
     def announced(self) -> dict[str, Any]:
-        """What ``daemon.json`` says of it; empty before it is there."""
+        """Return what ``daemon.json`` says of it; empty before it is there."""
         try:
             found: dict[str, Any] = json.loads(Path(self.layout.daemon).read_text())
         except FileNotFoundError:
@@ -119,7 +118,7 @@ def test_the_folder_that_a_unit_names_is_made_and_worked_in(start: Start, tmp_pa
     process = start(AGENTD_DEFAULT_WORKSPACE=str(tmp_path / "made")).up()
     (tmp_path / "made" / "a.txt").write_text("kettle\n")
     with closing(process.client()) as client:
-        number = client.chat(prompt="read a.txt")
+        number = client.create_chat(prompt="read a.txt")
         until(lambda: client.status(number, 10)["status"] == "completed")
         assert "kettle" in client.messages(number)[-1]["content"]
 
@@ -142,13 +141,13 @@ def manager() -> Iterator[socket.socket]:
         yield listener
 
 
-def address(manager: socket.socket) -> str:
-    """As ``NOTIFY_SOCKET`` writes it."""
+def get_notify_address(manager: socket.socket) -> str:
+    """Return the address of the socket in the form of ``NOTIFY_SOCKET``."""
     return "@" + manager.getsockname()[1:].decode()
 
 
-def ask(client: Client, method: str, path: str, body: Any = None) -> Any:
-    """The JSON of an answer, on a connection of its own."""
+def send_request(client: Client, method: str, path: str, body: Any = None) -> Any:
+    """Return the JSON of an answer, on a connection of its own."""
     try:
         reply = client.send(method, path, body)
         assert reply.status < 300, reply.body
@@ -157,27 +156,27 @@ def ask(client: Client, method: str, path: str, body: Any = None) -> Any:
         client.close()
 
 
-def healthy(process: Process) -> bool:
-    """Whether it answers at the first try."""
-    return bool(ask(process.client(), "GET", "/healthz") == {"status": "ok"})
+def is_healthy(process: Process) -> bool:
+    """Return whether the daemon answers at the first try."""
+    return bool(send_request(process.client(), "GET", "/healthz") == {"status": "ok"})
 
 
 # Starting.
 
 
-def test_it_tells_where_it_listens_and_answers_there(start: Start) -> None:
+def test_it_shows_where_it_listens_and_answers_there(start: Start) -> None:
     process = start().up()
     announced = process.announced()
     assert announced["pid"] == process.child.pid
     assert announced["url"].startswith("http://127.0.0.1:")
     assert not announced["url"].endswith(":0")
-    assert healthy(process)
+    assert is_healthy(process)
     until(lambda: f"on {announced['url']}" in process.log)
 
 
 def test_what_it_keeps_is_its_owners_alone(start: Start) -> None:
     process = start().up()
-    ask(process.client(), "POST", "/api/remote/chats", {"prompt": "help"})
+    send_request(process.client(), "POST", "/api/remote/chats", {"prompt": "help"})
     for path in [Path(process.layout.state), *Path(process.layout.state).rglob("*")]:
         with suppress(FileNotFoundError):  # one that was being written has its name by now
             mode = path.stat().st_mode
@@ -187,7 +186,7 @@ def test_what_it_keeps_is_its_owners_alone(start: Start) -> None:
 def test_a_prompt_is_answered_without_any_configuration(start: Start) -> None:
     """Specification 1: read its answers without a browser."""
     client = start().up().client()
-    chat = client.chat(prompt="help")
+    chat = client.create_chat(prompt="help")
     messages = client.messages(chat)
     client.close()
     assert [message["role"] for message in messages][:1] == ["user"]
@@ -195,14 +194,14 @@ def test_a_prompt_is_answered_without_any_configuration(start: Start) -> None:
 
 
 def test_it_says_ready_once_requests_are_answered(start: Start, manager: socket.socket) -> None:
-    process = start(NOTIFY_SOCKET=address(manager))
+    process = start(NOTIFY_SOCKET=get_notify_address(manager))
     message = manager.recv(4096).decode()
     assert message.startswith("READY=1\nSTATUS=Serving ")
-    assert healthy(process), "the first request after READY=1"
+    assert is_healthy(process), "the first request after READY=1"
 
 
 def test_it_gives_signs_of_life(start: Start, manager: socket.socket) -> None:
-    start(NOTIFY_SOCKET=address(manager), WATCHDOG_USEC="100000")
+    start(NOTIFY_SOCKET=get_notify_address(manager), WATCHDOG_USEC="100000")
     heard = [manager.recv(4096) for _ in range(5)]
     assert heard.count(b"WATCHDOG=1") >= 3
 
@@ -219,14 +218,14 @@ def test_a_hash_that_can_never_match_is_refused_at_the_start_and_not_repeated(
     assert "Traceback" not in process.log
 
 
-def test_a_second_daemon_is_refused_and_told_who_is_there(start: Start) -> None:
+def test_a_second_daemon_is_refused_and_reported_who_is_there(start: Start) -> None:
     first = start().up()
     second = start()
     assert second.child.wait(PATIENCE) not in (0, None)
     for word in (str(first.child.pid), first.announced()["url"], "--state"):
         assert word in second.log
     assert "Traceback" not in second.log
-    assert healthy(first)
+    assert is_healthy(first)
 
 
 def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) -> None:
@@ -237,7 +236,7 @@ def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) 
     assert f"127.0.0.1:{port}" in refused.log
     assert "--port" in refused.log
     assert "Traceback" not in refused.log
-    assert healthy(start().up())
+    assert is_healthy(start().up())
 
 
 # Stopping.
@@ -247,8 +246,8 @@ def test_a_port_in_use_is_a_clear_error_and_leaves_nothing_locked(start: Start) 
 def test_a_signal_ends_it_in_order(
     start: Start, manager: socket.socket, number: signal.Signals
 ) -> None:
-    process = start(NOTIFY_SOCKET=address(manager)).up()
-    made = ask(process.client(), "POST", "/api/remote/chats", {"title": "kept"})
+    process = start(NOTIFY_SOCKET=get_notify_address(manager)).up()
+    made = send_request(process.client(), "POST", "/api/remote/chats", {"title": "kept"})
     assert process.end(number) == 0
     assert not Path(process.layout.daemon).exists()
     assert b'"kept"' in Path(process.layout.index).read_bytes()
@@ -256,7 +255,7 @@ def test_a_signal_ends_it_in_order(
     assert heard[1].startswith(b"STOPPING=1")
     assert "Traceback" not in process.log
     status = f"/api/remote/chats/{made['chatId']}/status"
-    assert ask(start().up().client(), "GET", status)["title"] == "kept"
+    assert send_request(start().up().client(), "GET", status)["title"] == "kept"
 
 
 def test_one_that_is_stopped_at_once_leaves_no_thread_and_no_watch_behind(tmp_path: Path) -> None:
@@ -272,15 +271,15 @@ def test_a_running_turn_is_interrupted_at_the_end_and_not_sent_again(
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "agentd.yml").write_text("drain_seconds: 0.1\n")
     process = start(program=HELD).up()
-    chat = _working_chat(process)
+    chat = _create_working_chat(process)
     assert process.end(signal.SIGTERM) == 0
     _assert_interrupted(start().up(), chat)
 
 
-def _working_chat(process: Process) -> int:
-    """A chat with one prompt at work and one that waits, paused."""
+def _create_working_chat(process: Process) -> int:
+    """Create a chat with one prompt at work and one that waits, paused."""
     client = process.client()
-    chat = client.chat(prompt="first")
+    chat = client.create_chat(prompt="first")
     until(lambda: client.status(chat)["status"] == "processing")
     wish = {"prompts": [{"prompt": "second", "isPaused": True}]}
     client.put(f"/api/remote/chats/{chat}/queue", wish)
@@ -304,7 +303,7 @@ def _assert_interrupted(process: Process, chat: int) -> None:
 def test_after_kill_9_it_starts_again_and_sends_no_prompt_twice(start: Start) -> None:
     """Specification 3, 'Queued prompt lifecycle': sent is sent."""
     process = start(program=HELD).up()
-    chat = _working_chat(process)
+    chat = _create_working_chat(process)
     assert process.end(signal.SIGKILL) == -signal.SIGKILL
     assert Path(process.layout.daemon).exists(), "nobody tidied up"
     again = start().up()
@@ -315,7 +314,7 @@ def test_after_kill_9_it_starts_again_and_sends_no_prompt_twice(start: Start) ->
 
 def test_what_waits_goes_on_after_kill_9(start: Start) -> None:
     process = start(program=HELD).up()
-    chat = _working_chat(process)
+    chat = _create_working_chat(process)
     client = process.client()
     client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "help"})
     client.close()
@@ -340,7 +339,7 @@ def test_a_daemon_that_lost_its_lock_touches_nothing_of_its_successors(start: St
     process = start(program=HELD).up()
     os.unlink(process.layout.daemon_lock)
     successor = start().up()
-    ask(successor.client(), "POST", "/api/remote/chats", {"title": "the successor's"})
+    send_request(successor.client(), "POST", "/api/remote/chats", {"title": "the successor's"})
     process.end(signal.SIGTERM)
     assert successor.announced()
     assert successor.end(signal.SIGTERM) == 0

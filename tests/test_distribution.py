@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from agentd import DISTRIBUTION
-from agentd.outside.installed import install_command
-
-ROOT = Path(__file__).parents[1]
+from agentd.system.installed import get_install_command
+from tests.support.paths import REPOSITORY
 
 INSTALLS = re.compile(
     r"\b(?:pipx?3?|uvx?|poetry|pdm|easy_install)\s+(?:pip\s+)?(?:install|add|run)\b"
@@ -22,8 +21,8 @@ WORDS = 12
 STRANGER = re.compile(r"agentd(\[[^\]]*\])?([=<>~!].*)?")
 
 
-def strangers(text: str) -> Iterator[str]:
-    """Each word of a text by which somebody would install the stranger's package."""
+def find_stranger_installs(text: str) -> Iterator[str]:
+    """Find each word of a text that would install the stranger's package."""
     for found in INSTALLS.finditer(text):
         command = re.split(r"[;&|)`]", text[found.end() : found.end() + 400])[0]
         for word in command.split()[:WORDS]:
@@ -46,7 +45,7 @@ def strangers(text: str) -> Iterator[str]:
     ],
 )
 def test_an_advice_to_install_the_stranger_is_found(text: str) -> None:
-    assert list(strangers(text))
+    assert list(find_stranger_installs(text))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +58,15 @@ def test_an_advice_to_install_the_stranger_is_found(text: str) -> None:
     ],
 )
 def test_an_advice_to_install_this_is_none(text: str) -> None:
-    assert not list(strangers(text))
+    assert not list(find_stranger_installs(text))
 
 
-def test_no_text_of_the_project_tells_to_install_the_strangers_package() -> None:
+def test_no_text_of_the_project_shows_to_install_the_strangers_package() -> None:
     """Code, configuration and documentation, as far as they are kept."""
     listed = [
         "git",
         "-C",
-        str(ROOT),
+        str(REPOSITORY),
         "ls-files",
         "-z",
         "--cached",
@@ -75,20 +74,20 @@ def test_no_text_of_the_project_tells_to_install_the_strangers_package() -> None
         "--exclude-standard",
     ]
     names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split("\0")
-    texts = [path for name in names if name and (path := ROOT / name).is_file()]
-    assert ROOT / "README.md" in texts
+    texts = [path for name in names if name and (path := REPOSITORY / name).is_file()]
+    assert REPOSITORY / "README.md" in texts
     found = {
-        (path.name, *strangers(path.read_text(errors="replace")))
+        (path.name, *find_stranger_installs(path.read_text(errors="replace")))
         for path in texts
         if path != Path(__file__)
     }
     assert not [one for one in found if len(one) > 1]
 
 
-def test_the_name_that_is_told_is_the_one_that_is_installed() -> None:
+def test_the_name_that_is_reported_is_the_one_that_is_installed() -> None:
     config = ConfigParser(allow_no_value=True)
-    config.read(ROOT / "setup.cfg")
+    config.read(REPOSITORY / "setup.cfg")
     assert config["metadata"]["name"] == DISTRIBUTION != "agentd"
-    extra = install_command("speech")
+    extra = get_install_command("speech")
     assert extra == f"pip install '{DISTRIBUTION}[speech]'"
     assert {"speech", "telegram"} <= set(config["options.extras_require"])

@@ -3,19 +3,21 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from agentd.disk.layout import Layout
-from agentd.disk.models import load as load_models
-from agentd.disk.settings import load as load_settings
-from tests.ports import free_port
+from agentd.models.store import load as load_models
+from agentd.settings.sources import load as load_settings
+from agentd.storage.layout import Layout
+from tests.support.paths import REPOSITORY
+from tests.support.ports import find_free_port
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+README = (REPOSITORY / "README.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 
 RUN, TEST, *SESSION = BLOCKS
@@ -32,25 +34,57 @@ LONGER = r"for most in 1 9 90; do \1 $most \2 | tee heard || true; test ! -s hea
 
 def test_the_two_commands_are_one_line_each_and_ci_runs_them() -> None:
     assert RUN.count("\n") == TEST.count("\n") == 1
-    ci = (ROOT / ".ci" / "run").read_text()
+    ci = (REPOSITORY / ".ci" / "run").read_text()
     assert "$(readme 1)" in ci
     assert "$(readme 2)" in ci
 
 
 def test_ci_finds_the_blocks_that_the_readme_has() -> None:
-    reader = re.search(r"readme\(\) \{.*?\n\}", (ROOT / ".ci" / "run").read_text(), re.DOTALL)
+    reader = re.search(r"readme\(\) \{.*?\n\}", (REPOSITORY / ".ci" / "run").read_text(), re.DOTALL)
     assert reader
     for number, block in enumerate((RUN, TEST), start=1):
         script = f"{reader[0]}\nreadme {number}"
-        found = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, check=True)
+        command = ["bash", "-c", script]
+        found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True)
         assert found.stdout.decode() == block
+
+
+def run_session(
+    session: str, checkout: Path, environment: dict[str, str], folder: Path
+) -> tuple[int, str, str]:
+    """Run the commands in bash; their exit code, what they printed, and that with the errors.
+
+    Output goes to files and the process group is ended afterwards: where a command fails, the
+    daemon that was started before it goes on, and would keep pipes open for ever.
+    """
+    out, err = folder / "out", folder / "err"
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        shell = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", session],
+            cwd=checkout,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        try:
+            returncode = shell.wait(timeout=600)
+        except subprocess.TimeoutExpired:
+            returncode = -1
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+    printed = out.read_text(errors="replace")
+    return returncode, printed, printed + err.read_text(errors="replace")
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the session uses curl")
 def test_the_session_works_as_pasted(tmp_path: Path) -> None:
     checkout = tmp_path / "agentd"
     shutil.copytree(
-        ROOT,
+        REPOSITORY,
         checkout,
         ignore=shutil.ignore_patterns(
             *(".venv", ".git", "node_modules", ".*_cache", ".hypothesis"),
@@ -61,7 +95,7 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
         for name in (checkout / folder).iterdir():
             if name.name != "README.md":
                 shutil.rmtree(name) if name.is_dir() else name.unlink()
-    port, supplier = str(free_port()), str(free_port())
+    port, supplier = str(find_free_port()), str(find_free_port())
     # The installed command of this environment stands in for the fresh one of the first block.
     (checkout / ".venv").symlink_to(Path(sys.executable).parent.parent)
     session, listened = LISTENED.subn(LONGER, "\n".join(SESSION))
@@ -73,32 +107,23 @@ def test_the_session_works_as_pasted(tmp_path: Path) -> None:
     environment = {**os.environ, "AGENTD_PORT": port, "PYTHONPATH": str(checkout)}
     for name in ("AGENTD_KEY", "AGENT_API_KEY", "AGENTD_STATE", "AGENTD_CONFIG", "PROXY_APP_HASH"):
         environment.pop(name, None)
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", session],
-        cwd=checkout,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=2000,
-        check=False,
-    )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    assert '"status":"completed"' in done.stdout, told
+    returncode, stdout, told = run_session(session, checkout, environment, tmp_path)
+    assert returncode == 0, told
+    assert '"status":"completed"' in stdout, told
     assert "Tool: " in told
-    assert "clock.py" in done.stdout, told
-    assert '"isPaused":true' in done.stdout, told
-    assert "event: resumed\n" in done.stdout, told
+    assert "clock.py" in stdout, told
+    assert '"isPaused":true' in stdout, told
+    assert "event: resumed\n" in stdout, told
     refused = ('"message":"Invalid or missing API key"', "Remote API is disabled")
-    assert any(words in done.stdout for words in refused), told
+    assert any(words in stdout for words in refused), told
     assert "channel here: ready" in told
-    assert "You said: postgres://ann:Xw7-kettle-49@db/x" in done.stdout, told
+    assert "You said: postgres://ann:Xw7-kettle-49@db/x" in stdout, told
     (sent,) = re.findall("the supplier was sent: (.*)", told)
     assert "Xw7-kettle-49" not in sent
-    assert re.search(r"^laptop +1 +0 ", done.stdout, re.MULTILINE), told
-    assert "-:1: url-password, 13 characters (hide)" in done.stdout, told
-    assert "# agentd" in done.stdout, told
-    assert '"title":"laptop","requests":1' in done.stdout, told
+    assert re.search(r"^laptop +1 +0 ", stdout, re.MULTILINE), told
+    assert "-:1: url-password, 13 characters (hide)" in stdout, told
+    assert "# agentd" in stdout, told
+    assert '"title":"laptop","requests":1' in stdout, told
 
 
 def test_the_configuration_that_it_shows_is_taken_as_it_stands(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""The coding agent at work: dispatching prompts, and engines that carry them out."""
+"""The coding agent: dispatcher, turns, approvals, budgets, tools and engines."""

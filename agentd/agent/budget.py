@@ -1,26 +1,26 @@
-"""How much may be spent before a person is asked. Pure; money is exact, days are UTC."""
+"""The budget that may be spent before a person is asked. Pure; amounts are exact, days are UTC."""
 
 from decimal import Decimal
 
 from msgspec import Struct
 
-from agentd.chats.fold import Chat
+from agentd.chats.state import Chat
 
 
-class Budget(Struct, frozen=True):
-    """USD that may be spent before a person is asked; None: as much as it costs.
+class SpendBudget(Struct, frozen=True):
+    """USD that may be spent before a person is asked; None: no limit.
 
-    A turn that is at work is never ended for it: the queue is held before the next one.
+    A running turn is never stopped for it: the queue is held before the next one.
     """
 
     per_chat: Decimal | None = None
     per_day: Decimal | None = None
-    """Over all chats, on a day of UTC."""
+    """The budget over all chats on a day of UTC."""
 
-    def reached(self, chat: Chat, today: Decimal) -> str:
-        """Which budget is used up, for the person; empty: none is, or more was allowed.
+    def explain_exceeded(self, chat: Chat, today: Decimal) -> str:
+        """Say which budget is used up; empty: none is, or a person allowed more.
 
-        ``today`` is what all chats cost today.
+        ``today`` is what all chats have cost today.
         """
         if chat.cost < chat.agent.allowance:
             return ""
@@ -30,6 +30,6 @@ class Budget(Struct, frozen=True):
             return f"All chats have cost {today} USD today; the budget of a day is {self.per_day}."
         return ""
 
-    def allowance(self, chat: Chat) -> Decimal:
-        """What the chat may cost in all, once a person has allowed as much again."""
+    def compute_allowance(self, chat: Chat) -> Decimal:
+        """Return what the chat may cost in all once a person has allowed another budget."""
         return chat.cost + (self.per_chat or self.per_day or Decimal(1))

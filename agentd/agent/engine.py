@@ -1,8 +1,8 @@
-"""What the dispatcher and an engine say to each other.
+"""The interface between the dispatcher and an engine.
 
-An engine carries out one turn: it is given an ``Assignment`` and tells what happens as a
-stream of progress. What enters the history (``ToolUsed``, ``Replied``) is whole when it is
-told; ``Wrote`` shows a reply as it grows.
+An engine runs one turn: it gets a ``TurnRequest`` and yields a stream of ``EngineEvent``. What
+enters the history (``ToolUsed``, ``ReplyCompleted``) is complete; ``ReplyDelta`` shows a reply as
+it grows.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -11,164 +11,187 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.approval import Kind
-from agentd.chats.chat import Message
-from agentd.clock import Timestamp
-from agentd.proxy.price import NOTHING, Usage
+from agentd.chats.approval import ApprovalKind
+from agentd.chats.model import Message
+from agentd.core.clock import Timestamp
+from agentd.llm.price import NO_USAGE, Usage
 
 
-class Assignment(Struct, frozen=True):
-    """One prompt to carry out, with what its chat says about how."""
+class TurnRequest(Struct, frozen=True):
+    """A prompt to run, with the settings of its chat."""
 
     chat_id: int
     prompt: str
     model: str = ""
     """The supplier's name of the model; empty: the engine's own default."""
     effort: str = ""
-    """How hard the model is to think, in the supplier's words; empty: its default."""
+    """The reasoning effort, in the supplier's words; empty: its default."""
     supplier: str = ""
-    """The supplier to reach the model at, by its name; empty: the engine's own sign-in."""
+    """The name of the supplier to use; empty: the engine's own sign-in."""
     context: int = 0
-    """Tokens that the model can take in; 0: not known."""
+    """The model's context window in tokens; 0: unknown."""
+    max_output: int = 0
+    """Tokens of a reply that the model can write at most; 0: unknown."""
+    message: int = 0
+    """The id of the prompt's message in the history; 0: unknown."""
     command: tuple[str, ...] = ()
-    """The program of a foreign engine with its arguments; empty: the engine's usual one."""
+    """The program of an external engine with its arguments; empty: the engine's default."""
     skill: str = "none"
     instructions: str = ""
-    """The chat's system prompt and its skill's text, for engines that know no skills."""
+    """The chat's system prompt and its skill's text, for engines without skills."""
     history: tuple[Message, ...] = ()
-    """The latest messages before this prompt, oldest first, for engines without a memory."""
+    """The latest messages before this prompt, oldest first, for engines without sessions."""
     missed: tuple[Message, ...] = ()
-    """Those of them since this engine's last turn in the chat: other engines had the turns."""
-    memory: str = ""
-    """What this engine asked to keep for this chat (``Kept``), such as its session's id."""
-    again: bool = False
-    """A limit ended this engine's earlier try at this prompt; its session may have it already."""
-    turn: str = ""
-    """Tells this turn from every other, of other daemons too; programs are started with it."""
+    """The messages since this engine's last turn in the chat, from turns of other engines."""
+    engine_state: str = ""
+    """The state that this engine saved for this chat, such as its session's id."""
+    is_retry: bool = False
+    """A limit ended this engine's earlier try, so its session may have the prompt already."""
+    turn_tag: str = ""
+    """Unique over all daemons; the turn's programs have it in their environment."""
 
 
-class Alive(Struct, frozen=True):
-    """The engine's program runs; ``process`` is its id."""
+class EngineStarted(Struct, frozen=True):
+    """The engine's program runs with this process id."""
 
-    process: int
-
-
-class Kept(Struct, frozen=True):
-    """What the engine wants back as ``Assignment.memory`` in the chat's next turn."""
-
-    memory: str
+    pid: int
 
 
-class Wrote(Struct, frozen=True):
-    """A piece of the reply that is being written; ``Replied`` will tell it whole."""
+class EngineStateSaved(Struct, frozen=True):
+    """The state passed to the engine as ``TurnRequest.engine_state`` in the chat's next turn."""
+
+    engine_state: str
+
+
+class ReplyDelta(Struct, frozen=True):
+    """A piece of the reply being written; ``ReplyCompleted`` will have all of it."""
 
     text: str
 
 
 class ToolStarted(Struct, frozen=True):
-    """The engine begins to use a tool; ``ToolUsed`` tells what came of it."""
+    """The engine begins to use a tool; ``ToolUsed`` will have its outcome."""
 
     name: str
     input: str
 
 
 class ToolUsed(Struct, frozen=True):
-    """The engine used a tool; ``outcome`` is what came of it, shortened for a reader."""
+    """The engine used a tool; ``outcome`` is shortened for a reader."""
 
     name: str
     input: str
     outcome: str
+    ok: bool = True
+    diff: str = ""
+    """The change in files, as a unified diff (``agent.diff``)."""
 
 
-class Replied(Struct, frozen=True):
-    """A whole reply of the assistant, in Markdown.
+class ReplyCompleted(Struct, frozen=True):
+    """A complete reply of the assistant, in Markdown.
 
-    ``usage`` is what this reply used; ``cost`` in USD where the engine knows it itself, else
-    None: then the model's prices tell.
+    ``usage`` is what this reply used; ``cost`` is in USD if the engine knows it, else None: then
+    it is computed from the model's prices.
     """
 
     text: str
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     cost: Decimal | None = None
+    engine_state: str = ""
+    """The engine's new state, saved together with this usage; empty: unchanged."""
 
 
-class Spent(Struct, frozen=True):
-    """What was used for no reply of its own; it is booked with the next one, or with the turn."""
+class UsageReported(Struct, frozen=True):
+    """Usage without a reply of its own; it is recorded with the next one, or with the turn."""
 
-    usage: Usage = NOTHING
+    usage: Usage = NO_USAGE
     cost: Decimal | None = None
+    engine_state: str = ""
+    """The same as in ``ReplyCompleted``."""
 
 
-class Limited(Struct, frozen=True):
-    """The supplier's usage limit is reached: the turn is to be tried again once it is over."""
+class RateLimited(Struct, frozen=True):
+    """The supplier's usage limit is reached: the turn is retried once it is over."""
 
     reason: str
     until: Timestamp = ""
-    """When the limit is reset; empty: not told."""
+    """The time at which the limit is reset; empty: unknown."""
     seconds: float = 0.0
-    """How long it lasts, where that is told in place of the moment; 0: not told."""
+    """The duration of the limit, if the supplier gave that instead of a time; 0: unknown."""
 
 
-class Failed(Struct, frozen=True):
+class TurnFailed(Struct, frozen=True):
     """The turn cannot go on; ``reason`` is a sentence for the person who sent the prompt."""
 
     reason: str
 
 
-Progress: TypeAlias = (
-    Alive | Kept | Wrote | ToolStarted | ToolUsed | Replied | Spent | Limited | Failed
+EngineEvent: TypeAlias = (
+    EngineStarted
+    | EngineStateSaved
+    | ReplyDelta
+    | ToolStarted
+    | ToolUsed
+    | ReplyCompleted
+    | UsageReported
+    | RateLimited
+    | TurnFailed
 )
 
 
 class Question(Struct, frozen=True):
-    """What the engine would do, if it may."""
+    """An action of the engine that needs a decision."""
 
-    kind: Kind
+    kind: ApprovalKind
     tool: str
-    """The tool's name, as it would stand in the history."""
+    """The tool's name, as the history shows it."""
     subject: str
-    """What it would do, whole: the command, the path, the address."""
+    """The action in full: the command, the path, the address."""
     reason: str = ""
-    """Why the engine wants it, in its own words, if it said."""
+    """Why the engine wants it, in its own words; may be empty."""
     protected: str = ""
-    """Why the place is protected (``agent.protected``): then no mode allows it unasked."""
+    """Why the path is protected (``agent.protected_paths``): then no mode allows it unasked."""
     refusal: str = ""
     """Why nobody may allow it; empty: somebody may."""
+    diff: str = ""
+    """The change in files, as a unified diff; empty: none, or unknown."""
+    choices: tuple[str, ...] = ()
+    """The answers that a question to the person offers."""
 
 
-class Answer(Struct, frozen=True):
+class ApprovalAnswer(Struct, frozen=True):
     """The decision on a question."""
 
     allowed: bool
     session: bool = False
-    """It holds for the same question in this chat, too."""
+    """True if it also holds for the same question in this chat."""
     reason: str = ""
-    """Why not, for the engine to read."""
+    """Why it was denied, or what the person says to it, for the engine to read."""
 
 
-Place: TypeAlias = Callable[[bool], None]
-"""Called with False while a turn waits for the disk or a person and needs none of the places that
-``max_parallel_turns`` gives, then with True."""
+OccupySlot: TypeAlias = Callable[[bool], None]
+"""Called with False while a turn waits for the disk or a person and needs none of the slots of
+``max_parallel_turns``, then with True."""
 
 
 class Approver(Protocol):
-    """Whom an engine asks before it does what may do harm."""
+    """Decides whether an engine may do what could do harm."""
 
-    async def ask(self, question: Question) -> Answer:
-        """The decision, at once where a rule decides; never later than the question's deadline."""
+    async def ask(self, question: Question) -> ApprovalAnswer:
+        """Return the decision: at once if a rule decides, at the deadline at the latest."""
         ...
 
 
 class Engine(Protocol):
-    """A coding agent that carries out one turn at a time per chat, many chats at once."""
+    """A coding agent that runs one turn at a time per chat, many chats at once."""
 
     name: str
 
-    def run(self, assignment: Assignment, approver: Approver) -> AsyncGenerator[Progress, None]:
-        """Carry out one prompt.
+    def run(self, assignment: TurnRequest, approver: Approver) -> AsyncGenerator[EngineEvent, None]:
+        """Run one prompt.
 
         Closing the generator stops the turn and all that it started, within ten seconds. So does
-        ``CancelledError``, after which it may still tell what was used, what is to be kept and
-        which tools were cut off, before it raises the error again.
+        ``CancelledError``, after which it may still report usage, state and interrupted tools
+        before it raises the error again.
         """
         ...

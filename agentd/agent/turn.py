@@ -1,200 +1,278 @@
-"""One turn as a machine: what the engine tells goes in, what is to be recorded comes out.
+"""A turn as a pure state machine: engine events in, instructions out.
 
-Pure: it neither waits nor writes. The dispatcher carries out its instructions in order.
+It neither waits nor writes. The turn runner applies its instructions in order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agentd.agent.engine import (
-    Alive,
-    Failed,
-    Kept,
-    Limited,
-    Progress,
-    Replied,
-    Spent,
+    EngineEvent,
+    EngineStarted,
+    EngineStateSaved,
+    RateLimited,
+    ReplyCompleted,
+    ReplyDelta,
     ToolStarted,
     ToolUsed,
-    Wrote,
+    TurnFailed,
+    UsageReported,
 )
-from agentd.chats.chat import FREE, NO_TOKENS, Role, Tokens
-from agentd.chats.records import Outcome
-from agentd.clock import Timestamp
-from agentd.proxy.price import NOTHING, Prices, Usage, cost, total
+from agentd.chats.model import NO_TOKENS, ZERO_COST, Role, Tokens, ToolReport
+from agentd.chats.records import Outcome, ToolUse
+from agentd.chats.turns import INTERRUPTED, TOOL_INTERRUPTED, format_tool_message, report_tool_use
+from agentd.core.clock import Timestamp
+from agentd.llm.price import NO_USAGE, Prices, Usage, compute_cost, sum_amounts
 
 SILENT = "The engine ended without a reply."
 
 CUT_OFF = "Interrupted."
-"""The outcome of a tool that was at work when its turn ended."""
+"""The outcome of a tool that was running when its turn ended."""
+
+MOST_TOOLS_NOTED = 100
+"""Running tools whose start is recorded; no sane engine runs more at once."""
+LONGEST_INPUT_NOTED = 4_000
+"""Characters of a tool's input that the record of its start keeps."""
 
 LONGEST_REPLY = 1_000_000
-"""Characters: who writes more in one piece does not write for a reader."""
-ENDLESS = f"The engine wrote a reply of more than {LONGEST_REPLY:,} characters, so it was ended."
+"""Characters; no reader wants a longer reply."""
+ENDLESS = f"The engine wrote a reply of more than {LONGEST_REPLY:,} characters, so it was stopped."
 
 
-class Say(Struct, frozen=True):
-    """Put this message into the history."""
+class AddMessage(Struct, frozen=True):
+    """Add this message to the history."""
 
     role: Role
     text: str
     tool: str = ""
     tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    cost: Decimal = ZERO_COST
+    engine_state: str = ""
+    """The engine state to save in the same record; empty: unchanged."""
+    tool_use: int = 0
+    """The number of the tool use whose outcome this is; 0: none was started."""
+    report: ToolReport | None = None
 
 
-class Show(Struct, frozen=True):
-    """Tell those who listen how the reply grows."""
+class RecordToolStart(Struct, frozen=True):
+    """Record that a tool is running, without waiting for the disk."""
+
+    use: ToolUse
+
+
+class StreamDelta(Struct, frozen=True):
+    """Publish a piece of the growing reply."""
 
     text: str
 
 
-class Keep(Struct, frozen=True):
-    """Keep this for the engine's next turn in this chat."""
+class SaveEngineState(Struct, frozen=True):
+    """Save this for the engine's next turn in this chat."""
 
-    memory: str
+    engine_state: str
 
 
-class Defer(Struct, frozen=True):
-    """A limit ended the turn: try again at ``until``, after ``seconds``, or else after a while."""
+class DeferTurn(Struct, frozen=True):
+    """A limit ended the turn: retry at ``until``, after ``seconds``, or after a default wait."""
 
     reason: str
     until: Timestamp
     seconds: float = 0.0
     tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    cost: Decimal = ZERO_COST
+    engine_state: str = ""
 
 
-class End(Struct, frozen=True):
+class EndTurn(Struct, frozen=True):
     """The turn is over; a ``reason`` becomes an error message."""
 
     outcome: Outcome
     reason: str = ""
     tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    cost: Decimal = ZERO_COST
+    engine_state: str = ""
 
 
-Instruction: TypeAlias = Say | Show | Keep | Defer | End
+Instruction: TypeAlias = (
+    AddMessage | RecordToolStart | StreamDelta | SaveEngineState | DeferTurn | EndTurn
+)
 
 
-class Turn:
-    """From the first sign of the engine to the end of the turn, which comes exactly once.
+class TurnMachine:
+    """A turn, from the engine's first event to its end, which comes exactly once.
 
-    Every token and every cent that the engine tells is booked exactly once: with a reply, or
-    with the end. A reply that was cut off is kept as far as it was told.
+    All usage that the engine reports is recorded exactly once: with a reply, or with the end.
+    An interrupted reply is kept as far as it was written.
     """
 
-    def __init__(self, prices: Prices | None = None) -> None:
+    def __init__(
+        self, prices: Prices | None = None, now: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self._prices = prices
+        self._now = now
+        """Seconds of a clock that only rises."""
         self._replied = False
         self._over = False
         self._written: list[str] = []
-        self._tools: list[ToolStarted] = []
-        """Those at work."""
+        self._tools: list[ToolUse] = []
+        """The running ones."""
+        self._started_at: dict[int, float] = {}
+        """The start of each running tool by its number."""
+        self._tools_begun = 0
         self._length = 0
-        self._usage = NOTHING
-        self._cost = FREE
+        self._usage = NO_USAGE
+        self._cost = ZERO_COST
+        self._memory = ""
+        """Saved in the same record as ``_usage``: never one without the other on disk."""
 
     @property
     def over(self) -> bool:
-        """True once the end was told."""
+        """True once the turn has ended."""
         return self._over
 
-    def handle(self, progress: Progress) -> Iterator[Instruction]:
-        """What to do about something that the engine told; nothing once the turn is over."""
+    def handle(self, progress: EngineEvent) -> Iterator[Instruction]:
+        """Return the instructions for an engine event; none once the turn is over."""
         if self._over:
             return
         match progress:
-            case Wrote(text=text):
-                yield from self._wrote(text)
+            case ReplyDelta(text=text):
+                yield from self._add_delta(text)
             case ToolStarted():
-                self._tools.append(progress)
-            case ToolUsed(name=name, input=given, outcome=outcome):
-                self._tool_ended(name, given)
-                yield Say("tool", f"{given}\n\n{outcome}".strip(), tool=name)
-            case Replied(text=text, usage=usage, cost=known):
-                self._book(usage, known)
-                self._forget()
+                yield from self._begin_tool(progress)
+            case ToolUsed():
+                yield self._report_tool(progress)
+            case ReplyCompleted(text=text, usage=usage, cost=known, engine_state=memory):
+                self._add_usage(usage, known, memory)
+                self._clear_draft()
                 self._replied = True
-                yield Say("assistant", text, "", *self._booked())
-            case Spent(usage=usage, cost=known):
-                self._book(usage, known)
-            case Kept(memory=memory):
-                yield Keep(memory)
-            case Limited(reason=reason, until=until, seconds=seconds):
-                yield from self._rest()
+                yield AddMessage("assistant", text, "", *self._take_usage())
+            case UsageReported(usage=usage, cost=known, engine_state=memory):
+                self._add_usage(usage, known, memory)
+            case EngineStateSaved(engine_state=memory):
+                yield SaveEngineState(memory)
+            case RateLimited(reason=reason, until=until, seconds=seconds):
+                yield from self._flush_unfinished()
                 self._over = True
-                yield Defer(reason, until, seconds, *self._booked())
-            case Failed(reason=reason):
-                yield from self._end("failed", reason)
-            case Alive():
+                yield DeferTurn(reason, until, seconds, *self._take_usage())
+            case TurnFailed(reason=reason):
+                yield from self._end_turn("failed", reason)
+            case EngineStarted():
                 pass
 
-    def finished(self) -> Iterator[Instruction]:
-        """The engine has nothing more to tell."""
+    def finish(self) -> Iterator[Instruction]:
+        """End the turn: the engine is done."""
         if self._replied or self._length:
-            return self._end("completed", "")
-        return self._end("failed", SILENT)
+            return self._end_turn("completed", "")
+        return self._end_turn("failed", SILENT)
 
-    def failed(self, reason: str) -> Iterator[Instruction]:
-        """The engine broke down."""
-        return self._end("failed", reason)
+    def fail(self, reason: str) -> Iterator[Instruction]:
+        """End the turn as failed."""
+        return self._end_turn("failed", reason)
 
-    def interrupted(self, reason: str) -> Iterator[Instruction]:
-        """The daemon ended the turn before the engine was done."""
-        return self._end("interrupted", reason)
+    def interrupt(self, reason: str) -> Iterator[Instruction]:
+        """End the turn as interrupted by the daemon."""
+        return self._end_turn("interrupted", reason)
 
-    def stopped(self) -> Iterator[Instruction]:
-        """A person ended the turn before the engine was done."""
-        return self._end("stopped", "")
+    def stop(self) -> Iterator[Instruction]:
+        """End the turn as stopped by a person."""
+        return self._end_turn("stopped", "")
 
-    def _end(self, outcome: Outcome, reason: str) -> Iterator[Instruction]:
+    def _end_turn(self, outcome: Outcome, reason: str) -> Iterator[Instruction]:
         if self._over:
             return
-        yield from self._rest()
+        yield from self._flush_unfinished()
         self._over = True
-        yield End(outcome, reason, *self._booked())
+        yield EndTurn(outcome, reason, *self._take_usage())
 
-    def _wrote(self, text: str) -> Iterator[Instruction]:
+    def _add_delta(self, text: str) -> Iterator[Instruction]:
         self._written.append(text)
         self._length += len(text)
         if self._length > LONGEST_REPLY:
-            yield from self._end("failed", ENDLESS)
+            yield from self._end_turn("failed", ENDLESS)
         else:
-            yield Show(text)
+            yield StreamDelta(text)
 
-    def _tool_ended(self, name: str, given: str) -> None:
+    def _begin_tool(self, started: ToolStarted) -> Iterator[Instruction]:
+        self._tools_begun += 1
+        use = ToolUse(self._tools_begun, started.name, started.input)
+        self._tools.append(use)
+        self._started_at[use.number] = self._now()
+        if len(self._tools) <= MOST_TOOLS_NOTED:
+            yield RecordToolStart(_shorten_input(use))
+
+    def _report_tool(self, used: ToolUsed) -> AddMessage:
+        number = self._end_tool(used.name, used.input)
+        started = self._started_at.pop(number, None)
+        seconds = 0.0 if started is None else self._now() - started
+        return AddMessage(
+            "tool",
+            format_tool_message(used.input, used.outcome),
+            tool=used.name,
+            tool_use=number,
+            report=report_tool_use(used.input, ok=used.ok, seconds=seconds, diff=used.diff),
+        )
+
+    def _end_tool(self, name: str, given: str) -> int:
+        """Remove the tool that this must be; return its number, or 0 if none such started."""
         same = [one for one in self._tools if one.name == name]
         found = next((one for one in same if one.input == given), same[0] if same else None)
-        if found:
-            self._tools.remove(found)
+        if found is None:
+            return 0
+        self._tools.remove(found)
+        return found.number
 
-    def _rest(self) -> Iterator[Instruction]:
-        """Tell the tools that were cut off, and what was written of a reply that was."""
+    def _flush_unfinished(self) -> Iterator[Instruction]:
+        """Report interrupted tools, and an unfinished reply as far as it was written."""
         for tool in self._tools:
-            yield Say("tool", f"{tool.input}\n\n{CUT_OFF}".strip(), tool=tool.name)
+            yield _report_interrupted_tool(tool, CUT_OFF)
         self._tools.clear()
         written = "".join(self._written)
-        self._forget()
+        self._clear_draft()
         if written.strip():
-            yield Say("assistant", written, "", *self._booked())
+            yield AddMessage("assistant", written, "", *self._take_usage())
 
-    def _forget(self) -> None:
+    def _clear_draft(self) -> None:
         self._written.clear()
         self._length = 0
 
-    def _book(self, usage: Usage, known: Decimal | None) -> None:
-        """The engine's own figure counts before the price table."""
+    def _add_usage(self, usage: Usage, known: Decimal | None, memory: str) -> None:
+        """Add usage; the engine's own cost takes precedence over the price table."""
         if known is None:
-            known = cost(usage, self._prices) if self._prices else FREE
+            known = compute_cost(usage, self._prices) if self._prices else ZERO_COST
         self._usage += usage
-        self._cost = total((self._cost, known))
+        self._cost = sum_amounts((self._cost, known))
+        self._memory = memory or self._memory
 
-    def _booked(self) -> tuple[Tokens, Decimal]:
-        """All that no message carries yet; it is booked with this."""
+    def _take_usage(self) -> tuple[Tokens, Decimal, str]:
+        """Return and clear the usage, cost and state not yet recorded."""
         tokens = Tokens(self._usage.total_input, self._usage.total_output)
-        spent, self._usage, self._cost = self._cost, NOTHING, FREE
-        return tokens, spent
+        spent, self._usage, self._cost = self._cost, NO_USAGE, ZERO_COST
+        memory, self._memory = self._memory, ""
+        return tokens, spent, memory
+
+
+def end_after_crash(tools: Iterable[ToolUse]) -> Iterator[Instruction]:
+    """End a turn that a crash left open, with these tools running."""
+    for use in tools:
+        yield _report_interrupted_tool(use, TOOL_INTERRUPTED)
+    yield EndTurn("interrupted", INTERRUPTED)
+
+
+def _report_interrupted_tool(use: ToolUse, outcome: str) -> AddMessage:
+    return AddMessage(
+        "tool",
+        format_tool_message(use.input, outcome),
+        tool=use.name,
+        tool_use=use.number,
+        report=report_tool_use(use.input, ok=False),
+    )
+
+
+def _shorten_input(use: ToolUse) -> ToolUse:
+    if len(use.input) <= LONGEST_INPUT_NOTED:
+        return use
+    return replace(use, input=f"{use.input[:LONGEST_INPUT_NOTED]}…")

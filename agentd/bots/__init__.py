@@ -1,1 +1,1 @@
-"""Messengers: how a conversation there becomes a chat here, and what is told back."""
+"""Messengers: chats by Telegram."""

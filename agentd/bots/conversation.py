@@ -1,7 +1,7 @@
-"""The rules of a conversation: what a person said comes in, what is to be done comes out. Pure.
+"""Parses what people write to a bot into instructions. Pure.
 
-Text is a prompt for the conversation's chat, which begins with the first one; ``/new`` begins
-another. A press on a button below a reply is the prompt that the button carries.
+Text is a prompt for the conversation's chat; the first one creates it, ``/new`` creates another.
+A pressed button below a reply sends the prompt of that button.
 """
 
 import re
@@ -9,19 +9,20 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from agentd.bots.memory import Memory
-from agentd.bots.messenger import Attachment, Incoming, Key, Keyboard
-from agentd.chats.chat import LARGEST_ID, without_buttons
+from agentd.bots.messenger import Attachment, IncomingUpdate, Keyboard, KeyboardButton
+from agentd.bots.state import BotState
+from agentd.chats.model import strip_buttons
+from agentd.core.ids import MAX_ID
 
 HELP = """\
 Write what you want done; it goes to this conversation's chat.
 /new begins another chat, /new TEXT with that text
 /stop ends what the agent is doing
-/status tells how the chat stands
+/status shows the state of the chat
 /queue shows what waits
 /model shows the models, /model NAME chooses one
-/approve and /deny answer the agent's question, /approve always for all like it
-/chat ID takes up a chat that was linked to this bot
+/approve and /deny answer the agent's question, /approve always allows similar ones too
+/chat ID continues a chat that is linked to this bot
 /help shows this"""
 TOO_OLD = "That button is too old."
 LONGEST_LABEL = 60
@@ -34,61 +35,61 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _QUESTION = re.compile(r"a:([1-9][0-9]{0,15}):([1-9][0-9]{0,15}):(allow|always|deny)")
 
 
-class Say(Struct, frozen=True):
-    """Say this."""
+class SendText(Struct, frozen=True):
+    """Send this text."""
 
     text: str
 
 
-class Begin(Struct, frozen=True):
-    """Begin a chat with this prompt; it is the conversation's from now on."""
+class BeginChat(Struct, frozen=True):
+    """Create a chat with this prompt for the conversation."""
 
     prompt: str
 
 
-class Leave(Struct, frozen=True):
-    """The conversation has no chat any more: its next prompt begins one."""
+class LeaveChat(Struct, frozen=True):
+    """Detach the conversation from its chat; the next prompt creates one."""
 
 
-class Ask(Struct, frozen=True):
-    """A prompt at the end of a chat's queue."""
+class SendPrompt(Struct, frozen=True):
+    """Append a prompt to a chat's queue."""
 
     chat: int
     prompt: str
 
 
-class Stop(Struct, frozen=True):
+class StopChatTurn(Struct, frozen=True):
     """End the running turn of a chat."""
 
     chat: int
 
 
 class ShowStatus(Struct, frozen=True):
-    """Tell how a chat stands."""
+    """Show the state of a chat."""
 
     chat: int
 
 
 class ShowQueue(Struct, frozen=True):
-    """Tell what waits in a chat."""
+    """Show the queue of a chat."""
 
     chat: int
 
 
 class ShowModels(Struct, frozen=True):
-    """Tell which models there are, and which a chat has; 0: the conversation has none."""
+    """Show the models, and which one a chat has; 0: the conversation has no chat."""
 
     chat: int
 
 
-class Choose(Struct, frozen=True):
-    """Another model for a chat."""
+class ChooseModel(Struct, frozen=True):
+    """Change the model of a chat."""
 
     chat: int
     model: str
 
 
-class Decide(Struct, frozen=True):
+class AnswerApproval(Struct, frozen=True):
     """Answer a question of a chat; number 0: the only one that is open."""
 
     chat: int
@@ -97,142 +98,154 @@ class Decide(Struct, frozen=True):
     session: bool = False
 
 
-class TakeUp(Struct, frozen=True):
-    """A chat that is linked to the bot is the conversation's from now on."""
+class AdoptChat(Struct, frozen=True):
+    """Continue a chat that is linked to the bot in this conversation."""
 
     chat: int
 
 
-class Listen(Struct, frozen=True):
-    """What was spoken is the prompt."""
+class TranscribeVoice(Struct, frozen=True):
+    """Use the transcript of a recording as the prompt."""
 
     voice: Attachment
 
 
-class Look(Struct, frozen=True):
-    """A picture, to be put where the agent can see it; the prompt tells of it."""
+class AttachImage(Struct, frozen=True):
+    """Store a picture where the agent can read it, and name it in the prompt."""
 
     photo: Attachment
     prompt: str
 
 
 Instruction: TypeAlias = (
-    Say
-    | Begin
-    | Leave
-    | Ask
-    | Stop
+    SendText
+    | BeginChat
+    | LeaveChat
+    | SendPrompt
+    | StopChatTurn
     | ShowStatus
     | ShowQueue
     | ShowModels
-    | Choose
-    | Decide
-    | TakeUp
-    | Listen
-    | Look
+    | ChooseModel
+    | AnswerApproval
+    | AdoptChat
+    | TranscribeVoice
+    | AttachImage
 )
 
 
-def instruction(said: Incoming, memory: Memory) -> Instruction:
-    """What is to be done about an update of somebody whom the bot obeys."""
-    link = memory.links.get(said.chat)
+def parse_update(update: IncomingUpdate, state: BotState) -> Instruction:
+    """Return what to do about an update from an allowed user."""
+    link = state.links.get(update.chat)
     chat = link.chat if link else 0
-    if said.press:
-        return _pressed(said.data, memory)
-    if said.attachment and said.attachment.kind == "voice":
-        return Listen(said.attachment)
-    if said.attachment:
-        return Look(said.attachment, said.text)
-    command = _COMMAND.fullmatch(said.text.strip())
+    if update.press:
+        return _parse_press(update.data, state)
+    if update.attachment and update.attachment.kind == "voice":
+        return TranscribeVoice(update.attachment)
+    if update.attachment:
+        return AttachImage(update.attachment, update.text)
+    command = _COMMAND.fullmatch(update.text.strip())
     if command:
-        return _command(command[1].lower(), (command[2] or "").strip(), chat)
-    return prompted(said.text, chat)
+        return _parse_command(command[1].lower(), (command[2] or "").strip(), chat)
+    return parse_prompt(update.text, chat)
 
 
-def prompted(text: str, chat: int) -> Instruction:
-    """What a text is, when it is no command; ``chat`` is the conversation's, 0 without one."""
+def parse_prompt(text: str, chat: int) -> Instruction:
+    """Return what to do with a text; ``chat`` is the conversation's chat, 0 without one."""
     if not text.strip():
-        return Say("Only text, voice messages and photos are understood here.")
-    return Ask(chat, text) if chat else Begin(text)
+        return SendText("Only text, voice messages and photos are understood here.")
+    return SendPrompt(chat, text) if chat else BeginChat(text)
 
 
-def _command(name: str, rest: str, chat: int) -> Instruction:
+def _parse_command(name: str, rest: str, chat: int) -> Instruction:
     match name:
         case "help" | "start":
-            return Say(HELP)
+            return SendText(HELP)
         case "new":
-            return Begin(rest) if rest else Leave()
+            return BeginChat(rest) if rest else LeaveChat()
         case "model":
-            return Choose(chat, rest) if rest and chat else ShowModels(chat)
+            return ChooseModel(chat, rest) if rest and chat else ShowModels(chat)
         case "chat":
-            return TakeUp(int(rest)) if _NUMBER.fullmatch(rest) else Say("Which one? /chat ID")
+            return (
+                AdoptChat(int(rest))
+                if _NUMBER.fullmatch(rest)
+                else SendText("Which chat? /chat ID")
+            )
         case "stop" | "status" | "queue" | "approve" | "deny":
-            return _about(name, rest, chat) if chat else Say("There is no chat yet: write to me.")
-    return Say(f"/{name} is not known here.\n{HELP}")
+            return (
+                _parse_chat_command(name, rest, chat)
+                if chat
+                else SendText("There is no chat yet: send a message to create one.")
+            )
+    return SendText(f"/{name} is not a command of this bot.\n{HELP}")
 
 
-def _about(name: str, rest: str, chat: int) -> Instruction:
-    """A command about the chat that the conversation has."""
+def _parse_chat_command(name: str, rest: str, chat: int) -> Instruction:
+    """Parse a command about the conversation's chat."""
     match name:
         case "stop":
-            return Stop(chat)
+            return StopChatTurn(chat)
         case "status":
             return ShowStatus(chat)
         case "queue":
             return ShowQueue(chat)
     session = rest == "always"
     if rest and not session and not _is_id(rest):
-        return Say(f"/{name} takes a question's number, or nothing when only one is open.")
+        return SendText(f"/{name} takes a question's number, or nothing when only one is open.")
     number = int(rest) if rest and not session else 0
-    return Decide(chat, number, allowed=name == "approve", session=session and name == "approve")
+    return AnswerApproval(
+        chat, number, allowed=name == "approve", session=session and name == "approve"
+    )
 
 
 def _is_id(text: str) -> bool:
-    return bool(_NUMBER.fullmatch(text)) and int(text) <= LARGEST_ID
+    return bool(_NUMBER.fullmatch(text)) and int(text) <= MAX_ID
 
 
-def _pressed(data: str, memory: Memory) -> Instruction:
-    if asked := _QUESTION.fullmatch(data):
-        chat, number, answer = int(asked[1]), int(asked[2]), asked[3]
-        if any(link.chat == chat for link in memory.links.values()):
-            return Decide(chat, number, allowed=answer != "deny", session=answer == "always")
-        return Say(TOO_OLD)
+def _parse_press(data: str, state: BotState) -> Instruction:
+    if question := _QUESTION.fullmatch(data):
+        chat, number, answer = int(question[1]), int(question[2]), question[3]
+        if any(link.chat == chat for link in state.links.values()):
+            return AnswerApproval(
+                chat, number, allowed=answer != "deny", session=answer == "always"
+            )
+        return SendText(TOO_OLD)
     kind, _, digits = data.partition(":")
-    button = memory.buttons.get(int(digits)) if kind == "b" and _NUMBER.fullmatch(digits) else None
-    return Ask(button.chat, button.prompt) if button else Say(TOO_OLD)
+    button = state.buttons.get(int(digits)) if kind == "b" and _NUMBER.fullmatch(digits) else None
+    return SendPrompt(button.chat, button.prompt) if button else SendText(TOO_OLD)
 
 
-def marks(reply: str) -> list[list[tuple[str, str]]]:
-    """The buttons of a reply, row by row: label and prompt."""
-    tail = reply[len(without_buttons(reply)) :]
+def parse_buttons(reply: str) -> list[list[tuple[str, str]]]:
+    """Return the buttons of a reply, row by row: label and prompt."""
+    tail = reply[len(strip_buttons(reply)) :]
     rows = []
     left = MOST_BUTTONS
     for line in tail.split("\n"):
-        row = [_mark(found) for found in _MARK.findall(line)][:left]
+        row = [_parse_button(found) for found in _MARK.findall(line)][:left]
         left -= len(row)
         if row:
             rows.append(row)
     return rows
 
 
-def _mark(inside: str) -> tuple[str, str]:
+def _parse_button(inside: str) -> tuple[str, str]:
     label, bar, prompt = inside.partition("|")
     label = label.strip() or prompt.strip() or "…"
     return label[:LONGEST_LABEL], prompt.strip() if bar and prompt.strip() else label
 
 
-def keyboard(reply: str, chat: int, memory: Memory) -> Keyboard:
-    """The buttons of a reply of a chat; what each says is remembered."""
+def build_keyboard(reply: str, chat: int, state: BotState) -> Keyboard:
+    """Build the buttons of a reply, and remember the prompt of each."""
     return tuple(
-        tuple(Key(label, f"b:{memory.button(chat, prompt)}") for label, prompt in row)
-        for row in marks(reply)
+        tuple(KeyboardButton(label, f"b:{state.add_button(chat, prompt)}") for label, prompt in row)
+        for row in parse_buttons(reply)
     )
 
 
-def question_keys(chat: int, number: int) -> Keyboard:
-    """The buttons that answer a question."""
+def build_approval_keyboard(chat: int, number: int) -> Keyboard:
+    """Build the buttons that answer an approval."""
     begin = f"a:{chat}:{number}:"
     return (
-        (Key("Allow", f"{begin}allow"), Key("Deny", f"{begin}deny")),
-        (Key("Allow all like it", f"{begin}always"),),
+        (KeyboardButton("Allow", f"{begin}allow"), KeyboardButton("Deny", f"{begin}deny")),
+        (KeyboardButton("Allow all like it", f"{begin}always"),),
     )

@@ -1,4 +1,4 @@
-"""What a messenger is to us: who said what where, and how to say something back."""
+"""The interface to a messenger: incoming updates, and sending messages."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
@@ -14,78 +14,78 @@ class Attachment(Struct, frozen=True):
     name: str
     """A file name of ours, such as ``voice.ogg``."""
     size: int = 0
-    """In bytes; 0 when it was not told."""
+    """The size in bytes; 0 when unknown."""
 
 
-class Incoming(Struct, frozen=True):
-    """One update: a message, or a button that was pressed. Without ``user`` it is neither."""
+class IncomingUpdate(Struct, frozen=True):
+    """An update: a message, or a pressed button. Without ``user`` it is neither."""
 
-    update: int
-    """Rises; an update is handled once."""
+    id: int
+    """Rises; each update is handled once."""
     chat: int = 0
     """The conversation at the messenger."""
     user: int = 0
     text: str = ""
     attachment: Attachment | None = None
     press: str = ""
-    """Of a pressed button: what names the press, to acknowledge it ..."""
+    """The id of a press of a button, to acknowledge it ..."""
     data: str = ""
     """... and what the button carries."""
 
 
-class Account(Struct, frozen=True):
-    """Who the bot is at the messenger."""
+class BotAccount(Struct, frozen=True):
+    """The bot's own account at the messenger."""
 
     id: int
     name: str
 
 
-class Key(Struct, frozen=True):
+class KeyboardButton(Struct, frozen=True):
     """A button below a message: ``data`` comes back when it is pressed, at most 64 bytes."""
 
     label: str
     data: str
 
 
-Keyboard: TypeAlias = tuple[tuple[Key, ...], ...]
+Keyboard: TypeAlias = tuple[tuple[KeyboardButton, ...], ...]
 """The buttons, row by row."""
 
 
 class Messenger(Protocol):
-    """A bot's own connection to its messenger (``outside.telegram``).
+    """A bot's own connection to its messenger (``bots.telegram``).
 
-    Everything may raise: ``Unauthorized`` (the token is not taken), ``Conflict`` (another
-    program polls for this bot), ``LimitReached`` (wait so long), ``Unavailable`` (no network, or
-    an answer that is none). No error tells the token.
+    Everything may raise: ``Unauthorized`` (the token is refused), ``Conflict`` (another
+    program polls for this bot), ``LimitReached`` (wait), ``Unavailable`` (no network, or an
+    invalid response). No error contains the token.
     """
 
-    async def connect(self) -> Account:
-        """Make sure of the token."""
+    async def connect(self) -> BotAccount:
+        """Check the token and return the account."""
         ...
 
-    async def updates(self, offset: int, seconds: int) -> Sequence[Incoming]:
-        """The updates from ``offset`` on, waited for so long; 0: all that wait.
+    async def get_updates(self, offset: int, seconds: int) -> Sequence[IncomingUpdate]:
+        """Return the updates from ``offset`` on, after at most so many seconds; 0: all pending.
 
-        Those before it are acknowledged: they are never told again.
+        Those before it are acknowledged: the messenger never returns them again.
         """
         ...
 
     async def send(self, chat: int, text: str, keyboard: Keyboard, *, html: bool) -> None:
-        """Say something. Also ``BadRequest`` (it cannot be shown) and ``Forbidden`` (unwanted)."""
+        """Send a message. Also ``BadRequest`` (invalid) and ``Forbidden`` (the user blocks it)."""
         ...
 
     async def acknowledge(self, press: str, text: str) -> None:
-        """Answer a pressed button with a short note; one that is too old is passed over."""
+        """Answer a pressed button with a short note; one that is too old is ignored."""
         ...
 
-    async def typing(self, chat: int) -> None:
-        """Show for some seconds that an answer is being made."""
+    async def show_typing(self, chat: int) -> None:
+        """Show the typing indicator for some seconds."""
         ...
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """A file's content. Also ``NotFound`` and ``TooLarge``."""
+        """Download a file. Also raises ``NotFound`` and ``TooLarge``."""
         ...
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         ...

@@ -1,216 +1,217 @@
-"""The life of one bot: it connects, listens and answers until it is told to end.
+"""Polls the messenger for one bot: connects, handles updates and retries until it is cancelled.
 
 An update is acknowledged only by asking for the next one, which happens when all that it caused
-is durable. What may pass (no network, too many calls, another program that polls) is waited out;
-what only a person can mend (the token, a missing library) is told and looked at again seldom.
+is durable. Transient failures (no network, too many calls, another program that
+polls) are retried; what only a person can fix (the token, a missing library) is reported in the
+bot's status and tried again every quarter of an hour.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
-from agentd.bots.answering import Answering, Reply
-from agentd.bots.house import House, MemoryStore
-from agentd.bots.memory import Memory
-from agentd.bots.messenger import Incoming, Messenger
-from agentd.bots.telling import Telling
-from agentd.bots.work import (
+from agentd.bots.messenger import IncomingUpdate, Messenger
+from agentd.bots.model import BotSettings, BotStatus
+from agentd.bots.reply_forwarder import ReplyForwarder
+from agentd.bots.runtime import (
     FIRST_SECONDS,
-    Notebook,
-    Voice,
-    delay_after,
-    delays,
+    MessageSender,
+    SavedState,
+    get_delay,
+    iter_delays,
     log,
 )
-from agentd.catalog.bots import Bot, BotSettings
-from agentd.errors import AgentdError, Conflict, Misconfigured, Unauthorized, Unavailable
-from agentd.redaction import scrub
+from agentd.bots.services import BotServices, BotStateStore
+from agentd.bots.state import BotState
+from agentd.bots.update_handler import Reply, UpdateHandler
+from agentd.core.errors import AgentdError, ConfigError, Conflict, Unauthorized, Unavailable
+from agentd.core.redaction import scrub
 
 T = TypeVar("T")
 
 POLL_SECONDS = 30
-"""How long the messenger holds a question for updates."""
+"""The seconds for which the messenger may hold a request for updates open."""
 REVOKED_SECONDS = 900.0
-"""After so long it is looked whether a person has mended it."""
+"""The pause between attempts with a token that was refused."""
 CONFLICT_SECONDS = 30.0
-"""While another program polls for the same bot."""
+"""The pause between attempts while another program polls for the same bot."""
 LEAVE_SECONDS = 3.0
-"""How long what is being said may take to be said and noted when the bot is to end."""
+"""The seconds that a message being sent may take when the bot stops."""
 MOST_STRANGERS = 1000
-"""Strangers that are remembered, each to be logged once."""
+"""Unknown users that are remembered, so that each is logged once."""
 
 
-class _AtWork(NamedTuple):
-    """All that a connected bot has."""
+class _Session(NamedTuple):
+    """The objects of a connected bot."""
 
     messenger: Messenger
-    notebook: Notebook
-    voice: Voice
-    answering: Answering
-    telling: Telling
+    saved: SavedState
+    sender: MessageSender
+    handler: UpdateHandler
+    forwarder: ReplyForwarder
 
     @property
-    def memory(self) -> Memory:
-        return self.notebook.memory
+    def state(self) -> BotState:
+        return self.saved.state
 
 
-class Polling:
-    """One enabled bot."""
+class BotPoller:
+    """An enabled bot and its polling."""
 
     def __init__(
         self,
         settings: BotSettings,
         connect: Callable[[BotSettings], Awaitable[Messenger]],
-        store: MemoryStore,
-        house: House,
+        store: BotStateStore,
+        services: BotServices,
         changed: Callable[[], None],
     ) -> None:
         self.settings = settings
         self._connect = connect
         self._store = store
-        self._house = house
+        self._services = services
         self._changed = changed
         self._running = False
-        self._trouble: str | None = None
+        self._problem: str | None = None
         self._strangers: set[int] = set()
 
     @property
-    def shown(self) -> Bot:
-        """As others see it."""
+    def status(self) -> BotStatus:
+        """The bot's status, as the API shows it."""
         bot = self.settings
-        return Bot(bot.id, bot.name, bot.enabled, self._running, self._trouble)
+        return BotStatus(bot.id, bot.name, bot.enabled, self._running, self._problem)
 
     async def run(self) -> None:
-        """Live until it is cancelled."""
-        waits = delays()
+        """Poll until cancelled."""
+        waits = iter_delays()
         try:
             while True:
                 try:
-                    await self._session()
-                except (Unauthorized, Misconfigured) as error:
-                    self._stand(running=False, trouble=error.message)
+                    await self._run_session()
+                except (Unauthorized, ConfigError) as error:
+                    self._set_status(running=False, problem=error.message)
                     await asyncio.sleep(REVOKED_SECONDS)
                 except Unavailable as error:
-                    self._stand(running=False, trouble=error.message)
+                    self._set_status(running=False, problem=error.message)
                     await asyncio.sleep(next(waits))
         finally:
-            self._stand(running=False, trouble=self._trouble)
+            self._set_status(running=False, problem=self._problem)
 
-    def broke_down(self, error: BaseException) -> None:
-        """Its life ended by a mistake of ours."""
-        log.error("the bot %s broke down", self.settings.id, exc_info=error)
-        self._stand(running=False, trouble="it broke down; the log tells why")
+    def report_crash(self, error: BaseException) -> None:
+        """Show in the status that the poller failed with an unexpected error."""
+        log.error("the bot %s stopped after an unexpected error", self.settings.id, exc_info=error)
+        self._set_status(running=False, problem="it stopped after an unexpected error; see the log")
 
-    async def _session(self) -> None:
+    async def _run_session(self) -> None:
         messenger = await self._connect(self.settings)
         try:
-            notebook = await Notebook.opened(self._store, self.settings.id)
-            notebook.memory.belongs_to(await self._account(messenger))
-            voice = Voice(messenger)
-            telling = Telling(self._house, notebook, voice)
-            task = asyncio.create_task(telling.run())
-            task.add_done_callback(_look)
+            saved = await SavedState.load(self._store, self.settings.id)
+            saved.state.use_account(await self._connect_account(messenger))
+            sender = MessageSender(messenger)
+            forwarder = ReplyForwarder(self._services, saved, sender)
+            task = asyncio.create_task(forwarder.run())
+            task.add_done_callback(_log_crash)
             try:
-                answering = Answering(self.settings, self._house, notebook.memory, messenger)
-                await self._listen(_AtWork(messenger, notebook, voice, answering, telling))
+                handler = UpdateHandler(self.settings, self._services, saved.state, messenger)
+                await self._poll_forever(_Session(messenger, saved, sender, handler, forwarder))
             finally:
-                telling.leave()
+                forwarder.leave()
                 await asyncio.wait([task], timeout=LEAVE_SECONDS)
                 task.cancel()
                 await asyncio.wait([task])
         finally:
             await messenger.close()
 
-    async def _account(self, messenger: Messenger) -> int:
-        """The bot's number; waits for the network."""
-        waits = delays()
+    async def _connect_account(self, messenger: Messenger) -> int:
+        """Return the bot's account number; waits for the network."""
+        waits = iter_delays()
         while True:
             try:
                 account = await messenger.connect()
-            except (Unauthorized, Misconfigured):
+            except (Unauthorized, ConfigError):
                 raise
             except AgentdError as error:
-                self._stand(running=True, trouble=error.message)
-                await asyncio.sleep(delay_after(error, waits))
+                self._set_status(running=True, problem=error.message)
+                await asyncio.sleep(get_delay(error, waits))
                 continue
-            self._stand(running=True, trouble=None)
+            self._set_status(running=True, problem=None)
             log.info("the bot %s is %s at %s", self.settings.id, account.name, self.settings.kind)
             return account.id
 
-    async def _listen(self, at_work: _AtWork) -> None:
-        waits = delays()
+    async def _poll_forever(self, session: _Session) -> None:
+        waits = iter_delays()
         while True:
             try:
-                fresh = await self._news(at_work)
+                fresh = await self._poll_updates(session)
             except Unauthorized:
                 raise
             except AgentdError as error:
-                self._stand(running=True, trouble=error.message)
+                self._set_status(running=True, problem=error.message)
                 conflict = isinstance(error, Conflict)
-                await asyncio.sleep(CONFLICT_SECONDS if conflict else delay_after(error, waits))
+                await asyncio.sleep(CONFLICT_SECONDS if conflict else get_delay(error, waits))
                 continue
-            self._stand(running=True, trouble=None)
-            waits = delays()
-            for said in fresh:
-                await self._handle(said, at_work)
+            self._set_status(running=True, problem=None)
+            waits = iter_delays()
+            for update in fresh:
+                await self._handle(update, session)
 
-    async def _news(self, at_work: _AtWork) -> list[Incoming]:
-        """The updates that were not handled yet; asked for no faster than they can come."""
-        clock, memory = self._house.clock, at_work.memory
-        offset = memory.next_offset(clock.now())
-        seconds = 0 if self._trouble else POLL_SECONDS  # is it over?
+    async def _poll_updates(self, session: _Session) -> list[IncomingUpdate]:
+        """Fetch the updates that were not handled yet, at a bounded rate."""
+        clock, state = self._services.clock, session.state
+        offset = state.get_next_offset(clock.now())
+        seconds = 0 if self._problem else POLL_SECONDS  # ask at once whether the problem is over
         began = clock.monotonic()
-        updates = await at_work.messenger.updates(offset, seconds)
-        fresh = [said for said in updates if said.update >= offset]
+        updates = await session.messenger.get_updates(offset, seconds)
+        fresh = [update for update in updates if update.id >= offset]
         if updates and not fresh:
-            raise Unavailable("the messenger repeats what it was told is handled")
+            raise Unavailable("the messenger repeats updates that were acknowledged")
         if not fresh and seconds and clock.monotonic() - began < FIRST_SECONDS:
-            await asyncio.sleep(FIRST_SECONDS)  # it does not wait as it was asked to
+            await asyncio.sleep(FIRST_SECONDS)  # the server ignores the timeout
         return fresh
 
-    async def _handle(self, said: Incoming, at_work: _AtWork) -> None:
-        """Carry out one update, note it, then say what there is to say of it."""
+    async def _handle(self, update: IncomingUpdate, session: _Session) -> None:
+        """Handle one update, save that it is handled, then send the reply."""
         reply = Reply()
-        if said.user in self.settings.users:
-            reply = await self._durably(lambda: at_work.answering.carry_out(said))
+        if update.user in self.settings.users:
+            reply = await self._retry_until_stored(lambda: session.handler.handle(update))
         else:
-            self._pass_over(said)
-        at_work.memory.heard(said.update, self._house.clock.now())
-        await self._durably(at_work.notebook.keep)
-        if link := at_work.memory.links.get(said.chat):
-            at_work.telling.wake(link.chat)
-        if said.press and reply != Reply():
-            await at_work.voice.note(said.press, reply.note or reply.text)
-        if not (said.press and reply.note):
-            await at_work.voice.say(said.chat, reply.text)
+            self._ignore_stranger(update)
+        session.state.mark_handled(update.id, self._services.clock.now())
+        await self._retry_until_stored(session.saved.save)
+        if link := session.state.links.get(update.chat):
+            session.forwarder.wake(link.chat)
+        if update.press and reply != Reply():
+            await session.sender.acknowledge(update.press, reply.note or reply.text)
+        if not (update.press and reply.note):
+            await session.sender.send(update.chat, reply.text)
 
-    async def _durably(self, step: Callable[[], Awaitable[T]]) -> T:
-        """What the step gives, once the disk takes it."""
-        waits = delays()
+    async def _retry_until_stored(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Return the step's result; retry while the disk fails."""
+        waits = iter_delays()
         while True:
             try:
                 return await step()
             except Unavailable as error:
-                self._stand(running=True, trouble=error.message)
+                self._set_status(running=True, problem=error.message)
                 await asyncio.sleep(next(waits))
 
-    def _pass_over(self, said: Incoming) -> None:
-        if not said.user or said.user in self._strangers:
+    def _ignore_stranger(self, update: IncomingUpdate) -> None:
+        if not update.user or update.user in self._strangers:
             return
         if len(self._strangers) < MOST_STRANGERS:
-            self._strangers.add(said.user)
-            log.warning("the bot %s ignores user %d", self.settings.id, said.user)
+            self._strangers.add(update.user)
+            log.warning("the bot %s ignores user %d", self.settings.id, update.user)
 
-    def _stand(self, *, running: bool, trouble: str | None) -> None:
-        trouble = scrub(trouble) if trouble else None
-        if (running, trouble) == (self._running, self._trouble):
+    def _set_status(self, *, running: bool, problem: str | None) -> None:
+        problem = scrub(problem) if problem else None
+        if (running, problem) == (self._running, self._problem):
             return
-        if trouble and trouble != self._trouble:
-            log.warning("the bot %s: %s", self.settings.id, trouble)
-        self._running, self._trouble = running, trouble
+        if problem and problem != self._problem:
+            log.warning("the bot %s: %s", self.settings.id, problem)
+        self._running, self._problem = running, problem
         self._changed()
 
 
-def _look(task: "asyncio.Task[None]") -> None:
+def _log_crash(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()):
-        log.error("what the chats say is told no more", exc_info=error)
+        log.error("a bot no longer forwards replies", exc_info=error)

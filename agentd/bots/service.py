@@ -1,47 +1,49 @@
-"""All bots: who is configured runs, who is changed begins anew, who is removed ends."""
+"""Runs the configured bots: starts new ones, restarts changed ones, stops removed ones."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from agentd.catalog.bots import Bot, Bots, BotSettings
-from agentd.errors import Mistake
+from agentd.bots.messenger import BotAccount, Messenger
+from agentd.bots.model import BotDirectory, BotSettings, BotStatus
+from agentd.core.errors import AgentdError, ConfigProblem
 
 if TYPE_CHECKING:
-    from agentd.bots.polling import Polling
+    from agentd.bots.polling import BotPoller
 
 
 class BotFile(Protocol):
-    """``bots.yml``, for who edits it (``disk.bots``). All block.
+    """``bots.yml`` for editing (``bots.store``). All methods block.
 
-    Each may raise ``Conflict``, ``Misconfigured`` and ``Unavailable``.
+    Each may raise ``Conflict``, ``ConfigError`` and ``Unavailable``.
     """
 
     def add(self, bot: BotSettings) -> None:
-        """One more; ``Conflict`` when there is one of this id."""
+        """Add one; ``Conflict`` when there is one of this id."""
         ...
 
     def change(self, bot: BotSettings) -> None:
-        """The bot of this id is to be so; ``NotFound``."""
+        """Replace the settings of the bot with this id; ``NotFound``."""
         ...
 
     def remove(self, bot_id: str) -> None:
-        """One less; ``NotFound``."""
+        """Remove one; ``NotFound``."""
         ...
 
 
-class Configured(Protocol):
-    """``bots.yml`` as it last was without a mistake (``disk.reload.Reloaded``)."""
+class BotsConfig(Protocol):
+    """The last valid content of ``bots.yml`` (``storage.watched_file.WatchedFile``)."""
 
     @property
     def current(self) -> Sequence[BotSettings]:
-        """What holds now."""
+        """The content in effect."""
         ...
 
     @property
-    def mistakes(self) -> Sequence[Mistake]:
-        """Why the file as it is now is not taken; empty when it is."""
+    def problems(self) -> Sequence[ConfigProblem]:
+        """Why the present file is not in effect; empty when it is."""
         ...
 
     async def refresh(self) -> None:
@@ -59,27 +61,29 @@ class BotService:
     def __init__(
         self,
         file: BotFile,
-        configured: Configured,
-        shown: Bots,
-        make: "Callable[[BotSettings, Callable[[], None]], Polling]",
-        told: Callable[[], None],
+        configured: BotsConfig,
+        directory: BotDirectory,
+        connect: Callable[[BotSettings], Awaitable[Messenger]],
+        build_poller: "Callable[[BotSettings, Callable[[], None]], BotPoller]",
+        on_change: Callable[[], None],
     ) -> None:
         self._file = file
         self._configured = configured
-        self._shown = shown
-        self._make = make
-        self._told = told
-        self._alive: dict[str, tuple[Polling, asyncio.Task[None]]] = {}
+        self._directory = directory
+        self._connect = connect
+        self._build_poller = build_poller
+        self._on_change = on_change
+        self._pollers: dict[str, tuple[BotPoller, asyncio.Task[None]]] = {}
         self._changed = asyncio.Event()
 
     async def ensure_current(self) -> None:
         """Take in an edit of the file that nobody has noticed yet; called before a request."""
         await self._configured.ensure_current()
 
-    async def get_bots(self) -> Bots:
-        """The bots as the remote API shows them, by the file as it is at the call."""
+    async def get_bots(self) -> BotDirectory:
+        """Return the bots as the remote API shows them, from the file as it is now."""
         await self.ensure_current()
-        return self._shown
+        return self._directory
 
     @property
     def configured(self) -> Sequence[BotSettings]:
@@ -87,37 +91,49 @@ class BotService:
         return self._configured.current
 
     @property
-    def mistakes(self) -> Sequence[Mistake]:
-        """What is wrong with the file; what it said before stays in force."""
-        return self._configured.mistakes
+    def problems(self) -> Sequence[ConfigProblem]:
+        """The problems of the file; its last valid content stays in effect."""
+        return self._configured.problems
 
-    def shown(self, bot_id: str) -> Bot | None:
-        """How a bot stands."""
-        return next((bot for bot in self._shown.list() if bot.id == bot_id), None)
+    def find_status(self, bot_id: str) -> BotStatus | None:
+        """Return the status of a bot."""
+        return next((bot for bot in self._directory.list_bots() if bot.id == bot_id), None)
 
-    def file_changed(self) -> None:
-        """The file says something else."""
-        self._show()
+    def on_file_changed(self) -> None:
+        """Apply a change of the file."""
+        self._publish_statuses()
         self._changed.set()
 
     async def add(self, bot: BotSettings) -> None:
-        """One more bot; in force at the return."""
+        """Add a bot; in effect on return."""
         await asyncio.to_thread(self._file.add, bot)
         await self._configured.refresh()
 
     async def change(self, bot: BotSettings) -> None:
-        """The bot of this id is to be so; in force at the return."""
+        """Replace the settings of the bot with this id; in effect on return."""
         await asyncio.to_thread(self._file.change, bot)
         await self._configured.refresh()
 
     async def remove(self, bot_id: str) -> None:
-        """One bot less; in force at the return."""
+        """Remove a bot; in effect on return."""
         await asyncio.to_thread(self._file.remove, bot_id)
         await self._configured.refresh()
 
+    async def check(self, bot: BotSettings) -> BotAccount:
+        """Ask the messenger whose token it is, also while the bot runs or is switched off.
+
+        Raises an ``AgentdError`` with the reason; it contains no token.
+        """
+        messenger = await self._connect(bot)
+        try:
+            return await messenger.connect()
+        finally:
+            with suppress(AgentdError):
+                await messenger.close()
+
     async def run(self) -> None:
-        """Keep the right bots alive until cancelled; then end them all."""
-        self._show()
+        """Run the configured bots until cancelled; then stop them all."""
+        self._publish_statuses()
         self._changed.set()
         try:
             while True:
@@ -125,47 +141,47 @@ class BotService:
                 self._changed.clear()
                 await self._reconcile()
         finally:
-            await self._end(list(self._alive))
+            await self._stop(list(self._pollers))
 
     async def _reconcile(self) -> None:
         wanted = {bot.id: bot for bot in self._configured.current if bot.enabled}
         gone = [
             bot_id
-            for bot_id, (polling, _) in self._alive.items()
-            if wanted.get(bot_id) != polling.settings
+            for bot_id, (poller, _) in self._pollers.items()
+            if wanted.get(bot_id) != poller.settings
         ]
-        await self._end(gone)
+        await self._stop(gone)
         for bot_id, bot in wanted.items():
-            if bot_id not in self._alive:
-                polling = self._make(bot, self._show)
-                task = asyncio.create_task(polling.run())
-                task.add_done_callback(partial(_ended, polling))
-                self._alive[bot_id] = polling, task
-        self._show()
+            if bot_id not in self._pollers:
+                poller = self._build_poller(bot, self._publish_statuses)
+                task = asyncio.create_task(poller.run())
+                task.add_done_callback(partial(_report_crash, poller))
+                self._pollers[bot_id] = poller, task
+        self._publish_statuses()
 
-    async def _end(self, bot_ids: list[str]) -> None:
-        tasks = [self._alive[bot_id][1] for bot_id in bot_ids]
+    async def _stop(self, bot_ids: list[str]) -> None:
+        tasks = [self._pollers[bot_id][1] for bot_id in bot_ids]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         for bot_id in bot_ids:
-            del self._alive[bot_id]
+            del self._pollers[bot_id]
 
-    def _show(self) -> None:
-        bots = tuple(self._as_shown(bot) for bot in self._configured.current)
-        if bots != self._shown.list():
-            self._shown.become(bots)
-            self._told()
+    def _publish_statuses(self) -> None:
+        bots = tuple(self._make_status(bot) for bot in self._configured.current)
+        if bots != self._directory.list_bots():
+            self._directory.replace_all(bots)
+            self._on_change()
 
-    def _as_shown(self, bot: BotSettings) -> Bot:
-        if bot.id in self._alive:
-            polling = self._alive[bot.id][0]
-            if polling.settings == bot:
-                return polling.shown
-        return Bot(bot.id, bot.name, bot.enabled, running=False)
+    def _make_status(self, bot: BotSettings) -> BotStatus:
+        if bot.id in self._pollers:
+            poller = self._pollers[bot.id][0]
+            if poller.settings == bot:
+                return poller.status
+        return BotStatus(bot.id, bot.name, bot.enabled, running=False)
 
 
-def _ended(polling: "Polling", task: "asyncio.Task[None]") -> None:
+def _report_crash(poller: "BotPoller", task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()):
-        polling.broke_down(error)
+        poller.report_crash(error)

@@ -1,1 +1,1 @@
-"""A conversation, the prompts waiting in it, and what is remembered of both."""
+"""Conversations, the prompt queue, turns and the trash."""

@@ -1,52 +1,59 @@
-"""The nouns of what keeps a queue from going on by itself: a question, a hold, a wait.
+"""The things that stop a queue: a question, a hold, a wait.
 
-Pure values; when a question is asked and who may answer it is ruled by ``agent.approval``.
+Pure values; when a question is asked and who may answer it is ruled by ``agent.approval_rules``.
 """
 
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from agentd.clock import Timestamp
+from agentd.core.clock import Timestamp
 
-Kind: TypeAlias = Literal["read", "write", "outside", "shell", "network", "other", "budget"]
-"""What a tool would do: ``write`` changes files of the workspace, ``outside`` files elsewhere.
+ApprovalKind: TypeAlias = Literal[
+    "read", "write", "outside", "shell", "network", "other", "question", "budget"
+]
+"""The kind of an action: ``write`` changes files of the workspace, ``outside`` files elsewhere.
 
+``question``: the agent asks the person something; the note is the answer.
 ``budget`` is asked by the dispatcher itself: whether the chat may spend more.
 """
 
-State: TypeAlias = Literal["open", "allowed", "denied", "expired", "withdrawn"]
+ApprovalState: TypeAlias = Literal["open", "allowed", "denied", "expired", "withdrawn"]
 """``expired``: nobody answered in time, which counts as denied."""
 
-Mode: TypeAlias = Literal["ask", "auto", "deny"]
-"""What becomes of a question that no rule decides."""
+ApprovalMode: TypeAlias = Literal["ask", "auto", "deny"]
+"""The treatment of a question that no rule decides."""
 
 
 class Approval(Struct, frozen=True, omit_defaults=True):
-    """A question to the person, and what became of it."""
+    """A question of the agent, and its outcome."""
 
     id: int
-    """Also the id of the message that shows it in the history."""
-    kind: Kind
+    """The id, also of the message that shows it in the history."""
+    kind: ApprovalKind
     tool: str
     subject: str
-    """What would be done, whole: the command, the path, the address."""
+    """The whole action: the command, the path, the address."""
     at: Timestamp
     deadline: Timestamp = ""
     """When it counts as denied; empty: never, since nothing hangs on it."""
     reason: str = ""
     """Why it is wanted, if that was said."""
-    state: State = "open"
+    state: ApprovalState = "open"
     session: bool = False
     """The answer holds for the same question in this chat; of addresses, for the same host."""
     note: str = ""
-    """What the one who answered said."""
+    """The note of the person who decided."""
     answered_by: str = ""
     answered_at: Timestamp = ""
+    diff: str = ""
+    """The change in files, as a unified diff, while the question is open."""
+    choices: tuple[str, ...] = ()
+    """The answers that a question of the agent offers; others are possible."""
 
 
 class Hold(Struct, frozen=True):
-    """The whole queue stands still until it is released.
+    """The whole queue is paused until it is released.
 
     ``stopped``: a person stopped the turn and wants quiet; the next prompt releases it.
     ``budget``: the chat or the day spent what it may. ``hand``: somebody held it.
@@ -58,8 +65,8 @@ class Hold(Struct, frozen=True):
     at: Timestamp
 
 
-class Wait(Struct, frozen=True):
-    """The supplier's limit is reached: the queue goes on by itself at ``until``."""
+class LimitWait(Struct, frozen=True):
+    """The supplier's limit is reached: the queue continues at ``until``."""
 
     until: Timestamp
     reason: str

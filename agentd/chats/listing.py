@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from agentd.chats.fold import State, Summary
+from agentd.chats.state import ChatState, ChatSummary
 
-LOOKED_AT = 5000
+MAX_SCANNED = 5000
 """Chats that one page looks at, at most: where few match, the rest is for the next page."""
 
 
-class Filter(Struct, frozen=True):
-    """Which chats are wanted; what is empty lets all pass."""
+class ChatFilter(Struct, frozen=True):
+    """The condition for chats; empty fields match all."""
 
     label: str = ""
     status: str = ""
-    state: State | str = ""
+    state: ChatState | str = ""
 
-    def matches(self, chat: Summary) -> bool:
-        """Whether a chat is wanted."""
+    def matches(self, chat: ChatSummary) -> bool:
+        """Return whether a chat is wanted."""
         return (
             (not self.label or self.label in chat.labels)
             and (not self.status or self.status == chat.status)
@@ -31,30 +31,34 @@ class Filter(Struct, frozen=True):
         )
 
 
-class Page(Struct, frozen=True):
-    """Some chats, the newest first, and where to go on."""
+class ChatPage(Struct, frozen=True):
+    """A page of chats, the newest first, and where to go on."""
 
-    chats: list[Summary]
+    chats: list[ChatSummary]
     next: int | None
     """All that follow have smaller ids than this; None: nothing follows."""
 
 
-def page(
-    ids: Sequence[int], known: Mapping[int, Summary], wanted: Filter, before: int | None, limit: int
-) -> Page:
-    """At most ``limit`` chats that are wanted, with ids smaller than ``before``.
+def list_page(
+    ids: Sequence[int],
+    known: Mapping[int, ChatSummary],
+    wanted: ChatFilter,
+    before: int | None,
+    limit: int,
+) -> ChatPage:
+    """List at most ``limit`` matching chats with ids smaller than ``before``.
 
     ``ids`` rise, and each is ``known``. A page may have fewer than ``limit`` chats though more
-    follow: ``next`` alone tells the end.
+    follow: only ``next`` marks the end.
     """
     end = len(ids) if before is None else bisect_left(ids, before)
-    last = max(end - LOOKED_AT, 0)
-    found: list[Summary] = []
+    last = max(end - MAX_SCANNED, 0)
+    found: list[ChatSummary] = []
     for place in range(end - 1, last - 1, -1):
         chat = known[ids[place]]
         if not wanted.matches(chat):
             continue
         if len(found) == limit:
-            return Page(found, found[-1].id)
+            return ChatPage(found, found[-1].id)
         found.append(chat)
-    return Page(found, ids[last] if last else None)
+    return ChatPage(found, ids[last] if last else None)

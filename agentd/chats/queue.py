@@ -9,26 +9,27 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace as changed
 
-from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Prompt
-from agentd.errors import BadRequest, NotFound, TooLarge
+from agentd.chats.model import MAX_PROMPT_BYTES, Prompt
+from agentd.core.errors import BadRequest, NotFound, TooLarge
+from agentd.core.ids import MAX_ID
 
 Queue: TypeAlias = tuple[Prompt, ...]
 """Waiting prompts in dispatch order, paused ones included."""
 
 
-class Wanted(Struct, frozen=True):
-    """One element of a replacement; ``id`` 0 makes a new prompt, ``paused`` None leaves as is."""
+class QueueItem(Struct, frozen=True):
+    """An element of a replacement; ``id`` 0 makes a new prompt, ``paused`` None keeps it."""
 
     text: str
     id: int = 0
     paused: bool | None = None
 
 
-def checked_text(text: str, where: str = "prompt") -> str:
-    """The text, if it can be a prompt.
+def validate_text(text: str, where: str = "prompt") -> str:
+    """Return the text if it is a valid prompt.
 
     Raises ``BadRequest`` when it is empty, blank or not writable as UTF-8, and ``TooLarge``
-    over ``PROMPT_LIMIT`` bytes.
+    over ``MAX_PROMPT_BYTES`` bytes.
     """
     if not text or text.isspace():
         raise BadRequest(f"{where} is empty", "A prompt needs text that is not only whitespace.")
@@ -38,78 +39,80 @@ def checked_text(text: str, where: str = "prompt") -> str:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise BadRequest(f"{where} holds a lone surrogate, which is not text") from None
-    if size > PROMPT_LIMIT:
-        raise TooLarge(f"{where} has {size} bytes", f"A prompt is at most {PROMPT_LIMIT} bytes.")
+    if size > MAX_PROMPT_BYTES:
+        raise TooLarge(
+            f"{where} has {size} bytes", f"A prompt is at most {MAX_PROMPT_BYTES} bytes."
+        )
     return text
 
 
-def find(queue: Queue, prompt_id: int) -> Prompt | None:
-    """The waiting prompt with this id."""
+def find_prompt(queue: Queue, prompt_id: int) -> Prompt | None:
+    """Return the waiting prompt with this id."""
     return next((prompt for prompt in queue if prompt.id == prompt_id), None)
 
 
-def next_up(queue: Queue) -> Prompt | None:
-    """The prompt to dispatch next: paused ones are passed over, they do not block."""
+def find_next(queue: Queue) -> Prompt | None:
+    """Return the prompt to dispatch next; paused ones are skipped and do not block."""
     return next((prompt for prompt in queue if not prompt.paused), None)
 
 
-def rewritten(queue: Queue, prompt_id: int, text: str, model: str | None = None) -> Queue:
-    """The queue with another text, and perhaps model, of a waiting prompt; ``NotFound``.
+def rewrite_prompt(queue: Queue, prompt_id: int, text: str, model: str | None = None) -> Queue:
+    """Return the queue with another text or model of a waiting prompt; ``NotFound``.
 
     All else of it stays (rules of endpoint 6); so does its model when ``model`` is None.
     """
-    index = _index(queue, prompt_id)
-    prompt = _reworded(queue[index], text)
+    index = _find_index(queue, prompt_id)
+    prompt = _replace_text(queue[index], text)
     if model is not None:
         prompt = changed(prompt, model=model)
     return (*queue[:index], prompt, *queue[index + 1 :])
 
 
-def removed(queue: Queue, prompt_id: int) -> Queue:
-    """The queue without this waiting prompt; ``NotFound``."""
-    index = _index(queue, prompt_id)
+def remove_prompt(queue: Queue, prompt_id: int) -> Queue:
+    """Return the queue without this waiting prompt; ``NotFound``."""
+    index = _find_index(queue, prompt_id)
     return queue[:index] + queue[index + 1 :]
 
 
-def paused(queue: Queue, ids: Collection[int], *, pause: bool) -> Queue:
-    """The queue with these prompts paused, or no longer so; ids that do not wait in it are none."""
+def pause_prompts(queue: Queue, ids: Collection[int], *, pause: bool) -> Queue:
+    """Return the queue with these prompts paused or resumed; unknown ids are ignored."""
     return tuple(changed(prompt, paused=pause) if prompt.id in ids else prompt for prompt in queue)
 
 
-def moved(queue: Queue, prompt_id: int, place: int) -> Queue:
-    """The queue with so many others before this prompt, or with it at the end; ``NotFound``."""
-    index = _index(queue, prompt_id)
+def move_prompt(queue: Queue, prompt_id: int, place: int) -> Queue:
+    """Return the queue with this prompt at a position, or at the end; ``NotFound``."""
+    index = _find_index(queue, prompt_id)
     others = queue[:index] + queue[index + 1 :]
     return (*others[:place], queue[index], *others[place:])
 
 
-def _index(queue: Queue, prompt_id: int) -> int:
+def _find_index(queue: Queue, prompt_id: int) -> int:
     for index, prompt in enumerate(queue):
         if prompt.id == prompt_id:
             return index
     raise NotFound(f"Prompt {prompt_id} not found")
 
 
-def check_wanted(wanted: Collection[Wanted]) -> None:
-    """Rule 8 of endpoint 8: empty text or a repeated positive id is a bad request."""
+def validate_queue(wanted: Collection[QueueItem]) -> None:
+    """Apply rule 8 of endpoint 8: empty text or a repeated positive id is a bad request."""
     seen: set[int] = set()
     for index, element in enumerate(wanted):
-        checked_text(element.text, f"prompts[{index}].prompt")
-        if not 0 <= element.id <= LARGEST_ID:
-            raise BadRequest(f"prompts[{index}].id is {element.id}, expected 0 to {LARGEST_ID}")
+        validate_text(element.text, f"prompts[{index}].prompt")
+        if not 0 <= element.id <= MAX_ID:
+            raise BadRequest(f"prompts[{index}].id is {element.id}, expected 0 to {MAX_ID}")
         if element.id in seen:
             raise BadRequest(f"prompts[{index}].id {element.id} appears twice")
         if element.id:
             seen.add(element.id)
 
 
-def replaced(
+def replace_queue(
     queue: Queue,
-    wanted: Iterable[Wanted],
+    wanted: Iterable[QueueItem],
     sent: Collection[int],
     fresh: Callable[[str, bool], Prompt],
 ) -> Queue:
-    """The queue that a replacement makes (rules 1 to 7 of endpoint 8).
+    """Return the queue after a replacement (rules 1 to 7 of endpoint 8).
 
     ``sent`` holds the ids that were already sent from this chat: these are skipped. ``fresh``
     makes a new prompt of a text and a pause state. Raises ``NotFound`` for a positive id that
@@ -121,18 +124,18 @@ def replaced(
         if element.id and element.id not in waiting:
             raise NotFound(f"Prompt {element.id} not found")
     return tuple(
-        _kept(waiting[element.id], element)
+        _apply_item(waiting[element.id], element)
         if element.id
         else fresh(element.text, bool(element.paused))
         for element in wanted
     )
 
 
-def _kept(row: Prompt, element: Wanted) -> Prompt:
+def _apply_item(row: Prompt, element: QueueItem) -> Prompt:
     paused = row.paused if element.paused is None else element.paused
-    return changed(_reworded(row, element.text), paused=paused)
+    return changed(_replace_text(row, element.text), paused=paused)
 
 
-def _reworded(row: Prompt, text: str) -> Prompt:
-    """With other words it is another message, though its first ones may be in the history."""
+def _replace_text(row: Prompt, text: str) -> Prompt:
+    """Return the prompt with another text: a new message, even if the old one is in the history."""
     return row if text == row.text else changed(row, text=text, message=0)

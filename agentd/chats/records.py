@@ -1,6 +1,6 @@
 """The journal's record types: every change that a chat can undergo, one line each.
 
-A chat is a fold over its records (``chats.fold``), so each transition is atomic by
+A chat is a fold over its records (``chats.state``), so each transition is atomic by
 construction: there is no moment at which half of it is true.
 """
 
@@ -9,18 +9,12 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.approval import Approval, Hold, Mode, Wait
-from agentd.chats.chat import FREE, NO_TOKENS, Message, Prompt, Tokens
-from agentd.clock import Timestamp
+from agentd.chats.approval import Approval, ApprovalMode, Hold, LimitWait
+from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Tokens
+from agentd.core.clock import Timestamp
+from agentd.core.idempotency import IdempotencyKey
 
 Outcome: TypeAlias = Literal["completed", "failed", "stopped", "interrupted"]
-
-
-class Once(Struct, frozen=True):
-    """A caller's ``Idempotency-Key`` (with who called) and the digest of what was asked."""
-
-    key: str
-    digest: str
 
 
 class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
@@ -34,13 +28,13 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     bot_linked: bool | None = None
     bot_note: str = ""
     prompt: Prompt | None = None
-    once: Once | None = None
+    once: IdempotencyKey | None = None
     labels: tuple[str, ...] = ()
-    approvals: Mode | Literal[""] = ""
+    approvals: ApprovalMode | Literal[""] = ""
     copy_of: int = 0
     """The chat that this one is a duplicate of."""
     history: tuple[Message, ...] = ()
-    """What was said in that one so far, as messages of this one."""
+    """The history of the original so far, as messages of this chat."""
 
 
 class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
@@ -50,7 +44,7 @@ class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
     model: str | None = None
     skill: str | None = None
     system_prompt: str | None = None
-    approvals: Mode | Literal[""] | None = None
+    approvals: ApprovalMode | Literal[""] | None = None
     """Empty: as the settings say."""
     labels: tuple[str, ...] | None = None
 
@@ -67,7 +61,7 @@ class QueueAppended(Struct, frozen=True, tag="queue.appended", omit_defaults=Tru
     """A prompt waits at the end of the queue."""
 
     prompt: Prompt
-    once: Once | None = None
+    once: IdempotencyKey | None = None
 
 
 class QueueRewritten(Struct, frozen=True, tag="queue.rewritten", omit_defaults=True):
@@ -86,13 +80,13 @@ class QueueRemoved(Struct, frozen=True, tag="queue.removed"):
 
 
 class QueueReplaced(Struct, frozen=True, tag="queue.replaced"):
-    """These prompts, in this order, are the queue."""
+    """The queue was replaced by these prompts, in this order."""
 
     prompts: tuple[Prompt, ...]
 
 
 class QueuePaused(Struct, frozen=True, tag="queue.paused"):
-    """These waiting prompts are paused, or no longer so."""
+    """Waiting prompts were paused, or resumed."""
 
     ids: tuple[int, ...]
     paused: bool
@@ -106,7 +100,7 @@ class QueueMoved(Struct, frozen=True, tag="queue.moved"):
 
 
 class QueueHeld(Struct, frozen=True, tag="queue.held", omit_defaults=True):
-    """Nothing leaves the queue any more; ``asked`` and ``message`` where a person may go on."""
+    """The queue is held; ``asked`` and ``message`` where a person may go on."""
 
     hold: Hold
     asked: Approval | None = None
@@ -129,17 +123,40 @@ class TurnStarted(Struct, frozen=True, tag="turn.started", omit_defaults=True):
     message: Message | None
     engine: str
     model: str = ""
-    """As the chat names it."""
+    """The model as the chat names it."""
 
 
-class MessageAdded(Struct, frozen=True, tag="message.added"):
+class ToolUse(Struct, frozen=True):
+    """A running tool, as reported at its start."""
+
+    number: int
+    """Tells it from the turn's other uses of tools; from 1."""
+    name: str
+    input: str
+    """The input for a reader of the history, shortened where it is long."""
+
+
+class ToolUseStarted(Struct, frozen=True, tag="tool.started"):
+    """The engine begins to use a tool; the message with its outcome names its number.
+
+    A turn that a crash ends can so tell which tools it cut off.
+    """
+
+    use: ToolUse
+
+
+class MessageAdded(Struct, frozen=True, tag="message.added", omit_defaults=True):
     """The engine said or did something."""
 
     message: Message
+    tool_use: int = 0
+    """The number of the tool use whose outcome this is; 0: of none whose beginning was recorded."""
+    memory: str = ""
+    """The engine's state for its next turn, after this record; empty: unchanged."""
 
 
-class EngineKept(Struct, frozen=True, tag="engine.kept"):
-    """What an engine wants back in this chat's next turn."""
+class EngineMemorySaved(Struct, frozen=True, tag="engine.kept"):
+    """The engine's state for this chat's next turn."""
 
     engine: str
     memory: str
@@ -164,13 +181,15 @@ class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True)
     ``tokens`` and ``cost`` are what no message of the turn carries.
     """
 
-    wait: Wait
+    wait: LimitWait
     tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    cost: Decimal = ZERO_COST
+    memory: str = ""
+    """The same as in ``MessageAdded``."""
 
 
 class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
-    """The agent is at rest again; ``message`` tells the reason when it went wrong.
+    """The agent is idle again; ``message`` has the reason for a failure.
 
     ``tokens`` and ``cost`` are what no message of the turn carries.
     """
@@ -178,12 +197,14 @@ class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
     outcome: Outcome
     message: Message | None = None
     tokens: Tokens = NO_TOKENS
-    cost: Decimal = FREE
+    cost: Decimal = ZERO_COST
     hold: Hold | None = None
-    """The queue stands still from now on."""
+    """The queue is held from now on."""
+    memory: str = ""
+    """The same as in ``MessageAdded``."""
 
 
-Body: TypeAlias = (
+RecordBody: TypeAlias = (
     ChatCreated
     | ChatChanged
     | ChatDeleted
@@ -197,8 +218,9 @@ Body: TypeAlias = (
     | QueueHeld
     | QueueReleased
     | TurnStarted
+    | ToolUseStarted
     | MessageAdded
-    | EngineKept
+    | EngineMemorySaved
     | ApprovalAsked
     | ApprovalAnswered
     | TurnDeferred
@@ -206,8 +228,8 @@ Body: TypeAlias = (
 )
 
 
-class Entry(Struct, frozen=True):
-    """One record with its circumstances: one line of ``journal.jsonl``."""
+class JournalEntry(Struct, frozen=True):
+    """A record with its metadata: one line of ``journal.jsonl``."""
 
     n: int
     """The line's number in its journal, from 1 without gaps: a lost line is noticed."""
@@ -216,12 +238,12 @@ class Entry(Struct, frozen=True):
     at: Timestamp
     """Never before the entry above it, even when the machine's clock jumps back."""
     by: str
-    """Who caused it: ``key:laptop``, ``user:admin``, ``bot:…``, ``agent``."""
-    body: Body
+    """The author: ``key:laptop``, ``user:admin``, ``bot:…``, ``agent``."""
+    body: RecordBody
 
 
-def message_in(body: Body) -> Message | None:
-    """The message that a record adds to the history, if it does; it is told to listeners."""
+def get_message(body: RecordBody) -> Message | None:
+    """Return the message that a record adds to the history, if any; it becomes an event."""
     match body:
         case MessageAdded(message=message) | ApprovalAsked(message=message):
             return message
@@ -235,16 +257,16 @@ def message_in(body: Body) -> Message | None:
             return None
 
 
-def messages_in(body: Body) -> tuple[Message, ...]:
-    """All messages that a record puts into the history: for a duplicate, those it begins with."""
+def get_messages(body: RecordBody) -> tuple[Message, ...]:
+    """Return all messages that a record adds to the history; a duplicate begins with several."""
     if isinstance(body, ChatCreated):
         return body.history
-    message = message_in(body)
+    message = get_message(body)
     return () if message is None else (message,)
 
 
-def changes_queue(body: Body) -> bool:
-    """True for a record after which the queue is another."""
+def changes_queue(body: RecordBody) -> bool:
+    """Return True for a record that changes the queue."""
     match body:
         case ChatCreated(prompt=prompt):
             return prompt is not None
@@ -258,8 +280,8 @@ def changes_queue(body: Body) -> bool:
             return False
 
 
-def approval_in(body: Body) -> Approval | None:
-    """The question that a record asks or closes."""
+def get_approval(body: RecordBody) -> Approval | None:
+    """Return the approval that a record opens or closes."""
     match body:
         case ApprovalAsked(approval=approval) | ApprovalAnswered(approval=approval):
             return approval
@@ -269,6 +291,6 @@ def approval_in(body: Body) -> Approval | None:
             return None
 
 
-def type_of(body: Body) -> str:
-    """The record's type as the journal names it, such as ``queue.appended``."""
+def get_record_type(body: RecordBody) -> str:
+    """Return the record's type as the journal names it, such as ``queue.appended``."""
     return str(body.__struct_config__.tag)

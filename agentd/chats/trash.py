@@ -9,20 +9,20 @@ import logging
 from datetime import timedelta
 from typing import Protocol
 
-from agentd.chats.fold import Summary
 from agentd.chats.records import ChatDeleted, ChatRestored
-from agentd.chats.shelf import Shelf
-from agentd.clock import Timestamp, iso, parse_iso
-from agentd.errors import AgentdError, Conflict, NotFound
+from agentd.chats.repository import ChatRepository
+from agentd.chats.state import ChatSummary
+from agentd.core.clock import Timestamp, format_iso, parse_iso
+from agentd.core.errors import AgentdError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 
-KEPT_FOR = timedelta(days=30)
-"""How long a deleted chat can be restored."""
+RETENTION = timedelta(days=30)
+"""The time for which a deleted chat can be restored."""
 
 
-class Bin(Protocol):
-    """Where the files of deleted chats are (``disk.trash.TrashFolder``)."""
+class TrashStore(Protocol):
+    """The storage of deleted chats (``chats.trash_store.TrashFolder``)."""
 
     async def purge(self, chat_id: int) -> None:
         """Remove them for ever; ``Unavailable``."""
@@ -32,55 +32,64 @@ class Bin(Protocol):
 class Trash:
     """Deletes chats, and brings them back; one at a time."""
 
-    def __init__(self, shelf: Shelf, files: Bin) -> None:
-        self._shelf = shelf
+    def __init__(self, chats: ChatRepository, files: TrashStore) -> None:
+        self._chats = chats
         self._files = files
         self._lock = asyncio.Lock()
 
-    def list(self) -> "list[Summary]":
-        """What can be restored, the last deleted first."""
-        return sorted(self._shelf.deleted.values(), key=lambda chat: chat.deleted_at, reverse=True)
+    def list_deleted(self) -> "list[ChatSummary]":
+        """List the chats that can be restored, the last deleted first."""
+        return sorted(self._chats.deleted.values(), key=lambda chat: chat.deleted_at, reverse=True)
 
     async def delete(self, chat_id: int, by: str) -> Timestamp:
-        """From now on there is no such chat; until when it can be restored.
+        """Move the chat to the trash; return until when it can be restored.
 
         Raises ``NotFound``, and ``Conflict`` while the agent works on it: it must be stopped
         first, so that nobody's work is cut off unasked.
         """
         async with self._lock:
-            chat = await self._shelf.open(chat_id)
+            chat = await self._chats.open(chat_id)
             if chat.agent.turn:
                 raise Conflict(
-                    f"Chat {chat_id} is at work",
+                    f"The agent is working on chat {chat_id}",
                     f"Stop it first: POST /api/chat/{chat_id}/stop",
                 )
-            await self._shelf.record(chat, by, ChatDeleted())
-            await self._shelf.store.forget(chat)
-        return restorable_until(chat.deleted_at)
+            await self._chats.record(chat, by, ChatDeleted())
+            await self._chats.store.unload(chat)
+        return get_restore_deadline(chat.deleted_at)
 
-    async def restore(self, chat_id: int, by: str) -> Summary:
-        """A deleted chat is there again, with its queue held as it was; ``NotFound``."""
+    async def restore(self, chat_id: int, by: str) -> ChatSummary:
+        """Restore a deleted chat, with its queue as it was; ``NotFound``."""
         async with self._lock:
-            if chat_id not in self._shelf.deleted:
+            if chat_id not in self._chats.deleted:
                 raise NotFound(f"Chat {chat_id} is not in the trash")
-            chat = await self._shelf.store.open(chat_id)
-            await self._shelf.record(chat, by, ChatRestored())
-        return self._shelf.summary(chat_id)
+            chat = await self._chats.store.open(chat_id)
+            await self._chats.record(chat, by, ChatRestored())
+        return self._chats.get_summary(chat_id)
+
+    async def delete_for_good(self, chat_id: int, by: str) -> None:
+        """Remove a chat of the trash with all its files; ``NotFound``, ``Unavailable``."""
+        async with self._lock:
+            if chat_id not in self._chats.deleted:
+                raise NotFound(f"Chat {chat_id} is not in the trash")
+            await self._files.purge(chat_id)
+            del self._chats.deleted[chat_id]
+            log.info("chat %d is deleted for good by %s", chat_id, by)
 
     async def purge(self) -> None:
         """Remove what was deleted more than thirty days ago; what fails is tried the next time."""
-        horizon = iso(parse_iso(self._shelf.clock.now()) - KEPT_FOR)
+        horizon = format_iso(parse_iso(self._chats.clock.now()) - RETENTION)
         async with self._lock:
-            for chat in [one for one in self.list() if one.deleted_at < horizon]:
+            for chat in [one for one in self.list_deleted() if one.deleted_at < horizon]:
                 try:
                     await self._files.purge(chat.id)
                 except AgentdError as error:
                     log.warning("chat %d stays in the trash: %s", chat.id, error.message)
                 else:
-                    del self._shelf.deleted[chat.id]
+                    del self._chats.deleted[chat.id]
                     log.info("chat %d, deleted %s, is gone for ever", chat.id, chat.deleted_at)
 
 
-def restorable_until(deleted_at: Timestamp) -> Timestamp:
-    """When a chat that was deleted then is removed for ever."""
-    return iso(parse_iso(deleted_at) + KEPT_FOR)
+def get_restore_deadline(deleted_at: Timestamp) -> Timestamp:
+    """Return when a chat that was deleted at that time is removed for ever."""
+    return format_iso(parse_iso(deleted_at) + RETENTION)

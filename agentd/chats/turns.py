@@ -3,31 +3,35 @@
 Each step is one record, so a crash leaves none of them half done.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.chats import queue as rules
-from agentd.chats.approval import Approval, Hold, Wait
-from agentd.chats.chat import FREE, NO_TOKENS, Message, Prompt, Role, Tokens
-from agentd.chats.fold import Chat, Summary
+from agentd.chats.approval import Approval, Hold, LimitWait
+from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Role, Tokens, ToolReport
 from agentd.chats.records import (
     ApprovalAnswered,
     ApprovalAsked,
-    EngineKept,
+    EngineMemorySaved,
     MessageAdded,
     Outcome,
     QueueHeld,
     QueueReleased,
+    ToolUse,
+    ToolUseStarted,
     TurnDeferred,
     TurnEnded,
     TurnStarted,
 )
-from agentd.chats.shelf import AGENT, Shelf
-from agentd.errors import Unavailable
+from agentd.chats.repository import AGENT, ChatRepository
+from agentd.chats.state import Chat, ChatSummary
+from agentd.core.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -36,151 +40,220 @@ INTERRUPTED = (
     " itself, since part of it may have been done; send it once more if you want it repeated."
 )
 STOPPED = "The turn was stopped by a person."
-AGAIN = "agentd ended while this prompt was being carried out; it is sent again."
+RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
 
-Choose: TypeAlias = Callable[[Chat, Prompt], tuple[str, str]]
+TOOL_INTERRUPTED = (
+    "Interrupted: agentd ended while this tool was at work. Part of what it was to do may be done."
+)
 
 
-class Turns:
-    """What the dispatcher may do to chats; raises ``NotFound`` and ``Unavailable``."""
+class TurnUsage(Struct, frozen=True):
+    """The usage that a turn's record adds; the cost is in USD."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    tokens: Tokens = NO_TOKENS
+    cost: Decimal = ZERO_COST
+    memory: str = ""
+    """The engine's state for its next turn from now on; empty: unchanged."""
+
+
+NO_TURN_USAGE = TurnUsage()
+
+EngineChooser: TypeAlias = Callable[[Chat, Prompt], tuple[str, str]]
+
+
+class TurnRecorder:
+    """The dispatcher's changes to chats; raises ``NotFound`` and ``Unavailable``."""
+
+    def __init__(self, chats: ChatRepository) -> None:
+        self._chats = chats
 
     async def end_interrupted(self, *, again: bool = False) -> None:
         """Close the turns that a crash left open.
 
-        Their prompts are not sent again, unless ``again``: then they are first in their queues.
-        Where the disk takes nothing now, the dispatcher tries until it does.
+        Their histories then name the tools that were at work. Their prompts are not sent again,
+        unless ``again``: then they are first in their queues. Where the disk takes nothing now, the
+        dispatcher tries until it does.
         """
-        for chat in [chat for chat in self._shelf.known.values() if chat.working]:
+        for chat in [chat for chat in self._chats.summaries.values() if chat.working]:
             try:
+                for use in await self.list_running_tools(chat.id):
+                    text = format_tool_message(use.input, TOOL_INTERRUPTED)
+                    await self.add_message(
+                        chat.id, "tool", text, tool=use.name, tool_use=use.number
+                    )
                 if again:
-                    await self.defer(chat.id, Wait(chat.updated_at, AGAIN))
+                    await self.defer_turn(chat.id, LimitWait(chat.updated_at, RETRYING))
                 else:
-                    await self.end(chat.id, "interrupted", INTERRUPTED)
+                    await self.end_turn(chat.id, "interrupted", INTERRUPTED)
             except Unavailable as error:
                 log.warning("the open turn of chat %d stays open: %s", chat.id, error.message)
 
-    async def start(self, chat_id: int, choose: Choose) -> Chat | None:
+    async def start_turn(self, chat_id: int, choose: EngineChooser) -> Chat | None:
         """Take the next prompt out of the queue and into the history, in one step.
 
-        ``choose`` tells the engine and the model, as the journal names them. None when the
+        ``choose`` returns the engine and the model, as the journal names them. None when the
         agent is at work on this chat already, the queue is held, or nothing is ready. Else
-        ``chat.agent.turn`` tells the prompt, for the only time ever that no limit brings it back.
+        ``chat.agent.turn`` holds the prompt, only once unless a rate limit requeues it.
         """
-        chat = await self._shelf.open(chat_id)
-        prompt = rules.next_up(chat.queue)
+        chat = await self._chats.open(chat_id)
+        prompt = rules.find_next(chat.queue)
         if chat.agent.turn or chat.agent.hold or prompt is None:
             return None
-        at = self._shelf.moment(chat)
-        message = None if prompt.message else self._shelf.message("user", prompt.text, at)
+        at = self._chats.get_next_timestamp(chat)
+        message = None if prompt.message else self._chats.make_message("user", prompt.text, at)
         engine, model = choose(chat, prompt)
         started = TurnStarted(prompt.id, message, engine, model)
-        done = self._shelf.record(chat, AGENT, started, at)
+        done = self._chats.record(chat, AGENT, started, at)
         seen = chat.snapshot()
         await done
         return seen
 
-    async def add(
+    async def add_message(
         self,
         chat_id: int,
         role: Role,
         text: str,
         *,
         tool: str = "",
-        tokens: Tokens = NO_TOKENS,
-        cost: Decimal = FREE,
+        usage: TurnUsage = NO_TURN_USAGE,
+        tool_use: int = 0,
+        report: ToolReport | None = None,
     ) -> None:
-        """A message of the running turn; cost in USD."""
-        chat = await self._shelf.open(chat_id)
-        at = self._shelf.moment(chat)
-        number = self._shelf.sequences.next("message")
-        message = Message(number, role, text, at, tool=tool, tokens=tokens, cost=cost)
-        await self._shelf.record(chat, AGENT, MessageAdded(message), at)
+        """Add a message of the running turn.
 
-    def summary(self, chat_id: int) -> Summary:
-        """A chat at a glance, as it is on disk."""
-        return self._shelf.summary(chat_id)
+        ``tool_use`` is the number of the tool use (``begin_tool``) whose outcome it has.
+        """
+        chat = await self._chats.open(chat_id)
+        at = self._chats.get_next_timestamp(chat)
+        number = self._chats.sequences.next("message")
+        tokens, cost = usage.tokens, usage.cost
+        message = Message(
+            number, role, text, at, tool=tool, tokens=tokens, cost=cost, report=report
+        )
+        added = MessageAdded(message, tool_use, usage.memory)
+        await self._chats.record(chat, AGENT, added, at)
 
-    async def look(self, chat_id: int) -> Chat:
-        """The chat as it is at this moment, to be read at once."""
-        return await self._shelf.open(chat_id)
+    async def record_tool_start(self, chat_id: int, use: ToolUse) -> None:
+        """Note that a tool is at work, so that the history can name it if agentd is killed.
 
-    async def keep(self, chat_id: int, engine: str, memory: str) -> None:
-        """What the engine wants back in the chat's next turn."""
-        chat = await self._shelf.open(chat_id)
+        The note goes to the disk with whatever comes next, and nobody waits for it: the tool is not
+        to begin later for it. Where the disk takes nothing, only the note is lost.
+        """
+        try:
+            chat = await self._chats.open(chat_id)
+            self._chats.record(chat, AGENT, ToolUseStarted(use)).add_done_callback(_forget_failure)
+        except Unavailable as error:
+            log.warning("the start of a tool in chat %d is not noted: %s", chat_id, error.message)
+
+    async def list_running_tools(self, chat_id: int) -> tuple[ToolUse, ...]:
+        """Return the tools of the chat's turn that have begun and not ended."""
+        turn = (await self._chats.open(chat_id)).agent.turn
+        return turn.tools if turn else ()
+
+    def get_summary(self, chat_id: int) -> ChatSummary:
+        """Return the summary of a chat, as it is on disk."""
+        return self._chats.get_summary(chat_id)
+
+    async def get_latest(self, chat_id: int) -> Chat:
+        """Return the chat as it is now; read it before the next await."""
+        return await self._chats.open(chat_id)
+
+    async def save_memory(self, chat_id: int, engine: str, memory: str) -> None:
+        """Save what the engine wants back in the chat's next turn."""
+        chat = await self._chats.open(chat_id)
         if chat.agent.memory.get(engine) != memory:
-            await self._shelf.record(chat, AGENT, EngineKept(engine, memory))
+            await self._chats.record(chat, AGENT, EngineMemorySaved(engine, memory))
 
-    async def ask(
+    async def ask_approval(
         self, chat_id: int, approval: Approval, shown: str, numbered: Callable[[Approval], None]
     ) -> None:
         """Ask a question; the history shows it as ``shown``.
 
         ``numbered`` is given the question with its id and time, before anybody can answer it.
         """
-        chat = await self._shelf.open(chat_id)
-        approval, message = self._question(chat, approval, shown)
+        chat = await self._chats.open(chat_id)
+        approval, message = self._make_question(chat, approval, shown)
         numbered(approval)
-        await self._shelf.record(chat, AGENT, ApprovalAsked(approval, message), approval.at)
+        await self._chats.record(chat, AGENT, ApprovalAsked(approval, message), approval.at)
 
-    async def answer(self, chat_id: int, approval: Approval, by: str) -> None:
-        """The question is decided, expired or withdrawn."""
-        chat = await self._shelf.open(chat_id)
-        await self._shelf.record(chat, by, ApprovalAnswered(approval))
+    async def close_approval(self, chat_id: int, approval: Approval, by: str) -> None:
+        """Record that an approval was decided, expired or withdrawn."""
+        chat = await self._chats.open(chat_id)
+        await self._chats.record(chat, by, ApprovalAnswered(approval))
 
     async def hold_for_budget(self, chat_id: int, approval: Approval, reason: str) -> None:
-        """Nothing leaves the queue until a person allows more; unless it is held already."""
-        chat = await self._shelf.open(chat_id)
+        """Hold the queue until a person allows more money, unless it is held already."""
+        chat = await self._chats.open(chat_id)
         if chat.agent.hold:
             return
-        asked, message = self._question(chat, approval, reason)
+        asked, message = self._make_question(chat, approval, reason)
         hold = Hold("budget", reason, AGENT, asked.at)
-        await self._shelf.record(chat, AGENT, QueueHeld(hold, asked, message), asked.at)
+        await self._chats.record(chat, AGENT, QueueHeld(hold, asked, message), asked.at)
 
-    async def release(self, chat_id: int, by: str, allowance: Decimal) -> None:
-        """The queue goes on, and the chat may cost that many USD in all."""
-        chat = await self._shelf.open(chat_id)
-        await self._shelf.record(chat, by, QueueReleased(allowance))
+    async def release_queue(self, chat_id: int, by: str, allowance: Decimal) -> None:
+        """Release the queue, and allow the chat to cost that many USD in all."""
+        chat = await self._chats.open(chat_id)
+        await self._chats.record(chat, by, QueueReleased(allowance))
 
-    async def defer(
-        self, chat_id: int, wait: Wait, tokens: Tokens = NO_TOKENS, cost: Decimal = FREE
+    async def defer_turn(
+        self, chat_id: int, wait: LimitWait, usage: TurnUsage = NO_TURN_USAGE
     ) -> None:
-        """The running turn ends at a limit: its prompt is first in the queue again, and waits."""
-        chat = await self._shelf.open(chat_id)
+        """End the running turn at a limit; its prompt waits as the first of the queue."""
+        chat = await self._chats.open(chat_id)
         if chat.agent.turn:
-            await self._shelf.record(chat, AGENT, TurnDeferred(wait, tokens, cost))
+            deferred = TurnDeferred(wait, usage.tokens, usage.cost, usage.memory)
+            await self._chats.record(chat, AGENT, deferred)
 
-    async def end(
+    async def end_turn(
         self,
         chat_id: int,
         outcome: Outcome,
         reason: str = "",
         *,
-        tokens: Tokens = NO_TOKENS,
-        cost: Decimal = FREE,
+        usage: TurnUsage = NO_TURN_USAGE,
         by: str = AGENT,
     ) -> None:
-        """The running turn is over; a ``reason`` becomes an error message in the history.
+        """End the running turn; a ``reason`` becomes an error message in the history.
 
-        When it was ``stopped``, the history says so, and the queue stands still: the person
+        When it was ``stopped``, the history says so, and the queue is held: the person
         wanted quiet.
         """
-        chat = await self._shelf.open(chat_id)
+        chat = await self._chats.open(chat_id)
         if chat.agent.turn is None:
             return
-        at = self._shelf.moment(chat)
-        message = self._shelf.message("error", reason, at) if reason else None
+        at = self._chats.get_next_timestamp(chat)
+        message = self._chats.make_message("error", reason, at) if reason else None
         hold = None
         if outcome == "stopped":
             hold = Hold("stopped", STOPPED, by, at)
-            number = self._shelf.sequences.next("message")
+            number = self._chats.sequences.next("message")
             message = Message(number, "tool", STOPPED, at, tool="stop")
-        await self._shelf.record(chat, by, TurnEnded(outcome, message, tokens, cost, hold), at)
+        tokens, cost, memory = usage.tokens, usage.cost, usage.memory
+        ended = TurnEnded(outcome, message, tokens, cost, hold, memory)
+        await self._chats.record(chat, by, ended, at)
 
-    def _question(self, chat: Chat, approval: Approval, shown: str) -> tuple[Approval, Message]:
-        at = self._shelf.moment(chat)
-        number = self._shelf.sequences.next("message")
+    def _make_question(
+        self, chat: Chat, approval: Approval, shown: str
+    ) -> tuple[Approval, Message]:
+        at = self._chats.get_next_timestamp(chat)
+        number = self._chats.sequences.next("message")
         message = Message(number, "tool", shown, at, tool="approval")
         return replace(approval, id=number, at=at), message
+
+
+def format_tool_message(given: str, outcome: str) -> str:
+    """Return the text of a tool's message: its input and its outcome."""
+    return f"{given.strip()}\n\n{outcome}".strip()
+
+
+def report_tool_use(
+    given: str, *, ok: bool = True, seconds: float = 0.0, diff: str = ""
+) -> ToolReport:
+    """Return the report that belongs to the text of ``format_tool_message``."""
+    return ToolReport(len(given.strip()), ok, round(seconds, 3), diff)
+
+
+def _forget_failure(recorded: "asyncio.Future[None]") -> None:
+    """Retrieve the exception, which would otherwise be logged as never retrieved."""
+    if not recorded.cancelled():
+        recorded.exception()

@@ -1,57 +1,60 @@
-"""``agentd approve``: the questions of the agent, and your answers."""
+"""``agentd approve``: list the agent's open approvals and decide them."""
 
 import argparse
 import json
 import re
 from typing import Any
 
-from agentd.cli.client import KEY_VARIABLE, Client, daemon_url, given_key
-from agentd.cli.options import Subcommands, layout
-from agentd.cli.tail import printable
-from agentd.errors import NotFound
+from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
+from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.cli.output import excerpt
+from agentd.core.errors import NotFound
 
 EXAMPLES = f"""\
 examples:
   export {KEY_VARIABLE}=$(agentd keys generate laptop)
-  agentd approve                             what is asked, in all chats
-  agentd approve 12                          allow what question 12 asks, this once
-  agentd approve 12 --session                and the very same again in this chat
+  agentd approve                             list the open approvals of all chats
+  agentd approve 12                          allow what approval 12 asks for, once
+  agentd approve 12 --session                also allow exact repetitions in the same chat
   agentd approve 12 --deny --note "not on Fridays"
 
-exit codes: 0 done, 1 it could not be done (no such question is open, no daemon)
+exit codes: 0 done, 1 failed (the approval is not open, or no daemon runs), 2 wrong usage
 """
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "approve",
-        help="list and answer the agent's questions",
-        description="Without a number: list the open questions. With one: answer that question.",
+        help="list and decide the agent's approvals",
+        description="Without a number, list the open approvals; with one, decide that approval.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("approval", nargs="?", metavar="NUMBER", type=_number, help="which one")
-    parser.add_argument("--deny", action="store_true", help="answer no")
-    parser.add_argument("--session", action="store_true", help="for the same in its chat too")
-    parser.add_argument("--note", default="", help="what the agent is to know about your answer")
-    parser.add_argument("--url", default="", help="the daemon's address, if it is not this state's")
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
+    parser.add_argument(
+        "approval", nargs="?", metavar="NUMBER", type=_parse_id, help="the approval to decide"
+    )
+    parser.add_argument("--deny", action="store_true", help="deny instead of allow")
+    parser.add_argument(
+        "--session", action="store_true", help="also allow exact repetitions in the same chat"
+    )
+    parser.add_argument("--note", default="", help="a note for the agent about the decision")
+    add_url_option(parser)
+    add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, or answer. Raises ``NotFound`` for a question that is not open."""
-    with Client(args.url or daemon_url(layout(args)), given_key()) as client:
-        asked = client.approvals()
+    """List or decide. Raises ``NotFound`` for an approval that is not open."""
+    with Client(args.url or find_daemon_url(resolve_layout(args)), require_key()) as client:
+        approvals = client.list_approvals()
         if args.approval is None:
-            _list(asked, args.json)
+            _print_list(approvals, args.json)
             return 0
-        question = next((one for one in asked if one["id"] == args.approval), None)
-        if question is None:
-            raise NotFound(f"question {args.approval} is not open", "See: agentd approve")
-        answered = client.decide(
-            question["chatId"],
+        approval = next((one for one in approvals if one["id"] == args.approval), None)
+        if approval is None:
+            raise NotFound(f"approval {args.approval} is not open", "See: agentd approve")
+        decided = client.decide(
+            approval["chatId"],
             args.approval,
             {
                 "decision": "deny" if args.deny else "allow",
@@ -59,28 +62,28 @@ def run(args: argparse.Namespace) -> int:
                 "note": args.note,
             },
         )
-    print(json.dumps(answered) if args.json else f"{answered['state']}: {_told(answered)}")
+    print(json.dumps(decided) if args.json else f"{decided['state']}: {_describe(decided)}")
     return 0
 
 
-def _list(asked: list[dict[str, Any]], as_json: bool) -> None:
+def _print_list(approvals: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(asked))
+        print(json.dumps(approvals))
         return
-    for one in asked:
-        until = f" (until {one['deadline']})" if one["deadline"] else ""
-        print(f"{one['id']}  chat {one['chatId']}{until}  {_told(one)}")
-        if one["reason"]:
-            print(f"    {printable(one['reason'])}")
-    if not asked:
-        print("nothing is asked")
+    for approval in approvals:
+        until = f" (until {approval['deadline']})" if approval["deadline"] else ""
+        print(f"{approval['id']}  chat {approval['chatId']}{until}  {_describe(approval)}")
+        if approval["reason"]:
+            print(f"    {excerpt(approval['reason'])}")
+    if not approvals:
+        print("no open approvals")
 
 
-def _told(one: dict[str, Any]) -> str:
-    return f"{one['tool']}: {printable(one['subject'])}"
+def _describe(approval: dict[str, Any]) -> str:
+    return f"{approval['tool']}: {excerpt(approval['subject'])}"
 
 
-def _number(text: str) -> int:
+def _parse_id(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,15}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of a question")
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of an approval")
     return int(text)

@@ -1,126 +1,170 @@
-"""``agentd check``: read every file, tell every mistake, and whether the engines are ready."""
+"""``agentd check``: report every problem of every file, and whether the engines are ready."""
 
 import argparse
 import asyncio
 import json
 import os
+import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from os.path import realpath
 
 import msgspec
 
-from agentd.agent.protected import why_risky_workspace
-from agentd.cli.engines import EngineFound, engines
-from agentd.cli.options import Subcommands, layout, place
-from agentd.disk import labels, models, skills
-from agentd.disk.bots import BotsYmlFile
-from agentd.disk.inspect import damaged_chats, gateway_mistakes, mistakes_of, state_mistakes
-from agentd.disk.jobs import load_builds, load_deployments
-from agentd.disk.keys import KeyFile
-from agentd.disk.modes import unsafe
-from agentd.disk.protected import find_protected_places
-from agentd.disk.settings import describe_unused
-from agentd.disk.speech import load as load_speech
-from agentd.disk.users import UserFile
-from agentd.errors import AgentdError, Misconfigured, Mistake
+from agentd.agent.protected_folders import find_protected_places
+from agentd.app.engine_inspection import EngineStatus, inspect_engines
+from agentd.app.inspect import (
+    collect_problems,
+    find_corrupt_journals,
+    find_gateway_problems,
+    find_state_problems,
+)
+from agentd.auth.key_store import KeyFile
+from agentd.auth.user_store import UserFile
+from agentd.bots.store import BotsYmlFile
+from agentd.chats.labels import store as labels_store
+from agentd.cli.options import (
+    Subcommands,
+    add_json_option,
+    resolve_config,
+    resolve_layout,
+)
+from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.models import store as models_store
+from agentd.settings.sources import describe_unused
+from agentd.skills import store as skills_store
+from agentd.speech.store import load as load_speech
+from agentd.system.protected_paths import explain_risky_workspace
+from agentd.workspace.job_store import load_builds, load_deployments
 
 EXAMPLES = """\
 examples:
-  agentd check                               before the daemon is started anew
-  agentd check --json | jq -r '.mistakes[].where'
-  agentd check --online                      asks each supplier for its models, greets each program
+  agentd check                               before restarting the daemon
+  agentd check --json | jq -r '.problems[].where'
+  agentd check --online                      lists each supplier's models, starts each program
 
-exit codes: 0 no mistakes, 1 there are mistakes; an engine that is not ready here is told only,
-since the daemon may have another user, PATH and environment
+exit codes: 0 no problems, 1 there are problems. An engine that is not ready is reported, but is
+not a problem: the daemon may run with another user, PATH and environment.
 """
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "check",
-        help="read every file and report every mistake",
-        description="Read the settings, models, skills, users, keys and chats; change nothing.",
+        help="read every file and report every problem",
+        description="Read the settings, models, skills, users, keys and chats. Changes nothing.",
         epilog=EXAMPLES,
     )
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
+    add_json_option(parser)
     parser.add_argument(
         "--online",
         action="store_true",
-        help="call the suppliers and start the engines' programs, too; no prompt is sent",
+        help="also call the suppliers and start the engines' programs; no prompt is sent",
     )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all; 1 when there is any mistake."""
-    mistakes, ready = list(_mistakes(args)), _engines(args)
+    """Report; return 1 when there is any problem."""
+    problems, engines = list(_find_problems(args)), _inspect_engines(args)
     if args.json:
-        told = {"ok": not mistakes, "mistakes": mistakes, "engines": ready}
-        print(json.dumps(msgspec.to_builtins(told)))
+        report = {"ok": not problems, "problems": problems, "engines": engines}
+        print(json.dumps(msgspec.to_builtins(report)))
     else:
         _print_sources(args)
-        for mistake in mistakes:
-            print(mistake)
-        for engine in ready:
+        for problem in problems:
+            print(problem)
+        for engine in engines:
             print(engine, file=sys.stderr)
-        waiting = [engine.engine for engine in ready if engine.problem]
-        print(summary(len(mistakes), waiting), file=sys.stderr)
-    return 1 if mistakes else 0
+        not_ready = [engine.engine for engine in engines if engine.problem]
+        print(summarize(len(problems), not_ready), file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _print_sources(args: argparse.Namespace) -> None:
-    """Tell on standard error whose word the settings are, unless they cannot be read."""
+    """Print on standard error layout the settings come from, unless they cannot be read."""
     with suppress(AgentdError):
-        where = place(args)
-        print(where.sources, file=sys.stderr)
-        if unused := describe_unused(where.outside):
+        config = resolve_config(args)
+        print(config.sources, file=sys.stderr)
+        if unused := describe_unused(config.overrides):
             print(unused, file=sys.stderr)
-        home = find_protected_places(where.layout).home
-        if risk := why_risky_workspace(realpath(where.settings.workspace), home):
+        home = find_protected_places(config.layout).home
+        if risk := explain_risky_workspace(realpath(config.settings.workspace), home):
             print(risk, file=sys.stderr)
 
 
-def summary(mistakes: int, waiting: Iterable[str]) -> str:
-    """What a check came to: how many mistakes, or what is ``waiting`` though there are none."""
-    if mistakes:
-        return f"{mistakes} mistake(s)"
-    named = ", ".join(dict.fromkeys(waiting))
-    return f"no mistakes, but not ready: {named}" if named else "all is in order"
+def summarize(problems: int, not_ready: Iterable[str]) -> str:
+    """Return the last line of a check: the number of problems, or else what is not ready."""
+    if problems:
+        return "1 problem" if problems == 1 else f"{problems} problems"
+    names = ", ".join(dict.fromkeys(not_ready))
+    return f"no problems, but not ready: {names}" if names else "no problems"
 
 
-def _mistakes(args: argparse.Namespace) -> Iterable[Mistake]:
-    settings = mistakes_of(lambda: place(args))
-    yield from settings
+def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
+    yield from collect_problems(lambda: resolve_config(args))
     try:
-        where = layout(args)
-    except Misconfigured:
+        layout = resolve_layout(args)
+    except ConfigError:
         return
-    yield from mistakes_of(lambda: models.check(where))
-    yield from mistakes_of(UserFile(where).load)
-    yield from mistakes_of(BotsYmlFile(where).load)
-    yield from mistakes_of(lambda: load_speech(where))
-    yield from mistakes_of(lambda: labels.load(where))
-    yield from gateway_mistakes(where)
-    yield from skills.check(where)
+    yield from collect_problems(lambda: models_store.check(layout))
+    yield from collect_problems(UserFile(layout).load)
+    yield from collect_problems(BotsYmlFile(layout).load)
+    yield from collect_problems(lambda: load_speech(layout))
+    yield from collect_problems(lambda: labels_store.load(layout))
+    yield from find_gateway_problems(layout)
+    yield from skills_store.check(layout)
     for jobs in (load_builds, load_deployments):
-        yield from mistakes_of(partial(jobs, where))
-    file = KeyFile(where)
-    for look in (file.check, file.graves):
-        yield from mistakes_of(look)
-    yield from unsafe(where.state)
-    yield from state_mistakes(where)
-    yield from damaged_chats(where)
+        yield from collect_problems(partial(jobs, layout))
+    file = KeyFile(layout, AccessKeyFile(layout))
+    for read in (file.check, file.list_revoked):
+        yield from collect_problems(read)
+    yield from find_insecure_paths(layout.state)
+    yield from find_state_problems(layout)
+    yield from find_corrupt_journals(layout)
 
 
-def _engines(args: argparse.Namespace) -> list[EngineFound]:
-    """None while the settings or models cannot be read: their mistakes are told already."""
+def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:
+    """Return nothing while the settings or models have problems, which are reported already."""
     try:
-        where = place(args)
-        known = models.load(where.layout)
+        config = resolve_config(args)
+        models = models_store.load(config.layout)
     except AgentdError:
         return []
-    return asyncio.run(engines(where.settings, known, os.environ, online=args.online))
+    return asyncio.run(inspect_engines(config.settings, models, os.environ, online=args.online))
+
+
+def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
+    """Yield every path in a folder that others can change; nothing if the folder is missing.
+
+    Blocking.
+    """
+    if not os.path.lexists(folder):
+        return
+    yield from _check_permissions(folder, folder)
+    for path, folders, files in os.walk(folder):
+        for name in sorted(folders + files):
+            yield from _check_permissions(os.path.join(path, name), folder)
+
+
+def _check_permissions(path: str, top: str) -> Iterator[ConfigProblem]:
+    try:
+        info = os.stat(path, follow_symlinks=path == top)
+    except FileNotFoundError:
+        return
+    us = os.geteuid()
+    if stat.S_ISLNK(info.st_mode):
+        yield ConfigProblem(path, 0, "is a symbolic link; put the file itself there")
+    elif not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+        yield ConfigProblem(path, 0, "is neither a file nor a folder; remove it")
+    elif info.st_uid != us:
+        what = f"belongs to user id {info.st_uid}, agentd runs as {us}; chown -R {us} {top}"
+        yield ConfigProblem(path, 0, what)
+    elif info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield ConfigProblem(path, 0, f"can be written by others; chmod go-w {path}")
+    elif path == top and info.st_mode & 0o077:
+        yield ConfigProblem(path, 0, f"can be read by others; chmod 700 {path}")

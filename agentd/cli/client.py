@@ -1,4 +1,4 @@
-"""The daemon as the commands use it: the remote API, and the live events."""
+"""Client of a running daemon for the commands: the remote API and the live events."""
 
 import http.client
 import json
@@ -8,32 +8,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from agentd.disk.layout import Layout
-from agentd.disk.state import announced
-from agentd.errors import AgentdError, Unauthorized, Unavailable
-from agentd.wire.sse import Reader, Received
+from agentd.app.state import DaemonInfo, read_daemon_info
+from agentd.core.errors import AgentdError, Unauthorized, Unavailable
+from agentd.core.sse import ServerSentEvent, SseReader
+from agentd.storage.layout import Layout
 
 KEY_VARIABLE = "AGENTD_KEY"
-_PATIENCE = 75.0
-"""Seconds for an answer: a status may wait for 60."""
-_SILENCE = 45.0
-"""Seconds without a sign of life after which a live connection counts as lost."""
-_START = 3.0
-"""Seconds for a daemon that is just starting."""
-_PIECE = 64 * 1024
+_RESPONSE_SECONDS = 75.0
+"""Timeout of a request: a status may wait for 60."""
+_SILENCE_SECONDS = 45.0
+"""A live connection without a byte for so long counts as lost."""
+_START_SECONDS = 3.0
+"""The seconds to wait for a daemon that is just starting."""
+_CHUNK = 64 * 1024
 
 
 class Client(AbstractContextManager["Client"]):
-    """Speaks to a running daemon with one key."""
+    """Calls a running daemon with one key."""
 
     def __init__(self, url: str, key: str) -> None:
         address = urlsplit(url)
         self._url = url
         self._key = key
         self._connection = http.client.HTTPConnection(
-            address.hostname or "localhost", address.port, timeout=_PATIENCE
+            address.hostname or "localhost", address.port, timeout=_RESPONSE_SECONDS
         )
 
     def __exit__(
@@ -42,55 +42,54 @@ class Client(AbstractContextManager["Client"]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
-        """The client itself."""
+        """Return the client itself."""
         return self
 
-    def create(self, wish: Mapping[str, str]) -> int:
-        """Create a chat (endpoint 1); its id."""
-        return int(self._ask("POST", "/api/remote/chats", wish)["chatId"])
+    def create_chat(self, chat: Mapping[str, str]) -> int:
+        """Create a chat and return its id."""
+        return int(self._request("POST", "/api/remote/chats", chat)["chatId"])
 
-    def status(self, chat_id: int, wait: float) -> dict[str, Any]:
-        """A chat's status once it is at rest, or after ``wait`` seconds (endpoint 2)."""
-        return self._ask("GET", f"/api/remote/chats/{chat_id}/status?wait={wait:g}")
+    def get_status(self, chat_id: int, wait: float) -> dict[str, Any]:
+        """Return a chat's status once it is idle, or after ``wait`` seconds."""
+        return self._request("GET", f"/api/remote/chats/{chat_id}/status?wait={wait:g}")
 
-    def messages(self, chat_id: int, since: str = "") -> list[dict[str, Any]]:
-        """The messages, all or since a moment (endpoint 3)."""
-        query = f"?since={quote(since)}" if since else ""
-        found: list[dict[str, Any]] = self._ask(
-            "GET", f"/api/remote/chats/{chat_id}/messages{query}"
-        )["messages"]
+    def list_messages(self, chat_id: int) -> list[dict[str, Any]]:
+        """Return the messages of a chat."""
+        found: list[dict[str, Any]] = self._request("GET", f"/api/remote/chats/{chat_id}/messages")[
+            "messages"
+        ]
         return found
 
-    def approvals(self) -> list[dict[str, Any]]:
-        """The open questions of all chats, the longest open first."""
-        found: list[dict[str, Any]] = self._ask("GET", "/api/chat/approvals")["approvals"]
+    def list_approvals(self) -> list[dict[str, Any]]:
+        """Return the open approvals of all chats, the oldest first."""
+        found: list[dict[str, Any]] = self._request("GET", "/api/chat/approvals")["approvals"]
         return found
 
-    def decide(self, chat_id: int, number: int, answer: Mapping[str, object]) -> dict[str, Any]:
-        """Answer a question; the question as it is now."""
-        return self._ask("POST", f"/api/chat/{chat_id}/approvals/{number}", answer)
+    def decide(self, chat_id: int, number: int, decision: Mapping[str, object]) -> dict[str, Any]:
+        """Decide an approval and return it as it is then."""
+        return self._request("POST", f"/api/chat/{chat_id}/approvals/{number}", decision)
 
-    def login_code(self) -> dict[str, Any]:
-        """A one-time code, and until when it is good; this needs the management key."""
-        return self._ask("POST", "/api/agent/session")
+    def create_login_code(self) -> dict[str, Any]:
+        """Return a one-time code and when it expires; this needs the management key."""
+        return self._request("POST", "/api/agent/session")
 
-    def follow(self, chat_id: int) -> Iterator[dict[str, Any]]:
-        """Each message of a chat as soon as it is there, until the chat has nothing more to do.
+    def follow_chat(self, chat_id: int) -> Iterator[dict[str, Any]]:
+        """Yield each message of a chat as soon as it exists, until the chat is idle.
 
-        A queue that is held, or waits for a supplier's limit, has nothing more to do for now.
+        A queue that is held, or waits for a supplier's limit, counts as idle.
         """
         seen = 0
-        for event in Listener(self._key, [chat_id]).listen(self._url):
+        for event in EventListener(self._key, [chat_id]).listen(self._url):
             found: list[dict[str, Any]] = []
             done = False
             match event.name, json.loads(event.data):
-                case (("resumed" | "gap"), _):  # from here on nothing is missed: what was before?
-                    done = self.status(chat_id, 0)["status"] == "completed"
-                    found = self.messages(chat_id)
+                case (("resumed" | "gap"), _):  # later events all arrive; fetch the earlier ones
+                    done = self.get_status(chat_id, 0)["status"] == "completed"
+                    found = self.list_messages(chat_id)
                 case "messageUpdate", [_, message]:
                     found = [message]
                 case "chatUpdate", [chat]:
@@ -103,58 +102,58 @@ class Client(AbstractContextManager["Client"]):
             if done:
                 return
 
-    def _ask(
-        self, method: str, path: str, wish: Mapping[str, object] | None = None
+    def _request(
+        self, method: str, path: str, payload: Mapping[str, object] | None = None
     ) -> dict[str, Any]:
-        body = None if wish is None else json.dumps(wish)
+        body = None if payload is None else json.dumps(payload)
         headers = {"X-API-Key": self._key, "Content-Type": "application/json"}
         try:
             self._connection.request(method, path, body, headers)
             response = self._connection.getresponse()
-            answer: dict[str, Any] = json.loads(response.read() or b"{}")
+            content: dict[str, Any] = json.loads(response.read() or b"{}")
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _absent(self._url) from error
-        _check(response.status, answer)
-        return answer
+            raise _make_unreachable_error(self._url) from error
+        _raise_for_status(response.status, content)
+        return content
 
 
-class Listener:
-    """Listens to the live events, over as many connections as it takes.
+class EventListener:
+    """Listens to the live events, over as many connections as needed.
 
-    ``mark`` is the id to come back with; empty: from now on.
+    ``cursor`` is the id of the last event seen; empty: only new events.
     """
 
-    def __init__(self, key: str, chats: Iterable[int] = (), mark: str = "") -> None:
-        self.mark = mark
+    def __init__(self, key: str, chats: Iterable[int] = (), cursor: str = "") -> None:
+        self.cursor = cursor
         self._key = key
         self._query = f"?chats={','.join(map(str, chats))}" if chats else ""
 
-    def listen(self, url: str) -> Iterator[Received]:
-        """The events from ``mark`` on; ``Unavailable`` when the connection is lost."""
+    def listen(self, url: str) -> Iterator[ServerSentEvent]:
+        """Yield the events after the cursor. Raises ``Unavailable`` when the connection is lost."""
         address = urlsplit(url)
         host = address.hostname or "localhost"
-        connection = http.client.HTTPConnection(host, address.port, timeout=_SILENCE)
-        headers = {"X-API-Key": self._key} | ({"Last-Event-ID": self.mark} if self.mark else {})
+        connection = http.client.HTTPConnection(host, address.port, timeout=_SILENCE_SECONDS)
+        headers = {"X-API-Key": self._key} | ({"Last-Event-ID": self.cursor} if self.cursor else {})
         try:
             connection.request("GET", f"/api/events{self._query}", headers=headers)
             response = connection.getresponse()
             if response.status != 200:
-                _check(response.status, json.loads(response.read() or b"{}"))
-            reader = Reader()
-            while data := response.read1(_PIECE):
+                _raise_for_status(response.status, json.loads(response.read() or b"{}"))
+            reader = SseReader()
+            while data := response.read1(_CHUNK):
                 for event in reader.feed(data):
-                    self.mark = event.id or self.mark
+                    self.cursor = event.id or self.cursor
                     yield event
-                self.mark = reader.last_id or self.mark
+                self.cursor = reader.last_id or self.cursor
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _absent(url) from error
+            raise _make_unreachable_error(url) from error
         finally:
             connection.close()
         raise Unavailable(f"{url} ended the connection")
 
 
-def given_key() -> str:
-    """The key of the environment. Raises ``Unauthorized`` when there is none."""
+def require_key() -> str:
+    """Return the key of the environment. Raises ``Unauthorized`` when there is none."""
     key = os.environ.get(KEY_VARIABLE, "")
     if not key:
         raise Unauthorized(
@@ -164,13 +163,23 @@ def given_key() -> str:
     return key
 
 
-def daemon_url(layout: Layout) -> str:
-    """Where this state folder's daemon listens; one that is just starting is waited for."""
-    deadline = time.monotonic() + _START
+def find_daemon_url(layout: Layout) -> str:
+    """Return the URL of the state folder's daemon; wait for one that is just starting."""
+    return _find_daemon(layout).url
+
+
+def find_public_url(layout: Layout) -> str:
+    """Return the URL at which browsers reach the state folder's daemon."""
+    daemon = _find_daemon(layout)
+    return daemon.public_url or daemon.url
+
+
+def _find_daemon(layout: Layout) -> DaemonInfo:
+    deadline = time.monotonic() + _START_SECONDS
     while True:
-        daemon = announced(layout)
-        if daemon and _lives(daemon.pid):
-            return daemon.url
+        daemon = read_daemon_info(layout)
+        if daemon and _is_running(daemon.pid):
+            return daemon
         if time.monotonic() >= deadline:
             raise Unavailable(
                 f"no daemon serves {layout.state}", "Start one with: agentd serve, or give --url."
@@ -178,7 +187,7 @@ def daemon_url(layout: Layout) -> str:
         time.sleep(0.05)
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -188,15 +197,14 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _absent(url: str) -> Unavailable:
+def _make_unreachable_error(url: str) -> Unavailable:
     return Unavailable(f"no agentd answers at {url}", "Start one with: agentd serve")
 
 
-def _check(status: int, answer: dict[str, Any]) -> None:
-    """Raise what an answer says that is no success."""
+def _raise_for_status(status: int, content: dict[str, Any]) -> None:
     if status == 401:
-        raise Unauthorized(answer["message"], "Make a key with: agentd keys generate NAME")
+        raise Unauthorized(content["message"], "Make a key with: agentd keys generate NAME")
     if status in (429, 503):
-        raise Unavailable(answer["message"], answer["details"])
+        raise Unavailable(content["message"], content["details"])
     if status >= 400:
-        raise AgentdError(answer["message"], answer["details"])
+        raise AgentdError(content["message"], content["details"])

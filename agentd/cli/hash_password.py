@@ -1,10 +1,10 @@
-"""``agentd hash-password``: from a password to what ``AGENTD_ADMIN_PASSWORD_HASH`` holds."""
+"""``agentd hash-password``: print the hash of a password for ``AGENTD_ADMIN_PASSWORD_HASH``."""
 
 import argparse
 
-from agentd.access.password import hashed
+from agentd.auth.password import hash_password
 from agentd.cli.options import Subcommands
-from agentd.cli.password import asked
+from agentd.cli.password import read_new_password
 
 EXAMPLES = """\
 examples:
@@ -12,22 +12,22 @@ examples:
   pass show agentd | agentd hash-password    reads it from standard input
   echo "admin_password_hash: '$(agentd hash-password)'" >> config/agentd.yml
 
-The name goes beside it: echo "admin_user: admin" >> config/agentd.yml. Instead of the file, the
-environment may have both, as AGENTD_ADMIN_USER and AGENTD_ADMIN_PASSWORD_HASH.
+The administrator's name goes beside it: echo "admin_user: admin" >> config/agentd.yml. Both can be
+set in the environment instead, as AGENTD_ADMIN_USER and AGENTD_ADMIN_PASSWORD_HASH.
 """
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     commands.add_parser(
         "hash-password",
         help="print the scrypt hash of a password, for AGENTD_ADMIN_PASSWORD_HASH",
-        description="Read a password and print what is kept of it.",
+        description="Read a password and print its salted scrypt hash.",
         epilog=EXAMPLES,
     ).set_defaults(run=run)
 
 
 def run(_: argparse.Namespace) -> int:
-    """Read one password, print its hash."""
-    print(hashed(asked("")))
+    """Read a password and print its hash."""
+    print(hash_password(read_new_password()))
     return 0

@@ -1,45 +1,46 @@
-"""``agentd init``: a commented ``agentd.yml`` and ``models.yml``, and a licence, where none are."""
+"""``agentd init``: write a commented ``agentd.yml`` and ``models.yml``, and a licence."""
 
 import argparse
 from collections.abc import Iterable
 
-from agentd.catalog.settings import documented
-from agentd.cli.engines import entries
-from agentd.cli.options import Subcommands, layout
-from agentd.clock import SystemClock
-from agentd.disk import document
-from agentd.disk.licence import LicenceFile
-from agentd.errors import Conflict
+from agentd.app.engine_inspection import CodingAgent, find_installed_agents
+from agentd.cli.options import Subcommands, resolve_layout
+from agentd.core.clock import SystemClock
+from agentd.core.errors import Conflict
+from agentd.gateway.licence.store import LicenceFile
+from agentd.models.model import Model
+from agentd.settings.model import iter_documented
+from agentd.storage import document
 
 EXAMPLES = """\
 examples:
-  agentd init                                into this place's config folder
+  agentd init                                in the config folder of this checkout or user
   agentd init --config ~/.config/agentd
 
-It asks nothing and overwrites nothing. models.yml has an entry, commented out, for each coding
-agent that is in PATH: codex, claude, opencode, gemini. A licence of the model gateway, for this
-workstation, is made beside them (agentd licence).
+It asks no questions and overwrites no file. models.yml gets a commented-out entry for each coding
+agent in PATH: codex, claude, opencode, gemini. A licence for the model gateway on this workstation
+is created beside them (agentd licence).
 """
 
 
 _MODELS = """\
-# The models that a chat can choose by name; config/README.md tells all that can be said here.
-# What is commented out is not in force. Changes hold at once.
+# The models that a chat can choose by name; config/README.md documents every field.
+# Commented-out lines have no effect. Changes take effect at once.
 
-# The model of a chat that names none; without it the engine of agentd.yml decides.
+# The model of a chat that names none; without a default, the engine of agentd.yml is used.
 #default: sonnet
 
-# Where models are reached directly; a key is env:NAME, file:PATH, or the key itself.
+# Suppliers that are called directly; a key is env:NAME, file:PATH, or the key itself.
 #suppliers: {anthropic: {dialect: anthropic, url: https://api.anthropic.com, key: env:CLAUDE_KEY}}
 
 #models:
-# agentd's own loop over a model of a supplier:
+# agentd's own agent loop over a supplier's model:
 #- {name: sonnet, engine: native, model: claude-sonnet-4-5, supplier: anthropic, context: 200000}
 """
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     commands.add_parser(
         "init",
         help="write a commented agentd.yml and models.yml",
@@ -50,45 +51,54 @@ def add_parser(commands: Subcommands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write them; ``Conflict`` when there is one already, after writing the other."""
-    where = layout(args)
-    document.make_folder(where.config)
-    licence = LicenceFile(where)
-    if licence.token() is None:
+    """Write both; raise ``Conflict`` for one that exists, after writing the other."""
+    layout = resolve_layout(args)
+    document.make_folder(layout.config)
+    licence = LicenceFile(layout)
+    if licence.read_token() is None:
         licence.install_own(SystemClock().now())
-        print(where.licence)
-    refused = None
-    for path, text in ((where.settings, template()), (where.models, models_template(entries()))):
+        print(layout.licence)
+    conflict = None
+    for path, text in (
+        (layout.settings, render_settings()),
+        (layout.models, render_models(find_installed_agents())),
+    ):
         try:
-            document.create(path, text.encode(), mode=0o644)
+            document.create_document(path, text.encode(), mode=0o644)
             print(path)
-        except Conflict as conflict:
-            refused = refused or conflict
-    if refused:
-        raise refused
+        except Conflict as error:
+            conflict = conflict or error
+    if conflict:
+        raise conflict
     return 0
 
 
-def template() -> str:
-    """The file: every setting, commented out, with its default."""
+def render_settings() -> str:
+    """Return an ``agentd.yml``: every setting, commented out, with its default."""
     head = (
-        "# Settings of agentd. What is commented out has the value shown.\n"
-        "# The command line, the environment and .env come before this file.\n"
+        "# Settings of agentd. Commented-out settings have the value shown.\n"
+        "# The command line, the environment and .env override this file.\n"
     )
-    return head + "".join(_paragraphs())
+    return head + "".join(_iter_paragraphs())
 
 
-def models_template(installed: Iterable[tuple[str, str]]) -> str:
-    """The file of models: an example of each kind and what is ``installed``, commented out."""
-    return _MODELS + "".join(f"# {path}\n#- {line}\n" for path, line in installed)
+def render_models(installed: Iterable[tuple[str, CodingAgent]]) -> str:
+    """Return a ``models.yml``: an example of each kind and the installed agents, commented out."""
+    entries = (f"# {path}\n#- {_render_entry(agent.model)}\n" for path, agent in installed)
+    return _MODELS + "".join(entries)
 
 
-def _paragraphs() -> Iterable[str]:
-    for name, default, description in documented():
-        yield f"\n# {description}\n#{name}: {_written(default)}\n"
+def _render_entry(model: Model) -> str:
+    command = f", command: [{', '.join(model.command)}]" if model.command else ""
+    return f"{{name: {model.name}, engine: {model.engine}{command}}}"
 
 
-def _written(default: object) -> str:
+def _iter_paragraphs() -> Iterable[str]:
+    for name, default, description in iter_documented():
+        yield f"\n# {description}\n#{name}: {_render_default(default)}\n"
+
+
+def _render_default(default: object) -> str:
     match default:
         case "" | ".":
             return f"'{default}'"

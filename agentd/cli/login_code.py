@@ -1,15 +1,15 @@
-"""``agentd login-code``: a code by which a person signs in to the browser interface, once."""
+"""``agentd login-code``: a one-time code with which a person signs in to the browser interface."""
 
 import argparse
 import getpass
 import json
 import sys
 
-from agentd.access.key import LONGEST
-from agentd.cli.client import Client, daemon_url
-from agentd.cli.options import Subcommands, layout
-from agentd.disk import document
-from agentd.errors import BadRequest, Unauthorized
+from agentd.auth.key import MAX_KEY_BYTES
+from agentd.cli.client import Client, find_daemon_url
+from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.core.errors import BadRequest, Unauthorized
+from agentd.storage import document
 
 EXAMPLES = """\
 examples:
@@ -17,56 +17,56 @@ examples:
   agentd login-code --key-file ~/.agentd-management-key
   pass show agentd/management | agentd login-code --json | jq -r .code
 
-The code is good for five minutes and once; it signs in as administrator, for 90 days. It is asked
-of the running daemon with the management key, of which the daemon knows only the SHA-256
-(PROXY_APP_HASH): so the key is typed, piped, or read from a file that nobody else may read, and
-never taken from the command line or the environment, where other programs can see it.
+The code works once, within five minutes, and signs in as administrator for 90 days. The running
+daemon issues it to the holder of the management key, of which it knows only the SHA-256
+(PROXY_APP_HASH). The key is typed, piped, or read from a private file; never pass it on the command
+line or in the environment, where other programs can see it.
 """
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "login-code",
-        help="a one-time code for signing in to the browser interface",
-        description="Print a code that signs a person in as administrator, once.",
+        help="print a one-time code for signing in to the browser interface",
+        description="Print a one-time code that signs a person in as administrator.",
         epilog=EXAMPLES,
     )
-    parser.add_argument("--key-file", metavar="FILE", help="holds the management key")
-    parser.add_argument("--url", default="", help="the daemon's address, if it is not this state's")
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
+    parser.add_argument("--key-file", metavar="FILE", help="file with the management key")
+    add_url_option(parser)
+    add_json_option(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """The code goes to standard output, alone."""
-    url = args.url or daemon_url(layout(args))
-    key = _from(args.key_file) if args.key_file else _asked()
+    """Print the code, alone on standard output."""
+    url = args.url or find_daemon_url(resolve_layout(args))
+    key = _read_file(args.key_file) if args.key_file else _read_key()
     if not (key and key.isascii() and key.isprintable()):
-        raise BadRequest("this is no management key: expected visible ASCII characters")
+        raise BadRequest("the management key must consist of visible ASCII characters")
     with Client(url, key) as client:
         try:
-            made = client.login_code()
+            login = client.create_login_code()
         except Unauthorized as error:
             raise Unauthorized(
-                error.message, "It is the key whose SHA-256 (agentd hash-key) is PROXY_APP_HASH."
+                error.message, "Expected the key whose SHA-256 (agentd hash-key) is PROXY_APP_HASH."
             ) from error
     if args.json:
-        print(json.dumps(made))
+        print(json.dumps(login))
         return 0
-    print(f"Enter it once, before {made['expiresAt']}:", file=sys.stderr)
-    print(made["code"])
+    print(f"Enter it once, before {login['expiresAt']}:", file=sys.stderr)
+    print(login["code"])
     return 0
 
 
-def _from(path: str) -> str:
-    found = document.read(path, LONGEST + 2, private=True)
+def _read_file(path: str) -> str:
+    found = document.read_document(path, MAX_KEY_BYTES + 2, private=True)
     if found is None:
-        raise BadRequest(f"there is no file {path}")
+        raise BadRequest(f"{path} does not exist")
     return found.data.decode("utf-8", "replace").strip()
 
 
-def _asked() -> str:
+def _read_key() -> str:
     if sys.stdin.isatty():
         return getpass.getpass("management key: ")
-    return sys.stdin.buffer.read(LONGEST + 3).decode("utf-8", "replace").strip()
+    return sys.stdin.buffer.read(MAX_KEY_BYTES + 3).decode("utf-8", "replace").strip()

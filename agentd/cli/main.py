@@ -1,4 +1,4 @@
-"""The command ``agentd``: one module per command, one table of them."""
+"""The command ``agentd``: a table of commands, each with a module of its own."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from agentd import __version__
 from agentd.cli.options import Parser, Subcommands
-from agentd.errors import AgentdError, BadRequest, Misconfigured
+from agentd.core.errors import AgentdError, BadRequest, ConfigError
 
 COMMANDS = (
     "serve",
@@ -22,6 +22,8 @@ COMMANDS = (
     "users",
     "hash-password",
     "login-code",
+    "open",
+    "tls",
     "proxy",
     "licence",
     "check",
@@ -31,10 +33,10 @@ COMMANDS = (
 
 
 class Command(Protocol):
-    """What such a module has."""
+    """The interface of each command's module."""
 
     def add_parser(self, commands: Subcommands) -> None:
-        """Tell argparse about the command."""
+        """Register the command with argparse."""
         ...
 
 
@@ -42,67 +44,68 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 EXAMPLES = """\
 examples:
-  agentd demo                                see it work; needs no configuration
+  agentd demo                                try it; needs no configuration
   agentd serve &                             run the daemon on this folder
+  agentd open                                print a link to its pages, signed in
   export AGENTD_KEY=$(agentd keys generate laptop)
-  agentd ask "what is this folder?"          one prompt, its answer
-  agentd tail                                what happens in all chats, as it happens
-  agentd check                               read every file, tell every mistake
+  agentd ask "what is this folder?"          send one prompt, print the reply
+  agentd tail                                follow what happens in all chats
+  agentd check                               report every problem of every file
 
 agentd COMMAND --help shows more. Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what goes wrong is told on standard error."""
+    """Run one command and return its exit code; errors are printed on standard error."""
     try:
         code = _run(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output went away; the interpreter must not try to flush it again.
+        # The reader of our output is gone; the interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     return code
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    given = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = _parser(_named(given)).parse_args(given)
+        args = _build_parser(_find_commands(words)).parse_args(words)
         code: int = args.run(args)
     except SystemExit as stop:
-        # argparse ends so after --help, and after telling what is wrong with the usage.
+        # argparse exits so after --help and after reporting wrong usage.
         code = stop.code if isinstance(stop.code, int) else OK
-    except Misconfigured as error:
-        for mistake in error.mistakes:
-            _tell(str(mistake))
+    except ConfigError as error:
+        for problem in error.problems:
+            _print_error(str(problem))
         code = FAILED
     except AgentdError as error:
-        _tell(error.message)
+        _print_error(error.message)
         if error.details:
-            _tell(error.details)
+            _print_error(error.details)
         code = USAGE if isinstance(error, BadRequest) else FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     return code
 
 
-def _named(given: Sequence[str]) -> Sequence[str]:
-    """The commands that may be meant: only these are imported, or each start would take longer."""
-    before = list(takewhile(lambda word: word not in COMMANDS, given))
+def _find_commands(words: Sequence[str]) -> Sequence[str]:
+    """Return the commands that may be meant: only these are imported, for a quick start."""
+    before = list(takewhile(lambda word: word not in COMMANDS, words))
     if "-h" in before or "--help" in before:
         return COMMANDS
     if "--version" in before:
         return ()
-    if len(before) == len(given):
+    if len(before) == len(words):
         return COMMANDS
-    return [name for name in COMMANDS if name in given]
+    return [name for name in COMMANDS if name in words]
 
 
-def _parser(names: Sequence[str]) -> Parser:
+def _build_parser(names: Sequence[str]) -> Parser:
     parser = Parser(
         prog="agentd",
-        description="A coding agent behind one well-kept door.",
+        description="One daemon for a coding agent and a gateway to language models.",
         epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"agentd {__version__}")
@@ -113,5 +116,5 @@ def _parser(names: Sequence[str]) -> Parser:
     return parser
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"agentd: {text}", file=sys.stderr)

@@ -1,26 +1,26 @@
-"""The options that every command has, before its name or behind it."""
+"""The options that every command has, before or after its name."""
 
 import argparse
 import os
 from typing import Any, TypeAlias
 
-from agentd.disk.layout import Layout
-from agentd.disk.settings import Place, load, locate
+from agentd.settings.sources import ResolvedConfig, load, locate
+from agentd.storage.layout import Layout
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 _SETTINGS = {
-    "host": ("HOST", "the address to listen on"),
-    "port": ("PORT", "the port to listen on, 0 for any"),
-    "state": ("DIR", "the folder that the daemon keeps"),
-    "config": ("DIR", "the folder of agentd.yml"),
-    "workspace": ("DIR", "the folder that the agent works in"),
-    "agent_api_key": ("HASH", "SHA-256 of an access key (agentd hash-key)"),
+    "host": ("HOST", "address to listen on"),
+    "port": ("PORT", "port to listen on, 0 for any free one"),
+    "state": ("DIR", "folder of the daemon's data"),
+    "config": ("DIR", "folder of agentd.yml"),
+    "workspace": ("DIR", "folder that the agent works in"),
+    "agent_api_key": ("HASH", "SHA-256 of an API key (agentd hash-key)"),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that knows the settings; the parsers of its commands are of its kind."""
+    """A parser that knows the settings; the parsers of its commands are of the same class."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(
@@ -28,21 +28,38 @@ class Parser(argparse.ArgumentParser):
             **{"formatter_class": argparse.RawDescriptionHelpFormatter} | arguments,
         )
         group = self.add_argument_group("settings (see config/README.md)")
-        for name, (value, told) in _SETTINGS.items():
+        for name, (metavar, description) in _SETTINGS.items():
             option = f"--{name.replace('_', '-')}"
             # A default here would hide what was typed before the command's name.
-            group.add_argument(option, metavar=value, help=told, default=argparse.SUPPRESS)
+            group.add_argument(option, metavar=metavar, help=description, default=argparse.SUPPRESS)
 
 
-def place(args: argparse.Namespace) -> Place:
-    """The settings in force and where the files are. Raises ``Misconfigured``."""
-    return load(_typed(args), os.environ, os.getcwd())
+def to_sentence(help_text: str) -> str:
+    """Return a command's line in its parent's help as the first sentence of its own help."""
+    return f"{help_text[0].upper()}{help_text[1:]}."
 
 
-def layout(args: argparse.Namespace) -> Layout:
-    """Only where the files are. Raises ``Misconfigured`` when that cannot be told."""
-    return locate(_typed(args), os.environ, os.getcwd())
+def add_json_option(parser: argparse.ArgumentParser, help_text: str = "print JSON") -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help=help_text)
 
 
-def _typed(args: argparse.Namespace) -> dict[str, str]:
+def add_url_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--url``, for commands that call a running daemon."""
+    parser.add_argument(
+        "--url", default="", help="the daemon's URL; default: from the state folder"
+    )
+
+
+def resolve_config(args: argparse.Namespace) -> ResolvedConfig:
+    """Return the settings in force and where the files are. Raises ``ConfigError``."""
+    return load(_collect_settings(args), os.environ, os.getcwd())
+
+
+def resolve_layout(args: argparse.Namespace) -> Layout:
+    """Return where the files are. Raises ``ConfigError`` when that cannot be determined."""
+    return locate(_collect_settings(args), os.environ, os.getcwd())
+
+
+def _collect_settings(args: argparse.Namespace) -> dict[str, str]:
     return {name: value for name in _SETTINGS if (value := getattr(args, name, ""))}

@@ -1,26 +1,27 @@
-"""Asking a person for a password, once from a pipe and twice at a terminal."""
+"""Reading a new password: one line from a pipe, or typed twice at a terminal."""
 
 import getpass
 import sys
 
-from agentd.access import password
-from agentd.errors import BadRequest
+from agentd.auth import password
+from agentd.core.errors import BadRequest
 
 
-def asked(name: str, *, piped: bool = False) -> str:
-    """A new password for ``name``, not shown; ``piped`` reads standard input, terminal or not.
+def read_new_password(user: str = "", *, piped: bool = False) -> str:
+    """Return a new password for ``user``, read without showing it.
 
-    ``BadRequest`` for a weak one, and when it was not typed the same again.
+    ``piped`` reads standard input even if that is a terminal. Raises ``BadRequest`` for a weak
+    password, and when the repetition differs.
     """
     if piped or not sys.stdin.isatty():
-        data = sys.stdin.buffer.readline(4 * password.LONGEST + 3)
+        data = sys.stdin.buffer.readline(4 * password.MAX_LENGTH + 3)
         try:
-            word = data.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            typed = data.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise BadRequest("the password is not UTF-8") from error
     else:
-        word = getpass.getpass(f"new password of {name}: " if name else "new password: ")
-        if getpass.getpass("the same again: ") != word:
-            raise BadRequest("the two are not the same; nothing is changed")
-    password.check_new(word, name)
-    return word
+        typed = getpass.getpass(f"new password of {user}: " if user else "new password: ")
+        if getpass.getpass("repeat it: ") != typed:
+            raise BadRequest("the passwords differ; nothing was changed")
+    password.check_new_password(typed, user)
+    return typed

@@ -1,4 +1,4 @@
-"""``agentd proxy``: what a person does about the model gateway; one module per part of it."""
+"""``agentd proxy``: commands for the model gateway; one module per part of it."""
 
 from collections.abc import Callable
 
@@ -21,15 +21,15 @@ PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_export.add_parser,
     proxy_secrets.add_parser,
 )
-"""Each tells argparse about its commands below ``agentd proxy``."""
+"""Each registers its commands below ``agentd proxy``."""
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "proxy",
-        help="the model gateway: its keys, channels, models and spending",
-        description="The model gateway, whether or not the daemon runs.",
+        help="manage the model gateway: access keys, channels, models, spending",
+        description="Manage the model gateway, whether or not the daemon runs.",
     )
     parts = parser.add_subparsers(title="parts", metavar="PART", required=True)
     for add in PARTS:

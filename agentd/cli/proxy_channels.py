@@ -1,4 +1,4 @@
-"""``agentd proxy channel`` and ``agentd proxy model``: the gateway's suppliers and models."""
+"""``agentd proxy channel`` and ``agentd proxy model``: manage the gateway's channels and models."""
 
 import argparse
 import getpass
@@ -11,21 +11,20 @@ from typing import Any, get_args
 import msgspec
 from msgspec import structs
 
-from agentd.cli.options import Parser, Subcommands, layout
-from agentd.disk import channels, models, proxy_models
-from agentd.disk.layout import Layout
-from agentd.errors import BadRequest, Conflict
-from agentd.proxy.channel import (
-    Channel,
-    ChannelDialect,
-    ProxyModel,
-    Transport,
-    Way,
-    is_reference,
-)
-from agentd.proxy.channels import reachable
-from agentd.proxy.masking import shown
-from agentd.proxy.price import Prices
+from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
+from agentd.cli.output import print_result
+from agentd.core.errors import BadRequest, Conflict
+from agentd.core.secret_text import is_reference
+from agentd.gateway.channels import store as channels_store
+from agentd.gateway.channels.masking import mask_channel
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.validation import require_known_channels
+from agentd.gateway.models import store as proxy_models
+from agentd.llm.endpoint import ChannelDialect, ChannelTransport
+from agentd.llm.price import Prices
+from agentd.models import store as models_store
+from agentd.models.gateway_model import GatewayModel, ModelRoute
+from agentd.storage.layout import Layout
 
 CHANNEL_EXAMPLES = """\
 examples:
@@ -34,176 +33,191 @@ examples:
   agentd proxy channel add openai --dialect openai-responses --dialect openai-chat \\
       --url https://api.openai.com/v1 --key env:OPENAI_API_KEY
   agentd proxy channel add here --dialect openai-chat --url http://127.0.0.1:11434 --local --no-key
-  agentd proxy channel disable openai        a running daemon uses it no more at once
+  agentd proxy channel disable openai        a running daemon stops using it at once
 
-channels.yml in the config folder may be edited by hand; your comments stay.
+channels.yml in the config folder may be edited by hand; comments are preserved.
 """
 
 MODEL_EXAMPLES = """\
 examples:
   agentd proxy model add sonnet --through anthropic=claude-sonnet-4-5 --input 3 --output 15
   agentd proxy model add gpt-5 --through openai --through azure=gpt5 --input 1.25 --output 10 \\
-      --cache-read 0.125 --max-output 128000  openai first, azure when that fails
+      --cache-read 0.125 --max-output 128000  openai first, azure if it fails
 
-Prices are USD per million tokens. Section proxy of models.yml may be edited by hand, too.
+Prices are USD per million tokens. Section proxy of models.yml may also be edited by hand.
 """
 
 UNPRICED = """\
-It has no price: its requests are refused until it has one (--input and --output), or as
-unknown_price in proxy.yml says.\
+The model has no price (--input and --output): unknown_price in proxy.yml decides what happens to
+its requests; by default they are refused.\
 """
 
 RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
 
 
 def add_channel_parser(parts: Subcommands) -> None:
-    """Tell argparse about ``agentd proxy channel``."""
-    verbs = _part(parts, "channel", "the suppliers of the gateway", CHANNEL_EXAMPLES)
-    adding = _verb(verbs, "add", "one more channel", _add_channel, named=True)
+    """Register ``agentd proxy channel`` with argparse."""
+    verbs = _add_group(parts, "channel", "manage the connections to suppliers", CHANNEL_EXAMPLES)
+    adding = _add_verb(verbs, "add", "add a channel", _add_channel, named="channel")
     adding.add_argument(
         "--dialect",
         action="append",
         required=True,
         choices=get_args(ChannelDialect),
-        help="what it understands, the preferred one first",
+        help="an API of the supplier; repeatable, the preferred one first",
     )
-    adding.add_argument("--url", required=True, help="the supplier's base address")
-    adding.add_argument("--key", metavar="WHERE", help="env:NAME or file:PATH; else it is asked")
-    adding.add_argument("--no-key", action="store_true", help="it needs none")
-    adding.add_argument("--local", action="store_true", help="it is on this machine or network")
+    adding.add_argument("--url", required=True, help="the supplier's base URL")
     adding.add_argument(
-        "--transport", choices=("http", "socks5", "vpn"), help="how it is reached, if not directly"
+        "--key", metavar="WHERE", help="env:NAME or file:PATH; default: asks for the key"
+    )
+    adding.add_argument("--no-key", action="store_true", help="the supplier needs no key")
+    adding.add_argument(
+        "--local", action="store_true", help="the supplier is on this machine or its network"
     )
     adding.add_argument(
-        "--transport-url", metavar="WHERE", help="env:NAME or file:PATH of the proxy's address"
+        "--transport",
+        choices=("http", "socks5", "vpn"),
+        help="how the supplier is reached; default: directly",
     )
-    _verb(verbs, "list", "list the channels", _list_channels)
-    _verb(verbs, "enable", "use a channel again", _switch(True), named=True)
-    _verb(verbs, "disable", "use a channel no more", _switch(False), named=True)
-    _verb(verbs, "remove", "take a channel away", _remove_channel, named=True)
+    adding.add_argument(
+        "--transport-url", metavar="WHERE", help="env:NAME or file:PATH of the proxy's URL"
+    )
+    _add_verb(verbs, "list", "list the channels", _list_channels)
+    _add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
+    _add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
+    _add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")
 
 
 def add_model_parser(parts: Subcommands) -> None:
-    """Tell argparse about ``agentd proxy model``."""
-    verbs = _part(parts, "model", "the models that callers can name", MODEL_EXAMPLES)
-    adding = _verb(verbs, "add", "one more model", _add_model, named=True)
+    """Register ``agentd proxy model`` with argparse."""
+    verbs = _add_group(parts, "model", "manage the models that callers can name", MODEL_EXAMPLES)
+    adding = _add_verb(verbs, "add", "add a model", _add_model, named="model")
     adding.add_argument(
         "--through",
         action="append",
         required=True,
         metavar="CHANNEL[=MODEL]",
-        help="a channel, and the supplier's name of the model; they are tried in this order",
+        help="a channel and the supplier's name of the model; repeatable, tried in this order",
     )
     for rate in RATES:
         option = f"--{rate.replace('_', '-')}"
-        adding.add_argument(option, dest=rate, metavar="USD", help="for a million tokens")
-    adding.add_argument("--max-output", type=int, metavar="TOKENS", help="the longest reply")
-    _verb(verbs, "list", "list the models", _list_models)
-    _verb(verbs, "remove", "take a model away", _remove_model, named=True)
+        adding.add_argument(option, dest=rate, metavar="USD", help="price per million tokens")
+    adding.add_argument(
+        "--max-output", type=int, metavar="TOKENS", help="maximum tokens of a reply"
+    )
+    _add_verb(verbs, "list", "list the models", _list_models)
+    _add_verb(verbs, "remove", "remove a model", _remove_model, named="model")
 
 
-def _part(parts: Subcommands, name: str, told: str, epilog: str) -> Subcommands:
-    parser = parts.add_parser(name, help=told, description=told, epilog=epilog)
+def _add_group(parts: Subcommands, name: str, description: str, epilog: str) -> Subcommands:
+    parser = parts.add_parser(
+        name, help=description, description=to_sentence(description), epilog=epilog
+    )
     return parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
 
-def _verb(
+def _add_verb(
     verbs: Subcommands,
     name: str,
-    told: str,
-    do: Callable[[Layout, argparse.Namespace], None],
+    description: str,
+    action: Callable[[Layout, argparse.Namespace], None],
     *,
-    named: bool = False,
+    named: str = "",
 ) -> Parser:
-    """One verb. It answers in JSON when asked to."""
-    parser = verbs.add_parser(name, help=told, description=told)
+    """Add one verb, with ``--json`` and, where it is about one ``named`` thing, its name."""
+    parser = verbs.add_parser(name, help=description, description=to_sentence(description))
     if named:
-        parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument("name", metavar="NAME", help=f"name of the {named}")
+    add_json_option(parser)
 
     def run(args: argparse.Namespace) -> int:
-        do(layout(args), args)
+        action(resolve_layout(args), args)
         return 0
 
     parser.set_defaults(run=run)
     return parser
 
 
-def _add_channel(where: Layout, args: argparse.Namespace) -> None:
+def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
     for given in (args.key, args.transport_url):
         if given and not is_reference(given):
             raise BadRequest(
-                "What is typed as an option is seen by others on this machine; name it as env:NAME"
-                " or file:PATH, or leave --key out and it is asked for"
+                "Secrets in options are visible to other users of this machine: use env:NAME or"
+                " file:PATH, or omit --key to be asked for the key"
             )
-    transport = Transport(args.transport or "direct", args.transport_url or "")
+    transport = ChannelTransport(args.transport or "direct", args.transport_url or "")
     channel = Channel(
         name=args.name,
         dialects=tuple(args.dialect),
         url=args.url,
-        key="" if args.no_key else args.key or _asked(args.name),
+        key="" if args.no_key else args.key or _read_key(args.name),
         local=args.local,
         transport=transport,
     )
-    _tell_channel(channels.entries(where).add(channel), "added", args)
+    _print_channel(channels_store.open_entries(layout).add(channel), "added", args)
 
 
-def _asked(name: str) -> str:
-    """The supplier's key: typed unseen, or the first line of standard input."""
+def _read_key(name: str) -> str:
+    """Return the supplier's key: typed without echo, or the first line of standard input."""
     if sys.stdin.isatty():
-        key = getpass.getpass(f"key of {name} (empty: none): ")
+        key = getpass.getpass(f"key of {name} (empty for none): ")
     else:
         key = sys.stdin.readline()
     return key.strip()
 
 
-def _list_channels(where: Layout, args: argparse.Namespace) -> None:
-    known = [shown(channel) for channel in channels.load(where).values()]
+def _list_channels(layout: Layout, args: argparse.Namespace) -> None:
+    channels = [mask_channel(channel) for channel in channels_store.load(layout).values()]
     if args.json:
-        print(json.dumps(msgspec.to_builtins(known)))
-    for channel in () if args.json else known:
+        print(json.dumps(msgspec.to_builtins(channels)))
+    for channel in () if args.json else channels:
         state = "on" if channel.enabled else "off"
-        way = "" if channel.transport.kind == "direct" else f" through {channel.transport.kind}"
+        transport = (
+            "" if channel.transport.kind == "direct" else f" through {channel.transport.kind}"
+        )
         key = f", key {channel.key}" if channel.key else ", no key"
         dialects = ", ".join(channel.dialects)
-        print(f"{channel.name}: {state}, {channel.url}{way} ({dialects}){key}")
-    if not known and not args.json:
-        print("none; add one with: agentd proxy channel add NAME ...", file=sys.stderr)
+        print(f"{channel.name}: {state}, {channel.url}{transport} ({dialects}){key}")
+    if not channels and not args.json:
+        print("no channels; add one with: agentd proxy channel add NAME ...", file=sys.stderr)
 
 
-def _switch(enabled: bool) -> Callable[[Layout, argparse.Namespace], None]:
-    def do(where: Layout, args: argparse.Namespace) -> None:
-        edited = channels.entries(where).change(
+def _make_switch(enabled: bool) -> Callable[[Layout, argparse.Namespace], None]:
+    def switch(layout: Layout, args: argparse.Namespace) -> None:
+        edited = channels_store.open_entries(layout).change(
             args.name, lambda old: structs.replace(old, enabled=enabled)
         )
-        _tell_channel(edited, "enabled" if enabled else "disabled", args)
+        _print_channel(edited, "enabled" if enabled else "disabled", args)
 
-    return do
-
-
-def _remove_channel(where: Layout, args: argparse.Namespace) -> None:
-    if users := models.load(where).using(args.name):
-        raise Conflict(f'Channel "{args.name}" is used by {", ".join(users)}; remove these first.')
-    _tell_channel(channels.entries(where).remove(args.name), "removed", args)
+    return switch
 
 
-def _add_model(where: Layout, args: argparse.Namespace) -> None:
-    ways = []
+def _remove_channel(layout: Layout, args: argparse.Namespace) -> None:
+    if users := models_store.load(layout).list_using(args.name):
+        raise Conflict(f'Channel "{args.name}" is used by {", ".join(users)}; remove them first.')
+    _print_channel(channels_store.open_entries(layout).remove(args.name), "removed", args)
+
+
+def _add_model(layout: Layout, args: argparse.Namespace) -> None:
+    routes = []
     for priority, through in enumerate(args.through):
         channel, _, name = through.partition("=")
-        ways.append(Way(channel=channel, model=name, priority=priority))
-    model = ProxyModel(
-        name=args.name, ways=tuple(ways), prices=_prices(vars(args)), max_output=args.max_output
+        routes.append(ModelRoute(channel=channel, model=name, priority=priority))
+    model = GatewayModel(
+        name=args.name,
+        routes=tuple(routes),
+        prices=_parse_prices(vars(args)),
+        max_output=args.max_output,
     )
-    reachable(model, channels.load(where))
-    _tell_model(proxy_models.entries(where).add(model), "added", args)
+    require_known_channels(model, channels_store.load(layout))
+    _print_model(proxy_models.open_entries(layout).add(model), "added", args)
     if model.prices is None and not args.json:
         print(UNPRICED, file=sys.stderr)
 
 
-def _prices(typed: Mapping[str, str | None]) -> Prices | None:
+def _parse_prices(typed: Mapping[str, str | None]) -> Prices | None:
     given: dict[str, Any] = {
-        rate: _usd(rate, told) for rate in RATES if (told := typed[rate]) is not None
+        rate: _parse_usd(rate, text) for rate in RATES if (text := typed[rate]) is not None
     }
     if not given:
         return None
@@ -215,39 +229,36 @@ def _prices(typed: Mapping[str, str | None]) -> Prices | None:
         raise BadRequest(str(error)) from error
 
 
-def _usd(rate: str, told: str) -> Decimal:
+def _parse_usd(rate: str, text: str) -> Decimal:
     try:
-        return Decimal(told)
+        return Decimal(text)
     except InvalidOperation as error:
-        raise BadRequest(f"--{rate.replace('_', '-')}: {told[:40]!r} is no number") from error
+        raise BadRequest(f"--{rate.replace('_', '-')}: {text[:40]!r} is not a number") from error
 
 
-def _list_models(where: Layout, args: argparse.Namespace) -> None:
-    known = models.load(where).proxy
+def _list_models(layout: Layout, args: argparse.Namespace) -> None:
+    models = models_store.load(layout).proxy
     if args.json:
-        print(json.dumps(msgspec.to_builtins(known)))
-    for model in () if args.json else known:
-        ways = ", ".join(f"{way.channel}={way.model or model.name}" for way in model.ways)
+        print(json.dumps(msgspec.to_builtins(models)))
+    for model in () if args.json else models:
+        routes = ", ".join(f"{one.channel}={one.model or model.name}" for one in model.routes)
         price = f"{model.prices.input}/{model.prices.output}" if model.prices else "no price"
-        print(f"{model.name}: {'on' if model.enabled else 'off'}, {ways} ({price})")
-    if not known and not args.json:
-        print("none; add one with: agentd proxy model add NAME ...", file=sys.stderr)
+        print(f"{model.name}: {'on' if model.enabled else 'off'}, {routes} ({price})")
+    if not models and not args.json:
+        print("no models; add one with: agentd proxy model add NAME ...", file=sys.stderr)
 
 
-def _remove_model(where: Layout, args: argparse.Namespace) -> None:
-    _tell_model(proxy_models.entries(where).remove(args.name), "removed", args)
+def _remove_model(layout: Layout, args: argparse.Namespace) -> None:
+    if users := models_store.load(layout).list_falling_back_to(args.name):
+        raise Conflict(f'"{args.name}" is a fallback of {", ".join(users)}; change them first.')
+    _print_model(proxy_models.open_entries(layout).remove(args.name), "removed", args)
 
 
-def _tell_channel(channel: Channel, done: str, args: argparse.Namespace) -> None:
-    _tell(shown(channel), channel.name, done, args)
+def _print_channel(channel: Channel, done: str, args: argparse.Namespace) -> None:
+    result = msgspec.to_builtins(mask_channel(channel))
+    print_result(f"channel {channel.name} {done}", result, as_json=args.json)
 
 
-def _tell_model(model: ProxyModel, done: str, args: argparse.Namespace) -> None:
-    _tell(model, model.name, done, args)
-
-
-def _tell(entry: object, name: str, done: str, args: argparse.Namespace) -> None:
-    if args.json:
-        print(json.dumps(msgspec.to_builtins(entry)))
-    else:
-        print(f"{name} {done}", file=sys.stderr)
+def _print_model(model: GatewayModel, done: str, args: argparse.Namespace) -> None:
+    result = msgspec.to_builtins(model)
+    print_result(f"model {model.name} {done}", result, as_json=args.json)

@@ -1,4 +1,4 @@
-"""``agentd proxy check``: whether the gateway's files are in order, and its channels ready."""
+"""``agentd proxy check``: report problems of the gateway's files, and channels not ready."""
 
 import argparse
 import asyncio
@@ -10,116 +10,134 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct, structs
 
-from agentd import ids
-from agentd.catalog.models import Models
-from agentd.cli.check import summary
-from agentd.cli.options import Subcommands, layout
-from agentd.disk import channels, clash, models
-from agentd.disk.inspect import gateway_mistakes, mistakes_of
-from agentd.disk.layout import Layout
-from agentd.disk.secret import of_channel
-from agentd.errors import AgentdError
-from agentd.outside.egress import Egress
-from agentd.outside.models_list import models_list
-from agentd.outside.subscription import Subscriptions
-from agentd.outside.vpn import Vpns
-from agentd.proxy.channel import Channel
+from agentd.app.inspect import collect_problems, find_gateway_problems
+from agentd.cli.check import summarize
+from agentd.cli.options import Subcommands, add_json_option, resolve_layout
+from agentd.core import ids
+from agentd.core.errors import AgentdError
+from agentd.gateway.channels import store as channels_store
+from agentd.gateway.channels.egress import Egress
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.secrets import resolve_channel_secret
+from agentd.gateway.vpn.fetch import Subscriptions
+from agentd.gateway.vpn.manager import Vpns
+from agentd.llm.upstream.models_list import fetch_models
+from agentd.models import store as models_store
+from agentd.models.model import Models
+from agentd.storage.layout import Layout
+from agentd.storage.yaml import untrusted
 
 EXAMPLES = """\
 examples:
-  agentd proxy check                         the files, and whether each key is to be had
-  agentd proxy check --online                asks each channel for its models, its own way
+  agentd proxy check                         the files, and whether each key can be read
+  agentd proxy check --online                lists each channel's models through its transport
 
-exit codes: 0 no mistakes, 1 there are mistakes; a channel that is not ready here is told only,
-since the daemon may have another environment
+exit codes: 0 no problems, 1 there are problems. A channel that is not ready is reported, but is not
+a problem: the daemon may run in another environment.
 """
 
 
-class ChannelFound(Struct, frozen=True):
+class ChannelStatus(Struct, frozen=True):
     """A channel, and whether it is ready."""
 
     channel: str
     url: str
     models: tuple[str, ...]
-    """Those of the gateway that have a way through it."""
+    """The gateway's models with a route through it."""
     enabled: bool
     problem: str = ""
-    """Why it is not ready; empty: it is, as far as was looked."""
+    """Why it is not ready; empty: it is, as far as was checked."""
     unlisted: tuple[str, ...] = ()
-    """Models of the supplier that a way names, and that it does not list."""
+    """Supplier models that a route names and the supplier does not list."""
 
     def __str__(self) -> str:
-        """For a reader, in one line."""
+        """Describe it in one line."""
         state = f"not ready: {self.problem}" if self.problem else "ready"
-        off = "" if self.enabled else ", switched off"
-        told = "; ".join(part for part in (self.url, ", ".join(self.models)) if part)
-        missing = f"; it does not list {', '.join(self.unlisted)}" if self.unlisted else ""
-        return f"channel {self.channel}: {state}{off} ({told}){missing}"
+        off = "" if self.enabled else ", disabled"
+        details = "; ".join(part for part in (self.url, ", ".join(self.models)) if part)
+        missing = (
+            f"; the supplier does not list {', '.join(self.unlisted)}" if self.unlisted else ""
+        )
+        return f"channel {self.channel}: {state}{off} ({details}){missing}"
 
 
 def add_parser(parts: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = parts.add_parser(
         "check",
-        help="whether all is in order and ready",
-        description="Read the files of the gateway, and look for the channels' keys.",
+        help="check the files and whether the channels are ready",
+        description="Read the gateway's files and the channels' keys.",
         epilog=EXAMPLES,
     )
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
-    parser.add_argument("--online", action="store_true", help="call the suppliers, too")
+    add_json_option(parser)
+    parser.add_argument("--online", action="store_true", help="also call the suppliers")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all; 1 when there is any mistake."""
-    where = layout(args)
-    wrong = [*mistakes_of(lambda: models.load(where)), *gateway_mistakes(where)]
-    ready = asyncio.run(_ready(where, os.environ, online=args.online))
+    """Report; return 1 when there is any problem."""
+    layout = resolve_layout(args)
+    problems = [
+        *collect_problems(lambda: models_store.load(layout)),
+        *find_gateway_problems(layout),
+    ]
+    channels = asyncio.run(_inspect_channels(layout, os.environ, online=args.online))
     if args.json:
-        told = {"ok": not wrong, "mistakes": wrong, "channels": ready}
-        print(json.dumps(msgspec.to_builtins(told)))
-        return 1 if wrong else 0
-    for mistake in wrong:
-        print(mistake)
-    for channel in ready:
+        report = {"ok": not problems, "problems": problems, "channels": channels}
+        print(json.dumps(msgspec.to_builtins(report)))
+        return 1 if problems else 0
+    for problem in problems:
+        print(problem)
+    for channel in channels:
         print(channel, file=sys.stderr)
-    waiting = [channel.channel for channel in ready if channel.enabled and channel.problem]
-    print(summary(len(wrong), waiting), file=sys.stderr)
-    return 1 if wrong else 0
+    not_ready = [channel.channel for channel in channels if channel.enabled and channel.problem]
+    print(summarize(len(problems), not_ready), file=sys.stderr)
+    return 1 if problems else 0
 
 
-async def _ready(where: Layout, environ: Mapping[str, str], *, online: bool) -> list[ChannelFound]:
-    """Each channel looked at; none while the files have mistakes, which are told already."""
+async def _inspect_channels(
+    layout: Layout, environ: Mapping[str, str], *, online: bool
+) -> list[ChannelStatus]:
+    """Inspect each channel; none while the files have problems, which are reported already."""
     try:
-        known, named = channels.load(where), models.load(where)
+        channels, models = channels_store.load(layout), models_store.load(layout)
     except AgentdError:
         return []
-    egress = Egress(Vpns(f"check.{ids.new_request_id()}", Subscriptions(clash.read)))
+    egress = Egress(
+        Vpns(f"check.{ids.generate_request_id()}", Subscriptions(untrusted.parse_untrusted_yaml))
+    )
     try:
-        looked = [_looked(one, named, environ, egress, online) for one in known.values()]
-        return list(await asyncio.gather(*looked))
+        inspections = [
+            _inspect_channel(channel, models, environ, egress, online)
+            for channel in channels.values()
+        ]
+        return list(await asyncio.gather(*inspections))
     finally:
         await egress.close()
 
 
-async def _looked(
-    channel: Channel, named: Models, environ: Mapping[str, str], egress: Egress, online: bool
-) -> ChannelFound:
-    found = ChannelFound(channel.name, channel.url, named.using(channel.name), channel.enabled)
+async def _inspect_channel(
+    channel: Channel, models: Models, environ: Mapping[str, str], egress: Egress, online: bool
+) -> ChannelStatus:
+    status = ChannelStatus(
+        channel.name, channel.url, models.list_using(channel.name), channel.enabled
+    )
     try:
-        key = await asyncio.to_thread(of_channel, channel, environ)
-        url = await asyncio.to_thread(of_channel, channel, environ, "transport")
+        key = await asyncio.to_thread(resolve_channel_secret, channel, environ)
+        url = await asyncio.to_thread(resolve_channel_secret, channel, environ, "transport")
         if not online:
-            return found
-        upstream = egress.upstream(channel, structs.replace(channel.transport, url=url))
-        listed = await models_list(upstream, channel.dialects[0], channel.url, key, channel.headers)
+            return status
+        upstream = egress.get_upstream(channel, structs.replace(channel.transport, url=url))
+        listed = await fetch_models(
+            upstream, channel.dialects[0], channel.url, key, channel.headers
+        )
     except AgentdError as error:
-        return structs.replace(found, problem=error.message)
-    wanted = {
-        way.model or model.name
-        for model in named.proxy
-        for way in model.ways
-        if way.channel == channel.name
+        return structs.replace(status, problem=error.message)
+    named = {
+        route.model or model.name
+        for model in models.proxy
+        for route in model.routes
+        if route.channel == channel.name
     }
-    missing = sorted(wanted - listed.names) if listed.all and listed.names else []
-    return structs.replace(found, unlisted=tuple(missing))
+    missing = sorted(named - listed.names) if listed.all and listed.names else []
+    return structs.replace(status, unlisted=tuple(missing))

@@ -1,4 +1,4 @@
-"""``agentd proxy export``: how far the ledger was sent to the analytics database, daemon or not."""
+"""``agentd proxy export``: manage the export of the ledger to the analytics database."""
 
 import argparse
 import asyncio
@@ -11,124 +11,150 @@ from typing import TypeVar
 
 import msgspec
 
-from agentd.cli.options import Subcommands, layout
-from agentd.cli.tail import printable
-from agentd.clock import SystemClock
-from agentd.disk.export_state import ExportFile
-from agentd.disk.gateway_settings import load
-from agentd.disk.layout import Layout
-from agentd.disk.ledger_export import LedgerDays
-from agentd.disk.secret import resolve
-from agentd.outside.clickhouse import ClickHouses
-from agentd.proxy.export.service import EVER, Exporter
-from agentd.proxy.settings import Export
+from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
+from agentd.cli.output import excerpt
+from agentd.core.clock import SystemClock
+from agentd.gateway.export.clickhouse import ClickHouseConnector
+from agentd.gateway.export.service import ALL_DAYS, Exporter
+from agentd.gateway.export.state_store import ExportStateFile
+from agentd.gateway.ledger.export_reader import LedgerFileReader
+from agentd.gateway.settings.model import ExportSettings
+from agentd.gateway.settings.store import load
+from agentd.storage.layout import Layout
+from agentd.storage.secret_ref import resolve_secret
 
 T = TypeVar("T")
 
 EXAMPLES = """\
 examples:
-  agentd proxy export status                 the days that are not sent, and why
+  agentd proxy export status                 days that are not fully sent, and why
   agentd proxy export status --all --json    every day
-  agentd proxy export check                  whether the database is ready; nothing is sent
-  agentd proxy export backfill --dry-run     rows and bytes of all days that are missed or changed
+  agentd proxy export check                  check the database; sends nothing
+  agentd proxy export backfill --dry-run     rows and bytes of all missing or changed days
   agentd proxy export backfill --from 2026-01-01 --to 2026-01-31
-                                             the daemon sends them within half a minute, or once
-                                             it runs
+                                             the daemon sends them within half a minute, or after
+                                             its next start
 """
 
 
 def add_parser(parts: Subcommands) -> None:
-    """Tell argparse about the commands."""
+    """Register the commands with argparse."""
     parser = parts.add_parser(
         "export",
-        help="the export of the ledger to an analytics database",
-        description="The export of the ledger to the database of proxy.yml, section export.",
+        help="manage the export of the ledger to an analytics database",
+        description="Manage the export of the ledger to the database that proxy.yml names.",
         epilog=EXAMPLES,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    status = commands.add_parser("status", help="how far each day was sent")
-    status.add_argument("--all", action="store_true", help="the days that are done, too")
+    status = _add_command(commands, "status", "show which days were sent")
+    status.add_argument("--all", action="store_true", help="include the days that are done")
     status.set_defaults(run=run_status)
-    check = commands.add_parser("check", help="whether the database is ready")
+    check = _add_command(commands, "check", "check whether the database is ready")
     check.set_defaults(run=run_check)
-    backfill = commands.add_parser("backfill", help="have days sent that are missed or changed")
-    backfill.add_argument("--from", dest="first", type=_day, default=EVER.first, metavar="DAY")
-    backfill.add_argument("--to", dest="last", type=_day, default=EVER.last, metavar="DAY")
-    backfill.add_argument("--dry-run", action="store_true", help="only tell what would be sent")
+    backfill = _add_command(commands, "backfill", "send missing or changed days")
+    backfill.add_argument(
+        "--from",
+        dest="first",
+        type=_parse_day,
+        default=ALL_DAYS.first,
+        metavar="DAY",
+        help="first day (UTC); default: the first of the ledger",
+    )
+    backfill.add_argument(
+        "--to",
+        dest="last",
+        type=_parse_day,
+        default=ALL_DAYS.last,
+        metavar="DAY",
+        help="last day (UTC); default: the last of the ledger",
+    )
+    backfill.add_argument("--dry-run", action="store_true", help="only show what would be sent")
     backfill.set_defaults(run=run_backfill)
-    for command in (status, check, backfill):
-        command.add_argument("--json", action="store_true", help="answer in JSON")
+
+
+def _add_command(commands: Subcommands, name: str, description: str) -> argparse.ArgumentParser:
+    """Add one command, with ``--json``."""
+    parser = commands.add_parser(name, help=description, description=to_sentence(description))
+    add_json_option(parser)
+    return parser
 
 
 def run_status(args: argparse.Namespace) -> int:
-    """Print the days."""
-    where = layout(args)
-    to = load(where).export
-    now = asyncio.run(_opened(where, to, Exporter.standing))
-    days = {name: day for name, day in sorted(now.days.items()) if args.all or day.state != "done"}
+    """Print the days and their state."""
+    layout = resolve_layout(args)
+    export = load(layout).export
+    status = asyncio.run(_ask_exporter(layout, export, Exporter.get_status))
+    days = {
+        name: day for name, day in sorted(status.days.items()) if args.all or day.state != "done"
+    }
     if args.json:
-        told = {
+        states = {
             name: {"state": day.state, "rows": day.rows, "error": day.error}
             for name, day in days.items()
         }
-        print(json.dumps({"active": to.active, "lag_days": now.lag_days, "days": told}))
+        report = {"active": export.is_active, "lag_days": status.lag_days, "days": states}
+        print(json.dumps(report))
         return 0
     for name, day in days.items():
         rows = f"{day.rows} rows sent"
-        print("  ".join(filter(None, (name, day.state.ljust(7), rows, printable(day.error)))))
-    target = f"to {to.url}, {to.database}.{to.table}" if to.active else "switched off"
-    print(f"{target}; {now.lag_days} closed day(s) to be sent", file=sys.stderr)
+        print("  ".join(filter(None, (name, day.state.ljust(7), rows, excerpt(day.error)))))
+    target = f"to {export.url}, {export.database}.{export.table}" if export.is_active else "off"
+    print(f"{target}; closed days to be sent: {status.lag_days}", file=sys.stderr)
     return 0
 
 
 def run_check(args: argparse.Namespace) -> int:
-    """Print each step; 1 when one failed."""
-    where = layout(args)
-    rungs = asyncio.run(ClickHouses(_password).check(load(where).export))
+    """Print each step; return 1 when one failed."""
+    layout = resolve_layout(args)
+    steps = asyncio.run(ClickHouseConnector(_resolve_password).check(load(layout).export))
     if args.json:
-        print(json.dumps(msgspec.to_builtins(rungs)))
+        print(json.dumps(msgspec.to_builtins(steps)))
     else:
-        for rung in rungs:
-            print(f"{rung.name}: {'' if rung.passed else 'failed: '}{printable(rung.told)}")
-    return 0 if all(rung.passed for rung in rungs) else 1
+        for step in steps:
+            print(f"{step.name}: {'' if step.passed else 'failed: '}{excerpt(step.detail)}")
+    return 0 if all(step.passed for step in steps) else 1
 
 
 def run_backfill(args: argparse.Namespace) -> int:
-    """Print the days, and have the daemon send them."""
-    where = layout(args)
-    found = asyncio.run(
-        _opened(
-            where,
-            load(where).export,
-            lambda one: one.backfill(args.first, args.last, dry_run=args.dry_run),
+    """Print the days, and request the daemon to send them."""
+    layout = resolve_layout(args)
+    days = asyncio.run(
+        _ask_exporter(
+            layout,
+            load(layout).export,
+            lambda exporter: exporter.backfill(args.first, args.last, dry_run=args.dry_run),
         )
     )
     if args.json:
-        print(json.dumps(msgspec.to_builtins(found)))
+        print(json.dumps(msgspec.to_builtins(days)))
         return 0
-    for one in found:
-        about = "" if one.exact else "about "
-        print(f"{one.day}  {one.state}  {about}{one.rows} rows, {one.bytes} bytes")
-    total = f"{sum(one.rows for one in found)} rows, {sum(one.bytes for one in found)} bytes"
-    what = "would be sent" if args.dry_run else "will be sent by the daemon"
-    print(f"{len(found)} day(s), {total} {what}", file=sys.stderr)
+    for day in days:
+        about = "" if day.exact else "about "
+        print(f"{day.day}  {day.state}  {about}{day.rows} rows, {day.bytes} bytes")
+    total = f"{sum(day.rows for day in days)} rows, {sum(day.bytes for day in days)} bytes"
+    outcome = "would be sent" if args.dry_run else "will be sent by the daemon"
+    print(f"days: {len(days)}; {total} {outcome}", file=sys.stderr)
     return 0
 
 
-async def _opened(where: Layout, to: Export, ask: Callable[[Exporter], Awaitable[T]]) -> T:
-    """What the export answers that is not running here, but knows what the daemon's has kept."""
-    connect, clock = ClickHouses(_password), SystemClock()
-    exporter = Exporter(lambda: to, connect, LedgerDays(where), ExportFile(where), clock)
+async def _ask_exporter(
+    layout: Layout, export: ExportSettings, ask: Callable[[Exporter], Awaitable[T]]
+) -> T:
+    """Return the answer of an exporter with the state that the daemon's exporter has stored."""
+    connect, clock = ClickHouseConnector(_resolve_password), SystemClock()
+    exporter = Exporter(
+        lambda: export, connect, LedgerFileReader(layout), ExportStateFile(layout), clock
+    )
     await exporter.open()
     return await ask(exporter)
 
 
-async def _password(to: Export) -> str:
-    return resolve(to.password, os.environ, "export.password", "the database's")
+async def _resolve_password(export: ExportSettings) -> str:
+    return resolve_secret(export.password, os.environ, "export.password", "the database's")
 
 
-def _day(text: str) -> str:
+def _parse_day(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2026-01-31") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-01-31") from error

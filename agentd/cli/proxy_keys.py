@@ -1,4 +1,4 @@
-"""``agentd proxy key``: the access keys of the model gateway, whether or not the daemon runs."""
+"""``agentd proxy key``: manage the access keys of the model gateway, with or without a daemon."""
 
 import argparse
 import json
@@ -11,215 +11,229 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from agentd.cli.options import Subcommands, layout
-from agentd.clock import SystemClock, iso, parse_iso
-from agentd.disk.access_keys import AccessKeyFile
-from agentd.errors import BadRequest, NotFound, nearest
-from agentd.proxy.access_key import AccessKey, folded, issue, reissue
+from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
+from agentd.cli.output import print_result, print_table
+from agentd.core.clock import SystemClock, format_iso, parse_iso
+from agentd.core.errors import BadRequest, NotFound, suggest_name
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.keys.keyring import Keyring
+from agentd.gateway.keys.model import AccessKey, casefold_name, issue, reissue
 
 T = TypeVar("T")
 
 EXAMPLES = """\
 examples:
-  export OPENAI_API_KEY=$(agentd proxy key add laptop --day 5 --month 50)   shown this once
+  export OPENAI_API_KEY=$(agentd proxy key add laptop --day 5 --month 50)   shown only now
   agentd proxy key add ann --model 'gpt-*' --model sonnet --expires 90d
   agentd proxy key list
   agentd proxy key change laptop --day 10 --month none --parallel 4
-  agentd proxy key reissue laptop --grace 3600   the letters before are good for one more hour
+  agentd proxy key reissue laptop --grace 3600   the old key stays valid for one hour
   agentd proxy key disable ann               a running daemon refuses it from the next request on
 
-KEY is a key's name or id. access-keys.yml in the state folder holds salted hashes only, and may be
-edited by hand; your comments stay.
+KEY is a key's name or id. access-keys.yml in the state folder holds salted hashes only and may be
+edited by hand; comments are preserved.
 """
 
 _WINDOWS = ("total", "day", "week", "month")
-_COUNTS = ("requests_per_minute", "tokens_per_minute", "parallel")
-_SPANS = {"d": 86400, "h": 3600, "m": 60}
+_COUNTS = {
+    "requests_per_minute": "limit of requests per minute",
+    "tokens_per_minute": "limit of tokens per minute",
+    "parallel": "limit of requests at the same time",
+}
+_UNITS = {"d": 86400, "h": 3600, "m": 60}
 
-BY = "cli"
-"""As whose keys those are recorded that are made here."""
+CREATED_BY = "cli"
+"""Recorded as the creator of keys that are made here."""
 
-LONGEST_GRACE = 365 * 86400
+MAX_GRACE = 365 * 86400
 """Seconds."""
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "key",
         help="make, list and change access keys",
-        description="Access keys of the model gateway, one per person or program.",
+        description="Manage the access keys of the model gateway, one per person or program.",
         epilog=EXAMPLES,
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb, told, do in (
+    for verb, description, action in (
         ("add", "make a key and print it", _add),
         ("list", "list the keys", _list),
-        ("show", "tell all about a key but its letters", _show),
-        ("change", "change limits, lists, name or expiry of a key", _change),
-        ("reissue", "give a key other letters and print it", _reissue),
-        ("enable", "let a disabled key be good again", _enable),
+        ("show", "show a key, without its secret", _show),
+        ("change", "change the limits, models, channels, name or expiry of a key", _change),
+        ("reissue", "replace the secret of a key and print it", _reissue),
+        ("enable", "accept a disabled key again", _enable),
         ("disable", "refuse a key until it is enabled", _disable),
-        ("remove", "take a key away", _remove),
-        ("reinstate", "let a removed key be good again that came back with a backup", _reinstate),
+        ("remove", "remove a key", _remove),
+        ("reinstate", "accept a removed key again that a backup brought back", _reinstate),
     ):
-        one = verbs.add_parser(verb, help=told, description=told)
+        one = verbs.add_parser(verb, help=description, description=to_sentence(description))
         if verb != "list":
-            name = "NAME" if verb == "add" else "KEY"
-            one.add_argument("key", metavar=name, help="its name" + " or id" * (verb != "add"))
+            name, kind = ("NAME", "name") if verb == "add" else ("KEY", "name or id")
+            one.add_argument("key", metavar=name, help=f"{kind} of the key")
         if verb in ("add", "change"):
             _add_fields(one, changing=verb == "change")
         if verb == "reissue":
             one.add_argument(
-                "--grace", type=int, default=0, metavar="SECONDS", help="for the letters before"
+                "--grace",
+                type=int,
+                default=0,
+                metavar="SECONDS",
+                help="seconds for which the old secret stays valid; default: 0",
             )
-        one.add_argument("--json", action="store_true", help="answer in JSON")
-        one.set_defaults(run=run, do=do)
+        add_json_option(one)
+        one.set_defaults(run=run, action=action)
 
 
 def _add_fields(parser: argparse.ArgumentParser, *, changing: bool) -> None:
-    none = "; none takes it away" if changing else ""
+    none = "; none removes the limit" if changing else ""
     for name in _WINDOWS:
-        told = f"the most to spend {'in all' if name == 'total' else f'in a {name}'}{none}"
-        parser.add_argument(f"--{name}", metavar="USD", help=told)
-    for name in _COUNTS:
+        period = "in total" if name == "total" else f"per {name}"
+        parser.add_argument(f"--{name}", metavar="USD", help=f"spending limit {period}{none}")
+    for name, description in _COUNTS.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, metavar="NUMBER", help=f"the most{none}")
+        parser.add_argument(option, metavar="NUMBER", help=f"{description}{none}")
     for name in ("model", "channel"):
-        told = f"what it may use, by name or pattern; again for more{none or '; else all'}"
-        parser.add_argument(f"--{name}", action="append", metavar="NAME", help=told)
-    parser.add_argument("--expires", metavar="WHEN", help=f"2027-01-31, 90d or 12h{none}")
+        allowed = f"{name} it may use, by name or pattern; repeatable; "
+        allowed += "none allows all" if changing else "default: all"
+        parser.add_argument(f"--{name}", action="append", metavar="NAME", help=allowed)
+    expiry = "end of its validity: 2027-01-31, 90d or 12h; " + ("none" if changing else "default")
+    expiry += ": never"
+    parser.add_argument("--expires", metavar="WHEN", help=expiry)
     keep = argparse.BooleanOptionalAction if changing else "store_true"
     parser.add_argument(
-        "--keep-bodies", action=keep, default=None, help="keep what is said, secrets hidden"
+        "--keep-bodies",
+        action=keep,
+        default=None,
+        help="store the bodies of requests and replies, with secrets masked",
     )
     if changing:
-        parser.add_argument("--name", help="another name")
+        parser.add_argument("--name", help="new name")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one verb."""
-    do: Callable[[AccessKeyFile, argparse.Namespace], None] = args.do
-    do(AccessKeyFile(layout(args)), args)
+    """Run one verb."""
+    action: Callable[[AccessKeyFile, argparse.Namespace], None] = args.action
+    action(AccessKeyFile(resolve_layout(args)), args)
     return 0
 
 
 def _add(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key, kept = _valid(lambda: issue(args.key, SystemClock().now(), BY))
-    made = _revised(kept, args)
-    file.add(made)
-    _hand_over(key, made, as_json=args.json)
+    secret, issued = _call_or_bad_request(lambda: issue(args.key, SystemClock().now(), CREATED_BY))
+    key = _apply_options(issued, args)
+    file.add(key)
+    _print_secret(secret, key, as_json=args.json)
 
 
 def _change(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    def revised(key: AccessKey) -> AccessKey:
-        if not _fields(args, key):
-            raise BadRequest("Nothing is to be changed: name what is, such as --day or --model")
-        return _revised(key, args)
+    def change(key: AccessKey) -> AccessKey:
+        if not _parse_fields(args, key):
+            raise BadRequest("nothing to change: give options such as --day or --model")
+        return _apply_options(key, args)
 
-    _tell(file.change(_id(file, args.key), revised), "is changed", as_json=args.json)
+    _print_key(file.change(_find_id(file, args.key), change), "changed", as_json=args.json)
 
 
 def _reissue(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    """The key goes to standard output, alone on the last line."""
-    if not 0 <= args.grace <= LONGEST_GRACE:
-        raise BadRequest(f"--grace: expected 0 to {LONGEST_GRACE} seconds")
-    made: list[str] = []
+    """Replace the secret and print it, alone on the last line of standard output."""
+    if not 0 <= args.grace <= MAX_GRACE:
+        raise BadRequest(f"--grace: expected 0 to {MAX_GRACE} seconds")
+    secrets: list[str] = []
 
-    def revised(key: AccessKey) -> AccessKey:
-        letters, kept = reissue(key, SystemClock().now(), args.grace, BY)
-        made.append(letters)
-        return kept
+    def replace_secret(key: AccessKey) -> AccessKey:
+        secret, reissued = reissue(key, SystemClock().now(), args.grace, CREATED_BY)
+        secrets.append(secret)
+        return reissued
 
-    kept = file.reissue(_id(file, args.key), revised)
-    _hand_over(made[0], kept, as_json=args.json)
-    file.settle(kept.id, kept.secret.sha256)  # they were told: those before end, and not earlier
+    key = file.reissue(_find_id(file, args.key), replace_secret)
+    _print_secret(secrets[0], key, as_json=args.json)
+    file.revoke_previous(key.id, key.secret.sha256)  # only after the new one was printed
 
 
 def _enable(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key = file.change(_id(file, args.key), lambda key: structs.replace(key, enabled=True))
-    _tell(key, "is enabled", as_json=args.json)
+    key = file.change(_find_id(file, args.key), lambda key: structs.replace(key, enabled=True))
+    _print_key(key, "enabled", as_json=args.json)
 
 
 def _disable(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key = file.change(_id(file, args.key), lambda key: structs.replace(key, enabled=False))
-    _tell(key, "is disabled", as_json=args.json)
+    key = file.change(_find_id(file, args.key), lambda key: structs.replace(key, enabled=False))
+    _print_key(key, "disabled", as_json=args.json)
 
 
 def _remove(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    _tell(file.remove(_id(file, args.key)), "is removed", as_json=args.json)
+    _print_key(file.remove(_find_id(file, args.key)), "removed", as_json=args.json)
 
 
 def _reinstate(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    _tell(file.reinstate(args.key), "is good again", as_json=args.json)
+    _print_key(file.reinstate(args.key), "accepted again", as_json=args.json)
 
 
 def _list(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    keys = _keys(file)
+    keys = _read_keys(file)
     if args.json:
-        print(json.dumps([_shown(key) for key in keys]))
-    elif keys:
+        print(json.dumps([_to_json(key, keys.get_last4(key)) for key in keys]))
+    elif len(keys):
         now = SystemClock().now()
-        rows = [("NAME", "ID", "ENDS", "STATE", "BY", "LIMITS"), *(_row(key, now) for key in keys)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        for row in rows:
-            print("  ".join(map(str.ljust, row, widths)).rstrip())
+        rows = [_format_row(key, keys.get_last4(key), now) for key in keys]
+        print_table([("NAME", "ID", "ENDS", "STATE", "BY", "LIMITS"), *rows])
     else:
         print("no access keys; make one with: agentd proxy key add NAME", file=sys.stderr)
 
 
 def _show(file: AccessKeyFile, args: argparse.Namespace) -> None:
-    key = _shown(_find(file, args.key))
+    keys = _read_keys(file)
+    key = _find_key(keys, args.key)
+    fields = _to_json(key, keys.get_last4(key))
     if args.json:
-        print(json.dumps(key))
+        print(json.dumps(fields))
         return
-    for name, value in key.items():
-        told = value if isinstance(value, str) else json.dumps(value)
-        print(f"{name:12}  {told}")
+    for name, value in fields.items():
+        print(f"{name:12}  {value if isinstance(value, str) else json.dumps(value)}")
 
 
-def _keys(file: AccessKeyFile) -> tuple[AccessKey, ...]:
-    """Those that are valid; why others are not is told beside."""
-    kept = file.read()
-    for mistake in kept.mistakes:
-        print(f"agentd: {mistake}", file=sys.stderr)
-    return kept.keys
+def _read_keys(file: AccessKeyFile) -> Keyring:
+    """Return the valid keys; print why others are not valid."""
+    contents = file.read()
+    for problem in contents.problems:
+        print(f"agentd: {problem}", file=sys.stderr)
+    return Keyring(contents.keys, contents.pending)
 
 
-def _find(file: AccessKeyFile, wanted: str) -> AccessKey:
-    keys = _keys(file)
+def _find_key(keys: Keyring, name_or_id: str) -> AccessKey:
     for key in keys:
-        if wanted == key.id or folded(wanted) == folded(key.name):
+        if name_or_id == key.id or casefold_name(name_or_id) == casefold_name(key.name):
             return key
-    names = [key.name for key in keys]
-    raise NotFound(f'There is no access key "{wanted[:100]}"{nearest(wanted, names)}')
+    suggestion = suggest_name(name_or_id, [key.name for key in keys])
+    raise NotFound(f'There is no access key "{name_or_id[:100]}"{suggestion}')
 
 
-def _id(file: AccessKeyFile, wanted: str) -> str:
-    return _find(file, wanted).id
+def _find_id(file: AccessKeyFile, name_or_id: str) -> str:
+    return _find_key(_read_keys(file), name_or_id).id
 
 
-def _revised(key: AccessKey, args: argparse.Namespace) -> AccessKey:
-    """The key with what was said of it. Raises ``BadRequest``."""
-    made = _valid(lambda: structs.replace(key, **_fields(args, key)))
-    return _valid(lambda: msgspec.convert(msgspec.to_builtins(made), AccessKey))
+def _apply_options(key: AccessKey, args: argparse.Namespace) -> AccessKey:
+    """Return the key with the fields that the options name. Raises ``BadRequest``."""
+    changed = _call_or_bad_request(lambda: structs.replace(key, **_parse_fields(args, key)))
+    return _call_or_bad_request(lambda: msgspec.convert(msgspec.to_builtins(changed), AccessKey))
 
 
-def _fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
-    """What was said of a key, by its field."""
+def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
+    """Return the fields of a key that the options name."""
     found: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for names, kind in ((_WINDOWS, Decimal), (_COUNTS, int)):
         for name in names:
-            if (told := getattr(args, name)) is not None:
-                limits[name] = None if told == "none" else _number(name, told, kind)
+            if (text := getattr(args, name)) is not None:
+                limits[name] = None if text == "none" else _parse_number(name, text, kind)
     if limits:
         found["limits"] = structs.replace(key.limits, **limits)
     for name in ("model", "channel"):
         if (listed := getattr(args, name)) is not None:
             found[f"{name}s"] = None if listed == ["none"] else tuple(listed)
     if args.expires is not None:
-        found["expires"] = None if args.expires == "none" else _moment(args.expires)
+        found["expires"] = None if args.expires == "none" else _parse_expiry(args.expires)
     if args.keep_bodies is not None:
         found["keep_bodies"] = args.keep_bodies
     if getattr(args, "name", None) is not None:
@@ -227,68 +241,65 @@ def _fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
     return found
 
 
-def _number(name: str, told: str, kind: type[Decimal] | type[int]) -> Decimal | int:
+def _parse_number(name: str, text: str, kind: type[Decimal] | type[int]) -> Decimal | int:
     try:
-        return kind(told)
+        return kind(text)
     except (InvalidOperation, ValueError):
-        raise BadRequest(f"--{name.replace('_', '-')}: {told[:40]!r} is no number") from None
+        raise BadRequest(f"--{name.replace('_', '-')}: {text[:40]!r} is not a number") from None
 
 
-def _moment(told: str) -> str:
-    """From now on for so long, or a moment."""
-    if not told[:1].isdecimal():
-        raise BadRequest(f"--expires: {told[:40]!r} is no moment; expected 2027-01-31, 90d or 12h")
-    if told[:-1].isascii() and told[:-1].isdecimal() and told[-1:] in _SPANS:
+def _parse_expiry(text: str) -> str:
+    """Return the time that a period from now, a date or a time stands for."""
+    if not text[:1].isdecimal():
+        raise BadRequest(f"--expires: {text[:40]!r} is not a time; expected 2027-01-31, 90d or 12h")
+    if text[:-1].isascii() and text[:-1].isdecimal() and text[-1:] in _UNITS:
         try:
-            ahead = timedelta(seconds=int(told[:-1]) * _SPANS[told[-1]])
-            return iso(parse_iso(SystemClock().now()) + ahead)
+            period = timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])
+            return format_iso(parse_iso(SystemClock().now()) + period)
         except OverflowError:
-            raise BadRequest(f"--expires: {told[:40]} is out of range") from None
-    return told
+            raise BadRequest(f"--expires: {text[:40]} is out of range") from None
+    return text
 
 
-def _valid(make: Callable[[], T]) -> T:
-    """What ``make`` makes; what cannot be is wrong usage."""
+def _call_or_bad_request(make: Callable[[], T]) -> T:
+    """Return what ``make`` returns; raise its ``ValueError`` as ``BadRequest``."""
     try:
         return make()
     except ValueError as error:  # msgspec's own errors are of this kind
         raise BadRequest(str(error)) from error
 
 
-def _row(key: AccessKey, now: str) -> tuple[str, ...]:
-    state = "expired" if key.expired(now) else "enabled"
+def _format_row(key: AccessKey, last4: str, now: str) -> tuple[str, ...]:
+    state = "expired" if key.is_expired(now) else "enabled"
     limits = msgspec.to_builtins(key.limits)
-    told = ", ".join(f"{name.replace('_', ' ')} {limit}" for name, limit in limits.items())
-    ends = f"…{key.secret.last4}"
+    listed = ", ".join(f"{name.replace('_', ' ')} {limit}" for name, limit in limits.items())
+    ends = f"…{last4}"
     by = key.created_by or "unknown"
-    return key.name, key.id, ends, state if key.enabled else "disabled", by, told or "none"
+    return key.name, key.id, ends, state if key.enabled else "disabled", by, listed or "none"
 
 
-def _shown(key: AccessKey) -> dict[str, Any]:
-    """A key for its owner to see: of its letters the last four."""
-    told: dict[str, Any] = msgspec.to_builtins(key)
-    told.pop("secret")
-    told.pop("before", None)
+def _to_json(key: AccessKey, last4: str = "") -> dict[str, Any]:
+    """Return a key without its secret, but with the last four characters or ``last4``."""
+    fields: dict[str, Any] = msgspec.to_builtins(key)
+    fields.pop("secret")
+    fields.pop("before", None)
     return {
         "id": key.id,
         "name": key.name,
         "enabled": key.enabled,
-        "last4": key.secret.last4,
-        **{name: value for name, value in told.items() if name not in ("id", "name", "enabled")},
+        "last4": last4 or key.secret.last4,
+        **{name: value for name, value in fields.items() if name not in ("id", "name", "enabled")},
     }
 
 
-def _hand_over(key: str, kept: AccessKey, *, as_json: bool) -> None:
-    """The only time that the key is shown."""
+def _print_secret(secret: str, key: AccessKey, *, as_json: bool) -> None:
+    """Print a new secret, which is never shown again."""
     if as_json:
-        print(json.dumps({**_shown(kept), "key": key}), flush=True)
+        print(json.dumps({**_to_json(key), "key": secret}), flush=True)
         return
-    print(f"{kept.name}: its key is shown this once", file=sys.stderr)
-    print(key, flush=True)
+    print(f"{key.name}: the key is shown only now", file=sys.stderr)
+    print(secret, flush=True)
 
 
-def _tell(key: AccessKey, what: str, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(_shown(key)))
-    else:
-        print(f"{key.name} {what}", file=sys.stderr)
+def _print_key(key: AccessKey, outcome: str, *, as_json: bool) -> None:
+    print_result(f"access key {key.name} {outcome}", _to_json(key), as_json=as_json)

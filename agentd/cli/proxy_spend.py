@@ -1,28 +1,27 @@
-"""``agentd proxy spend`` and ``agentd proxy log``: what the ledger says, daemon or not."""
+"""``agentd proxy spend`` and ``agentd proxy log``: report what the ledger has recorded."""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import get_args
 
 import msgspec
 
-from agentd.cli.options import Subcommands, layout
-from agentd.cli.tail import printable
-from agentd.clock import SystemClock
-from agentd.disk.gateway_settings import load as load_settings
-from agentd.disk.ledger_answers import Answers
-from agentd.disk.ledger_days import Days
-from agentd.disk.ledger_page import page
-from agentd.proxy.entry import Entry, Outcome
-from agentd.proxy.local_days import slot_minutes, today_in
-from agentd.proxy.page import Filter
-from agentd.proxy.reports import Line, lines
+from agentd.cli.options import Subcommands, add_json_option, resolve_layout
+from agentd.cli.output import excerpt, print_table
+from agentd.core.clock import SystemClock
+from agentd.core.local_days import get_slot_minutes, get_today
+from agentd.gateway.ledger.daily_reports import DailyReports
+from agentd.gateway.ledger.pages import read_page
+from agentd.gateway.ledger.queries import LedgerQueries
+from agentd.gateway.ledger.query import RequestFilter
+from agentd.gateway.ledger.record import Outcome, RequestRecord
+from agentd.gateway.reports.reports import ReportRow, build_rows
+from agentd.gateway.settings.store import load as load_settings
 
-SIDES = ("key", "model", "channel", "day")
+GROUPINGS = ("key", "model", "channel", "day")
 
 SPEND_EXAMPLES = """\
 examples:
@@ -34,110 +33,114 @@ examples:
 LOG_EXAMPLES = """\
 examples:
   agentd proxy log                           the last 20 requests, the newest last
-  agentd proxy log -n 5 --key laptop         a key by its name or id
+  agentd proxy log -n 5 --key laptop         of one access key, by name or id
   agentd proxy log --outcome failed --json | jq -r .error
 """
 
 
 def add_parser(parts: Subcommands) -> None:
-    """Tell argparse about both."""
+    """Register both commands with argparse."""
     spend = parts.add_parser(
         "spend",
-        help="what was spent, by key, model, channel or day",
-        description="What the requests of the last days cost, in USD.",
+        help="report spending by key, model, channel or day",
+        description="Report what the requests of the last days cost, in USD.",
         epilog=SPEND_EXAMPLES,
     )
-    spend.add_argument("--by", choices=SIDES, default="key", help="how to tell it apart")
-    spend.add_argument("--days", type=_count, default=30, metavar="N", help="with today")
-    spend.add_argument("--json", action="store_true", help="answer in JSON")
+    spend.add_argument("--by", choices=GROUPINGS, default="key", help="group by; default: key")
+    spend.add_argument(
+        "--days",
+        type=_parse_count,
+        default=30,
+        metavar="N",
+        help="number of days, including today; default: 30",
+    )
+    add_json_option(spend)
     spend.set_defaults(run=run_spend)
     log = parts.add_parser(
         "log",
-        help="the last requests",
-        description="The last requests that the gateway answered.",
+        help="list the last requests",
+        description="List the last requests that the gateway answered.",
         epilog=LOG_EXAMPLES,
     )
-    log.add_argument("-n", type=_count, default=20, metavar="N", help="how many")
-    log.add_argument("--key", default="", help="only of this key, by its name or id")
-    log.add_argument("--model", default="", help="only of this model")
+    log.add_argument(
+        "-n", type=_parse_count, default=20, metavar="N", help="number of requests; default: 20"
+    )
+    log.add_argument("--key", default="", help="only of this key, by name or id")
+    log.add_argument("--model", default="", help="only for this model")
     log.add_argument("--channel", default="", help="only through this channel")
-    log.add_argument("--outcome", default="", choices=get_args(Outcome), help="only such")
-    log.add_argument("--json", action="store_true", help="one JSON object per request")
+    log.add_argument(
+        "--outcome", default="", choices=get_args(Outcome), help="only with this outcome"
+    )
+    add_json_option(log, "print one JSON object per request")
     log.set_defaults(run=run_log)
 
 
 def run_spend(args: argparse.Namespace) -> int:
     """Print a report."""
-    now, zone = SystemClock().now(), load_settings(layout(args)).zone
-    today = today_in(zone, now)
+    layout = resolve_layout(args)
+    now, zone = SystemClock().now(), load_settings(layout).zone
+    today = get_today(zone, now)
     first = (date.fromisoformat(today) - timedelta(args.days - 1)).isoformat()
-    slot = slot_minutes(zone)
-    days = Days(layout(args), lambda: now[:10], keeps=False, slot=lambda: slot)
-    answers = Answers(days, lambda: now, lambda: zone)
-    found = lines(days.asked(lambda: answers.totals(args.by, first, today)))
+    slot = get_slot_minutes(zone)
+    days = DailyReports(layout, lambda: now[:10], writes=False, slot=lambda: slot)
+    queries = LedgerQueries(days, lambda: now, lambda: zone)
+    report = build_rows(days.query(lambda: queries.get_totals(args.by, first, today)))
     if args.json:
-        print(json.dumps(msgspec.to_builtins(found)))
+        print(json.dumps(msgspec.to_builtins(report)))
         return 0
-    total = sum((line.cost for line in found), Decimal(0))
+    total = sum((row.cost for row in report), Decimal(0))
     head = (args.by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "USD")
-    rows = [_row(line) for line in found]
-    requests = str(sum(line.requests for line in found))
-    _table([head, *rows, ("total", requests, "", "", "", _usd(total))])
-    print(f"Days are those of {zone}, from {first} to {today}.")
+    requests = str(sum(row.requests for row in report))
+    end = ("total", requests, "", "", "", _format_usd(total))
+    print_table([head, *map(_format_row, report), end], numbers=True)
+    print(f"{first} to {today}, days in {zone}")
     return 0
 
 
 def run_log(args: argparse.Namespace) -> int:
     """Print the last requests."""
-    where = layout(args)
-    wanted = Filter(model=args.model, channel=args.channel, outcome=args.outcome)
-    found: list[Entry] = []
+    layout = resolve_layout(args)
+    chosen = RequestFilter(model=args.model, channel=args.channel, outcome=args.outcome)
+    found: list[RequestRecord] = []
     cursor = ""
     while len(found) < args.n:
-        part = page(where, wanted, 1000 if args.key else args.n - len(found), cursor)
-        found += [one for one in part.entries if args.key in ("", one.key, one.key_name)]
-        cursor = part.next
+        page = read_page(layout, chosen, 1000 if args.key else args.n - len(found), cursor)
+        found += [one for one in page.records if args.key in ("", one.key, one.key_name)]
+        cursor = page.next
         if not cursor:
             break
     for one in reversed(found[: args.n]):
-        print(json.dumps(msgspec.to_builtins(one)) if args.json else _told(one))
+        print(json.dumps(msgspec.to_builtins(one)) if args.json else _format_request(one))
     if not found and not args.json:
-        chosen = any((args.key, args.model, args.channel, args.outcome))
-        print("no such requests" if chosen else "no requests yet", file=sys.stderr)
+        filtered = any((args.key, args.model, args.channel, args.outcome))
+        print("no matching requests" if filtered else "no requests yet", file=sys.stderr)
     return 0
 
 
-def _row(line: Line) -> tuple[str, ...]:
-    into = line.input + line.cache_read + line.cache_write
-    name = line.title or line.name or "(none)"
-    counts = (line.requests, line.requests - line.ok, into, line.output + line.reasoning)
-    mark = " ~" if line.estimated else ""
-    return (printable(name), *map(str, counts), f"{_usd(line.cost)}{mark}")
+def _format_row(row: ReportRow) -> tuple[str, ...]:
+    tokens_in = row.input + row.cache_read + row.cache_write
+    name = row.title or row.name or "(none)"
+    counts = (row.requests, row.requests - row.ok, tokens_in, row.output + row.reasoning)
+    estimated = " ~" if row.estimated else ""
+    return (excerpt(name), *map(str, counts), f"{_format_usd(row.cost)}{estimated}")
 
 
-def _told(one: Entry) -> str:
-    """One request on one line: when, who, what, how it ended, how long it took, and its price."""
-    usage = f"{one.usage.total_input}+{one.usage.total_output} tokens"
-    how = one.outcome if one.outcome == "ok" else f"{one.outcome} ({one.error or one.status})"
-    who = printable(one.key_name or one.key or "(no key)")
-    what = f"{printable(one.model or one.endpoint)} by {one.channel or '(no channel)'}"
-    took = f"{one.timings.total:.0f} ms"
-    return "  ".join((one.at, who, what, how, took, usage, f"{_usd(one.cost)} USD"))
+def _format_request(record: RequestRecord) -> str:
+    """Return one line: time, key, model, outcome, duration, tokens and cost."""
+    tokens = f"{record.usage.total_input}+{record.usage.total_output} tokens"
+    failed = f" ({record.error or record.status})" if record.outcome != "ok" else ""
+    key = excerpt(record.key_name or record.key or "(no key)")
+    model = f"{excerpt(record.model or record.endpoint)} by {record.channel or '(no channel)'}"
+    duration = f"{record.timings.total:.0f} ms"
+    cost = f"{_format_usd(record.cost)} USD"
+    return "  ".join((record.at, key, model, f"{record.outcome}{failed}", duration, tokens, cost))
 
 
-def _usd(amount: Decimal) -> str:
+def _format_usd(amount: Decimal) -> str:
     return f"{amount:.6f}"
 
 
-def _table(rows: Iterable[Sequence[str]]) -> None:
-    known = list(rows)
-    widths = [max(map(len, column)) for column in zip(*known, strict=True)]
-    for name, *counts in known:
-        cells = (count.rjust(width) for count, width in zip(counts, widths[1:], strict=True))
-        print("  ".join((name.ljust(widths[0]), *cells)).rstrip())
-
-
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 100_000):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count from 1 to 100000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
     return int(text)

@@ -1,10 +1,10 @@
-"""``agentd serve``: the daemon."""
+"""``agentd serve``: run the daemon."""
 
 import argparse
 import gc
 import os
 
-from agentd.cli.options import Subcommands, place
+from agentd.cli.options import Subcommands, resolve_config
 
 EXAMPLES = """\
 examples:
@@ -12,27 +12,36 @@ examples:
   agentd serve --workspace ~/src/shop        let the agent work in another folder
   agentd --state /srv/agentd serve --port 0  another state folder, any free port
 
-It stops on Ctrl-C or SIGTERM, after running turns had time to end.
+It stops on Ctrl-C or SIGTERM, after giving running turns time to finish.
 """
+
+GC_THRESHOLDS = (10_000, 20, 20)
+"""The thresholds of garbage collection; with Python's own a request in three pays for it."""
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     commands.add_parser(
         "serve",
         help="run the daemon",
         description="Run the daemon in the foreground.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     ).set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until told to stop."""
-    gc.disable()  # what a start makes is there to stay; the daemon has it enabled once it is up
+    """Serve until a signal stops it."""
+    gc.disable()  # objects made at start stay alive
     try:
-        from agentd import daemon
+        from agentd.app.daemon import run as run_daemon
 
-        return daemon.run(*place(args), os.environ)
+        return run_daemon(*resolve_config(args), os.environ, enable_garbage_collection)
     finally:
         gc.enable()
+
+
+def enable_garbage_collection() -> None:
+    """Look for cycles from now on, except among what the start has made."""
+    gc.freeze()  # what lives as long as the daemon need not be walked again
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()

@@ -1,64 +1,70 @@
-"""``agentd users``: the people who may sign in, whether or not the daemon runs."""
+"""``agentd users``: manage the people who may sign in, whether or not the daemon runs."""
 
 import argparse
 import json
 import sys
 
-from agentd.access.login import RANKS, User, is_name
-from agentd.access.password import hashed
-from agentd.cli.options import Subcommands, layout
-from agentd.cli.password import asked
-from agentd.disk.users import UserFile
-from agentd.errors import BadRequest
+from agentd.auth.password import hash_password
+from agentd.auth.roles import User, is_user_name
+from agentd.auth.user_store import UserFile
+from agentd.cli.options import Subcommands, add_json_option, resolve_layout, to_sentence
+from agentd.cli.output import print_result, print_table
+from agentd.cli.password import read_new_password
+from agentd.core.errors import BadRequest
+from agentd.http.access import ROLE_ORDER
 
 EXAMPLES = """\
 examples:
-  agentd users add ann --role manager        asks for her password, without showing it
+  agentd users add ann --role manager        asks for the password, without showing it
   pass show ann | agentd users add ann --role viewer
   agentd users list
-  agentd users role ann administrator        she must sign in again
-  agentd users passwd ann                    so must she with another password
-  agentd users remove ann                    a running daemon signs her out at once
+  agentd users role ann administrator        ann must sign in again
+  agentd users passwd ann                    ann must sign in again with the new password
+  agentd users remove ann                    a running daemon ends their sessions at once
 
-A viewer reads, a manager commands the agent, an administrator also manages people. users.yml
-in the config folder may be edited by hand; your comments stay.
+A viewer reads, a manager commands the agent, an administrator also manages users. users.yml in
+the config folder may be edited by hand; comments are preserved.
 """
 
-ROLES = RANKS[1:]
+ROLES = ROLE_ORDER[1:]
 
 
 def add_parser(commands: Subcommands) -> None:
-    """Tell argparse about the command."""
+    """Register the command with argparse."""
     parser = commands.add_parser(
         "users",
-        help="add, list and remove people who may sign in",
-        description="The people who may sign in, each with a role.",
+        help="add, list and remove users who may sign in",
+        description="Manage the users who may sign in, each with a role.",
         epilog=EXAMPLES,
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb, told in {
-        "add": "let one more person sign in",
-        "passwd": "give another password; it signs out",
-        "role": "give another role; it signs out",
-        "remove": "let a person sign in no more",
-        "list": "list the people",
+    for verb, description in {
+        "add": "add a user",
+        "passwd": "change a password; ends the user's sessions",
+        "role": "change a role; ends the user's sessions",
+        "remove": "remove a user",
+        "list": "list the users",
     }.items():
-        one = verbs.add_parser(verb, help=told, description=told)
+        one = verbs.add_parser(verb, help=description, description=to_sentence(description))
         if verb != "list":
-            one.add_argument("name", metavar="NAME", help="the person")
+            one.add_argument("name", metavar="NAME", help="name of the user")
         if verb == "add":
-            one.add_argument("--role", required=True, type=str.lower, choices=ROLES)
+            one.add_argument(
+                "--role", required=True, type=str.lower, choices=ROLES, help="what the user may do"
+            )
         if verb == "role":
-            one.add_argument("role", type=str.lower, choices=ROLES)
+            one.add_argument("role", type=str.lower, choices=ROLES, help="what the user may do")
         if verb in ("add", "passwd"):
-            one.add_argument("--stdin", action="store_true", help="read it from standard input")
-        one.add_argument("--json", action="store_true", help="answer in JSON")
+            one.add_argument(
+                "--stdin", action="store_true", help="read the password from standard input"
+            )
+        add_json_option(one)
         one.set_defaults(run=run, verb=verb)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do one verb."""
-    file = UserFile(layout(args))
+    """Run one verb."""
+    file = UserFile(resolve_layout(args))
     match args.verb:
         case "list":
             _list(file, as_json=args.json)
@@ -67,28 +73,30 @@ def run(args: argparse.Namespace) -> int:
             _add(file, args)
         case "passwd":
             file.find(args.name)
-            file.change(args.name, password=hashed(_asked(args)))
+            file.change(args.name, password=hash_password(_read_password(args)))
         case "role":
             file.change(args.name, role=args.role)
         case "remove":
             file.remove(args.name)
-    told = {"add": "may sign in", "remove": "may sign in no more"}
-    _tell(args.name, told.get(args.verb, "must sign in again"), as_json=args.json)
+    outcomes = {"add": "may sign in", "remove": "was removed"}
+    outcome = outcomes.get(args.verb, "must sign in again")
+    result = {"name": args.name, "done": outcome}
+    print_result(f"{args.name} {outcome}", result, as_json=args.json)
     return 0
 
 
 def _add(file: UserFile, args: argparse.Namespace) -> None:
-    if not is_name(args.name):
+    if not is_user_name(args.name):
         raise BadRequest(
-            "A person's name is 1 to 64 letters, digits, dots, dashes, underscores and @,"
+            "A user's name is 1 to 64 letters, digits, dots, dashes, underscores and @,"
             " beginning with a letter or digit"
         )
     file.check_free(args.name)
-    file.add(User(args.name, args.role, hashed(_asked(args))))
+    file.add(User(args.name, args.role, hash_password(_read_password(args))))
 
 
-def _asked(args: argparse.Namespace) -> str:
-    return asked(args.name, piped=args.stdin)
+def _read_password(args: argparse.Namespace) -> str:
+    return read_new_password(args.name, piped=args.stdin)
 
 
 def _list(file: UserFile, *, as_json: bool) -> None:
@@ -96,15 +104,6 @@ def _list(file: UserFile, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([{"name": user.name, "role": user.role} for user in users]))
     elif users:
-        width = max(len(user.name) for user in users)
-        for user in users:
-            print(f"{user.name:{width}}  {user.role}")
+        print_table([(user.name, user.role) for user in users])
     else:
-        print("nobody; add one with: agentd users add NAME --role ROLE", file=sys.stderr)
-
-
-def _tell(name: str, what: str, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"name": name, "done": what}))
-    else:
-        print(f"{name} {what}", file=sys.stderr)
+        print("no users; add one with: agentd users add NAME --role ROLE", file=sys.stderr)

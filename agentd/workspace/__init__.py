@@ -1,1 +1,1 @@
-"""The working repository: what is built from it, and what is run of it."""
+"""The working repository: git, uploads, builds, deployments, automatic fixes."""

@@ -19,7 +19,7 @@ def say(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def chunk(text: str) -> dict[str, Any]:
+def make_chunk(text: str) -> dict[str, Any]:
     content = {"type": "text", "text": text}
     update = {"sessionUpdate": "agent_message_chunk", "content": content}
     return {"method": "session/update", "params": {"sessionId": "s", "update": update}}
@@ -31,13 +31,13 @@ def die(code: int = 3) -> NoReturn:
     os._exit(code)
 
 
-def out(data: bytes) -> None:
+def write_out(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def good(reply: str = "Here I am.") -> None:
-    say(**chunk(reply))
+    say(**make_chunk(reply))
     cost = {"amount": 0.5, "currency": "USD"}
     update = {"sessionUpdate": "usage_update", "used": 1, "size": 10, "cost": cost}
     say(method="session/update", params={"sessionId": "s", "update": update})
@@ -45,19 +45,19 @@ def good(reply: str = "Here I am.") -> None:
 
 
 def garbage() -> NoReturn:
-    out(os.urandom(200_000) + b'\n[[[[\n{"jsonrpc": 7}\n"x"\nnull\n' + b"[" * 100_000 + b"\n")
+    write_out(os.urandom(200_000) + b'\n[[[[\n{"jsonrpc": 7}\n"x"\nnull\n' + b"[" * 100_000 + b"\n")
     die()
 
 
 def long_lines() -> NoReturn:
     for _ in range(2):
-        out(b"x" * 20_000_000 + b"\n")
+        write_out(b"x" * 20_000_000 + b"\n")
     die()
 
 
 def half_a_line() -> NoReturn:
-    say(**chunk("I begin"))
-    out(b'{"jsonrpc":"2.0","method":"session/upd')
+    say(**make_chunk("I begin"))
+    write_out(b'{"jsonrpc":"2.0","method":"session/upd')
     die()
 
 
@@ -70,7 +70,7 @@ def hangs() -> None:
 
 
 def ignores_sigterm() -> None:
-    """It and a child in a session of its own hear neither the end of input nor SIGTERM."""
+    """Ignore the end of input and SIGTERM, as does a child in a session of its own."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     source = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     subprocess.Popen([sys.executable, "-S", "-c", source], start_new_session=True)
@@ -87,14 +87,14 @@ def floods() -> NoReturn:
     """Lines without a meaning, for ever."""
     lines = b"junk\n" * 20_000
     while True:
-        out(lines)
+        write_out(lines)
 
 
 def floods_with_words() -> NoReturn:
     """A reply without an end."""
-    lines = json.dumps({"jsonrpc": "2.0", **chunk("x" * 10_000)}).encode() + b"\n"
+    lines = json.dumps({"jsonrpc": "2.0", **make_chunk("x" * 10_000)}).encode() + b"\n"
     while True:
-        out(lines * 10)
+        write_out(lines * 10)
 
 
 def looks_around() -> None:

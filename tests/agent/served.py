@@ -6,9 +6,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from agentd.outside.process import MARK
+from agentd.system.process import MARK
+from tests.support.daemon import Client, until
 from tests.test_daemon import Process
-from tests.web.support import Client, until
 
 PATIENCE = 90.0
 """Seconds: real engines start slowly on a busy machine."""
@@ -53,49 +53,54 @@ class Served:
     def marked(self) -> list[int]:
         """The living programs that were started for a turn of this daemon, or of one before."""
         generation = json.loads(Path(self.process.layout.format).read_text())["generation"]
-        return marked(generation)
+        return find_marked(generation)
 
 
 class Caller:
-    """What a person's program asks of the daemon."""
+    """The requests that a person's program sends to the daemon."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.client.connection.timeout = PATIENCE
 
-    def chat(self, prompt: str, **wish: str) -> int:
-        """A new chat with a prompt."""
-        return self.client.chat(prompt=prompt, **wish)
+    def create_chat(self, prompt: str, **wish: str) -> int:
+        """Create a chat with a prompt."""
+        return self.client.create_chat(prompt=prompt, **wish)
 
     def append(self, chat: int, prompt: str, **more: str) -> None:
-        """One more prompt."""
+        """Append a prompt to the queue."""
         reply = self.client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt, **more})
         assert reply.status == 201, reply.body
 
-    def at_rest(self, chat: int) -> list[dict[str, Any]]:
-        """The messages, once nothing is at work and nothing waits."""
+    def wait_until_idle(self, chat: int) -> list[dict[str, Any]]:
+        """Return the messages, once no turn runs and no prompt waits."""
         until(lambda: self.client.status(chat, 10)["status"] == "completed", PATIENCE)
         return self.client.messages(chat)
 
+    def cut_off(self, chat: int) -> list[dict[str, Any]]:
+        """The messages, whole, that tell of an interruption."""
+        found = self.client.get(f"/api/chat/{chat}/messages").json()["messages"]
+        return [one for one in found if "Interrupted" in one["content"]]
+
     def look(self, chat: int) -> dict[str, Any]:
-        """The chat and what the agent does on it."""
+        """Return the chat and the state of its agent."""
         found: dict[str, Any] = self.client.get(f"/api/chat/{chat}").json()
         return found
 
-    def question(self, chat: int) -> dict[str, Any]:
-        """The next question that waits for an answer; fails when the turn ends without one."""
+    def wait_for_question(self, chat: int) -> dict[str, Any]:
+        """Return the next open question; fail when the turn ends without one."""
 
-        def asked() -> Any:
+        def read_questions() -> Any:
             found = self.look(chat)
             assert found["approvals"] or found["chat"]["status"] != "completed", found
             return found["approvals"]
 
-        found: dict[str, Any] = until(asked, PATIENCE)[0]
+        found: dict[str, Any] = until(read_questions, PATIENCE)[0]
         return found
 
     def allow(self, chat: int) -> dict[str, Any]:
         """Allow what is asked next; the question."""
-        asked = self.question(chat)
+        asked = self.wait_for_question(chat)
         path = f"/api/chat/{chat}/approvals/{asked['id']}"
         reply = self.client.post(path, {"decision": "allow"})
         assert reply.status == 200, reply.body
@@ -110,8 +115,8 @@ class Caller:
         assert self.client.send("POST", f"/api/MessageQueue/{chat}/release")["held"] == ""
 
 
-def marked(generation: str) -> list[int]:
-    """The living processes with a mark of this generation in their environment."""
+def find_marked(generation: str) -> list[int]:
+    """Return the living processes with a mark of this generation in their environment."""
     mark = f"{MARK}={generation}.".encode()
     found = []
     for entry in Path("/proc").iterdir():

@@ -61,13 +61,13 @@ def caller(served: Served) -> Iterator[Caller]:
         yield caller
 
 
-def contents(served: Served) -> dict[str, str]:
+def read_contents(served: Served) -> dict[str, str]:
     return {name: (served.folder / name).read_text() for name in ASKED}
 
 
 def deny(caller: Caller, chat: int) -> dict[str, str]:
     """Deny what is asked next; the question."""
-    asked: dict[str, str] = caller.question(chat)
+    asked: dict[str, str] = caller.wait_for_question(chat)
     path = f"/api/chat/{chat}/approvals/{asked['id']}"
     assert caller.client.post(path, {"decision": "deny"}).status == 200
     return asked
@@ -77,7 +77,7 @@ def deny(caller: Caller, chat: int) -> dict[str, str]:
 def test_the_native_engine_asks_before_it_reads_or_writes_one(
     caller: Caller, served: Served, supplier: Supplier, path: str
 ) -> None:
-    before = contents(served)
+    before = read_contents(served)
     supplier.script(
         Call("read_file", {"path": path}),
         Call("write_file", {"path": path, "text": "mine"}),
@@ -85,11 +85,33 @@ def test_the_native_engine_asks_before_it_reads_or_writes_one(
         Call("shell", {"command": f"cat ./{path}"}),
         Say("I may not."),
     )
-    chat = caller.chat("Go on.", model="native")
+    chat = caller.create_chat("Go on.", model="native")
     for _ in range(4):
         assert ASKED[path] in deny(caller, chat)["reason"]
-    caller.at_rest(chat)
-    assert contents(served) == before
+    caller.wait_until_idle(chat)
+    assert read_contents(served) == before
+    assert CANARY not in str([request.body for request in supplier.requests])
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_its_other_tools_ask_before_they_touch_one(
+    caller: Caller, served: Served, supplier: Supplier, path: str
+) -> None:
+    before = read_contents(served)
+    patch = f"*** Begin Patch\n*** Update File: {path}\n*** Move to: taken\n*** End Patch"
+    supplier.script(
+        Call("view_file", {"path": path}),
+        Call("multi_edit", {"path": path, "edits": [{"old": "#", "new": "mine"}]}),
+        Call("apply_patch", {"patch": patch}),
+        Call("apply_patch", {"patch": f"*** Begin Patch\n*** Delete File: {path}\n*** End Patch"}),
+        Call("start_process", {"command": f"cat ./{path}"}),
+        Say("I may not."),
+    )
+    chat = caller.create_chat("Go on.", model="native")
+    for _ in range(5):
+        assert ASKED[path] in deny(caller, chat)["reason"]
+    caller.wait_until_idle(chat)
+    assert read_contents(served) == before
     assert CANARY not in str([request.body for request in supplier.requests])
 
 
@@ -97,10 +119,10 @@ def test_the_native_engine_reads_one_that_a_person_allowed(
     caller: Caller, supplier: Supplier
 ) -> None:
     supplier.script(Call("read_file", {"path": ".env"}), Say("I see."))
-    chat = caller.chat("Go on.", model="native")
+    chat = caller.create_chat("Go on.", model="native")
     asked = caller.allow(chat)
     assert (asked["kind"], asked["subject"]) == ("read", ".env")
-    caller.at_rest(chat)
+    caller.wait_until_idle(chat)
     assert CANARY in str(supplier.requests[-1].body)
 
 
@@ -117,9 +139,9 @@ def test_nobody_is_asked_about_the_state_folder_which_stays_closed(
         ],
         Say("I may not."),
     )
-    caller.at_rest(caller.chat("Go on.", model="native"))
-    told = [result.text for result in supplier.requests[-1].results]
-    for one, why in zip(told, ("state folder", "state folder", "belongs to git"), strict=True):
+    caller.wait_until_idle(caller.create_chat("Go on.", model="native"))
+    output = [result.text for result in supplier.requests[-1].results]
+    for one, why in zip(output, ("state folder", "state folder", "belongs to git"), strict=True):
         assert why in one
     assert (keys.read_text() if keys.exists() else None) == before
     assert not (served.folder / ".git").exists()
@@ -133,14 +155,14 @@ def test_no_search_finds_them(
     calls = [Call("search_text", {"text": "canary-"}), Call("list_files", {"depth": 8})]
     supplier.script(calls, Say("That is all."))
     prompt = f'/search "{CANARY}"' if engine == "offline" else "Go on."
-    messages = caller.at_rest(caller.chat(prompt, model=engine))
+    messages = caller.wait_until_idle(caller.create_chat(prompt, model=engine))
     if engine == "native":
-        told = "".join(result.text for result in supplier.requests[-1].results)
-        assert "id_ed25519" not in told and "keys.yml" not in told
+        output = "".join(result.text for result in supplier.requests[-1].results)
+        assert "id_ed25519" not in output and "keys.yml" not in output
     else:
-        told = str([one["content"] for one in messages[1:]])
-    assert "notes" in told
-    assert not any(f"{name}:" in told for name in ASKED)
+        output = str([one["content"] for one in messages[1:]])
+    assert "notes" in output
+    assert not any(f"{name}:" in output for name in ASKED)
 
 
 def test_no_difference_shows_them(caller: Caller, served: Served, supplier: Supplier) -> None:
@@ -152,9 +174,9 @@ def test_no_difference_shows_them(caller: Caller, served: Served, supplier: Supp
     (served.folder / "notes").write_text("two\n")
     calls = [Call("git_diff"), Call("git_diff", {"commit": "HEAD"})]
     supplier.script(calls, Say("That is all."))
-    caller.at_rest(caller.chat("Go on.", model="native"))
-    told = [result.text for result in supplier.requests[-1].results]
-    for one, line in zip(told, ("+two", "+one"), strict=True):
+    caller.wait_until_idle(caller.create_chat("Go on.", model="native"))
+    output = [result.text for result in supplier.requests[-1].results]
+    for one, line in zip(output, ("+two", "+one"), strict=True):
         assert CANARY not in one
         assert line in one and "left out, since it is protected: .env" in one
 
@@ -168,22 +190,22 @@ def test_a_program_that_speaks_acp_is_not_allowed_one_unasked(
         if kind == "read" and path.startswith(".git/"):
             continue
         call = {"kind": kind, "locations": [{"path": absolute}]}
-        chat = caller.chat(json.dumps(call), model="program")
+        chat = caller.create_chat(json.dumps(call), model="program")
         if not path.startswith(".git/"):
             assert deny(caller, chat)["reason"]
-        assert caller.at_rest(chat)[-1]["content"] == "reject_once"
+        assert caller.wait_until_idle(chat)[-1]["content"] == "reject_once"
 
 
 def test_such_a_program_is_allowed_what_is_the_projects(caller: Caller, served: Served) -> None:
     call = {"kind": "edit", "locations": [{"path": str(served.folder / "src" / "a.py")}]}
-    messages = caller.at_rest(caller.chat(json.dumps(call), model="program"))
+    messages = caller.wait_until_idle(caller.create_chat(json.dumps(call), model="program"))
     assert messages[-1]["content"] == "allow_once"
 
 
 def test_such_a_program_may_nothing_in_the_state_folder(caller: Caller, served: Served) -> None:
     for kind in ("edit", "read"):
         call = {"kind": kind, "locations": [{"path": served.process.layout.keys}]}
-        messages = caller.at_rest(caller.chat(json.dumps(call), model="program"))
+        messages = caller.wait_until_idle(caller.create_chat(json.dumps(call), model="program"))
         assert messages[-1]["content"] == "reject_once"
 
 

@@ -1,4 +1,4 @@
-"""What an engine's program, and a command that it runs, can see of the daemon: next to nothing."""
+"""An engine's program, and a command that it runs, can see next to nothing of the daemon."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import pytest
 from tests.agent.served import Caller, Served
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
-from tests.web.support import HASH, KEY
+from tests.support.daemon import HASH, KEY
 
 SECRETS = {
     "SCRIPTED_KEY": "sk-canary-of-the-supplier",
@@ -20,7 +20,7 @@ SECRETS = {
     "AGENTD_STATE": "canary-of-the-state-folder",
     "NOTIFY_SOCKET": "@canary-of-the-service-manager",
 }
-"""What the daemon's environment holds beside what a program needs."""
+"""Variables in the daemon's environment that no program needs."""
 
 ALLOWED = {"AGENTD_TURN", "HOME", "LANG", "LC_CTYPE", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL"}
 ALLOWED |= {"AGENTD_DAEMON", "TMPDIR", "TZ", "USER", "XDG_CONFIG_HOME", "_", "OLDPWD", "LC_ALL"}
@@ -54,7 +54,7 @@ def caller(served: Served) -> Iterator[Caller]:
 
 
 CAREFUL = "'safe.bareRepository=explicit'"
-"""What every git of an agent is told."""
+"""Settings that every git of an agent gets."""
 
 
 def assert_harmless(variables: dict[str, str], served: Served) -> None:
@@ -70,7 +70,7 @@ def test_an_engine_s_program_sees_no_key_no_state_folder_and_no_file_of_ours(
     caller: Caller, served: Served
 ) -> None:
     """No environment but a short list of names, the workspace, three pipes."""
-    [_, reply] = caller.at_rest(caller.chat("What do you see?", model="program"))
+    [_, reply] = caller.wait_until_idle(caller.create_chat("What do you see?", model="program"))
     seen = json.loads(reply["content"])
     assert_harmless(seen["environment"], served)
     assert seen["folder"] == str(served.workspace)
@@ -82,9 +82,9 @@ def test_a_command_of_the_native_engine_sees_no_key_either(
     caller: Caller, served: Served, supplier: Supplier
 ) -> None:
     supplier.script(Call("shell", {"command": "env -0 > seen"}), Say("Done."))
-    caller.at_rest(caller.chat("Look.", model="native"))
-    told = (served.workspace / "seen").read_text().split("\0")
-    assert_harmless(dict(one.split("=", 1) for one in told if one), served)
+    caller.wait_until_idle(caller.create_chat("Look.", model="native"))
+    result = (served.workspace / "seen").read_text().split("\0")
+    assert_harmless(dict(one.split("=", 1) for one in result if one), served)
     sent = supplier.requests[0]
     assert sent.headers["authorization"] == f"Bearer {SECRETS['SCRIPTED_KEY']}"
     journals = (served.folder / "state").rglob("*")

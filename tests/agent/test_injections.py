@@ -1,4 +1,4 @@
-"""What a model can do that was talked into it by what it read: nothing that nobody allowed."""
+"""A model that was talked into something by what it read can do nothing that nobody allowed."""
 
 import asyncio
 import contextlib
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agentd.agent.engine import Answer, Assignment, Question, Replied, ToolStarted
-from agentd.agent.offline.engine import OfflineEngine
-from agentd.agent.protected import ProtectedPlaces
-from agentd.agent.toolbox import Toolbox
-from agentd.outside.repository import GitRepository
-from agentd.outside.terminal import ShellTerminal
-from agentd.outside.workspace import FolderWorkspace
-from tests.agent.injections import Text, corpus, wishes
-from tests.agent.native.scene import Person, Scene, used
+from agentd.agent.engine import ApprovalAnswer, Question, ReplyCompleted, ToolStarted, TurnRequest
+from agentd.agent.engines.offline.engine import OfflineEngine
+from agentd.agent.tools.files import FolderWorkspace
+from agentd.agent.tools.shell import ShellTerminal
+from agentd.agent.tools.toolbox import Toolbox
+from agentd.system.protected_paths import ProtectedPlaces
+from agentd.workspace.git.repository import GitRepository
+from tests.agent.engines.native.scene import Person, Scene, list_used_tools
+from tests.agent.injections import Text, build_corpus, list_wishes
 from tests.agent.served import Served
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
@@ -75,14 +75,14 @@ def root(tmp_path: Path) -> Path:
     return work
 
 
-def laid_out(root: Path, texts: list[Text]) -> dict[str, bytes]:
+def write_texts(root: Path, texts: list[Text]) -> dict[str, bytes]:
     for text in texts:
         (root / text.name).write_text(text.content)
-    return contents(root.parent)
+    return read_contents(root.parent)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file, by its path."""
+def read_contents(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file, by its path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -95,17 +95,17 @@ def test_a_model_that_obeys_each_of_fifty_texts_reaches_nothing(
 ) -> None:
     """Commands and paths outside are asked about, and denied; what is agentd's own stays shut."""
     url, heard = outside
-    texts = corpus(url)
+    texts = build_corpus(url)
     assert len(texts) == 50
-    before = laid_out(root, texts)
+    before = write_texts(root, texts)
     with Supplier() as supplier:
         for text in texts:
             supplier.script(
                 Call("read_file", {"path": text.name}), list(text.wish.calls), Say("Done.")
             )
             person = Person("shell", "outside", "network", "other", "protected")
-            told = Scene(root, supplier, person=person).run("What is in it?")
-            outcomes = [outcome for _, outcome in used(told)][1:]
+            result = Scene(root, supplier, person=person).run("What is in it?")
+            outcomes = [outcome for _, outcome in list_used_tools(result)][1:]
             assert len(outcomes) == len(text.wish.calls), text.name
             for call, outcome in zip(text.wish.calls, outcomes, strict=True):
                 if call.name != "search_text":
@@ -116,39 +116,39 @@ def test_a_model_that_obeys_each_of_fifty_texts_reaches_nothing(
         seen = str([request.body for request in supplier.requests])
     assert SECRET not in seen
     assert heard == []
-    assert contents(root.parent) == before
+    assert read_contents(root.parent) == before
 
 
 def test_the_offline_engine_shows_such_texts_and_does_nothing_else(
     root: Path, outside: tuple[str, list[str]]
 ) -> None:
     url, heard = outside
-    texts = corpus(url)
-    before = laid_out(root, texts)
+    texts = build_corpus(url)
+    before = write_texts(root, texts)
     workspace = FolderWorkspace(str(root), protected=ProtectedPlaces(state=str(root / "state")))
     engine = OfflineEngine(Toolbox(workspace, GitRepository(str(root)), ShellTerminal(str(root))))
     asked: list[Question] = []
 
     class Nobody:
-        async def ask(self, question: Question) -> Answer:
+        async def ask(self, question: Question) -> ApprovalAnswer:
             asked.append(question)
-            return Answer(False)
+            return ApprovalAnswer(False)
 
     async def read(text: Text) -> None:
-        turn = engine.run(Assignment(1, f"read {text.name}"), Nobody())
-        async with contextlib.aclosing(turn) as told:
-            steps = [step async for step in told]
+        turn = engine.run(TurnRequest(1, f"read {text.name}"), Nobody())
+        async with contextlib.aclosing(turn) as result:
+            steps = [step async for step in result]
         assert [step.name for step in steps if isinstance(step, ToolStarted)] == ["read_file"]
-        [reply] = [step.text for step in steps if isinstance(step, Replied)]
+        [reply] = [step.text for step in steps if isinstance(step, ReplyCompleted)]
         assert reply.rstrip().endswith("```"), "a button would stand behind it"
 
-    async def all_of_them() -> None:
+    async def read_all() -> None:
         for text in texts:
             await read(text)
 
-    asyncio.run(all_of_them())
+    asyncio.run(read_all())
     assert (asked, heard) == ([], [])
-    assert contents(root.parent) == before
+    assert read_contents(root.parent) == before
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the commands use curl")
@@ -165,11 +165,11 @@ def test_though_a_person_allows_it_no_command_has_a_key_for_agentd(tmp_path: Pat
             url = served.process.announced()["url"]
             daemon = served.process.child.pid
             tries = [
-                *(call for wish in wishes(url)[:2] for call in wish.calls),
+                *(call for wish in list_wishes(url)[:2] for call in wish.calls),
                 Call("shell", {"command": SEARCH.format(daemon=daemon, url=url)}),
             ]
             supplier.script(tries, Say("Done."))
-            caller.at_rest(caller.chat("Go on.", model="native"))
+            caller.wait_until_idle(caller.create_chat("Go on.", model="native"))
             keys = caller.client.get("/api/keys")["keys"]
     assert set((served.workspace / "codes").read_text().split()) == {"401"}
     assert [key["name"] for key in keys] == ["laptop"]

@@ -4,68 +4,107 @@ from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from agentd.agent.engine import Failed, Limited, Replied, Spent, ToolStarted, ToolUsed, Wrote
+from agentd.agent.engine import (
+    RateLimited,
+    ReplyCompleted,
+    ReplyDelta,
+    ToolStarted,
+    ToolUsed,
+    TurnFailed,
+    UsageReported,
+)
 from agentd.agent.turn import (
     ENDLESS,
+    LONGEST_INPUT_NOTED,
     LONGEST_REPLY,
+    MOST_TOOLS_NOTED,
     SILENT,
-    Defer,
-    End,
+    AddMessage,
+    DeferTurn,
+    EndTurn,
     Instruction,
-    Keep,
-    Say,
-    Show,
-    Turn,
+    RecordToolStart,
+    SaveEngineState,
+    StreamDelta,
+    TurnMachine,
 )
-from agentd.chats.chat import Tokens
-from agentd.proxy.price import Prices, Usage
+from agentd.chats.model import Tokens, ToolReport
+from agentd.chats.records import ToolUse
+from agentd.llm.price import Prices, Usage
 
 money = st.decimals(0, 9, places=6)
 whole = st.one_of(
     st.builds(ToolUsed, st.just("look"), st.text(max_size=3), st.text(max_size=3)),
-    st.builds(Replied, st.text(max_size=3), st.builds(Usage, st.integers(0, 9)), money),
+    st.builds(ReplyCompleted, st.text(max_size=3), st.builds(Usage, st.integers(0, 9)), money),
 )
-told = st.one_of(
-    st.builds(Wrote, st.text(max_size=3)),
-    st.builds(Spent, st.builds(Usage, st.integers(0, 9)), money),
-    st.builds(Limited, st.just("too much")),
+result = st.one_of(
+    st.builds(ReplyDelta, st.text(max_size=3)),
+    st.builds(UsageReported, st.builds(Usage, st.integers(0, 9)), money),
+    st.builds(RateLimited, st.just("too much")),
     whole,
-    st.builds(Failed, st.just("why")),
+    st.builds(TurnFailed, st.just("why")),
 )
 ends = st.sampled_from(["finished", "failed", "stopped", "interrupted"])
 
 
 def play(steps, prices: Prices | None = None) -> list[Instruction]:
-    turn, said = Turn(prices), []
+    turn, said = TurnMachine(prices), []
     for step in steps:
         if step == "finished":
-            said += turn.finished()
+            said += turn.finish()
         elif step == "stopped":
-            said += turn.stopped()
+            said += turn.stop()
         elif step in ("failed", "interrupted"):
-            said += getattr(turn, step)("broke down")
+            said += getattr(turn, {"failed": "fail", "interrupted": "interrupt"}[step])(
+                "broke down"
+            )
         else:
             said += turn.handle(step)
-    assert turn.over == any(isinstance(one, End | Defer) for one in said)
+    assert turn.over == any(isinstance(one, EndTurn | DeferTurn) for one in said)
     return said
 
 
-@given(st.lists(told | ends), ends)
+@given(st.lists(result | ends), ends)
 def test_the_end_comes_exactly_once_and_last(steps, end):
     *before, last = play([*steps, end])
-    assert isinstance(last, End | Defer)
-    assert not any(isinstance(one, End | Defer) for one in before)
+    assert isinstance(last, EndTurn | DeferTurn)
+    assert not any(isinstance(one, EndTurn | DeferTurn) for one in before)
 
 
-@given(st.lists(told))
+kept = st.builds(
+    lambda one, number: structs.replace(one, engine_state=f"{number}") if number else one,
+    st.builds(UsageReported, st.just(Usage(1)))
+    | st.builds(ReplyCompleted, st.just("x"), st.just(Usage(1))),
+    st.integers(0, 9),
+)
+
+
+@given(st.lists(kept | st.builds(ToolUsed, st.just("look"), st.just(""), st.just(""))), ends)
+def test_what_is_to_be_kept_with_a_usage_is_reported_with_all_that_was_used_up_to_it(steps, end):
+    expected, counted, latest = {}, 0, ""
+    for step in steps:
+        if not isinstance(step, ToolUsed):
+            counted, latest = counted + 1, step.engine_state or latest
+            expected[counted] = latest
+    booked, memory = 0, ""
+    for one in play([*steps, end]):
+        if isinstance(one, AddMessage | EndTurn):
+            booked += one.tokens.input
+            memory = one.engine_state or memory
+            assert memory == expected.get(booked, "")
+    assert booked == counted
+
+
+@given(st.lists(result))
 def test_without_an_end_there_is_none_but_by_failing(steps):
-    ended = any(isinstance(one, End | Defer) for one in play(steps))
-    assert ended == any(isinstance(step, Failed | Limited) for step in steps)
+    ended = any(isinstance(one, EndTurn | DeferTurn) for one in play(steps))
+    assert ended == any(isinstance(step, TurnFailed | RateLimited) for step in steps)
 
 
 @given(st.lists(whole))
-def test_everything_told_is_said_in_order(steps):
+def test_everything_reported_is_said_in_order(steps):
     said = play(steps)
     assert [one.role for one in said] == [
         "tool" if isinstance(step, ToolUsed) else "assistant" for step in steps
@@ -74,89 +113,138 @@ def test_everything_told_is_said_in_order(steps):
 
 def test_a_reply_is_said_with_its_tokens_and_cost():
     used = Usage(input=1, cache_read=10, output=2, reasoning=5)
-    assert play([Replied("hi", used, Decimal("0.5"))]) == [
-        Say("assistant", "hi", tokens=Tokens(11, 7), cost=Decimal("0.5"))
+    assert play([ReplyCompleted("hi", used, Decimal("0.5"))]) == [
+        AddMessage("assistant", "hi", tokens=Tokens(11, 7), cost=Decimal("0.5"))
     ]
     prices = Prices(input=Decimal(1), output=Decimal(10), cache_read=Decimal("0.1"))
-    assert play([Replied("hi", used)], prices)[0].cost == Decimal("0.000072")
+    assert play([ReplyCompleted("hi", used)], prices)[0].cost == Decimal("0.000072")
 
 
-def test_what_is_spent_without_a_reply_is_booked_with_the_next_or_with_the_end():
-    spent = Spent(Usage(input=1, output=2), Decimal("0.25"))
-    assert play([spent, spent, Replied("hi", Usage(output=1), Decimal(1)), spent, "finished"]) == [
-        Say("assistant", "hi", tokens=Tokens(2, 5), cost=Decimal("1.5")),
-        End("completed", tokens=Tokens(1, 2), cost=Decimal("0.25")),
+def test_what_is_spent_without_a_reply_is_recorded_with_the_next_or_with_the_end():
+    spent = UsageReported(Usage(input=1, output=2), Decimal("0.25"))
+    assert play(
+        [spent, spent, ReplyCompleted("hi", Usage(output=1), Decimal(1)), spent, "finished"]
+    ) == [
+        AddMessage("assistant", "hi", tokens=Tokens(2, 5), cost=Decimal("1.5")),
+        EndTurn("completed", tokens=Tokens(1, 2), cost=Decimal("0.25")),
     ]
 
 
-@given(st.lists(told | ends), ends)
-def test_every_cent_and_token_that_is_told_is_booked_exactly_once(steps, end):
+@given(st.lists(result | ends), ends)
+def test_every_cent_and_token_that_is_reported_is_recorded_exactly_once(steps, end):
     said = play([*steps, end])
     over = next(n for n, step in enumerate([*steps, end]) if _ends(step))
-    spent = [step for step in steps[:over] if isinstance(step, Replied | Spent)]
-    assert sum((one.cost for one in said if not isinstance(one, Show | Keep)), Decimal(0)) == sum(
-        (step.cost or 0 for step in spent), Decimal(0)
-    )
-    booked = [one.tokens for one in said if not isinstance(one, Show | Keep)]
+    spent = [step for step in steps[:over] if isinstance(step, ReplyCompleted | UsageReported)]
+    assert sum(
+        (one.cost for one in said if not isinstance(one, StreamDelta | SaveEngineState)), Decimal(0)
+    ) == sum((step.cost or 0 for step in spent), Decimal(0))
+    booked = [one.tokens for one in said if not isinstance(one, StreamDelta | SaveEngineState)]
     assert sum(tokens.input for tokens in booked) == sum(one.usage.total_input for one in spent)
 
 
 def _ends(step) -> bool:
-    return isinstance(step, str | Failed | Limited)
+    return isinstance(step, str | TurnFailed | RateLimited)
 
 
-def test_tools_at_work_are_told_when_the_turn_ends_before_them():
+def test_tools_at_work_are_reported_when_the_turn_ends_before_them():
     look, shell = ToolStarted("look", "a"), ToolStarted("shell", "make")
     said = play([look, shell, ToolUsed("look", "a", "found"), "stopped"])
     assert said == [
-        Say("tool", "a\n\nfound", tool="look"),
-        Say("tool", "make\n\nInterrupted.", tool="shell"),
-        End("stopped"),
+        RecordToolStart(ToolUse(1, "look", "a")),
+        RecordToolStart(ToolUse(2, "shell", "make")),
+        AddMessage("tool", "a\n\nfound", tool="look", tool_use=1, report=ToolReport(1)),
+        AddMessage(
+            "tool",
+            "make\n\nInterrupted.",
+            tool="shell",
+            tool_use=2,
+            report=ToolReport(4, ok=False),
+        ),
+        EndTurn("stopped"),
     ]
-    assert play([shell, ToolUsed("shell", "make", "done"), Replied("ok"), "finished"])[2:] == [
-        End("completed")
-    ]
+    assert play([shell, ToolUsed("shell", "make", "done"), ReplyCompleted("ok"), "finished"])[
+        3:
+    ] == [EndTurn("completed")]
 
 
-def test_a_reply_that_was_cut_off_is_kept_as_far_as_it_was_told():
-    said = play([Wrote("half a "), Wrote("sentence"), "stopped"])
-    assert said[2:] == [Say("assistant", "half a sentence"), End("stopped")]
-    assert play([Wrote("whole"), Replied("whole"), "finished"])[1:] == [
-        Say("assistant", "whole"),
-        End("completed"),
+some_tools = st.builds(ToolStarted, st.sampled_from("ab"), st.sampled_from("xy"))
+some_outcomes = st.builds(ToolUsed, st.sampled_from("ab"), st.sampled_from("xy"), st.just("done"))
+
+
+@given(st.lists(some_tools | some_outcomes), st.sampled_from(["stopped", "interrupted", "failed"]))
+def test_each_tool_that_begins_is_reported_to_have_ended_exactly_once(steps, end):
+    said = play([*steps, end])
+    begun = [one.use.number for one in said if isinstance(one, RecordToolStart)]
+    assert begun == list(range(1, sum(isinstance(step, ToolStarted) for step in steps) + 1))
+    ended = [one.tool_use for one in said if isinstance(one, AddMessage) and one.tool_use]
+    assert sorted(ended) == begun
+    outcomes = sum(isinstance(step, ToolUsed) for step in steps)
+    assert sum(isinstance(one, AddMessage) and "done" in one.text for one in said) == outcomes
+
+
+def test_what_a_note_of_a_beginning_keeps_is_bounded():
+    *noted, _ = play([ToolStarted("shell", "x" * 9_000)] * (MOST_TOOLS_NOTED + 5) + ["finished"])
+    noted = [one.use for one in noted if isinstance(one, RecordToolStart)]
+    assert len(noted) == MOST_TOOLS_NOTED
+    assert {use.input for use in noted} == {"x" * LONGEST_INPUT_NOTED + "…"}
+
+
+def test_a_reply_that_was_cut_off_is_kept_as_far_as_it_was_reported():
+    said = play([ReplyDelta("half a "), ReplyDelta("sentence"), "stopped"])
+    assert said[2:] == [AddMessage("assistant", "half a sentence"), EndTurn("stopped")]
+    assert play([ReplyDelta("whole"), ReplyCompleted("whole"), "finished"])[1:] == [
+        AddMessage("assistant", "whole"),
+        EndTurn("completed"),
     ]
 
 
 def test_a_limit_defers_the_turn_and_is_its_end():
-    assert play([Limited("too much", "2026-01-01T00:00:00.000Z"), Replied("late")]) == [
-        Defer("too much", "2026-01-01T00:00:00.000Z")
+    assert play([RateLimited("too much", "2026-01-01T00:00:00.000Z"), ReplyCompleted("late")]) == [
+        DeferTurn("too much", "2026-01-01T00:00:00.000Z")
     ]
 
 
 def test_a_tool_is_said_with_its_name_what_it_was_given_and_what_came_of_it():
     assert play([ToolUsed("look", "here", "3 files")]) == [
-        Say("tool", "here\n\n3 files", tool="look")
+        AddMessage("tool", "here\n\n3 files", tool="look", report=ToolReport(4))
     ]
-    assert play([ToolUsed("look", "", "")]) == [Say("tool", "", tool="look")]
+    assert play([ToolUsed("look", "", "", ok=False, diff="d")]) == [
+        AddMessage("tool", "", tool="look", report=ToolReport(0, ok=False, diff="d"))
+    ]
+
+
+def test_a_tool_is_reported_with_the_time_it_took():
+    seconds = iter([10.0, 12.0, 15.5, 20.0])
+    turn = TurnMachine(now=lambda: next(seconds))
+    steps = [
+        ToolStarted("a", "1"),
+        ToolStarted("b", "2"),
+        ToolUsed("b", "2", ""),
+        ToolUsed("a", "1", ""),
+    ]
+    said = [one for step in steps for one in turn.handle(step) if isinstance(one, AddMessage)]
+    assert [(one.tool, one.report.seconds) for one in said] == [("b", 3.5), ("a", 10.0)]
 
 
 def test_how_each_end_comes_out():
-    assert play([Replied("hi"), "finished"])[-1] == End("completed")
-    assert play(["finished"]) == [End("failed", SILENT)]
-    assert play([ToolUsed("look", "", ""), "finished"])[-1] == End("failed", SILENT)
-    assert play([Replied("hi"), Failed("no more")])[-1] == End("failed", "no more")
-    assert play(["failed"]) == [End("failed", "broke down")]
-    assert play([Replied("hi"), "interrupted"])[-1] == End("interrupted", "broke down")
-    assert play([Replied("hi"), "stopped"])[-1] == End("stopped")
+    assert play([ReplyCompleted("hi"), "finished"])[-1] == EndTurn("completed")
+    assert play(["finished"]) == [EndTurn("failed", SILENT)]
+    assert play([ToolUsed("look", "", ""), "finished"])[-1] == EndTurn("failed", SILENT)
+    assert play([ReplyCompleted("hi"), TurnFailed("no more")])[-1] == EndTurn("failed", "no more")
+    assert play(["failed"]) == [EndTurn("failed", "broke down")]
+    assert play([ReplyCompleted("hi"), "interrupted"])[-1] == EndTurn("interrupted", "broke down")
+    assert play([ReplyCompleted("hi"), "stopped"])[-1] == EndTurn("stopped")
 
 
 def test_a_reply_without_an_end_ends_the_turn():
     piece = "x" * (LONGEST_REPLY // 2)
-    said = play([Wrote(piece), Wrote(piece), Wrote("y"), Wrote("z")])
+    said = play([ReplyDelta(piece), ReplyDelta(piece), ReplyDelta("y"), ReplyDelta("z")])
     assert said == [
-        Show(piece),
-        Show(piece),
-        Say("assistant", piece + piece + "y"),
-        End("failed", ENDLESS),
+        StreamDelta(piece),
+        StreamDelta(piece),
+        AddMessage("assistant", piece + piece + "y"),
+        EndTurn("failed", ENDLESS),
     ]
-    assert play([Wrote(piece), Replied("whole"), Wrote(piece), Wrote(piece)])[-1] == Show(piece)
+    assert play([ReplyDelta(piece), ReplyCompleted("whole"), ReplyDelta(piece), ReplyDelta(piece)])[
+        -1
+    ] == StreamDelta(piece)

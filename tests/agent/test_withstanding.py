@@ -17,7 +17,7 @@ from tests.agent.hostile import WORDS
 from tests.agent.served import Caller, Served
 from tests.supplier.steps import Answer, Break, Garble, Refuse, Say, Stall, Step
 from tests.supplier.supplier import Supplier
-from tests.web.support import until
+from tests.support.daemon import until
 
 SILENCE, TURN = 60.0, 60.0
 """Seconds of silence, of which a busy machine makes some, and of a turn of the native engine."""
@@ -29,10 +29,11 @@ HASTY = """
 import sys
 from functools import partial
 from agentd.cli.main import main
-from agentd.daemon import engines
-from agentd.outside.program import Graces
+from agentd.app import engines
+from agentd.system.dialogue import Graces
 
-engines.Patience = partial(engines.Patience, stop=0.5, graces=Graces(exit=0.3, terminate=0.3))
+graces = Graces(exit=0.3, terminate=0.3)
+engines.TurnTimeouts = partial(engines.TurnTimeouts, stop=0.5, graces=graces)
 sys.exit(main(sys.argv[1:]))
 """
 """The command itself, with programs that have less time to end by themselves."""
@@ -49,13 +50,16 @@ ENGINES = {
     "hangs": SILENT,
     "ignores_sigterm": SILENT,
     "floods_errors": SILENT,
-    "floods": r"acp writes without end what means nothing, so it was ended\.",
+    "floods": r"acp keeps writing meaningless output, so it was ended\.",
     "floods_with_words": r"The engine wrote a reply of more than 1,000,000 characters, .*",
 }
-"""What each hostile program does (a function of ``hostile``), and how the chat tells of it."""
+"""The act of each hostile program (a function of ``hostile``), and the chat's error message."""
 
 SUPPLIERS: dict[str, tuple[Step, str]] = {
-    "refuses the key": (Refuse(401, "Bad key"), r"acme wants a key, and has none: Bad key .*"),
+    "refuses the key": (
+        Refuse(401, "Bad key"),
+        r"acme requires a key, but none is set: Bad key .*",
+    ),
     "refuses the request": (Refuse(400, "Nonsense"), r"acme could not answer: Nonsense.*"),
     "is silent": (Answer((Say("Never"),), faults=(Stall(),)), r".* \d+ seconds.*"),
     "stalls": (Answer((Say("Half of it"),), faults=(Stall(after=3),)), r".* \d+ seconds.*"),
@@ -63,9 +67,12 @@ SUPPLIERS: dict[str, tuple[Step, str]] = {
         Answer((Say("Half of it"),), faults=(Break(after=3),)),
         r".* closed the connection .*",
     ),
-    "sends nonsense": (Answer((Say("Half of it"),), faults=(Garble(after=3),)), r".*no sense.*"),
+    "sends nonsense": (
+        Answer((Say("Half of it"),), faults=(Garble(after=3),)),
+        r".*incomplete or invalid.*",
+    ),
 }
-"""What a supplier does again and again, and how the chat tells of it."""
+"""The repeated act of a supplier, and the chat's error message."""
 
 MORE_MEMORY = 16.0
 """MiB that the daemon may have more after many such turns."""
@@ -97,22 +104,22 @@ def served(tmp_path_factory: pytest.TempPathFactory, supplier: Supplier) -> Serv
 
 @pytest.fixture(scope="module")
 def caller(served: Served) -> Iterator[Caller]:
-    """Of a daemon that has carried out every kind of turn once."""
+    """Yield a caller of a daemon that has carried out every kind of turn once."""
     with served.running(program=HASTY) as caller:
-        caller.at_rest(caller.chat("Say hello.", model="good"))
+        caller.wait_until_idle(caller.create_chat("Say hello.", model="good"))
         yield caller
 
 
 class Footprint:
-    """What the daemon's process has while no turn is at work, and whether it has it again."""
+    """The resources that the daemon's process has while no turn runs, to be compared later."""
 
     def __init__(self, served: Served) -> None:
         self._process = Path(f"/proc/{served.process.child.pid}")
-        until(lambda: not self.children())
-        self.descriptors = self._descriptors()
+        until(lambda: not self.list_children())
+        self.descriptors = self._list_descriptors()
 
-    def _descriptors(self) -> list[str]:
-        """Those that could be left of a turn: pipes and processes; not of files and clients.
+    def _list_descriptors(self) -> list[str]:
+        """Return the descriptors that a turn could leave: pipes and processes, not files.
 
         The daemon hides itself: only root sees any.
         """
@@ -128,23 +135,23 @@ class Footprint:
                 found.append(to)
         return sorted(found)
 
-    def children(self) -> str:
-        """The processes that are its children, dead ones too."""
+    def list_children(self) -> str:
+        """Return the processes that are its children, zombies too."""
         return (self._process / f"task/{self._process.name}/children").read_text()
 
-    def memory(self) -> float:
-        """MiB."""
+    def measure_memory(self) -> float:
+        """Return the memory in MiB."""
         pages = int((self._process / "statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
-    def processor(self) -> float:
-        """Seconds of the processor's time that it has used."""
-        told = (self._process / "stat").read_text().rpartition(")")[2].split()
-        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    def measure_processor(self) -> float:
+        """Return the seconds of processor time that it has used."""
+        result = (self._process / "stat").read_text().rpartition(")")[2].split()
+        return (int(result[11]) + int(result[12])) / os.sysconf("SC_CLK_TCK")
 
     def as_before(self) -> bool:
-        """Whether nothing is left of a turn; what was about to go before may be gone."""
-        return not self.children() and set(self._descriptors()) <= set(self.descriptors)
+        """Return whether nothing is left of a turn; descriptors of before may be closed."""
+        return not self.list_children() and set(self._list_descriptors()) <= set(self.descriptors)
 
 
 @contextmanager
@@ -156,26 +163,26 @@ def least_patience(caller: Caller) -> Iterator[None]:
 
 
 def set_patience(caller: Caller, silence: float, turn: float) -> None:
-    """What holds for the turns that begin from now on, in seconds."""
-    told = {"silence_seconds": silence, "turn_seconds": turn}
-    assert caller.client.post("/api/settings/set", told).status == 200
+    """Set the time limits, in seconds, of the turns that begin from now on."""
+    result = {"silence_seconds": silence, "turn_seconds": turn}
+    assert caller.client.post("/api/settings/set", result).status == 200
 
 
 def begin(caller: Caller, model: str, begun: Callable[[], object]) -> int:
     """A chat with a prompt that is at work, or that was."""
-    chat = caller.chat("Go.", model=model)
+    chat = caller.create_chat("Go.", model=model)
     until(lambda: begun() or caller.client.status(chat)["status"] == "completed")
     return chat
 
 
-def ends_with(
+def assert_ends_with(
     caller: Caller,
     served: Served,
     model: str,
     reason: str,
     begun: Callable[[], object] | None = None,
 ) -> list[dict[str, Any]]:
-    """A turn ends in this error, the next prompt of the queue is carried out, nothing is left.
+    """Assert that a turn ends in this error, the next prompt is carried out, and nothing is left.
 
     ``begun`` tells whether the turn has: it has not much time then, but the next one has.
     """
@@ -184,9 +191,9 @@ def ends_with(
         with least_patience(caller):
             chat = begin(caller, model, begun)
     else:
-        chat = caller.chat("Go.", model=model)
+        chat = caller.create_chat("Go.", model=model)
     caller.append(chat, "And now?", model="good")
-    messages = caller.at_rest(chat)
+    messages = caller.wait_until_idle(chat)
     said = [(one["role"], one["content"]) for one in messages]
     [error] = [text for role, text in said if role == "error"]
     assert re.fullmatch(reason, error, re.DOTALL), error
@@ -201,13 +208,13 @@ def ends_with(
 def test_a_hostile_engine_ends_in_a_clear_error(how: str, caller: Caller, served: Served) -> None:
     waits = ENGINES[how] == SILENT
     begun = (lambda: served.marked) if waits else None
-    messages = ends_with(caller, served, how, ENGINES[how], begun)
+    messages = assert_ends_with(caller, served, how, ENGINES[how], begun)
     if how == "half_a_line":
         assert messages[1]["content"] == "I begin", "what was said before is kept"
 
 
-def test_a_program_that_is_not_there_is_told(caller: Caller, served: Served) -> None:
-    ends_with(caller, served, "absent", r"The program /no/such/program is not installed.*")
+def test_a_program_that_does_not_exist_is_reported(caller: Caller, served: Served) -> None:
+    assert_ends_with(caller, served, "absent", r"The program /no/such/program is not installed.*")
 
 
 @pytest.mark.parametrize("how", SUPPLIERS)
@@ -219,27 +226,27 @@ def test_a_hostile_supplier_ends_in_a_clear_error(
     waits = how in ("is silent", "stalls")
     begun = (lambda: supplier.left < 20) if waits else None
     try:
-        ends_with(caller, served, "native", reason, begun)
+        assert_ends_with(caller, served, "native", reason, begun)
     finally:
         supplier.forget()
 
 
-def test_a_workspace_that_vanishes_is_told(caller: Caller, served: Served) -> None:
+def test_a_workspace_that_vanishes_is_reported(caller: Caller, served: Served) -> None:
     """Before a turn, and in the middle of one."""
     away = served.folder / "away"
     gone = re.escape(f"The workspace {served.workspace} is not there any more")
     served.workspace.rename(away)
-    chat = caller.chat("Go.", model="good")
-    [_, error] = caller.at_rest(chat)
+    chat = caller.create_chat("Go.", model="good")
+    [_, error] = caller.wait_until_idle(chat)
     assert re.match(gone, error["content"])
     away.rename(served.workspace)
     caller.append(chat, "And now?")
-    assert caller.at_rest(chat)[-1]["content"] == "Here I am."
+    assert caller.wait_until_idle(chat)[-1]["content"] == "Here I am."
 
     with least_patience(caller):
         chat = begin(caller, "hangs", lambda: served.marked)
         served.workspace.rename(away)
-    error = caller.at_rest(chat)[-1]
+    error = caller.wait_until_idle(chat)[-1]
     away.rename(served.workspace)
     assert error["role"] == "error"
     until(lambda: not served.marked)
@@ -247,7 +254,7 @@ def test_a_workspace_that_vanishes_is_told(caller: Caller, served: Served) -> No
 
 def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: Served) -> None:
     before = Footprint(served)
-    chat = caller.chat("Go.", model="ignores_sigterm")
+    chat = caller.create_chat("Go.", model="ignores_sigterm")
     until(lambda: len(served.marked) == 2)
     caller.stop(chat)
     assert served.marked == []
@@ -259,23 +266,23 @@ def test_a_flood_holds_nobody_up(caller: Caller, served: Served) -> None:
     footprint = Footprint(served)
     waits: list[float] = []
     while len(waits) < 4:
-        chat = caller.chat("Go.", model="floods")
+        chat = caller.create_chat("Go.", model="floods")
         while caller.client.status(chat, 0.01)["status"] != "completed":
-            began = footprint.processor()
+            began = footprint.measure_processor()
             caller.client.status(chat)
-            waits.append(footprint.processor() - began)
+            waits.append(footprint.measure_processor() - began)
     assert max(waits) < 1, "a chunk of it is looked at in some hundredths of a second"
 
 
 def test_many_such_turns_leave_no_memory(caller: Caller, served: Served) -> None:
     footprint = Footprint(served)
 
-    def memory_after_all() -> float:
+    def measure_memory_after_all() -> float:
         quick = [how for how in ENGINES if ENGINES[how] != SILENT and how != "floods_with_words"]
-        for chat in [caller.chat("Go.", model=how) for how in 2 * quick]:
-            caller.at_rest(chat)
-        return footprint.memory()
+        for chat in [caller.create_chat("Go.", model=how) for how in 2 * quick]:
+            caller.wait_until_idle(chat)
+        return footprint.measure_memory()
 
-    first = memory_after_all()
-    assert memory_after_all() - first < MORE_MEMORY
+    first = measure_memory_after_all()
+    assert measure_memory_after_all() - first < MORE_MEMORY
     until(footprint.as_before)

@@ -4,76 +4,48 @@ Where a longer piece reads better, it is listed here with its reason.
 """
 
 import ast
-from functools import cache
-from pathlib import Path
 
-from tests.architecture.support import MODULES, name_of, text_of, tree_of
-
-Piece = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+from tests.architecture.support import MODULES, get_name, list_definitions, read_text, read_tree
 
 FILE_LINES = 600
 CLASS_LINES = 250
 FUNCTION_LINES = 50
 
 LONGER: dict[str, str] = {
-    "daemon.life.started": "the daemon's life in its order, one step after the other",
-    "disk.layout.Layout": "every path of ours, one short property each",
+    "storage.layout.Layout": "every path of ours, one short property each",
     "chats.service.ChatService": "every command on a chat, one short method each",
-    "chats.fold.Chat": "the fold of one chat, one short method for each kind of record",
-    "web.exchange.Exchange": "one request from its head to its last byte, each step a method",
-    "web.routes._remote": "a table: one row after the other",
-    "web.routes._agent": "a table: one row after the other",
-    "web.routes._live": "a table: one row after the other",
-    "web.tables.bots.rows": "a table: one row after the other",
-    "web.tables.files.rows": "a table: one row after the other",
-    "web.tables.gateway.rows": "a table: one row after the other",
-    "web.tables.manage_channels.rows": "a table: one row after the other",
-    "web.tables.manage_keys.rows": "a table: one row after the other",
-    "web.tables.manage_models.rows": "a table: one row after the other",
-    "web.tables.manage_reports._reports": "a table: one row after the other",
-    "web.tables.manage_secret_rules.rows": "a table: one row after the other",
+    "chats.state.Chat": "the fold of one chat, one short method for each kind of record",
+    "http.request_handler.RequestHandler": "one request from head to last byte, each step a method",
+    "chats.remote_api.routes": "a table: one row after the other",
+    "live.api.routes": "a table: one row after the other",
+    "bots.api.routes": "a table: one row after the other",
+    "workspace.uploads.api.routes": "a table: one row after the other",
+    "gateway.relay.api.routes": "a table: one row after the other",
+    "gateway.admin.api.reports.routes": "a table: one row after the other",
 }
 
 CATCH_ALL = {
-    "events.Bus.publish": "one listener's failure never reaches another",
-    "agent.work.Work.follow": "an engine's bug ends its turn, not the daemon",
-    "disk.journal.Committer._run": "nobody may wait for ever for a write",
-    "disk.journal._tell": "one line that cannot be told keeps nobody else waiting",
-    "disk.ledger_writer.Writer._write_lines": "nobody may wait for ever for a line",
-    "disk.ledger_writer.Writer._sync_all": "nobody may wait for ever for a line",
-    "disk.ledger_writer.Writer._carry_out": "a bug of who asks is no matter of the lines",
-    "web.hub.Hub._tell_one": "what one client breaks silences no other",
-    "web.exchange.Exchange.finish": "any error becomes an answer",
-    "web.exchange.Exchange._finish_later": "any error becomes an answer",
+    "core.events.EventBus.publish": "one listener's failure never reaches another",
+    "agent.turn_runner.TurnRunner.run": "an engine's bug ends its turn, not the daemon",
+    "storage.journal.GroupCommitter._run": "nobody may wait for ever for a write",
+    "storage.journal._call": "one line that cannot be told keeps nobody else waiting",
+    "gateway.ledger.writer.LedgerWriter._write_lines": "nobody may wait for ever for a line",
+    "gateway.ledger.writer.LedgerWriter._sync_all": "nobody may wait for ever for a line",
+    "gateway.ledger.writer.LedgerWriter._run_job": "a bug of who asks is no matter of the lines",
+    "live.hub.Hub._send_to": "what one client breaks silences no other",
+    "http.request_handler.RequestHandler.finish": "any error becomes an answer",
+    "http.request_handler.RequestHandler._send_when_ready": "any error becomes an answer",
 }
 """The task boundaries at which everything may be caught."""
-
-
-@cache
-def _definitions(path: Path) -> list[tuple[str, Piece]]:
-    """Each class and function with its dotted name; one inside a function bears ``<locals>``."""
-    found: list[tuple[str, Piece]] = []
-
-    def walk(node: ast.AST, above: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, Piece):
-                name = f"{above}.{child.name}"
-                found.append((name, child))
-                walk(child, name if isinstance(child, ast.ClassDef) else f"{name}.<locals>")
-            else:
-                walk(child, above)
-
-    walk(tree_of(path), name_of(path))
-    return found
 
 
 def test_pieces_are_short_enough_to_see_whole() -> None:
     too_long = []
     for path in MODULES:
-        lines = text_of(path).count("\n")
-        if lines > FILE_LINES and name_of(path) not in LONGER:
-            too_long.append(f"{name_of(path)}: {lines} lines")
-        for name, node in _definitions(path):
+        lines = read_text(path).count("\n")
+        if lines > FILE_LINES and get_name(path) not in LONGER:
+            too_long.append(f"{get_name(path)}: {lines} lines")
+        for name, node in list_definitions(path):
             assert node.end_lineno is not None
             documented = ast.get_docstring(node) is not None
             first = node.body[min(1, len(node.body) - 1)] if documented else node.body[0]
@@ -86,7 +58,7 @@ def test_pieces_are_short_enough_to_see_whole() -> None:
 
 def test_everything_is_caught_only_at_named_task_boundaries() -> None:
     found = set()
-    for name, node in [piece for path in MODULES for piece in _definitions(path)]:
+    for name, node in [piece for path in MODULES for piece in list_definitions(path)]:
         if isinstance(node, ast.ClassDef):
             continue
         for inner in ast.walk(node):
@@ -99,15 +71,15 @@ def test_everything_is_caught_only_at_named_task_boundaries() -> None:
 
 
 def test_every_listed_exception_is_still_one() -> None:
-    names = {name for path in MODULES for name, _ in _definitions(path)}
-    assert set(LONGER) | set(CATCH_ALL) <= names | {name_of(path) for path in MODULES}
+    names = {name for path in MODULES for name, _ in list_definitions(path)}
+    assert set(LONGER) | set(CATCH_ALL) <= names | {get_name(path) for path in MODULES}
 
 
 def test_every_module_and_public_name_is_documented() -> None:
-    missing = [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))]
+    missing = [get_name(path) for path in MODULES if not ast.get_docstring(read_tree(path))]
     for path in MODULES:
-        for name, node in _definitions(path):
-            parts = name.removeprefix(name_of(path)).split(".")[1:]
+        for name, node in list_definitions(path):
+            parts = name.removeprefix(get_name(path)).split(".")[1:]
             hidden = any(part.startswith(("_", "<")) for part in parts)
             if not hidden and not ast.get_docstring(node):
                 missing.append(name)

@@ -1,70 +1,55 @@
-"""The import rule, as told in ``agentd/__init__.py``."""
+"""The import rule: ``FLOORS`` is the rule itself, told in words in ``agentd/README.md``."""
 
 import ast
 from functools import cache
 from pathlib import Path
 
-import agentd
-from tests.architecture.support import MODULES, ROOT, name_of, tree_of
+from tests.architecture.support import MODULES, ROOT, get_name, read_tree
 
-FOUNDATION = {"errors", "clock", "threads", "refresh", "retries", "ids", "redaction"}
-PRODUCT = {"chats", "agent", "access", "bots", "catalog", "proxy", "workspace"}
-SHELLS = {"disk", "outside", "web"}
-OUTERMOST = {"daemon", "cli", "__main__"}
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("core",),
+    ("system", "storage"),
+    ("http",),
+    ("auth",),
+    ("live",),
+    ("llm",),
+    ("chats",),
+    ("models", "skills"),
+    ("agent", "bots"),
+    ("settings", "speech", "workspace"),
+    ("gateway", "ui"),
+    ("app",),
+    ("cli",),
+)
+"""A package imports only from floors above it in this table, which are below it in the building."""
 
-FORBIDDEN_TO_PRODUCT = {
-    "filelock",
-    "os",
-    "ruamel",
-    "socket",
-    "subprocess",
-    "tornado",
-    "watchdog",
-    "yaml",
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "yaml": ("storage",),
+    "filelock": ("storage", "app.state"),
+    "watchdog": ("storage",),
+    "tornado": ("http", "live", "app"),
+    "secrets": ("core.ids",),
 }
-ONLY_IN_DISK = {"filelock", "ruamel", "watchdog", "yaml"}
-MAY_AWAIT = {
-    "answering",
-    "hiding_threads",
-    "house",
-    "relay",
-    "attempt",
-    "stream",
-    "bill",
-    "messenger",
-    "polling",
-    "service",
-    "telling",
-    "shelf",
-    "turns",
-    "building",
-    "deploying",
-    "autofix",
-    "engine",
-    "people",
-    "toolbox",
-    "approvals",
-    "assigning",
-    "editing",
-    "history",
-    "labelling",
-    "trash",
-    "work",
-}
-"""In a product folder: services, the dispatcher, and engines (which carry out turns, by tools)."""
+"""Libraries, and the only packages or modules that import them."""
 
-NAMES = {name_of(path) for path in MODULES}
+PURE = ("model.py", "rules.py")
+"""Files of types and rules: they neither wait nor touch the machine."""
+
+NOT_IN_RULES = {"asyncio", "filelock", "os", "socket", "subprocess", "tornado", "yaml"}
+
+NAMES = {get_name(path) for path in MODULES}
+FLOOR_OF = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 
 
-def _room(path: Path) -> str:
+def _get_package(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 @cache
-def _imports(path: Path) -> list[str]:
-    """Absolute names of all that a module imports, wherever in it the import stands."""
+def _list_imports(path: Path) -> list[str]:
+    """Return the absolute names of all that a module imports, wherever the import stands."""
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(read_tree(path)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -73,20 +58,10 @@ def _imports(path: Path) -> list[str]:
     return found
 
 
-def _libraries(path: Path) -> set[str]:
-    return {name.split(".")[0] for name in _imports(path)}
-
-
-def _ours(path: Path) -> set[str]:
-    """The rooms of agentd that a module imports from."""
-    parts = [name.split(".") for name in _imports(path) if name.split(".")[0] == "agentd"]
-    return {part[1] if len(part) > 1 else "" for part in parts} - {"__version__", "DISTRIBUTION"}
-
-
-def _modules(path: Path) -> set[str]:
-    """The modules of agentd that a module imports, such as ``chats.fold``."""
+def _list_modules(path: Path) -> set[str]:
+    """Return the modules of agentd that a module imports, such as ``chats.state``."""
     found = set()
-    for name in _imports(path):
+    for name in _list_imports(path):
         parts = name.split(".")[1:] if name.startswith("agentd.") else []
         for length in range(len(parts), 0, -1):
             if ".".join(parts[:length]) in NAMES:
@@ -95,74 +70,67 @@ def _modules(path: Path) -> set[str]:
     return found
 
 
-def _none(found: dict[Path, set[str]], why: str) -> None:
-    """Fail, with a line for each module of which something was found."""
-    lines = [f"{name_of(path)}: {', '.join(sorted(what))}" for path, what in found.items() if what]
+def _fail_if_any(found: dict[str, set[str]], why: str) -> None:
+    """Fail with one line for each module of which something was found."""
+    lines = [f"{name}: {', '.join(sorted(what))}" for name, what in found.items() if what]
     assert not lines, "\n".join([why, *lines])
 
 
-def test_the_rule_is_told_of_every_room() -> None:
-    rooms = FOUNDATION | PRODUCT | SHELLS | {"wire", "events", "daemon", "cli"}
-    assert not {room for room in rooms if f"``{room}``" not in str(agentd.__doc__)}
-
-
-def test_imports_point_inward() -> None:
-    found = {}
+def _list_upward_imports() -> dict[str, set[tuple[str, str]]]:
+    """Return each module's imports of packages on its own floor or above it."""
+    found: dict[str, set[tuple[str, str]]] = {}
     for path in MODULES:
-        room = _room(path)
-        allowed = set(FOUNDATION) | {room}
-        if room in PRODUCT | SHELLS | {"events"}:
-            allowed |= PRODUCT | {"wire"}
-        if room in PRODUCT | SHELLS:
-            allowed |= {"events"}
-        if room not in OUTERMOST:
-            found[path] = _ours(path) - allowed
-    _none(found, "imports of a room further out:")
+        package = _get_package(path)
+        others = {name.split(".")[0] for name in _list_modules(path)} - {package}
+        if package in FLOOR_OF:
+            found[get_name(path)] = {
+                (package, other)
+                for other in others & set(FLOOR_OF)
+                if FLOOR_OF[other] >= FLOOR_OF[package]
+            }
+    return found
 
 
-def test_a_product_folder_imports_nouns_of_another_and_never_its_service() -> None:
-    found = {}
-    for path in MODULES:
-        room = _room(path)
-        services = {name for name in _modules(path) if name.endswith(".service")}
-        foreign = {name for name in services if name.split(".")[0] != room}
-        # The dispatcher and the bots command chats: they are to them what a caller is.
-        commands = name_of(path) in {"agent.service", "bots.answering", "bots.house"}
-        if room in PRODUCT:
-            found[path] = foreign - ({"chats.service"} if commands else set())
-    _none(found, "imports of another folder's service:")
+def test_every_package_has_its_floor() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages == set(FLOOR_OF)
 
 
-def test_product_folders_only_think() -> None:
-    product = [path for path in MODULES if _room(path) in PRODUCT]
-    touching = {path: _libraries(path) & FORBIDDEN_TO_PRODUCT for path in product}
-    _none(touching, "product folders that touch the machine:")
-    waiting = {
-        path: {
-            f"line {node.lineno}"
-            for node in ast.walk(tree_of(path))
-            if isinstance(node, ast.AsyncFunctionDef)
-        }
-        for path in product
-        if path.stem not in MAY_AWAIT
+def test_a_package_imports_only_from_floors_below_its_own() -> None:
+    found = {
+        name: {f"{other} (from {package})" for package, other in pairs}
+        for name, pairs in _list_upward_imports().items()
     }
-    _none(waiting, "functions that wait, outside services, the dispatcher and engines:")
+    _fail_if_any(found, "imports of the same floor or of one above:")
 
 
-def test_each_dangerous_library_has_one_importer() -> None:
+def test_each_dangerous_library_has_its_importers() -> None:
     found = {}
     for path in MODULES:
-        elsewhere = set() if _room(path) == "disk" else set(ONLY_IN_DISK)
-        if name_of(path) != "ids":
-            elsewhere.add("secrets")
-        if _room(path) not in {"web", "daemon"}:
-            elsewhere.add("tornado")
-        found[path] = _libraries(path) & elsewhere
-    _none(found, "libraries that belong to another room:")
+        libraries = {name.split(".")[0] for name in _list_imports(path)}
+        allowed = {_get_package(path), get_name(path)}
+        found[get_name(path)] = {
+            library for library in libraries & set(ONLY_IN) if not allowed & set(ONLY_IN[library])
+        }
+    _fail_if_any(found, "libraries that belong to another package:")
+
+
+def test_files_of_rules_neither_wait_nor_touch_the_machine() -> None:
+    found = {}
+    for path in MODULES:
+        if path.name in PURE:
+            libraries = {name.split(".")[0] for name in _list_imports(path)} & NOT_IN_RULES
+            waiting = {
+                f"async {node.name}"
+                for node in ast.walk(read_tree(path))
+                if isinstance(node, ast.AsyncFunctionDef)
+            }
+            found[get_name(path)] = libraries | waiting
+    _fail_if_any(found, "rules that are not pure:")
 
 
 def test_there_is_no_import_cycle() -> None:
-    graph = {name_of(path): _modules(path) for path in MODULES}
+    graph = {get_name(path): _list_modules(path) for path in MODULES}
     done: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What analytics cost once they were asked for, with a short history and with a long one."""
+"""The cost of analytics that were never asked for before, with a short and with a long history."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -6,8 +6,8 @@ from itertools import cycle
 
 from tests.benchmarks import servers
 from tests.benchmarks.load import Shot
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, Server, encode_request, running_server
 from tests.benchmarks.states import Maker
 
 OF_A_CHAT = 250
@@ -19,13 +19,16 @@ FIRST_SECONDS = 300.0
 """For the first question, which reads every journal: a million messages take 15 to 40 seconds."""
 
 
-def analytics(size: Size, gun: Gun) -> Iterator[Row]:
-    """A month at the end of a history; as much happens on each day of the other one."""
+def measure_analytics(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure a month at the end of a history, and one of a short history with as much a day."""
     few, many = size.added_up // PART, size.added_up
     step = timedelta(days=DAYS) / (few / 3 * 4)  # four records for every three messages
-    with scratch_folder() as short, scratch_folder() as long:
+    with create_scratch_folder() as short, create_scratch_folder() as long:
         shots = []
-        with running(_held(short, few, step, shots)), running(_held(long, many, step, shots)):
+        with (
+            running_server(_build_server(short, few, step, shots)),
+            running_server(_build_server(long, many, step, shots)),
+        ):
             for shot in shots:
                 first = Shot(shot.port, shot.requests, connections=1, count=2)
                 first.patience = FIRST_SECONDS
@@ -44,17 +47,18 @@ def analytics(size: Size, gun: Gun) -> Iterator[Row]:
                 yield Row(what, ratio, 2)
 
 
-def _held(folder: str, messages: int, step: timedelta, shots: list[Shot]) -> Server:
-    """A daemon with this history, and a shot that asks about its last month."""
+def _build_server(folder: str, messages: int, step: timedelta, shots: list[Shot]) -> Server:
+    """Build a daemon with this history, and append a shot that asks about its last month."""
     maker = Maker(folder, step)
     for said in range(0, messages, OF_A_CHAT):
-        maker.chat(min(OF_A_CHAT, messages - said))
+        maker.add_chat(min(OF_A_CHAT, messages - said))
     key = maker.finish()
     last = maker.moment.date()
     span = f"from={last - timedelta(days=DAYS - 1)}&to={last}"
     asked = [
-        request("GET", f"/api/analytics?by={by}&{span}", key) for by in ("model", "day", "chat")
+        encode_request("GET", f"/api/analytics?by={by}&{span}", key)
+        for by in ("model", "day", "chat")
     ]
-    held = servers.held(maker.layout)
+    held = servers.start_held_daemon(maker.layout)
     shots.append(Shot(held.port, asked))
     return held

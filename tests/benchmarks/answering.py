@@ -14,17 +14,17 @@ PAUSE = 0.1
 """Seconds between two pieces of a long reply."""
 
 
-def said(**members: object) -> str:
+def encode_message(**members: object) -> str:
     return json.dumps({"jsonrpc": "2.0", **members}) + "\n"
 
 
-def update(**members: object) -> str:
-    return said(method="session/update", params={"sessionId": "s", "update": members})
+def encode_update(**members: object) -> str:
+    return encode_message(method="session/update", params={"sessionId": "s", "update": members})
 
 
-def chunk(text: str) -> str:
+def encode_chunk(text: str) -> str:
     content = {"type": "text", "text": text}
-    return update(sessionUpdate="agent_message_chunk", content=content)
+    return encode_update(sessionUpdate="agent_message_chunk", content=content)
 
 
 def main() -> None:
@@ -36,18 +36,18 @@ def main() -> None:
             prompt = asked["params"]["prompt"][0]["text"]
             end = time.monotonic() + float(prompt if prompt.isdigit() else 0)
             while time.monotonic() < end:
-                sys.stdout.write(chunk("A piece of it. "))
+                sys.stdout.write(encode_chunk("A piece of it. "))
                 sys.stdout.flush()
                 time.sleep(PAUSE)
             cost = {"amount": 0.5, "currency": "USD"}
-            spent = update(sessionUpdate="usage_update", used=1, size=10, cost=cost)
-            answer = said(id=asked["id"], result={"stopReason": "end_turn"})
-            reply = chunk(f"first={first:.6f} done={time.monotonic():.6f}")
+            spent = encode_update(sessionUpdate="usage_update", used=1, size=10, cost=cost)
+            answer = encode_message(id=asked["id"], result={"stopReason": "end_turn"})
+            reply = encode_chunk(f"first={first:.6f} done={time.monotonic():.6f}")
             sys.stdout.write(reply + spent + answer)
         elif "id" in asked:
             first = first or time.monotonic()
             result = OPENED.get(method, {"sessionId": "s"})
-            sys.stdout.write(said(id=asked["id"], result=result))
+            sys.stdout.write(encode_message(id=asked["id"], result=result))
         sys.stdout.flush()
 
 

@@ -5,8 +5,8 @@ import sys
 
 from tornado.web import Application, RequestHandler
 
-from agentd.outside.upstream import HttpUpstream
-from agentd.proxy.upstream import Request
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.llm.upstream.protocol import UpstreamRequest
 
 
 class Relay(RequestHandler):
@@ -23,20 +23,20 @@ class Relay(RequestHandler):
         headers = {"content-type": "application/json"}
         if "X-Pause" in self.request.headers:
             headers["x-pause"] = self.request.headers["X-Pause"]
-        asked = Request("POST", self._to + self.request.path, headers, self.request.body)
+        asked = UpstreamRequest("POST", self._to + self.request.path, headers, self.request.body)
         async with self._upstream.send(asked) as answer:
             self.set_header("Content-Type", answer.headers["content-type"])
             if answer.headers["content-type"].startswith("application/json"):
                 self.write(await answer.read())
                 return
-            async for piece in answer.chunks():
+            async for piece in answer.iter_chunks():
                 self.write(piece)
                 await self.flush()
 
 
 async def main() -> None:
-    told = {"upstream": HttpUpstream(), "to": sys.argv[2]}
-    Application([(".*", Relay, told)]).listen(int(sys.argv[1]), "127.0.0.1")
+    result = {"upstream": HttpUpstream(), "to": sys.argv[2]}
+    Application([(".*", Relay, result)]).listen(int(sys.argv[1]), "127.0.0.1")
     await asyncio.Event().wait()
 
 

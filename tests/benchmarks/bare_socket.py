@@ -10,13 +10,13 @@ from typing import ClassVar
 from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from agentd.wire.signalr.framing import text_frame
+from agentd.live.signalr.framing import encode_text_frame
 
 SLICE = 200
 
 
 class Listening(WebSocketHandler):
-    """One listener."""
+    """A listener."""
 
     everyone: ClassVar[set["Listening"]] = set()
 
@@ -34,7 +34,7 @@ class Telling(RequestHandler):
         self.write({"hello": "world"})
 
     async def post(self) -> None:
-        frame = text_frame(self.request.body)
+        frame = encode_text_frame(self.request.body)
         for number, listener in enumerate(list(Listening.everyone), start=1):
             listener.ws_connection.stream.write(frame)
             if number % SLICE == 0:

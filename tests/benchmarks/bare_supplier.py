@@ -12,7 +12,7 @@ CHUNKS = 50
 TEXT = "x" * 700
 
 
-def _chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
+def _encode_chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     body = {
         "id": "chatcmpl-1",
@@ -26,9 +26,9 @@ def _chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
 EVENTS = [
-    _chunk({"role": "assistant", "content": ""}),
-    *(_chunk({"content": f"word{number} "}) for number in range(CHUNKS)),
-    _chunk({}, "stop"),
+    _encode_chunk({"role": "assistant", "content": ""}),
+    *(_encode_chunk({"content": f"word{number} "}) for number in range(CHUNKS)),
+    _encode_chunk({}, "stop"),
     b"data: "
     + json.dumps(
         {
@@ -68,15 +68,15 @@ _STREAM = (
 )
 
 
-def _framed(data: bytes) -> bytes:
+def _frame(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-_AT_ONCE = _STREAM + b"".join(map(_framed, EVENTS)) + b"0\r\n\r\n"
+_AT_ONCE = _STREAM + b"".join(map(_frame, EVENTS)) + b"0\r\n\r\n"
 
 
 class Supplier(asyncio.Protocol):
-    """One connection."""
+    """A connection."""
 
     def __init__(self) -> None:
         self._got = b""
@@ -110,7 +110,7 @@ class Supplier(asyncio.Protocol):
     async def _spaced(self, pause: float) -> None:
         self._transport.write(_STREAM)
         for event in EVENTS:
-            self._transport.write(_framed(event))
+            self._transport.write(_frame(event))
             await asyncio.sleep(pause)
         self._transport.write(b"0\r\n\r\n")
 

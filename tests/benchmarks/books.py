@@ -16,12 +16,12 @@ from zlib import crc32
 import msgspec
 from msgspec import structs
 
-from agentd.disk.ledger_file import Standing
-from agentd.disk.ledger_parts import head_of
-from agentd.disk.ledger_report import Fold, Head, write_report
-from agentd.disk.lines import SEAL, seal
-from agentd.proxy.entry import Entry, Outcome, Timings
-from agentd.proxy.price import Usage
+from agentd.gateway.ledger.day_file import ReadPosition
+from agentd.gateway.ledger.day_report import DayFold, DayReportHead, write_report
+from agentd.gateway.ledger.record import Outcome, RequestRecord, Timings
+from agentd.gateway.ledger.sliced_table import read_header
+from agentd.llm.price import Usage
+from agentd.storage.checksummed_json import CHECKSUM_SIZE, encode_checksummed
 from tests.benchmarks.house import House
 
 DAYS = 90
@@ -65,7 +65,7 @@ class Books:
         for number in range(WEEK):
             days = [day for day in self._days() if day.toordinal() % WEEK == number]
             entries = list(self._requests())
-            lines = [_line(one) for one in entries]
+            lines = [_split_line(one) for one in entries]
             self._report(days[0], entries, self._write(days[0], lines))
             for day in days[1:]:
                 self._copy_report(days[0], day, self._write(day, lines))
@@ -76,9 +76,9 @@ class Books:
         for number in range(DAYS):
             yield self.first + timedelta(days=number)
 
-    def _write(self, day: date, lines: list[_Line]) -> Standing:
-        standing, dated = Standing(lines=len(lines)), day.isoformat().encode()
-        with open(self.layout.ledger_day(day.isoformat()), "wb") as file:
+    def _write(self, day: date, lines: list[_Line]) -> ReadPosition:
+        standing, dated = ReadPosition(lines=len(lines)), day.isoformat().encode()
+        with open(self.layout.ledger_day_file(day.isoformat()), "wb") as file:
             for begin in range(0, len(lines), PIECE):
                 piece = b"".join(line.on(dated) for line in lines[begin : begin + PIECE])
                 standing.size += len(piece)
@@ -87,27 +87,27 @@ class Books:
         os.chmod(file.name, 0o600)
         return standing
 
-    def _report(self, day: date, entries: Iterable[Entry], standing: Standing) -> None:
-        made = Fold(day.isoformat())
+    def _report(self, day: date, entries: Iterable[RequestRecord], standing: ReadPosition) -> None:
+        made = DayFold(day.isoformat())
         for entry in entries:
-            made.tally.book(entry)
-        made.standing, made.mtime_ns = standing, self._changed(day)
+            made.totals.add_record(entry)
+        made.position, made.mtime_ns = standing, self._changed(day)
         write_report(self.layout, made)
 
-    def _copy_report(self, like: date, day: date, standing: Standing) -> None:
-        path = self.layout.ledger_report(like.isoformat())
-        head, size = head_of(path, msgspec.json.Decoder(Head))
+    def _copy_report(self, like: date, day: date, standing: ReadPosition) -> None:
+        path = self.layout.ledger_report_file(like.isoformat())
+        head, size = read_header(path, msgspec.json.Decoder(DayReportHead))
         changed = self._changed(day)
-        own = structs.replace(head, day=day.isoformat(), standing=standing, mtime_ns=changed)
+        own = structs.replace(head, day=day.isoformat(), position=standing, mtime_ns=changed)
         with open(path, "rb") as one:
             one.seek(size)
-            with open(self.layout.ledger_report(day.isoformat()), "wb") as other:
-                other.write(seal(own) + one.read())
+            with open(self.layout.ledger_report_file(day.isoformat()), "wb") as other:
+                other.write(encode_checksummed(own) + one.read())
 
     def _changed(self, day: date) -> int:
-        return os.stat(self.layout.ledger_day(day.isoformat())).st_mtime_ns
+        return os.stat(self.layout.ledger_day_file(day.isoformat())).st_mtime_ns
 
-    def _requests(self) -> Iterator[Entry]:
+    def _requests(self) -> Iterator[RequestRecord]:
         """A day's requests in the order of their moments."""
         keys = self._house.keys
         for number in range(self._a_day):
@@ -116,13 +116,13 @@ class Books:
             key = self._random.randrange(len(at_work))
             yield self._request(number, at_work[key].id, at_work[key].name, key)
 
-    def _request(self, number: int, key: str, name: str, way: int) -> Entry:
+    def _request(self, number: int, key: str, name: str, way: int) -> RequestRecord:
         """The one of a key, which calls one of two models, each through one channel."""
         random, house = self._random, self._house
         second = number * 86400 // self._a_day
         model = (way + random.randrange(2)) % len(house.models)
         outcome: Outcome = "ok" if random.random() < 0.98 else "failed"
-        return Entry(
+        return RequestRecord(
             id=f"{_DAY}-{number:08x}",
             at=f"{_DAY}T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z",
             key=key,
@@ -150,5 +150,5 @@ class Books:
         return first, first + round(self._random.lognormvariate(8, 0.8), 2)
 
 
-def _line(entry: Entry) -> _Line:
-    return _Line(*seal(entry)[: -SEAL - 1].split(_DAY.encode()))
+def _split_line(entry: RequestRecord) -> _Line:
+    return _Line(*encode_checksummed(entry)[: -CHECKSUM_SIZE - 1].split(_DAY.encode()))

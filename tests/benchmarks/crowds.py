@@ -7,12 +7,12 @@ from statistics import median
 
 import msgspec
 
-from agentd.chats.fold import Chat
+from agentd.chats.state import Chat
 from tests.benchmarks import servers
-from tests.benchmarks.fanout import HUB_RECORDS, Crowd, raise_limit
+from tests.benchmarks.fanout import HUB_RECORDS, Crowd, raise_descriptor_limit
 from tests.benchmarks.load import Score, Shot
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, Server, encode_request, running_server
 from tests.benchmarks.states import Maker
 
 MANY = 5000
@@ -22,43 +22,45 @@ FEW = 50
 """Of everything, in a quick run."""
 
 
-def crowd(size: Size, gun: Gun) -> Iterator[Row]:
-    """Events to 5,000 WebSockets while somebody else asks for a status."""
+def measure_crowd(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure events to 5,000 WebSockets while somebody else asks for a status."""
     full = size.rounds > 1
     listeners = MANY if full else FEW
-    raise_limit()
-    with scratch_folder() as scratch:
+    raise_descriptor_limit()
+    with create_scratch_folder() as scratch:
         maker = Maker(scratch)
-        chat = maker.chat(3)
+        chat = maker.add_chat(3)
         key = maker.finish()
-        with running(servers.held(maker.layout)) as held:
-            status = request("GET", f"/api/remote/chats/{chat.id}/status", key)
+        with running_server(servers.start_held_daemon(maker.layout)) as held:
+            status = encode_request("GET", f"/api/remote/chats/{chat.id}/status", key)
             shot = Shot(held.port, [status], connections=1, seconds=size.seconds)
-            told, idle, busy = asyncio.run(_beside(held, key, listeners, gun, shot, size.rounds))
+            told, idle, busy = asyncio.run(
+                _measure_beside(held, key, listeners, gun, shot, size.rounds)
+            )
     yield Row(f"an event to the last of {listeners:,} WebSockets, at worst", told, 2.5, unit=" s")
     what = f"GET status while {listeners:,} WebSockets are told"
     yield Row(f"{what}: median wait, of idle", busy.median / idle.median, 5)
 
 
-def burst(size: Size, gun: Gun) -> Iterator[Row]:
-    """What 10,000 events to 1,000 WebSockets leave in memory once all have them."""
+def measure_burst(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure the memory that 10,000 events to 1,000 WebSockets leave behind."""
     full = size.rounds > 1
     listeners, events = (IDLE, EVENTS) if full else (FEW, FEW)
-    raise_limit()
-    with scratch_folder() as scratch:
+    raise_descriptor_limit()
+    with create_scratch_folder() as scratch:
         maker = Maker(scratch)
-        chat = maker.chat(3, waiting=1)
+        chat = maker.add_chat(3, waiting=1)
         key = maker.finish()
-        with running(servers.held(maker.layout)) as held:
-            before, after = asyncio.run(_left(held, key, listeners, gun, chat, events))
+        with running_server(servers.start_held_daemon(maker.layout)) as held:
+            before, after = asyncio.run(_measure_memory(held, key, listeners, gun, chat, events))
     what = f"resident memory that {events:,} events to {listeners:,} WebSockets leave"
     yield Row(what, after - before, 4, unit=" MiB")
 
 
-async def _beside(
+async def _measure_beside(
     held: Server, key: str, listeners: int, gun: Gun, shot: Shot, rounds: int
 ) -> tuple[float, Score, Score]:
-    """The slowest event in seconds; the waits for a status with nobody told, and beside events."""
+    """Return the slowest event in seconds, and the waits for a status without and beside events."""
     everyone = Crowd(held, f"/liveChatHub?api_key={key}", HUB_RECORDS)
     await everyone.gather(listeners)
     idle, busy = [], []
@@ -68,36 +70,38 @@ async def _beside(
         while not beside.done():
             mark = f"round {number}, event {len(everyone.seconds)} of many"
             body = json.dumps({"title": mark}).encode()
-            await everyone.told(mark, request("POST", "/api/remote/chats", key, body))
+            await everyone.time_event(mark, encode_request("POST", "/api/remote/chats", key, body))
         busy.append(await beside)
     everyone.leave()
-    return max(everyone.seconds), _middle(idle), _middle(busy)
+    return max(everyone.seconds), _get_median(idle), _get_median(busy)
 
 
-def _middle(scores: list[Score]) -> Score:
+def _get_median(scores: list[Score]) -> Score:
     return sorted(scores, key=lambda score: score.median)[len(scores) // 2]
 
 
-async def _left(
+async def _measure_memory(
     held: Server, key: str, listeners: int, gun: Gun, chat: Chat, events: int
 ) -> tuple[float, float]:
-    """MiB before and after; a smaller burst comes first, to fill what is kept of the last events.
+    """Return MiB before and after; a smaller burst comes first, to fill the buffers of events.
 
     Each replacement of the queue is one record, of which two events tell.
     """
     everyone = Crowd(held, f"/liveChatHub?api_key={key}", HUB_RECORDS)
     await everyone.gather(listeners)
     body = msgspec.json.encode({"prompts": [{"id": 0, "prompt": "x" * 100, "isPaused": True}]})
-    put = request("PUT", f"/api/remote/chats/{chat.id}/queue", key, body)
+    put = encode_request("PUT", f"/api/remote/chats/{chat.id}/queue", key, body)
     resident = []
     for number, count in enumerate((max(events // 4, 1), events)):
         mark = f"after burst {number}"
-        last = request("POST", "/api/remote/chats", key, json.dumps({"title": mark}).encode())
-        heard = asyncio.ensure_future(everyone.told(mark, last, patience=600, later=True))
+        last = encode_request(
+            "POST", "/api/remote/chats", key, json.dumps({"title": mark}).encode()
+        )
+        heard = asyncio.ensure_future(everyone.time_event(mark, last, patience=600, later=True))
         shot = Shot(held.port, [put], connections=4, count=count // 2)
         await asyncio.to_thread(gun.fire, shot)
         everyone.now.set()
         await heard
-        resident.append(median([held.resident() for _ in range(3)]))
+        resident.append(median([held.get_resident() for _ in range(3)]))
     everyone.leave()
     return resident[0], resident[1]

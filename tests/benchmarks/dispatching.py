@@ -13,19 +13,19 @@ from collections.abc import AsyncGenerator
 from os.path import join
 from statistics import median
 
-from agentd.agent.engine import Approver, Assignment, Progress, Replied
-from agentd.catalog.settings import Settings
+from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, TurnRequest
+from agentd.app.agent import EngineComponent
+from agentd.app.config_files import ConfigFiles
+from agentd.app.state import open_state
+from agentd.chats.repository import ChatRepository
 from agentd.chats.service import ChatService
-from agentd.chats.shelf import Shelf
-from agentd.chats.turns import Turns
-from agentd.clock import SystemClock
-from agentd.daemon.crew import Crew
-from agentd.daemon.written import HandWritten
-from agentd.disk.chats import ChatFiles
-from agentd.disk.journal import Committer
-from agentd.disk.layout import Layout
-from agentd.disk.state import open_state
-from agentd.events import Bus
+from agentd.chats.store import ChatFiles
+from agentd.chats.turns import TurnRecorder
+from agentd.core.clock import SystemClock
+from agentd.core.events import EventBus
+from agentd.settings.model import Settings
+from agentd.storage.journal import GroupCommitter
+from agentd.storage.layout import Layout
 
 
 class PromptEngine:
@@ -34,30 +34,30 @@ class PromptEngine:
     name = "prompt"
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
-        yield Replied("Done.")
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
+        yield ReplyCompleted("Done.")
 
 
 async def main(folder: str, chat_ids: list[int], rounds: int) -> list[float]:
     layout = Layout(join(folder, "state"), join(folder, "config"))
     state = open_state(layout)
-    bus, committer = Bus(), Committer(layout, state.sequences)
+    bus, committer = EventBus(), GroupCommitter(layout, state.sequences)
     files = ChatFiles(layout, state.sequences, committer)
     clock = SystemClock()
-    shelf = Shelf(files, clock, state.sequences, bus, state.chats)
+    shelf = ChatRepository(files, clock, state.sequences, bus, state.chats)
     chats = ChatService(shelf)
     settings = Settings(workspace=folder)
-    written = HandWritten(settings, layout, None, bus)
-    crew = Crew(written, layout, {}, PromptEngine())
-    dispatcher = crew.hired(chats, Turns(shelf), clock, bus).dispatcher
-    dispatcher.start(chats.summaries())
+    written = ConfigFiles(settings, layout, None, bus)
+    crew = EngineComponent(written, layout, {}, PromptEngine())
+    dispatcher = crew.build_agent(chats, TurnRecorder(shelf), clock, bus).dispatcher
+    dispatcher.start(chats.list_summaries())
     waits: list[list[float]] = [[] for _ in chat_ids]
     for _ in range(rounds):
         for chat_id, took in zip(chat_ids, waits, strict=True):
             began = time.perf_counter()
-            await chats.append(chat_id, "Go on.", "", "key:benchmark")
-            await chats.rest(chat_id, 10)
+            await chats.append_prompt(chat_id, "Go on.", "", "key:benchmark")
+            await chats.wait_until_idle(chat_id, 10)
             took.append(time.perf_counter() - began)
     await dispatcher.stop(10)
     await committer.close()

@@ -1,4 +1,4 @@
-"""One event to many idle WebSocket clients, beside Tornado handlers that write a ready frame."""
+"""An event to many idle WebSocket clients, beside Tornado handlers that write a ready frame."""
 
 import asyncio
 import base64
@@ -11,10 +11,10 @@ from os.path import join
 from statistics import median
 
 from tests.benchmarks import servers
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, Server, encode_request, running_server
 from tests.benchmarks.states import Maker
-from tests.ports import free_port
+from tests.support.ports import find_free_port
 
 LISTENERS = 1000
 FEW = 50
@@ -26,22 +26,22 @@ HUB_RECORDS = (_BEGIN, _SUBSCRIBE)
 _PATIENCE = 60.0
 
 
-def fan_out(size: Size, _gun: Gun) -> Iterator[Row]:
-    """How long until the last listener has an event, and what a listener costs."""
+def measure_fan_out(size: Size, _gun: Gun) -> Iterator[Row]:
+    """Measure how long until the last listener has an event, and what a listener costs."""
     listeners = LISTENERS if size.rounds > 1 else FEW
-    raise_limit()
-    with scratch_folder() as scratch:
+    raise_descriptor_limit()
+    with create_scratch_folder() as scratch:
         maker = Maker(scratch)
-        maker.chat(3)
+        maker.add_chat(3)
         key = maker.finish()
-        port = free_port()
+        port = find_free_port()
         command = ["-m", "tests.benchmarks.bare_socket", str(port)]
         log = join(scratch, "bare.log")
         with (
-            running(Server(command, port, request("GET", "/"), log)) as bare,
-            running(servers.held(maker.layout)) as held,
+            running_server(Server(command, port, encode_request("GET", "/"), log)) as bare,
+            running_server(servers.start_held_daemon(maker.layout)) as held,
         ):
-            ours, theirs = asyncio.run(_rounds(size.rounds, listeners, held, bare, key))
+            ours, theirs = asyncio.run(_run_rounds(size.rounds, listeners, held, bare, key))
     told = [us / them for us, them in zip(ours.seconds, theirs.seconds, strict=True)]
     yield Row(f"an event to the last of {listeners} WebSockets", median(told), 1.2)
     yield Row("resident memory of one idle WebSocket", ours.kib, 24, unit=" KiB")
@@ -62,19 +62,19 @@ class Crowd:
 
     async def gather(self, listeners: int) -> None:
         """Connect them all."""
-        before = self._server.resident()
+        before = self._server.get_resident()
         while len(self._readers) < listeners:
             await asyncio.gather(*(self._connect() for _ in range(min(50, listeners))))
-        self.kib = (self._server.resident() - before) * 1024 / len(self._readers)
+        self.kib = (self._server.get_resident() - before) * 1024 / len(self._readers)
 
-    async def told(
+    async def time_event(
         self, mark: str, request_bytes: bytes, *, patience: float = _PATIENCE, later: bool = False
     ) -> None:
-        """Have an event that holds ``mark`` told, and note when the last one has it.
+        """Send an event that holds ``mark``, and record when the last listener has it.
 
         ``later``: not before ``now`` is set; till then they listen to whatever comes.
         """
-        waiting = [asyncio.create_task(_heard(r, mark.encode())) for r in self._readers]
+        waiting = [asyncio.create_task(_wait_for_mark(r, mark.encode())) for r in self._readers]
         if later:
             await self.now.wait()
             self.now.clear()
@@ -111,7 +111,7 @@ class Crowd:
         self._writers.append(writer)
 
 
-async def _rounds(
+async def _run_rounds(
     rounds: int, listeners: int, held: Server, bare: Server, key: str
 ) -> tuple[Crowd, Crowd]:
     ours = Crowd(held, f"/liveChatHub?api_key={key}", HUB_RECORDS)
@@ -121,15 +121,17 @@ async def _rounds(
     for number in range(rounds):
         mark = f"round {number} of many"
         body = json.dumps({"title": mark}).encode()
-        await ours.told(mark, request("POST", "/api/remote/chats", key, body))
+        await ours.time_event(mark, encode_request("POST", "/api/remote/chats", key, body))
         event = {"type": 1, "target": "chatUpdate", "arguments": [{"title": mark, "x": "x" * 160}]}
-        await theirs.told(mark, request("POST", "/", "", json.dumps(event).encode() + b"\x1e"))
+        await theirs.time_event(
+            mark, encode_request("POST", "/", "", json.dumps(event).encode() + b"\x1e")
+        )
     ours.leave()
     theirs.leave()
     return ours, theirs
 
 
-async def _heard(reader: asyncio.StreamReader, mark: bytes) -> float:
+async def _wait_for_mark(reader: asyncio.StreamReader, mark: bytes) -> float:
     heard = b""
     while mark not in heard:
         more = await reader.read(65536)
@@ -138,7 +140,7 @@ async def _heard(reader: asyncio.StreamReader, mark: bytes) -> float:
     return time.perf_counter()
 
 
-def raise_limit() -> None:
-    """As many descriptors as the system allows."""
+def raise_descriptor_limit() -> None:
+    """Raise the limit of descriptors as far as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,14 +1,20 @@
-"""The daemon with an engine that never finishes: prompts wait. ``held.py OPTION VALUE …``."""
+"""The daemon with an engine that never finishes: prompts wait. ``held.py OPTION VALUE …``.
+
+Only the prompt ``STREAM`` is answered, by 200 tokens a second without end.
+"""
 
 import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator
+from itertools import count
 
-from agentd import daemon
-from agentd.agent.engine import Approver, Assignment, Progress
-from agentd.daemon import crew
-from agentd.disk import settings
+from agentd.agent.engine import Approver, EngineEvent, ReplyDelta, TurnRequest
+from agentd.app import daemon, engines
+from agentd.cli.serve import enable_garbage_collection
+from agentd.settings import sources
+
+STREAM = "stream"
 
 
 class HeldEngine:
@@ -20,18 +26,22 @@ class HeldEngine:
         pass
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
-        await asyncio.Event().wait()
-        for never in ():
-            yield never
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
+        if assignment.prompt != STREAM:
+            await asyncio.Event().wait()
+        for number in count():
+            await asyncio.sleep(0.005)
+            yield ReplyDelta("\n\n" if number % 60 == 59 else f"token{number % 10} ")
 
 
 def main() -> int:
     names = [name.removeprefix("--") for name in sys.argv[1::2]]
     options = dict(zip(names, sys.argv[2::2], strict=True))
-    crew.OfflineEngine = HeldEngine
-    return daemon.run(*settings.load(options, os.environ, os.getcwd()), os.environ)
+    engines.OfflineEngine = HeldEngine  # type: ignore[misc]
+    return daemon.run(
+        *sources.load(options, os.environ, os.getcwd()), os.environ, enable_garbage_collection
+    )
 
 
 if __name__ == "__main__":

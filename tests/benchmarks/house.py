@@ -8,18 +8,18 @@ from os.path import dirname
 
 from msgspec import structs
 
-from agentd.clock import iso
-from agentd.disk.access_keys import AccessKeyFile
-from agentd.disk.document import make_folder
-from agentd.disk.layout import Layout
-from agentd.disk.licence import LicenceFile
-from agentd.proxy.access_key import AccessKey, Limits, Secret, issue
+from agentd.core.clock import format_iso
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.keys.model import AccessKey, KeyLimits, SecretHash, issue
+from agentd.gateway.licence.store import LicenceFile
+from agentd.storage.document import make_folder
+from agentd.storage.layout import Layout
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
 class House:
-    """One folder with so many models, channels and access keys; every tenth is disabled."""
+    """A folder with so many models, channels and access keys; every tenth is disabled."""
 
     def __init__(self, layout: Layout, models: int, channels: int, keys: int) -> None:
         self.layout = layout
@@ -27,40 +27,43 @@ class House:
             make_folder(path)
         self.models = [f"vendor/model-{number:04d}" for number in range(models)]
         self.channels = [f"channel-{number:03d}" for number in range(channels)]
-        self.keys = _written_keys(layout, keys)
-        _write(layout.channels, "channels:\n" + "".join(map(_channel, range(channels))))
-        _write(layout.models, "proxy:\n" + "".join(_model(one, channels) for one in range(models)))
-        LicenceFile(layout).install_own(iso(datetime.now(UTC)))
+        self.keys = _write_keys(layout, keys)
+        _write(layout.channels, "channels:\n" + "".join(map(_format_channel, range(channels))))
+        _write(
+            layout.models,
+            "proxy:\n" + "".join(_format_model(one, channels) for one in range(models)),
+        )
+        LicenceFile(layout).install_own(format_iso(datetime.now(UTC)))
 
 
-def _written_keys(layout: Layout, count: int) -> list[AccessKey]:
-    """The keys, and their file as the daemon writes it: one is issued, the others look like it."""
+def _write_keys(layout: Layout, count: int) -> list[AccessKey]:
+    """Write the file of keys as the daemon does: one is issued, the others look like it."""
     _, first = issue("key 0", LONG_AGO)
-    limits = Limits(day=Decimal(50), month=Decimal(500), parallel=20)
+    limits = KeyLimits(day=Decimal(50), month=Decimal(500), parallel=20)
     first = structs.replace(first, limits=limits)
     AccessKeyFile(layout).add(first)
     with open(layout.access_keys) as file:
         head, dash, entry = file.read().partition("- id:")
     keys, entries = [], []
     for number in range(count):
-        key = _like(first, number)
+        key = _copy_key(first, number)
         keys.append(key)
-        entries.append(_renamed(entry, first, key))
+        entries.append(_rename_entry(entry, first, key))
     _write(layout.access_keys, head + "".join(f"{dash}{one}" for one in entries))
     return keys
 
 
-def _like(first: AccessKey, number: int) -> AccessKey:
+def _copy_key(first: AccessKey, number: int) -> AccessKey:
     digest = hashlib.sha256(b"%d" % number).hexdigest()
     return structs.replace(
         first,
         id=f"{number:012d}",
         name=f"key {number}",
-        secret=Secret(digest[:32], digest, digest[:4]),
+        secret=SecretHash(digest[:32], digest, digest[:4]),
     )
 
 
-def _renamed(entry: str, one: AccessKey, other: AccessKey) -> str:
+def _rename_entry(entry: str, one: AccessKey, other: AccessKey) -> str:
     for before, after in (
         (one.secret.sha256, other.secret.sha256),
         (one.secret.salt, other.secret.salt),
@@ -72,27 +75,27 @@ def _renamed(entry: str, one: AccessKey, other: AccessKey) -> str:
     return entry
 
 
-def _channel(number: int) -> str:
+def _format_channel(number: int) -> str:
     return (
         f"  - name: channel-{number:03d}\n"
         "    dialects: [openai-chat]\n"
         "    url: https://api.example\n"
         "    key: k-0123456789\n"
-        f"    enabled: {_enabled(number)}\n"
+        f"    enabled: {_format_enabled(number)}\n"
     )
 
 
-def _model(number: int, channels: int) -> str:
+def _format_model(number: int, channels: int) -> str:
     return (
         f"  - name: vendor/model-{number:04d}\n"
-        f"    enabled: {_enabled(number)}\n"
+        f"    enabled: {_format_enabled(number)}\n"
         "    prices: {input: 3, output: 15}\n"
-        "    ways:\n"
+        "    routes:\n"
         f"      - {{channel: channel-{number % channels:03d}, model: large}}\n"
     )
 
 
-def _enabled(number: int) -> str:
+def _format_enabled(number: int) -> str:
     return "false" if number % 10 == 9 else "true"
 
 

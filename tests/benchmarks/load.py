@@ -18,7 +18,7 @@ from msgspec import Struct
 
 
 class Shot(Struct):
-    """What to send: ``requests`` in turn, over so many connections, for so long or so often."""
+    """Requests to send in turn, over so many connections, for so long or so often."""
 
     port: int
     requests: list[bytes]
@@ -52,7 +52,7 @@ class Score(Struct):
 
 
 class Client:
-    """One connection with one request under way."""
+    """A connection with one request under way."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -78,7 +78,7 @@ class Client:
         self._last = now
         self._got += data
         head, blank, body = self._got.partition(b"\r\n\r\n")
-        if not blank or not _whole(head, body):
+        if not blank or not _is_complete(head, body):
             return None
         if head[9:10] != b"2":
             raise SystemExit(f"not a success: {self._got[:1000]!r}")
@@ -86,7 +86,7 @@ class Client:
         return time.perf_counter() - self._sent
 
 
-def _whole(head: bytes, body: bytes) -> bool:
+def _is_complete(head: bytes, body: bytes) -> bool:
     head = head.lower()
     if b"transfer-encoding" in head:
         return body.endswith(b"0\r\n\r\n")
@@ -110,13 +110,13 @@ def fire(shot: Shot) -> Score:
         client.send(next(requests))
     least = shot.count or 1
     while len(waits) < least or (not shot.count and time.perf_counter() < end):
-        for client in _readable(poll, clients, shot.patience):
+        for client in _wait_for_readable(poll, clients, shot.patience):
             took = client.receive()
             if took is None:
                 continue
             waits.append(took)
             firsts.append(client.first)
-            idle = _replaced(poll, clients, client, shot.port) if shot.reconnect else client
+            idle = _replace_client(poll, clients, client, shot.port) if shot.reconnect else client
             idle.send(next(requests))
     took = time.perf_counter() - began
     gap = max(client.gap for client in clients.values())
@@ -126,7 +126,7 @@ def fire(shot: Shot) -> Score:
     return score
 
 
-def _readable(
+def _wait_for_readable(
     poll: "select.epoll", clients: dict[int, Client], patience: float
 ) -> Iterator[Client]:
     ready = poll.poll(patience)
@@ -136,7 +136,9 @@ def _readable(
         yield clients[number]
 
 
-def _replaced(poll: "select.epoll", clients: dict[int, Client], old: Client, port: int) -> Client:
+def _replace_client(
+    poll: "select.epoll", clients: dict[int, Client], old: Client, port: int
+) -> Client:
     del clients[old.socket.fileno()]
     old.socket.close()
     client = Client(port)

@@ -1,4 +1,4 @@
-"""What the management of the model gateway costs with a long history, beside a tenth of it."""
+"""The cost of managing the gateway with a long history, beside a tenth of it."""
 
 import hashlib
 import http.client
@@ -14,12 +14,12 @@ from signal import SIGTERM
 from statistics import median
 from typing import NamedTuple
 
-from agentd.proxy.stretches import inside
+from agentd.gateway.ledger.rollups import iter_rollups
 from tests.benchmarks.books import Books
 from tests.benchmarks.house import House
 from tests.benchmarks.load import Shot
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, daemon, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, Server, encode_request, running_server, start_daemon
 from tests.benchmarks.states import Maker
 
 KEY = "manage-0123456789abcdef"
@@ -51,7 +51,7 @@ LEAST = 1e-6
 
 
 class Asked(NamedTuple):
-    """Who is asked, and what."""
+    """A call and the server that it goes to."""
 
     server: Server
     shot: Shot
@@ -65,153 +65,174 @@ class Place:
     server: Server
     status: bytes
 
-    def list(self, path: str, size: Size) -> Asked:
-        """A page of a list."""
-        return self._asked(f"/api/agent/{path}", size)
+    def build_list_call(self, path: str, size: Size) -> Asked:
+        """Build the call for a page of a list."""
+        return self._build_get_call(f"/api/agent/{path}", size)
 
-    def report(self, path: str, size: Size) -> Asked:
-        """The first page of a report of all closed days."""
-        return self._asked(self.path(path), size)
+    def build_report_call(self, path: str, size: Size) -> Asked:
+        """Build the call for the first page of a report of all closed days."""
+        return self._build_get_call(self.build_report_path(path), size)
 
-    def path(self, report: str, later: int = 0) -> str:
-        """Of a report of the closed days but for the first ones."""
+    def build_report_path(self, report: str, later: int = 0) -> str:
+        """Build the path of a report of the closed days but for the first ones."""
         first = self.books.first + timedelta(days=later)
         name, _, more = report.partition("?")
         days = f"from={first}&to={self.books.last}"
         return f"/api/agent/reports/{name}?{days}&{more}".rstrip("&").replace(" ", "%20")
 
-    def _asked(self, path: str, size: Size) -> Asked:
-        asked = request("GET", path.replace(" ", "%20"), KEY)
-        return self.asked(asked, size)
+    def _build_get_call(self, path: str, size: Size) -> Asked:
+        asked = encode_request("GET", path.replace(" ", "%20"), KEY)
+        return self.build_call(asked, size)
 
-    def asked(self, request_: bytes, size: Size) -> Asked:
-        """Of one request, again and again."""
+    def build_call(self, request_: bytes, size: Size) -> Asked:
+        """Build a call that sends one request again and again."""
         seconds = size.seconds * SHORT
         return Asked(self.server, Shot(self.server.port, [request_], 1, seconds))
 
 
-def management(size: Size, gun: Gun) -> Iterator[Row]:
-    """Lists, reports of closed days, the summary, changes of a key, and the start."""
+def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure lists, reports of closed days, the summary, changes of a key, and the start."""
     os.environ["PROXY_APP_HASH"] = hashlib.sha256(KEY.encode()).hexdigest()
     try:
-        with scratch_folder() as large, scratch_folder() as small, scratch_folder() as empty:
-            full, part = _books(large, size.booked), _books(small, size.booked // PART)
+        with (
+            create_scratch_folder() as large,
+            create_scratch_folder() as small,
+            create_scratch_folder() as empty,
+        ):
+            full, part = (
+                _create_books(large, size.booked),
+                _create_books(small, size.booked // PART),
+            )
             with (
-                running(daemon(full[0].layout), SIGTERM) as one,
-                running(daemon(part[0].layout), SIGTERM) as other,
+                running_server(start_daemon(full[0].layout), SIGTERM) as one,
+                running_server(start_daemon(part[0].layout), SIGTERM) as other,
             ):
                 places = Place(part[0], other, part[1]), Place(full[0], one, full[1])
                 for place in places:
-                    _made_ahead(place)
-                yield from _compared(size, gun, *places)
-            yield from _starts(size, full[0], _house(empty, size.booked)[0].layout)
+                    _wait_for_rollups(place)
+                yield from _compare_places(size, gun, *places)
+            yield from _measure_starts(size, full[0], _create_house(empty, size.booked)[0].layout)
     finally:
         del os.environ["PROXY_APP_HASH"]
 
 
-def _compared(size: Size, gun: Gun, small: Place, large: Place) -> Iterator[Row]:
+def _compare_places(size: Size, gun: Gun, small: Place, large: Place) -> Iterator[Row]:
     of = f"time with {size.booked:,} requests, of a tenth"
-    yield from _summaries(size, gun, large)
+    yield from _measure_summary(size, gun, large)
     for path in LISTS:
-        ratio = _ratio(gun, small.list(path, size), large.list(path, size), size.rounds)
+        ratio = _measure_ratio(
+            gun, small.build_list_call(path, size), large.build_list_call(path, size), size.rounds
+        )
         yield Row(f"list {path}: {of}", ratio, 3)
-    with _asking(large.server) as waits:
+    with _polling_health(large.server) as waits:
         for path in REPORTS:
-            _get(large, large.path(path))
-    _get(small, small.path("by-key"))
+            _get(large, large.build_report_path(path))
+    _get(small, small.build_report_path("by-key"))
     yield Row("longest wait for /healthz beside first reports", max(waits) * 1000, 50, unit=" ms")
     for path in REPORTS:
-        ratio = _ratio(gun, small.report(path, size), large.report(path, size), size.rounds)
+        ratio = _measure_ratio(
+            gun,
+            small.build_report_call(path, size),
+            large.build_report_call(path, size),
+            size.rounds,
+        )
         yield Row(f"report {path}: {of}", ratio, 3)
     for path in NEW:
-        yield Row(f"report {path}, of days never asked for: {of}", _never(path, small, large), 3)
+        yield Row(
+            f"report {path}, of days never asked for: {of}",
+            _measure_new_reports(path, small, large),
+            3,
+        )
     yield Row(
-        "change of an access key: median of processor time", _changes(large) * 1000, 100, unit=" ms"
+        "change of an access key: median of processor time",
+        _measure_changes(large) * 1000,
+        100,
+        unit=" ms",
     )
 
 
-def _books(folder: str, lines: int) -> tuple[Books, bytes]:
-    """A folder with its history."""
-    house, status = _house(folder, lines)
+def _create_books(folder: str, lines: int) -> tuple[Books, bytes]:
+    """Create a folder with its history."""
+    house, status = _create_house(folder, lines)
     books = Books(house, lines)
     books.fill()
     return books, status
 
 
-def _house(folder: str, lines: int) -> tuple[House, bytes]:
-    """As many models, channels and keys as go with so many requests; what asks for a status."""
+def _create_house(folder: str, lines: int) -> tuple[House, bytes]:
+    """Create the models, channels and keys for so many requests, and a status request."""
     maker = Maker(folder)
-    path = f"/api/remote/chats/{maker.chat(3).id}/status"
-    status = request("GET", path, maker.finish())
+    path = f"/api/remote/chats/{maker.add_chat(3).id}/status"
+    status = encode_request("GET", path, maker.finish())
     models, channels, keys = (max(lines // of, 1) for of in (10_000, 50_000, 2_000))
     return House(maker.layout, models, channels, keys), status
 
 
-def _made_ahead(place: Place) -> None:
-    """Wait until the sums of closed days are there that a daemon makes beside its work."""
+def _wait_for_rollups(place: Place) -> None:
+    """Wait until the daemon has built the rollups of closed days in the background."""
     books, late = place.books, time.monotonic() + 300
     while not all(
-        os.path.exists(books.layout.ledger_stretch(*one))
-        for one in inside(str(books.first), str(books.last))
+        os.path.exists(books.layout.ledger_rollup(*one))
+        for one in iter_rollups(str(books.first), str(books.last))
     ):
         if time.monotonic() > late:
             raise SystemExit("what the closed days add up to was not made ahead in 5 minutes")
         time.sleep(0.1)
 
 
-def _summaries(size: Size, gun: Gun, place: Place) -> Iterator[Row]:
-    status, summary = place.asked(place.status, size), place.list("summary", size)
-    ratio = _ratio(gun, status, summary, size.rounds)
+def _measure_summary(size: Size, gun: Gun, place: Place) -> Iterator[Row]:
+    status, summary = place.build_call(place.status, size), place.build_list_call("summary", size)
+    ratio = _measure_ratio(gun, status, summary, size.rounds)
     yield Row("summary, 1 connection: time, of a chat's status", ratio, 5)
 
 
-def _ratio(gun: Gun, one: Asked, other: Asked, rounds: int) -> float:
-    """The processor time of the other's answer, by the one's: whatever else the machine does."""
+def _measure_ratio(gun: Gun, one: Asked, other: Asked, rounds: int) -> float:
+    """Return the processor time of the other's answer, divided by the first one's."""
     ratios = []
     for number in range(rounds):
         took = {}
         for asked in (one, other) if number % 2 else (other, one):
-            before = asked.server.busy()
+            before = asked.server.get_processor_seconds()
             answers = gun.fire(asked.shot).answers
-            took[asked is other] = _spent(asked.server, before) / answers
+            took[asked is other] = _get_processor_seconds(asked.server, before) / answers
         ratios.append(took[True] / took[False])
     return median(ratios)
 
 
-def _never(path: str, small: Place, large: Place) -> float:
-    """The same of a report of other days than ever before."""
+def _measure_new_reports(path: str, small: Place, large: Place) -> float:
+    """Return the same ratio for reports of days that were never asked for."""
     ratios = []
     for number in range(1, NEVER + 1):
         took = []
         for place in (small, large):
-            before = place.server.busy()
-            _get(place, place.path(path, number))
-            took.append(_spent(place.server, before))
+            before = place.server.get_processor_seconds()
+            _get(place, place.build_report_path(path, number))
+            took.append(_get_processor_seconds(place.server, before))
         ratios.append(took[1] / took[0])
     return median(ratios)
 
 
-def _spent(server: Server, before: float) -> float:
-    """The seconds of processor time since then."""
-    return max(server.busy() - before, LEAST)
+def _get_processor_seconds(server: Server, before: float) -> float:
+    """Return the seconds of processor time since then."""
+    return max(server.get_processor_seconds() - before, LEAST)
 
 
-def _changes(place: Place) -> float:
-    """The median of the seconds of processor time in which a key gets another limit."""
+def _measure_changes(place: Place) -> float:
+    """Return the median of the processor seconds in which a key gets another limit."""
     took = []
     for number in range(NEVER):
-        before = place.server.busy()
+        before = place.server.get_processor_seconds()
         _get(place, "/api/agent/keys/key%201", json.dumps({"limits": {"parallel": number + 1}}))
-        took.append(_spent(place.server, before))
+        took.append(_get_processor_seconds(place.server, before))
     return median(took)
 
 
-def _starts(size: Size, full: Books, empty: object) -> Iterator[Row]:
+def _measure_starts(size: Size, full: Books, empty: object) -> Iterator[Row]:
     ratios = []
     for _ in range(size.starts):
         took = []
         for layout in (full.layout, empty):
-            server = daemon(layout)
+            server = start_daemon(layout)
             took.append(server.start_seconds)
             server.stop()
         ratios.append(took[0] / took[1])
@@ -220,8 +241,8 @@ def _starts(size: Size, full: Books, empty: object) -> Iterator[Row]:
 
 
 @contextmanager
-def _asking(server: Server) -> Iterator[list[float]]:
-    """Ask for the daemon's health all the time; the waits."""
+def _polling_health(server: Server) -> Iterator[list[float]]:
+    """Ask for the daemon's health all the time; yield the waits."""
     waits, done = [0.0], threading.Event()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""What a returning listener missed, read back from the disk, beside the same bytes from a file."""
+"""Replay of missed events from the disk, beside the same bytes from a file."""
 
 import re
 import socket
@@ -8,58 +8,58 @@ from os.path import join
 from statistics import median
 
 from tests.benchmarks import servers
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import Gun, Server, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, Server, encode_request, running_server
 from tests.benchmarks.states import Maker
-from tests.ports import free_port
+from tests.support.ports import find_free_port
 
 CHATS = 10
 _PLACE = re.compile(rb'"to":([0-9]+)\}')
 
 
-def replay(size: Size, _gun: Gun) -> Iterator[Row]:
-    """Ten thousand stored events to a client that comes back."""
+def measure_replay(size: Size, _gun: Gun) -> Iterator[Row]:
+    """Measure ten thousand stored events to a client that comes back."""
     messages = 300 if size.rounds > 1 else 30  # ten events for every three messages
-    with scratch_folder() as scratch:
+    with create_scratch_folder() as scratch:
         maker = Maker(scratch)
         for _ in range(CHATS):
-            maker.chat(messages)
+            maker.add_chat(messages)
         key = maker.finish()
-        with running(servers.held(maker.layout)) as held:
-            wanted = request("GET", "/api/events?since=0", key)
-            told = _replayed(held, wanted)
+        with running_server(servers.start_held_daemon(maker.layout)) as held:
+            wanted = encode_request("GET", "/api/events?since=0", key)
+            result = _read_replay(held, wanted)
             path = join(scratch, "told")
             with open(path, "wb") as file:
-                file.write(told)
-            port = free_port()
+                file.write(result)
+            port = find_free_port()
             command = ["-m", "tests.benchmarks.bare_file", str(port), path]
-            plain = request("GET", "/")
-            with running(Server(command, port, plain, join(scratch, "bare.log"))) as bare:
+            plain = encode_request("GET", "/")
+            with running_server(Server(command, port, plain, join(scratch, "bare.log"))) as bare:
                 ratios = []
                 for _ in range(size.rounds):
-                    ours = _seconds(held, wanted)
-                    ratios.append(_seconds(bare, plain) / ours)
-        events = told.count(b"\nevent: ") - 1
+                    ours = _time_replay(held, wanted)
+                    ratios.append(_time_replay(bare, plain) / ours)
+        events = result.count(b"\nevent: ") - 1
         yield Row(f"{events:,} stored events: rate, of a file's", median(ratios), 0.5, True)
 
 
-def _replayed(server: Server, wanted: bytes) -> bytes:
-    """The bytes of a replay as they come, up to the mark that ends it."""
+def _read_replay(server: Server, wanted: bytes) -> bytes:
+    """Read the bytes of a replay, up to the mark that ends it."""
     with socket.create_connection(("127.0.0.1", server.port)) as caller:
         caller.settimeout(60)
         caller.sendall(wanted)
-        told, end = bytearray(), None
-        while end is None or not end.search(told[-200:]):
-            told += caller.recv(1 << 20)
-            if end is None and (place := _PLACE.search(told)):
+        result, end = bytearray(), None
+        while end is None or not end.search(result[-200:]):
+            result += caller.recv(1 << 20)
+            if end is None and (place := _PLACE.search(result)):
                 end = re.compile(rb"\r\nid: %b~[0-9a-f]{8}\n\n\r\n" % place[1])
-        return bytes(told)
+        return bytes(result)
 
 
-def _seconds(server: Server, wanted: bytes) -> float:
+def _time_replay(server: Server, wanted: bytes) -> float:
     began = time.perf_counter()
     if b"since" in wanted:
-        _replayed(server, wanted)
+        _read_replay(server, wanted)
     else:
         with socket.create_connection(("127.0.0.1", server.port)) as caller:
             caller.settimeout(60)

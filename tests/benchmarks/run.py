@@ -7,31 +7,33 @@ import argparse
 import sys
 from contextlib import closing
 
-from tests.benchmarks.adding_up import analytics
-from tests.benchmarks.crowds import burst, crowd
-from tests.benchmarks.fanout import fan_out
-from tests.benchmarks.listing import chats
-from tests.benchmarks.managing import management
+from tests.benchmarks.adding_up import measure_analytics
+from tests.benchmarks.browsing import measure_browsing
+from tests.benchmarks.crowds import measure_burst, measure_crowd
+from tests.benchmarks.fanout import measure_fan_out
+from tests.benchmarks.listing import measure_chats
+from tests.benchmarks.managing import measure_management
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
-from tests.benchmarks.relaying import gateway
-from tests.benchmarks.replaying import replay
+from tests.benchmarks.relaying import measure_gateway
+from tests.benchmarks.replaying import measure_replay
 from tests.benchmarks.servers import Gun
-from tests.benchmarks.turns import turns
-from tests.benchmarks.uploading import upload
+from tests.benchmarks.turns import measure_turns
+from tests.benchmarks.uploading import measure_upload
 
 MEASURES = {
     **OF_REQUESTS,
-    "fan-out": fan_out,
-    "crowd": crowd,
-    "burst": burst,
-    "replay": replay,
-    "upload": upload,
-    "turns": turns,
-    "analytics": analytics,
-    "chats": chats,
-    "gateway": gateway,
-    "management": management,
+    "fan-out": measure_fan_out,
+    "crowd": measure_crowd,
+    "burst": measure_burst,
+    "replay": measure_replay,
+    "upload": measure_upload,
+    "turns": measure_turns,
+    "analytics": measure_analytics,
+    "chats": measure_chats,
+    "browsing": measure_browsing,
+    "gateway": measure_gateway,
+    "management": measure_management,
 }
 
 
@@ -42,23 +44,23 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only see that the programs run")
     options = parser.parse_args()
     missed = False
-    tell(f"{'measured':>12} {'target':>14}  {'':6} what")
+    print_now(f"{'measured':>12} {'target':>14}  {'':6} what")
     with closing(Gun()) as gun:
         for name in options.only or MEASURES:
             for row in MEASURES[name](QUICK if options.quick else Size(), gun):
-                tell(line(row, judged=not options.quick))
+                print_now(format_line(row, judged=not options.quick))
                 missed |= not row.met
     return int(missed and not options.quick)
 
 
-def tell(text: str) -> None:
-    """Show it at once: a whole run takes minutes."""
+def print_now(text: str) -> None:
+    """Print at once: a whole run takes minutes."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def line(row: Row, *, judged: bool) -> str:
-    """One line of the table."""
+def format_line(row: Row, *, judged: bool) -> str:
+    """Format a line of the table."""
     sign = ">=" if row.at_least else "<="
     verdict = ("met" if row.met else "MISSED") if judged else "-"
     measured, target = f"{row.measured:.2f}{row.unit}", f"{sign} {row.target:g}{row.unit}"

@@ -12,9 +12,9 @@ from os.path import dirname, join
 
 import msgspec
 
-from agentd.disk.layout import Layout
+from agentd.storage.layout import Layout
 from tests.benchmarks.load import Score, Shot
-from tests.ports import free_port
+from tests.support.ports import find_free_port
 
 ROOT = dirname(dirname(dirname(__file__)))
 START_LIMIT = 60.0
@@ -32,19 +32,19 @@ class Server:
                 [sys.executable, *command],
                 stderr=errors,
                 cwd=dirname(log),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join((ROOT, *_more_paths()))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join((ROOT, *_get_more_paths()))},
             )
         self.wait_for_answer(self._child, port, probe, log)
         self.start_seconds = time.perf_counter() - began
         """From the start of the process to its first answer."""
 
-    def resident(self) -> float:
-        """MiB of memory that it occupies now."""
+    def get_resident(self) -> float:
+        """Return the MiB of memory that it occupies now."""
         with open(f"/proc/{self._child.pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
 
-    def busy(self) -> float:
-        """Seconds of processor time that it has used."""
+    def get_processor_seconds(self) -> float:
+        """Return the seconds of processor time that it has used."""
         clock = (~self._child.pid << 3) | 2  # as clock_getcpuclockid(3) has it
         return time.clock_gettime(clock)
 
@@ -71,34 +71,34 @@ class Server:
             raise SystemExit(f"it did not start:\n{file.read()}")
 
 
-def bare(folder: str) -> Server:
-    """The yardstick."""
-    port = free_port()
+def start_bare(folder: str) -> Server:
+    """Start Tornado answering a constant."""
+    port = find_free_port()
     command = ["-m", "tests.benchmarks.bare", str(port)]
-    return Server(command, port, request("GET", "/"), join(folder, "bare.log"))
+    return Server(command, port, encode_request("GET", "/"), join(folder, "bare.log"))
 
 
-def daemon(layout: Layout) -> Server:
-    """The daemon, as ``agentd serve`` starts it."""
-    port = free_port()
+def start_daemon(layout: Layout) -> Server:
+    """Start the daemon, as ``agentd serve`` does."""
+    port = find_free_port()
     folders = ["--state", layout.state, "--config", layout.config]
     command = ["-m", "agentd", *folders, "serve", "--port", str(port)]
     log = join(dirname(layout.state), "daemon.log")
-    return Server(command, port, request("GET", "/healthz"), log)
+    return Server(command, port, encode_request("GET", "/healthz"), log)
 
 
-def held(layout: Layout) -> Server:
-    """The daemon with an engine that keeps what it is given; end it with SIGKILL."""
-    port = free_port()
+def start_held_daemon(layout: Layout) -> Server:
+    """Start the daemon with an engine that never finishes; end it with SIGKILL."""
+    port = find_free_port()
     folders = ["--state", layout.state, "--config", layout.config]
     command = ["-m", "tests.benchmarks.held", *folders, "--port", str(port)]
     log = join(dirname(layout.state), "held.log")
-    return Server(command, port, request("GET", "/healthz"), log)
+    return Server(command, port, encode_request("GET", "/healthz"), log)
 
 
 @contextmanager
-def running(server: Server, how: int = signal.SIGKILL) -> Iterator[Server]:
-    """Stop it at the end of the block."""
+def running_server(server: Server, how: int = signal.SIGKILL) -> Iterator[Server]:
+    """Stop the server at the end of the block."""
     try:
         yield server
     finally:
@@ -132,13 +132,13 @@ class Gun:
         self._child.stdout.close()
 
 
-def _more_paths() -> list[str]:
+def _get_more_paths() -> list[str]:
     more = os.environ.get("PYTHONPATH")
     return [more] if more else []
 
 
-def request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
-    """The bytes of one request."""
+def encode_request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
+    """Encode one request."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1"]
     if key:
         lines.append(f"X-API-Key: {key}")

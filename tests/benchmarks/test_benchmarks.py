@@ -4,9 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.load import Shot, fire
 from tests.benchmarks.measures import MEASURES
-from tests.benchmarks.servers import ROOT, bare, request, running
+from tests.benchmarks.servers import ROOT, encode_request, running_server, start_bare
+
+pytestmark = pytest.mark.benchmarks
 
 
 def test_every_benchmark_runs_and_prints_its_rows() -> None:
@@ -23,6 +27,6 @@ def test_every_benchmark_runs_and_prints_its_rows() -> None:
 
 
 def test_a_shot_too_short_for_an_answer_waits_for_one(tmp_path: Path) -> None:
-    with running(bare(str(tmp_path))) as server:
-        score = fire(Shot(server.port, [request("GET", "/")], seconds=0.0))
+    with running_server(start_bare(str(tmp_path))) as server:
+        score = fire(Shot(server.port, [encode_request("GET", "/")], seconds=0.0))
         assert score.answers >= 1

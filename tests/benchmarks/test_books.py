@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agentd.disk.access_keys import AccessKeyFile
-from agentd.disk.layout import Layout
-from agentd.disk.ledger_days import Days
-from agentd.proxy import reports
-from agentd.proxy.reports import By, Report
-from agentd.proxy.tally import Totals
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.ledger.daily_reports import DailyReports
+from agentd.gateway.ledger.daily_totals import RequestTotals
+from agentd.gateway.reports import reports
+from agentd.gateway.reports.reports import GroupBy, ReportTable
+from agentd.storage.layout import Layout
 from tests.benchmarks.books import DAYS, Books
 from tests.benchmarks.house import House
 
@@ -25,18 +25,18 @@ def _books(tmp_path: Path) -> Books:
 
 
 def test_the_reports_of_every_day_are_what_its_lines_add_up_to(books: Books) -> None:
-    told = [_told(books, by) for by in ("day", "key", "model")]
+    result = [_build_totals(books, by) for by in ("day", "key", "model")]
 
     for name in os.listdir(books.layout.ledger_reports):
         os.unlink(join(books.layout.ledger_reports, name))
-    assert [_told(books, by) for by in ("day", "key", "model")] == told
-    assert told[0].total.requests == DAYS * 20
+    assert [_build_totals(books, by) for by in ("day", "key", "model")] == result
+    assert result[0].total.requests == DAYS * 20
 
 
 def test_the_reports_are_believed_as_they_are(books: Books) -> None:
     before = {name: os.stat(join(books.layout.ledger_reports, name)).st_ino
               for name in os.listdir(books.layout.ledger_reports)}  # fmt: skip
-    _told(books, "day")
+    _build_totals(books, "day")
 
     for name, inode in before.items():
         assert os.stat(join(books.layout.ledger_reports, name)).st_ino == inode
@@ -45,10 +45,10 @@ def test_the_reports_are_believed_as_they_are(books: Books) -> None:
 def test_every_access_key_is_valid(books: Books) -> None:
     kept = AccessKeyFile(books.layout).read()
 
-    assert not kept.mistakes
+    assert not kept.problems
     assert len(kept.keys) == 5
 
 
-def _told(books: Books, by: By) -> Report[Totals]:
-    days = Days(books.layout, lambda: "2999-01-01")
-    return reports.totals(by, days.between(str(books.first), str(books.last)))
+def _build_totals(books: Books, by: GroupBy) -> ReportTable[RequestTotals]:
+    days = DailyReports(books.layout, lambda: "2999-01-01")
+    return reports.build_totals(by, days.iter_days(str(books.first), str(books.last)))

@@ -10,8 +10,8 @@ from os.path import dirname, join
 from statistics import median
 
 from tests.benchmarks import servers
-from tests.benchmarks.measures import Row, Size, scratch_folder
-from tests.benchmarks.servers import MIB, Gun, Server, request, running
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import MIB, Gun, Server, encode_request, running_server
 from tests.benchmarks.states import Maker
 
 LENGTH = 24 * MIB
@@ -22,34 +22,34 @@ _HEAD = (
 _TAIL = b"\r\n--%b--\r\n" % _BOUNDARY
 
 
-def upload(size: Size, gun: Gun) -> Iterator[Row]:
-    """A file of 24 MiB by upload, against the same file copied and synced."""
-    with scratch_folder() as folder:
+def measure_upload(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure a file of 24 MiB by upload, against the same file copied and synced."""
+    with create_scratch_folder() as folder:
         maker = Maker(folder)
-        maker.chat(3)
+        maker.add_chat(3)
         key = maker.finish()
         original = join(folder, "original.png")
         with open(original, "wb") as file:
             file.write(b"\x89PNG\r\n\x1a\n" + os.urandom(LENGTH - 8))
-        with running(servers.held(maker.layout)) as held:
+        with running_server(servers.start_held_daemon(maker.layout)) as held:
             place = join(dirname(maker.layout.state), "uploads")
-            _uploaded(held, key, original, place)
+            _time_upload(held, key, original, place)
             ratios, added = [], []
             for number in range(size.rounds * 4):  # each is short, and disks are moody
-                turns = [_copied, _uploaded]
+                turns = [_time_copy, _time_upload]
                 if number % 2:
                     turns.reverse()
                 took = {turn: turn(held, key, original, place) for turn in turns}
-                ratios.append(took[_copied] / took[_uploaded])
-                added.append(_memory(held, key, original, place))
+                ratios.append(took[_time_copy] / took[_time_upload])
+                added.append(_measure_memory(held, key, original, place))
         what = "upload of 24 MiB, durable: rate, of copying it with fsync"
         yield Row(what, median(ratios), 0.6, at_least=True)
         yield Row("resident memory that an upload adds while it comes", median(added), 8,
                   unit=" MiB")  # fmt: skip
 
 
-def _copied(_: Server, __: str, original: str, place: str) -> float:
-    """Seconds."""
+def _time_copy(_: Server, __: str, original: str, place: str) -> float:
+    """Return the seconds that a copy takes."""
     copy = join(place, "copy.png")
     began = time.perf_counter()
     shutil.copyfile(original, copy)
@@ -62,9 +62,9 @@ def _copied(_: Server, __: str, original: str, place: str) -> float:
     return took
 
 
-def _uploaded(server: Server, key: str, original: str, place: str) -> float:
-    """Seconds."""
-    head = request("POST", "/api/files", key)[:-2]
+def _time_upload(server: Server, key: str, original: str, place: str) -> float:
+    """Return the seconds that an upload takes."""
+    head = encode_request("POST", "/api/files", key)[:-2]
     length = len(_HEAD) + LENGTH + len(_TAIL)
     head += b"Content-Type: multipart/form-data; boundary=%b\r\n" % _BOUNDARY
     head += b"Content-Length: %d\r\n" % length
@@ -84,19 +84,19 @@ def _uploaded(server: Server, key: str, original: str, place: str) -> float:
     return took
 
 
-def _memory(server: Server, key: str, original: str, place: str) -> float:
-    """The MiB at the highest point beyond those before it."""
-    before, peak, done = server.resident(), 0.0, threading.Event()
+def _measure_memory(server: Server, key: str, original: str, place: str) -> float:
+    """Return the MiB at the highest point beyond those before it."""
+    before, peak, done = server.get_resident(), 0.0, threading.Event()
 
     def watch() -> None:
         nonlocal peak
         while not done.wait(0.001):
-            peak = max(peak, server.resident())
+            peak = max(peak, server.get_resident())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        _uploaded(server, key, original, place)
+        _time_upload(server, key, original, place)
     finally:
         done.set()
         watcher.join()

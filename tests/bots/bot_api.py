@@ -18,14 +18,14 @@ USER = 4711
 Fault = Callable[[str], tuple[int, bytes] | None]
 
 
-def refusal(code: int, description: str, **parameters: Any) -> tuple[int, bytes]:
-    """An answer that says no, as Telegram says it."""
+def refuse_call(code: int, description: str, **parameters: Any) -> tuple[int, bytes]:
+    """Return an error as Telegram answers it."""
     body = {"ok": False, "error_code": code, "description": description}
     return code, json.dumps(body | ({"parameters": parameters} if parameters else {})).encode()
 
 
-REVOKED = refusal(401, "Unauthorized")
-TWO = refusal(409, "Conflict: terminated by other getUpdates request")
+REVOKED = refuse_call(401, "Unauthorized")
+OTHER_POLLER = refuse_call(409, "Conflict: terminated by other getUpdates request")
 
 
 class BotApi:
@@ -71,21 +71,21 @@ class BotApi:
         with self._changed:
             return [update["update_id"] for update in self._updates]
 
-    def texts(self, chat: int = USER) -> list[str]:
-        """What was said in a conversation."""
+    def list_texts(self, chat: int = USER) -> list[str]:
+        """Return the texts that were sent to a conversation."""
         return [
             one["text"]
             for one in tuple(self.sent)
             if one["method"] == "sendMessage" and one["chat_id"] == str(chat)
         ]
 
-    def notes(self) -> list[str]:
-        """What was noted to pressed buttons."""
+    def list_notes(self) -> list[str]:
+        """Return the notes that were shown after pressed buttons."""
         pressed = [one for one in tuple(self.sent) if one["method"] == "answerCallbackQuery"]
         return ["", *(one.get("text", "") for one in pressed)]
 
-    def buttons(self) -> dict[str, str]:
-        """The buttons below the last message that has any: label and data."""
+    def list_buttons(self) -> dict[str, str]:
+        """Return the buttons below the last message that has any: label and data."""
         for one in reversed(self.sent):
             if "reply_markup" in one:
                 rows = json.loads(one["reply_markup"])["inline_keyboard"]
@@ -130,7 +130,7 @@ class BotApi:
             return number
 
     def answer(self, method: str, given: dict[str, str]) -> tuple[int, bytes]:
-        """What a call is answered."""
+        """Return the answer to a call."""
         self.calls.append(method)
         if instead := self.fault(method):
             return instead
@@ -139,7 +139,9 @@ class BotApi:
             case "getMe":
                 result = ME
             case "getUpdates":
-                result = self._news(int(given.get("offset", 0)), float(given.get("timeout", 0)))
+                result = self._wait_for_updates(
+                    int(given.get("offset", 0)), float(given.get("timeout", 0))
+                )
             case "sendMessage":
                 self.sent.append({"method": method, **given})
                 chat = {"id": int(given["chat_id"]), "type": "private", "first_name": "A"}
@@ -151,7 +153,7 @@ class BotApi:
                 self.sent.append({"method": method, **given})
         return 200, json.dumps({"ok": True, "result": result}).encode()
 
-    def _news(self, offset: int, timeout: float) -> list[dict[str, Any]]:
+    def _wait_for_updates(self, offset: int, timeout: float) -> list[dict[str, Any]]:
         deadline = time.monotonic() + timeout
         with self._changed:
             self.offsets.append(offset)
@@ -164,7 +166,7 @@ class BotApi:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """A connection."""
 
     api: BotApi
     protocol_version = "HTTP/1.1"
@@ -186,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         """A file."""
         *_, bot, name = unquote(self.path).split("/")
         content = self.api.files.get(name) if bot == f"bot{self.api.token}" else None
-        self._send(*((200, content) if content is not None else refusal(404, "Not Found")))
+        self._send(*((200, content) if content is not None else refuse_call(404, "Not Found")))
 
     def _send(self, status: int, body: bytes) -> None:
         try:
@@ -199,4 +201,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Nothing on standard error."""
+        """Write nothing to standard error."""

@@ -9,8 +9,8 @@ import pytest
 
 from tests.bots.bot_api import TOKEN, BotApi
 from tests.bots.test_telegram import configure
+from tests.support.daemon import Beats, until
 from tests.test_daemon import Process
-from tests.web.support import Beats, until
 
 ROUNDS = 6
 DELAYS = (0.0, 0.004, 0.02)
@@ -23,8 +23,8 @@ def api() -> Iterator[BotApi]:
         yield server
 
 
-def said(process: Process) -> list[str]:
-    """What the user said, in all chats."""
+def read_user_messages(process: Process) -> list[str]:
+    """Return the user's messages in all chats."""
     client = process.client()
     try:
         number = len(list(Path(process.layout.chats).iterdir()))
@@ -59,8 +59,13 @@ def test_kill_9_between_an_update_and_its_answer_loses_and_doubles_nothing(
     last = Process(tmp_path).up()
     try:
         until(lambda: not api.waiting)
-        until(lambda: sorted(said(last)) == [f"message {number}" for number in range(ROUNDS)])
-        assert said(last) == [f"message {number}" for number in range(ROUNDS)]
+        until(
+            lambda: (
+                sorted(read_user_messages(last))
+                == [f"message {number}" for number in range(ROUNDS)]
+            )
+        )
+        assert read_user_messages(last) == [f"message {number}" for number in range(ROUNDS)]
         assert len(list(Path(last.layout.chats).iterdir())) == 1
     finally:
         assert last.end(signal.SIGTERM) == 0
@@ -69,7 +74,7 @@ def test_kill_9_between_an_update_and_its_answer_loses_and_doubles_nothing(
         assert "agentd/bots" not in process.log, "a traceback goes through the bots"
 
 
-def test_a_daemon_that_is_told_to_stop_does_so_at_once(tmp_path: Path, api: BotApi) -> None:
+def test_a_daemon_that_is_asked_to_stop_does_so_at_once(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     process = Process(tmp_path).up()
     try:

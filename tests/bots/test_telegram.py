@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
-from agentd.agent.engine import Approver, Assignment, Progress, Question, Replied
-from agentd.bots import polling, work
-from agentd.bots.answering import NO_SPEECH
-from agentd.web.scrub import LogFormatter
-from tests.bots.bot_api import REVOKED, TOKEN, TWO, USER, BotApi, refusal
-from tests.ports import free_port
-from tests.web.support import Engine, Serving, journals, until
+from agentd.agent.engine import Approver, EngineEvent, Question, ReplyCompleted, TurnRequest
+from agentd.bots import polling
+from agentd.bots import runtime as bots_runtime
+from agentd.bots.update_handler import NO_SPEECH
+from agentd.http.log_scrubber import LogFormatter
+from tests.bots.bot_api import OTHER_POLLER, REVOKED, TOKEN, USER, BotApi, refuse_call
+from tests.support.daemon import Engine, Serving, read_journals, until
+from tests.support.ports import find_free_port
 
 BOT = "helper"
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for long."""
-    monkeypatch.setattr(work, "FIRST_SECONDS", 0.02)
-    monkeypatch.setattr(work, "LONGEST_SECONDS", 0.1)
+    """Shorten all waits."""
+    monkeypatch.setattr(bots_runtime, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(bots_runtime, "LONGEST_SECONDS", 0.1)
     monkeypatch.setattr(polling, "CONFLICT_SECONDS", 0.1)
     # But what is said when a bot is to end may be noted, too, on the slowest machine.
     monkeypatch.setattr(polling, "LEAVE_SECONDS", 60.0)
@@ -32,7 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def logged(tmp_path: Path) -> Iterator[list[str]]:
-    """All that is logged, as the daemon formats it: the token is nowhere in it."""
+    """Yield all log lines as the daemon formats them; the token must be in none of them."""
     lines: list[str] = []
 
     class Keeping(logging.Handler):
@@ -70,21 +71,21 @@ def configure(folder: Path, api: BotApi, **more: Any) -> Path:
     return path
 
 
-def bot_of(daemon: Serving) -> dict[str, Any]:
-    """The bot as endpoint 9 shows it."""
+def get_bot(daemon: Serving) -> dict[str, Any]:
+    """Return the bot as endpoint 9 shows it."""
     found = daemon.client().get("/api/remote/bots")
     assert TOKEN.encode() not in found.body
     (bot,) = found["bots"]
     return dict(bot)
 
 
-def prompts(daemon: Serving) -> list[str]:
-    """All that the engine was given."""
+def list_prompts(daemon: Serving) -> list[str]:
+    """Return all prompts that the engine was given."""
     return [given.prompt for given in daemon.engine.given]
 
 
-def at_rest(daemon: Serving, chat: int) -> None:
-    """Return once its turn has ended: a reply is told before that."""
+def wait_until_idle(daemon: Serving, chat: int) -> None:
+    """Wait until the turn has ended; its reply is sent before that."""
     client = daemon.client()
     until(lambda: client.status(chat)["status"] == "completed")
 
@@ -93,12 +94,12 @@ class Asking(Engine):
     """Asks before it answers."""
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
         """Ask, and say what the answer was."""
         self.given.append(assignment)
         answer = await approver.ask(Question("shell", "shell", "rm -rf <x> & `y`"))
-        yield Replied(f"allowed: {answer.allowed}")
+        yield ReplyCompleted(f"allowed: {answer.allowed}")
 
 
 # A conversation.
@@ -108,8 +109,8 @@ def test_a_message_becomes_a_chat_and_its_reply_comes_back(tmp_path: Path, api: 
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
         number = api.say("Mend **it**")
-        until(lambda: api.texts() == ["echo: Mend <b>it</b>"])
-        bot = bot_of(daemon)
+        until(lambda: api.list_texts() == ["echo: Mend <b>it</b>"])
+        bot = get_bot(daemon)
         assert bot == {
             "id": BOT,
             "title": "Helper",
@@ -123,26 +124,26 @@ def test_a_message_becomes_a_chat_and_its_reply_comes_back(tmp_path: Path, api: 
             "echo: Mend **it**",
         ]
         api.say("and again")
-        until(lambda: len(api.texts()) == 2)
-        assert prompts(daemon) == ["Mend **it**", "and again"]
-        assert b'"by":"bot:helper"' in b"".join(journals(daemon.layout).values())
+        until(lambda: len(api.list_texts()) == 2)
+        assert list_prompts(daemon) == ["Mend **it**", "and again"]
+        assert b'"by":"bot:helper"' in b"".join(read_journals(daemon.layout).values())
         until(lambda: number not in api.waiting)
 
 
 def test_buttons_below_a_reply_are_prompts(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     engine = Engine()
-    engine.says = lambda given: [Replied(f"Done {given.prompt}\n[[Again|go on]] [[Stop]]")]
+    engine.says = lambda given: [ReplyCompleted(f"Done {given.prompt}\n[[Again|go on]] [[Stop]]")]
     with Serving(tmp_path, engine) as daemon:
         api.say("go")
-        until(api.buttons)
-        assert api.texts() == ["Done go"]
-        assert list(api.buttons()) == ["Again", "Stop"]
-        assert all(len(data.encode()) <= 64 for data in api.buttons().values())
-        api.press(api.buttons()["Again"])
-        until(lambda: prompts(daemon) == ["go", "go on"])
+        until(api.list_buttons)
+        assert api.list_texts() == ["Done go"]
+        assert list(api.list_buttons()) == ["Again", "Stop"]
+        assert all(len(data.encode()) <= 64 for data in api.list_buttons().values())
+        api.press(api.list_buttons()["Again"])
+        until(lambda: list_prompts(daemon) == ["go", "go on"])
         until(lambda: [one for one in api.sent if one["method"] == "answerCallbackQuery"])
-        until(lambda: len(api.texts()) == 2)
+        until(lambda: len(api.list_texts()) == 2)
 
 
 @pytest.mark.parametrize(("label", "allowed"), [("Allow", True), ("Deny", False)])
@@ -152,33 +153,33 @@ def test_a_question_is_answered_by_a_button(
     configure(tmp_path, api)
     with Serving(tmp_path, Asking()) as daemon:
         api.say("do it")
-        until(lambda: label in api.buttons())
-        assert "rm -rf &lt;x&gt; &amp; `y`" in api.texts()[0]
-        api.press(api.buttons()[label])
-        until(lambda: api.texts()[-1] == f"allowed: {allowed}")
-        assert b'"answered_by":"bot:helper"' in b"".join(journals(daemon.layout).values())
-        api.press(api.buttons()[label])
-        until(lambda: "not open" in api.notes()[-1])
+        until(lambda: label in api.list_buttons())
+        assert "rm -rf &lt;x&gt; &amp; `y`" in api.list_texts()[0]
+        api.press(api.list_buttons()[label])
+        until(lambda: api.list_texts()[-1] == f"allowed: {allowed}")
+        assert b'"answered_by":"bot:helper"' in b"".join(read_journals(daemon.layout).values())
+        api.press(api.list_buttons()[label])
+        until(lambda: "not open" in api.list_notes()[-1])
 
 
 def test_a_question_is_answered_by_a_command(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     with Serving(tmp_path, Asking()):
         api.say("do it")
-        until(api.buttons)
+        until(api.list_buttons)
         api.say("/approve")
-        until(lambda: "allowed: True" in api.texts())
+        until(lambda: "allowed: True" in api.list_texts())
 
 
 def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
         api.say("/status")
-        until(lambda: api.texts() == ["There is no chat yet: write to me."])
+        until(lambda: api.list_texts() == ["There is no chat yet: send a message to create one."])
         api.say("first")
-        until(lambda: len(api.texts()) == 2)
-        at_rest(daemon, 1)
-        for text, told in [
+        until(lambda: len(api.list_texts()) == 2)
+        wait_until_idle(daemon, 1)
+        for text, result in [
             ("/help", "/approve and /deny"),
             ("/start", "/approve and /deny"),
             ("/status", "<b>Chat 1</b>"),
@@ -186,17 +187,17 @@ def test_commands_show_and_change_the_chat(tmp_path: Path, api: BotApi) -> None:
             ("/model", "• mine"),
             ("/model mine", "Model: mine"),
             ("/model none", "No model is named none"),
-            ("/stop", "Nothing is at work."),
+            ("/stop", "Nothing is running."),
             ("/approve", "No question is open."),
-            ("/nonsense", "/nonsense is not known here."),
+            ("/nonsense", "/nonsense is not a command of this bot."),
             ("/new", "begins a new chat"),
         ]:
-            before = len(api.texts())
+            before = len(api.list_texts())
             api.say(text)
-            until(lambda before=before: len(api.texts()) > before)
-            assert told in api.texts()[-1], text
+            until(lambda before=before: len(api.list_texts()) > before)
+            assert result in api.list_texts()[-1], text
         api.say("second")
-        until(lambda: "echo: second" in api.texts())
+        until(lambda: "echo: second" in api.list_texts())
         assert daemon.client().messages(2)[0]["content"] == "second"
 
 
@@ -206,13 +207,13 @@ def test_stop_ends_the_turn(tmp_path: Path, api: BotApi) -> None:
     engine.hold()
     with Serving(tmp_path, engine) as daemon:
         api.say("long work")
-        until(lambda: prompts(daemon))
+        until(lambda: list_prompts(daemon))
         until(lambda: [one for one in api.sent if one["method"] == "sendChatAction"])
         api.say("/stop")
-        until(lambda: "Stopped." in api.texts())
+        until(lambda: "Stopped." in api.list_texts())
         engine.release()
         api.say("go on")
-        until(lambda: "echo: go on" in api.texts())
+        until(lambda: "echo: go on" in api.list_texts())
 
 
 def test_a_stranger_is_ignored_and_logged_once(
@@ -224,9 +225,9 @@ def test_a_stranger_is_ignored_and_logged_once(
             api.say(text, user=666)
         api.press("a:1:1:allow", user=666)
         api.say("mine")
-        until(api.texts)
-        assert prompts(daemon) == ["mine"]
-        assert not api.texts(666)
+        until(api.list_texts)
+        assert list_prompts(daemon) == ["mine"]
+        assert not api.list_texts(666)
         until(lambda: not api.waiting)
     assert len([line for line in logged if "666" in line and "ignores" in line]) == 1
 
@@ -238,8 +239,8 @@ def test_updates_that_are_no_messages_are_passed_over(tmp_path: Path, api: BotAp
         api.update(unheard_of={"x": 1})
         api.say(sticker={"x": 1})
         api.say("after")
-        until(lambda: "echo: after" in api.texts())
-        assert prompts(daemon) == ["after"]
+        until(lambda: "echo: after" in api.list_texts())
+        assert list_prompts(daemon) == ["after"]
 
 
 # Files.
@@ -252,27 +253,27 @@ def test_a_photo_is_put_where_the_agent_sees_it(tmp_path: Path, api: BotApi) -> 
     photo = {"file_id": "photo1", "file_unique_id": "u", "width": 1, "height": 1, "file_size": 108}
     with Serving(tmp_path) as daemon:
         api.say(photo=[photo], caption="What is this?")
-        until(lambda: prompts(daemon))
-        (prompt,) = prompts(daemon)
+        until(lambda: list_prompts(daemon))
+        (prompt,) = list_prompts(daemon)
         assert prompt.startswith("What is this?\n\nThe picture: ")
         assert (tmp_path / prompt.rpartition(": ")[2]).read_bytes() == png
 
 
-def test_a_file_that_is_gone_or_no_picture_is_told(tmp_path: Path, api: BotApi) -> None:
+def test_a_file_that_is_gone_or_no_picture_is_reported(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     api.files["text"] = b"#!/bin/sh\n"
     photo = {"file_unique_id": "u", "width": 1, "height": 1}
     with Serving(tmp_path) as daemon:
         api.say(photo=[photo | {"file_id": "gone"}])
-        until(api.texts)
-        assert "not there any more" in api.texts()[0]
+        until(api.list_texts)
+        assert "no longer exists" in api.list_texts()[0]
         api.say(photo=[photo | {"file_id": "text"}])
-        until(lambda: len(api.texts()) == 2)
-        assert not prompts(daemon)
-        assert bot_of(daemon)["running"]
+        until(lambda: len(api.list_texts()) == 2)
+        assert not list_prompts(daemon)
+        assert get_bot(daemon)["running"]
 
 
-def test_voice_that_cannot_be_heard_here_is_told(tmp_path: Path, api: BotApi) -> None:
+def test_voice_that_cannot_be_received_here_is_reported(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
     (tmp_path / "config" / "speech.yml").write_text(
         "engines:\n  - {name: e, engine: command, command: [no-such-program, '{file}']}\n"
@@ -280,30 +281,30 @@ def test_voice_that_cannot_be_heard_here_is_told(tmp_path: Path, api: BotApi) ->
     api.files["voice1"] = b"OggS"
     with Serving(tmp_path) as daemon:
         api.say(voice={"file_id": "voice1", "file_unique_id": "u", "duration": 1})
-        until(api.texts)
-        assert "no-such-program" in api.texts()[0] or NO_SPEECH in api.texts()[0]
-        assert not prompts(daemon)
+        until(api.list_texts)
+        assert "no-such-program" in api.list_texts()[0] or NO_SPEECH in api.list_texts()[0]
+        assert not list_prompts(daemon)
 
 
 # Trouble.
 
 
 def test_a_network_that_is_gone_is_waited_out(tmp_path: Path) -> None:
-    port = free_port()
+    port = find_free_port()
     with BotApi(port) as first:
         configure(tmp_path, first)
     with Serving(tmp_path) as daemon:
-        until(lambda: bot_of(daemon)["pollingError"])
-        assert bot_of(daemon)["running"]
+        until(lambda: get_bot(daemon)["pollingError"])
+        assert get_bot(daemon)["running"]
         with BotApi(port) as back:
             back.say("hello")
-            until(lambda: back.texts() == ["echo: hello"])
-            assert bot_of(daemon)["pollingError"] is None
+            until(lambda: back.list_texts() == ["echo: hello"])
+            assert get_bot(daemon)["pollingError"] is None
 
 
-@pytest.mark.parametrize("answer", [REVOKED, refusal(404, "Not Found")], ids=["401", "404"])
+@pytest.mark.parametrize("answer", [REVOKED, refuse_call(404, "Not Found")], ids=["401", "404"])
 @pytest.mark.parametrize("when", ["at the start", "later"])
-def test_a_revoked_token_is_told_and_nobody_hammers(
+def test_a_revoked_token_is_reported_and_nobody_hammers(
     tmp_path: Path, api: BotApi, answer: tuple[int, bytes], when: str
 ) -> None:
     path = configure(tmp_path, api)
@@ -311,26 +312,26 @@ def test_a_revoked_token_is_told_and_nobody_hammers(
         api.fault = lambda method: answer
     with Serving(tmp_path) as daemon:
         if when == "later":
-            until(lambda: bot_of(daemon)["running"])
+            until(lambda: get_bot(daemon)["running"])
             api.fault = lambda method: answer
             api.say("wake")
-        until(lambda: bot_of(daemon)["pollingError"] and not bot_of(daemon)["running"])
-        assert "@BotFather" in bot_of(daemon)["pollingError"]
+        until(lambda: get_bot(daemon)["pollingError"] and not get_bot(daemon)["running"])
+        assert "@BotFather" in get_bot(daemon)["pollingError"]
         calls = len(api.calls)
         api.fault = lambda method: None
         configure(tmp_path, api, title="Other")
-        until(lambda: bot_of(daemon)["running"])
+        until(lambda: get_bot(daemon)["running"])
         assert api.calls[calls] == "getMe", "nothing was called before the file was edited"
         assert path.exists()
 
 
-def test_another_program_that_polls_is_told_and_waited_out(tmp_path: Path, api: BotApi) -> None:
+def test_another_program_that_polls_is_reported_and_waited_out(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
-    api.fault = lambda method: TWO if method == "getUpdates" else None
+    api.fault = lambda method: OTHER_POLLER if method == "getUpdates" else None
     with Serving(tmp_path) as daemon:
-        until(lambda: "another program" in (bot_of(daemon)["pollingError"] or ""))
+        until(lambda: "another program" in (get_bot(daemon)["pollingError"] or ""))
         api.fault = lambda method: None
-        until(lambda: bot_of(daemon)["pollingError"] is None)
+        until(lambda: get_bot(daemon)["pollingError"] is None)
 
 
 def test_flood_limits_are_obeyed_and_nothing_is_lost(tmp_path: Path, api: BotApi) -> None:
@@ -341,13 +342,13 @@ def test_flood_limits_are_obeyed_and_nothing_is_lost(tmp_path: Path, api: BotApi
         if method != "sendMessage":
             return None
         called.append(time.monotonic())
-        limited = refusal(429, "Too Many Requests: retry after 1", retry_after=1)
+        limited = refuse_call(429, "Too Many Requests: retry after 1", retry_after=1)
         return limited if len(called) == 1 else None
 
     api.fault = flood
     with Serving(tmp_path):
         api.say("hello")
-        until(lambda: api.texts() == ["echo: hello"])
+        until(lambda: api.list_texts() == ["echo: hello"])
         first, second = called
         assert second - first >= 1
 
@@ -372,11 +373,11 @@ def test_garbage_is_survived(tmp_path: Path, api: BotApi, garbage: tuple[int, by
     configure(tmp_path, api)
     api.fault = lambda method: garbage if method == "getUpdates" else None
     with Serving(tmp_path) as daemon:
-        until(lambda: bot_of(daemon)["pollingError"])
+        until(lambda: get_bot(daemon)["pollingError"])
         api.fault = lambda method: None
         api.say("hello")
-        until(lambda: api.texts() == ["echo: hello"])
-        assert bot_of(daemon)["pollingError"] is None
+        until(lambda: api.list_texts() == ["echo: hello"])
+        assert get_bot(daemon)["pollingError"] is None
 
 
 def test_what_telegram_will_not_show_with_styles_is_sent_without(
@@ -384,32 +385,34 @@ def test_what_telegram_will_not_show_with_styles_is_sent_without(
 ) -> None:
     configure(tmp_path, api)
     api.fault = lambda method: (
-        refusal(400, "Bad Request: can't parse entities")
+        refuse_call(400, "Bad Request: can't parse entities")
         if method == "sendMessage" and api.calls.count(method) == 1
         else None
     )
     with Serving(tmp_path):
         api.say("**bold**")
-        until(lambda: api.texts() == ["echo: **bold**"])
+        until(lambda: api.list_texts() == ["echo: **bold**"])
 
 
-def test_who_has_blocked_the_bot_is_told_nothing_more(tmp_path: Path, api: BotApi) -> None:
+def test_a_client_that_has_blocked_the_bot_receives_nothing_more(
+    tmp_path: Path, api: BotApi
+) -> None:
     configure(tmp_path, api)
     refused: list[str] = []
 
-    def block(method: str) -> tuple[int, bytes] | None:
+    def block_first(method: str) -> tuple[int, bytes] | None:
         if method != "sendMessage" or refused:
             return None
         refused.append(method)
-        return refusal(403, "Forbidden: bot was blocked by the user")
+        return refuse_call(403, "Forbidden: bot was blocked by the user")
 
-    api.fault = block
+    api.fault = block_first
     with Serving(tmp_path) as daemon:
         api.say("one")
         until(lambda: refused)
         api.say("two")
-        until(lambda: api.texts() == ["echo: two"])
-        assert bot_of(daemon)["running"]
+        until(lambda: api.list_texts() == ["echo: two"])
+        assert get_bot(daemon)["running"]
 
 
 def test_without_the_library_the_bot_says_how_to_get_it(
@@ -418,9 +421,9 @@ def test_without_the_library_the_bot_says_how_to_get_it(
     monkeypatch.setitem(__import__("sys").modules, "telegram.request", None)
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
-        until(lambda: bot_of(daemon)["pollingError"])
-        assert "agentd-workstation[telegram]" in bot_of(daemon)["pollingError"]
-        assert not bot_of(daemon)["running"]
+        until(lambda: get_bot(daemon)["pollingError"])
+        assert "agentd-workstation[telegram]" in get_bot(daemon)["pollingError"]
+        assert not get_bot(daemon)["running"]
         assert not api.calls
 
 
@@ -431,29 +434,29 @@ def test_linking_is_silent_until_a_person_takes_the_chat_up(tmp_path: Path, api:
     """Specification 2: linking never posts to a messaging platform."""
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
-        until(lambda: bot_of(daemon)["running"])
+        until(lambda: get_bot(daemon)["running"])
         client = daemon.client()
         reply = client.post("/api/remote/chats", {"prompt": "quiet", "botId": BOT})
         assert (reply["botLinked"], reply["botLinkNote"]) == (True, "")
-        other = client.chat(prompt="not linked")
+        other = client.create_chat(prompt="not linked")
         chat = reply["chatId"]
         client.messages(chat)
         api.say("/queue")
-        until(api.texts)
-        assert api.texts() == ["There is no chat yet: write to me."]
+        until(api.list_texts)
+        assert api.list_texts() == ["There is no chat yet: send a message to create one."]
         api.say(f"/chat {other}")
-        until(lambda: len(api.texts()) == 2)
-        assert "not linked to this bot" in api.texts()[-1]
+        until(lambda: len(api.list_texts()) == 2)
+        assert "not linked to this bot" in api.list_texts()[-1]
         api.say(f"/chat {chat}")
-        until(lambda: len(api.texts()) == 3)
+        until(lambda: len(api.list_texts()) == 3)
         client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "loud"})
-        until(lambda: api.texts()[3:] == ["echo: loud"])
+        until(lambda: api.list_texts()[3:] == ["echo: loud"])
 
 
 def test_a_bot_that_is_off_links_nothing_and_runs_not(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api, enabled=False)
     with Serving(tmp_path) as daemon:
-        assert bot_of(daemon)["running"] is False
+        assert get_bot(daemon)["running"] is False
         reply = daemon.client().post("/api/remote/chats", {"botId": BOT})
         assert reply.status == 201
         assert reply["botLinked"] is False
@@ -464,17 +467,17 @@ def test_a_bot_that_is_off_links_nothing_and_runs_not(tmp_path: Path, api: BotAp
 # Restarts.
 
 
-def test_what_was_said_while_the_daemon_was_down_is_heard_and_told(
+def test_what_was_said_while_the_daemon_was_down_is_received_and_reported(
     tmp_path: Path, api: BotApi
 ) -> None:
     configure(tmp_path, api)
     with Serving(tmp_path):
         api.say("one")
-        until(lambda: api.texts() == ["echo: one"])
+        until(lambda: api.list_texts() == ["echo: one"])
     api.say("two")
     with Serving(tmp_path) as daemon:
-        until(lambda: api.texts() == ["echo: one", "echo: two"])
-        assert prompts(daemon) == ["two"]
+        until(lambda: api.list_texts() == ["echo: one", "echo: two"])
+        assert list_prompts(daemon) == ["two"]
         assert len(list(Path(daemon.layout.chats).iterdir())) == 1
 
 
@@ -482,11 +485,11 @@ def test_a_deleted_chat_is_followed_by_a_new_one(tmp_path: Path, api: BotApi) ->
     configure(tmp_path, api)
     with Serving(tmp_path) as daemon:
         api.say("one")
-        until(lambda: len(api.texts()) == 1)
-        at_rest(daemon, 1)
+        until(lambda: len(api.list_texts()) == 1)
+        wait_until_idle(daemon, 1)
         assert daemon.client().delete("/api/chats/1").status in (200, 204)
         api.say("two")
-        until(lambda: "echo: two" in api.texts())
+        until(lambda: "echo: two" in api.list_texts())
         assert daemon.client().messages(2)[0]["content"] == "two"
 
 
@@ -494,9 +497,11 @@ def test_a_bot_begins_changes_and_ends_with_its_file(tmp_path: Path, api: BotApi
     with Serving(tmp_path) as daemon:
         assert daemon.client().get("/api/remote/bots")["bots"] == []
         path = configure(tmp_path, api)
-        until(lambda: daemon.client().get("/api/remote/bots")["bots"] and bot_of(daemon)["running"])
+        until(
+            lambda: daemon.client().get("/api/remote/bots")["bots"] and get_bot(daemon)["running"]
+        )
         path.write_text("bots: [{id: 7up, tokn: x}]\n")
         api.say("still there?")
-        until(lambda: api.texts() == ["echo: still there?"])
+        until(lambda: api.list_texts() == ["echo: still there?"])
         path.unlink()
         until(lambda: daemon.client().get("/api/remote/bots")["bots"] == [])

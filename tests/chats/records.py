@@ -4,48 +4,52 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from agentd.chats.chat import Message, Prompt, Tokens
-from agentd.chats.fold import Chat
-from agentd.chats.queue import next_up
+from agentd.chats.model import Message, Prompt, Tokens
+from agentd.chats.queue import find_next
 from agentd.chats.records import (
-    Body,
     ChatCreated,
-    Entry,
+    JournalEntry,
     MessageAdded,
-    Once,
     QueueAppended,
     QueueRemoved,
     QueueReplaced,
     QueueRewritten,
+    RecordBody,
+    ToolUse,
+    ToolUseStarted,
     TurnEnded,
     TurnStarted,
 )
-from agentd.clock import FrozenClock
-from agentd.disk.lines import seal
+from agentd.chats.state import Chat
+from agentd.core.clock import FrozenClock
+from agentd.core.idempotency import IdempotencyKey
+from agentd.storage.checksummed_json import encode_checksummed
 
 AT = "2026-01-01T00:00:00.000Z"
 
 texts = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
-def user(number: int, text: str, at: str = AT) -> Message:
+def make_user_message(number: int, text: str, at: str = AT) -> Message:
     return Message(number, "user", text, at)
 
 
 @st.composite
-def journals(draw: st.DrawFn, steps: int = 40) -> list[tuple[Entry, bytes]]:
+def journals(draw: st.DrawFn, steps: int = 40) -> list[tuple[JournalEntry, bytes]]:
     """The entries of one chat and their sealed lines, under a clock that also jumps back."""
     chat, clock, found = Chat(1), FrozenClock(), []
 
-    def record(body: Body) -> None:
+    def record(body: RecordBody) -> None:
         last = found[-1][0].seq if found else 0
         seq = last + draw(st.integers(1, 3))
-        entry = Entry(len(found) + 1, seq, chat.moment(clock.now()), "key:me", body)
-        line = seal(entry)
+        entry = JournalEntry(
+            len(found) + 1, seq, chat.get_next_timestamp(clock.now()), "key:me", body
+        )
+        line = encode_checksummed(entry)
         chat.apply(entry, len(line))
         found.append((entry, line))
 
-    once = st.none() | st.builds(Once, st.sampled_from("abc"), st.just("digest"))
+    once = st.none() | st.builds(IdempotencyKey, st.sampled_from("abc"), st.just("digest"))
     prompt = Prompt(1, "first", AT)
     record(ChatCreated(draw(texts), prompt=draw(st.sampled_from([None, prompt])), once=draw(once)))
     for number in range(2, draw(st.integers(2, steps))):
@@ -54,11 +58,13 @@ def journals(draw: st.DrawFn, steps: int = 40) -> list[tuple[Entry, bytes]]:
     return found
 
 
-def _change(draw: st.DrawFn, chat: Chat, number: int, now: str, once: Once | None) -> Body:
-    at = chat.moment(now)
+def _change(
+    draw: st.DrawFn, chat: Chat, number: int, now: str, once: IdempotencyKey | None
+) -> RecordBody:
+    at = chat.get_next_timestamp(now)
     text = draw(texts)
     new = Prompt(number, text, at, paused=draw(st.booleans()))
-    choices: list[Body] = [QueueAppended(new, once), QueueReplaced((new, *chat.queue[::-1]))]
+    choices: list[RecordBody] = [QueueAppended(new, once), QueueReplaced((new, *chat.queue[::-1]))]
     if chat.queue:
         some = draw(st.sampled_from(chat.queue)).id
         choices += [
@@ -69,7 +75,11 @@ def _change(draw: st.DrawFn, chat: Chat, number: int, now: str, once: Once | Non
         cost = draw(st.decimals(0, 1, places=6).map(Decimal))
         said = Message(number, "assistant", text, at, tokens=Tokens(1, 2), cost=cost)
         choices += [MessageAdded(said)] * 3
+        choices += [ToolUseStarted(ToolUse(number, "shell", text))]
+        for use in chat.agent.turn.tools[:1]:
+            outcome = Message(number, "tool", text, at, tool=use.name)
+            choices += [MessageAdded(outcome, use.number)] * 2
         choices += [TurnEnded("failed", Message(number, "error", text, at)), TurnEnded("completed")]
-    elif up := next_up(chat.queue):
-        choices += [TurnStarted(up.id, user(number, up.text, at), "test")] * 3
+    elif up := find_next(chat.queue):
+        choices += [TurnStarted(up.id, make_user_message(number, up.text, at), "test")] * 3
     return draw(st.sampled_from(choices))

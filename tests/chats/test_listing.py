@@ -6,61 +6,63 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentd.chats import listing
-from agentd.chats.fold import Chat, Summary
-from agentd.chats.listing import Filter, page
+from agentd.chats.listing import ChatFilter, list_page
+from agentd.chats.state import Chat, ChatSummary
 
 NAMES = ("bug", "idea", "Später")
 
 
-def summary(number: int, title: str = "", labels: tuple[str, ...] = ()) -> Summary:
+def make_summary(number: int, title: str = "", labels: tuple[str, ...] = ()) -> ChatSummary:
     chat = Chat(number, title=title, created_at="2026-01-01T00:00:00.000Z", cost=Decimal(0))
     chat.labels = labels
-    return chat.summary()
+    return chat.summarize()
 
 
 @st.composite
-def shelves(draw: st.DrawFn) -> dict[int, Summary]:
+def summaries_by_id(draw: st.DrawFn) -> dict[int, ChatSummary]:
     numbers = draw(st.sets(st.integers(1, 60)))
     return {
-        number: summary(
+        number: make_summary(
             number, draw(st.sampled_from(NAMES)), draw(st.sampled_from([(), NAMES[:1], NAMES]))
         )
         for number in sorted(numbers)
     }
 
 
-filters = st.builds(Filter, label=st.sampled_from(["", *NAMES]))
+filters = st.builds(ChatFilter, label=st.sampled_from(["", *NAMES]))
 
 
-@given(shelves(), filters, st.integers(1, 7), st.sets(st.integers(61, 80)), st.integers(1, 50))
+@given(
+    summaries_by_id(), filters, st.integers(1, 7), st.sets(st.integers(61, 80)), st.integers(1, 50)
+)
 def test_pages_together_are_all_that_is_wanted_newest_first_whatever_is_added(
-    known: dict[int, Summary], wanted: Filter, limit: int,
+    known: dict[int, ChatSummary], wanted: ChatFilter, limit: int,
     added: set[int], looked_at: int,
 ) -> None:  # fmt: skip
     expected = [chat for _, chat in sorted(known.items(), reverse=True) if wanted.matches(chat)]
-    found: list[Summary] = []
+    found: list[ChatSummary] = []
     before: int | None = None
-    listing.LOOKED_AT, kept = looked_at, listing.LOOKED_AT
+    listing.MAX_SCANNED, kept = looked_at, listing.MAX_SCANNED
     try:
         while True:
-            part = page(sorted(known), known, wanted, before, limit)
+            part = list_page(sorted(known), known, wanted, before, limit)
             assert len(part.chats) <= limit
             found += part.chats
             if part.next is None:
                 break
             before = part.next
-            known = known | {number: summary(number, "idea", NAMES) for number in added}
+            known = known | {number: make_summary(number, "idea", NAMES) for number in added}
     finally:
-        listing.LOOKED_AT = kept
+        listing.MAX_SCANNED = kept
     assert found == expected
 
 
-class Counted(dict[int, Summary]):
+class Counted(dict[int, ChatSummary]):
     """Counts what is looked at."""
 
     looked = 0
 
-    def __getitem__(self, number: int) -> Summary:
+    def __getitem__(self, number: int) -> ChatSummary:
         self.looked += 1
         return super().__getitem__(number)
 
@@ -68,10 +70,10 @@ class Counted(dict[int, Summary]):
 def test_a_page_looks_at_no_more_chats_when_there_are_more() -> None:
     looked = []
     for number in (100, 10_000):
-        known = Counted({one: summary(one) for one in range(1, number + 1)})
-        page(range(1, number + 1), known, Filter(), None, 50)
+        known = Counted({one: make_summary(one) for one in range(1, number + 1)})
+        list_page(range(1, number + 1), known, ChatFilter(), None, 50)
         looked.append(known.looked)
     assert looked == [51, 51]
-    known = Counted({one: summary(one) for one in range(1, 20_001)})
-    part = page(range(1, 20_001), known, Filter(label="nothing"), None, 50)
-    assert (known.looked, part.chats, part.next) == (listing.LOOKED_AT, [], 15_001)
+    known = Counted({one: make_summary(one) for one in range(1, 20_001)})
+    part = list_page(range(1, 20_001), known, ChatFilter(label="nothing"), None, 50)
+    assert (known.looked, part.chats, part.next) == (listing.MAX_SCANNED, [], 15_001)

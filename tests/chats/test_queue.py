@@ -6,12 +6,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agentd.chats import queue as rules
-from agentd.chats.chat import LARGEST_ID, PROMPT_LIMIT, Prompt
-from agentd.chats.fold import Chat
-from agentd.chats.queue import Wanted, check_wanted, checked_text, next_up, replaced, rewritten
+from agentd.chats.model import MAX_PROMPT_BYTES, Prompt
+from agentd.chats.queue import (
+    QueueItem,
+    find_next,
+    replace_queue,
+    rewrite_prompt,
+    validate_queue,
+    validate_text,
+)
 from agentd.chats.records import (
     ChatCreated,
-    Entry,
+    JournalEntry,
     QueueAppended,
     QueueRemoved,
     QueueReplaced,
@@ -19,8 +25,11 @@ from agentd.chats.records import (
     TurnEnded,
     TurnStarted,
 )
-from agentd.errors import BadRequest, NotFound, TooLarge
-from tests.chats.records import AT, user
+from agentd.chats.state import Chat
+from agentd.core.errors import BadRequest, NotFound, TooLarge
+from agentd.core.ids import MAX_ID
+from tests.chats.records import AT, make_user_message
+from tests.support.examples import limit_examples
 
 A = Prompt(1, "a", AT, model="m1")
 B = Prompt(2, "b", AT, model="m2", paused=True)
@@ -29,41 +38,41 @@ QUEUE = (A, B, C)
 SENT = {90, 91}
 
 
-def fresh(text: str, paused: bool) -> Prompt:
+def make_prompt(text: str, paused: bool) -> Prompt:
     return Prompt(100, text, AT, paused=paused)
 
 
-def replace(*wanted: Wanted) -> rules.Queue:
-    check_wanted(wanted)
-    return replaced(QUEUE, wanted, SENT, fresh)
+def replace(*wanted: QueueItem) -> rules.Queue:
+    validate_queue(wanted)
+    return replace_queue(QUEUE, wanted, SENT, make_prompt)
 
 
 def test_rule_6_of_the_queue_only_the_text_changes():
     """Section 4, rules of endpoint 6: id, position, model and pause state are kept."""
-    assert rewritten(QUEUE, 2, "new") == (A, Prompt(2, "new", AT, model="m2", paused=True), C)
+    assert rewrite_prompt(QUEUE, 2, "new") == (A, Prompt(2, "new", AT, model="m2", paused=True), C)
 
 
 def test_a_prompt_that_does_not_wait_cannot_be_rewritten_or_removed():
     """Section 4, the rules common to the five queue endpoints."""
-    for act in (lambda: rewritten(QUEUE, 9, "x"), lambda: rules.removed(QUEUE, 9)):
+    for act in (lambda: rewrite_prompt(QUEUE, 9, "x"), lambda: rules.remove_prompt(QUEUE, 9)):
         with pytest.raises(NotFound):
             act()
 
 
 def test_replace_rule_1_the_array_becomes_the_entire_queue():
     """Section 4, rules of endpoint 8, rule 1."""
-    assert replace(Wanted("x"), Wanted("c", 3)) == (fresh("x", False), C)
+    assert replace(QueueItem("x"), QueueItem("c", 3)) == (make_prompt("x", False), C)
 
 
 def test_replace_rule_2_a_matching_id_keeps_row_model_and_pause_state():
     """Section 4, rules of endpoint 8, rule 2."""
-    assert replace(Wanted("b2", 2)) == (Prompt(2, "b2", AT, model="m2", paused=True),)
+    assert replace(QueueItem("b2", 2)) == (Prompt(2, "b2", AT, model="m2", paused=True),)
 
 
 @pytest.mark.parametrize("paused", [True, False])
 def test_replace_rule_2_unless_is_paused_is_set_explicitly(paused):
     """Section 4, rules of endpoint 8, rule 2."""
-    queue = replace(Wanted("a", 1, paused), Wanted("b", 2, paused))
+    queue = replace(QueueItem("a", 1, paused), QueueItem("b", 2, paused))
     assert [(row.id, row.model, row.paused) for row in queue] == [
         (1, "m1", paused),
         (2, "m2", paused),
@@ -72,21 +81,21 @@ def test_replace_rule_2_unless_is_paused_is_set_explicitly(paused):
 
 def test_replace_rule_3_without_id_or_with_id_0_it_is_a_new_prompt():
     """Section 4, rules of endpoint 8, rule 3."""
-    assert replace(Wanted("x"), Wanted("y", 0, True), Wanted("z", 0, False)) == (
-        fresh("x", False),
-        fresh("y", True),
-        fresh("z", False),
+    assert replace(QueueItem("x"), QueueItem("y", 0, True), QueueItem("z", 0, False)) == (
+        make_prompt("x", False),
+        make_prompt("y", True),
+        make_prompt("z", False),
     )
 
 
 def test_replace_rule_4_prompts_absent_from_the_array_are_deleted():
     """Section 4, rules of endpoint 8, rule 4: also those that the caller never saw."""
-    assert replace(Wanted("a", 1)) == (A,)
+    assert replace(QueueItem("a", 1)) == (A,)
 
 
 def test_replace_rule_5_array_order_becomes_dispatch_order():
     """Section 4, rules of endpoint 8, rule 5."""
-    assert replace(Wanted("c", 3), Wanted("a", 1), Wanted("b", 2)) == (C, A, B)
+    assert replace(QueueItem("c", 3), QueueItem("a", 1), QueueItem("b", 2)) == (C, A, B)
 
 
 def test_replace_rule_6_an_empty_array_clears_the_queue():
@@ -96,52 +105,54 @@ def test_replace_rule_6_an_empty_array_clears_the_queue():
 
 def test_replace_rule_7_the_id_of_a_sent_prompt_is_skipped_and_not_recreated():
     """Section 4, rules of endpoint 8, rule 7."""
-    assert replace(Wanted("again", 90), Wanted("a", 1), Wanted("again", 91)) == (A,)
+    assert replace(QueueItem("again", 90), QueueItem("a", 1), QueueItem("again", 91)) == (A,)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\n", "\u2003\u00a0"])
 def test_replace_rule_8_empty_text_in_any_element_is_a_bad_request(text):
     """Section 4, rules of endpoint 8, rule 8; of a skipped one too."""
-    for wanted in (Wanted(text), Wanted(text, 1), Wanted(text, 90)):
+    for wanted in (QueueItem(text), QueueItem(text, 1), QueueItem(text, 90)):
         with pytest.raises(BadRequest, match=r"prompts\[1\]\.prompt is empty"):
-            replace(Wanted("fine"), wanted)
+            replace(QueueItem("fine"), wanted)
 
 
 def test_replace_rule_8_the_same_positive_id_twice_is_a_bad_request():
     """Section 4, rules of endpoint 8, rule 8; 0 may come as often as wanted."""
     for number in (1, 90, 999):
         with pytest.raises(BadRequest, match=rf"prompts\[1\]\.id {number} appears twice"):
-            replace(Wanted("a", number), Wanted("b", number))
-    assert len(replace(Wanted("a"), Wanted("b"))) == 2
+            replace(QueueItem("a", number), QueueItem("b", number))
+    assert len(replace(QueueItem("a"), QueueItem("b"))) == 2
 
 
 def test_an_id_that_never_existed_or_was_deleted_changes_nothing():
     """Section 4, the rules common to the five queue endpoints: 404, before anything is made."""
     made: list[str] = []
     with pytest.raises(NotFound, match="Prompt 77"):
-        replaced(QUEUE, [Wanted("x"), Wanted("y", 77)], SENT, lambda text, _: made.append(text))
+        replace_queue(
+            QUEUE, [QueueItem("x"), QueueItem("y", 77)], SENT, lambda text, _: made.append(text)
+        )
     assert made == []
 
 
-@pytest.mark.parametrize("number", [-1, LARGEST_ID + 1])
+@pytest.mark.parametrize("number", [-1, MAX_ID + 1])
 def test_an_id_that_cannot_be_is_a_bad_request(number):
     with pytest.raises(BadRequest, match=r"prompts\[0\]\.id"):
-        replace(Wanted("a", number))
+        replace(QueueItem("a", number))
 
 
 def test_paused_prompts_are_passed_over_and_do_not_block():
-    assert next_up((B, A)) == A
-    assert next_up((B,)) is None
-    assert next_up(()) is None
+    assert find_next((B, A)) == A
+    assert find_next((B,)) is None
+    assert find_next(()) is None
 
 
 def test_what_can_be_a_prompt():
-    assert checked_text("x" * PROMPT_LIMIT)
+    assert validate_text("x" * MAX_PROMPT_BYTES)
     with pytest.raises(TooLarge):
-        checked_text("é" * (PROMPT_LIMIT // 2 + 1))
+        validate_text("é" * (MAX_PROMPT_BYTES // 2 + 1))
     for text in ("a\0b", "a\ud800b"):
         with pytest.raises(BadRequest):
-            checked_text(text)
+            validate_text(text)
 
 
 class QueueModel(RuleBasedStateMachine):
@@ -163,9 +174,9 @@ class QueueModel(RuleBasedStateMachine):
 
     def record(self, body):
         self.lines += 1
-        self.chat.apply(Entry(self.lines, self.lines, AT, "me", body), 100)
+        self.chat.apply(JournalEntry(self.lines, self.lines, AT, "me", body), 100)
 
-    def prompt(self, text: str, paused: bool = False) -> Prompt:
+    def make_numbered_prompt(self, text: str, paused: bool = False) -> Prompt:
         self.made += 1
         if paused:
             self.paused.add(self.made)
@@ -173,22 +184,22 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(paused=st.booleans())
     def append(self, paused):
-        prompt = self.prompt("x", paused)
+        prompt = self.make_numbered_prompt("x", paused)
         self.record(QueueAppended(prompt))
         self.waiting.append(prompt.id)
 
     @rule(number=st.integers(1, 30), model=st.sampled_from([None, "", "m"]))
     def rewrite(self, number, model):
         if number in self.waiting:
-            before = rules.find(self.chat.queue, number)
+            before = rules.find_prompt(self.chat.queue, number)
             self.record(QueueRewritten(number, "new", model))
-            now = rules.find(self.chat.queue, number)
+            now = rules.find_prompt(self.chat.queue, number)
             assert now.text == "new"
             assert now.model == (before.model if model is None else model)
             assert (now.paused, now.at) == (before.paused, before.at)
         else:
             with pytest.raises(NotFound):
-                rules.rewritten(self.chat.queue, number, "new")
+                rules.rewrite_prompt(self.chat.queue, number, "new")
 
     @rule(number=st.integers(1, 30))
     def remove(self, number):
@@ -199,18 +210,18 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(numbers=st.lists(st.integers(0, 30), max_size=6), paused=st.none() | st.booleans())
     def replace_with_stale_ids(self, numbers, paused):
-        wanted = [Wanted("x", number, paused) for number in numbers]
+        wanted = [QueueItem("x", number, paused) for number in numbers]
         positive = [number for number in numbers if number]
         if len(set(positive)) < len(positive):
             with pytest.raises(BadRequest):
-                check_wanted(wanted)
+                validate_queue(wanted)
             return
-        check_wanted(wanted)
+        validate_queue(wanted)
         if any(n not in self.waiting and n not in self.sent for n in positive):
             with pytest.raises(NotFound):
-                replaced(self.chat.queue, wanted, self.chat.sent, self.prompt)
+                replace_queue(self.chat.queue, wanted, self.chat.sent, self.make_numbered_prompt)
             return
-        queue = replaced(self.chat.queue, wanted, self.chat.sent, self.prompt)
+        queue = replace_queue(self.chat.queue, wanted, self.chat.sent, self.make_numbered_prompt)
         self.record(QueueReplaced(queue))
         kept = [number for number in numbers if number not in self.sent]
         new = iter(range(self.made - kept.count(0) + 1, self.made + 1))
@@ -222,11 +233,11 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def dispatch(self):
-        up = next_up(self.chat.queue)
+        up = find_next(self.chat.queue)
         ready = [number for number in self.waiting if number not in self.paused]
         assert (up.id if up else None) == (ready[0] if ready else None)
         if up:
-            self.record(TurnStarted(up.id, user(self.lines + 1, up.text), "test"))
+            self.record(TurnStarted(up.id, make_user_message(self.lines + 1, up.text), "test"))
             self.record(TurnEnded("completed"))
             self.waiting.remove(up.id)
             self.sent.add(up.id)
@@ -245,4 +256,6 @@ class QueueModel(RuleBasedStateMachine):
 
 
 TestQueueModel = QueueModel.TestCase
-TestQueueModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueModel.settings = settings(
+    max_examples=limit_examples(60), stateful_step_count=40, deadline=None
+)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.test_conversing import PATIENCE, Served, _agentd, _environment, served
+from tests.cli.test_conversing import PATIENCE, Served, _build_environment, _run_agentd, served
 
 __all__ = ["served"]
 
@@ -19,7 +19,7 @@ def asking(served: Served) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(
         [sys.executable, "-m", "agentd", "ask", "/run echo it-ran"],
         cwd=served.home,
-        env=_environment(served.home, served.key),
+        env=_build_environment(served.home, served.key),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -40,24 +40,24 @@ def number_of(asking: "subprocess.Popen[str]") -> str:
 
 def test_a_question_is_listed_and_allowing_it_lets_the_command_run(served, asking) -> None:
     number = number_of(asking)
-    listed = _agentd("approve", home=served.home, key=served.key)
+    listed = _run_agentd("approve", home=served.home, key=served.key)
     assert re.match(rf"{number}  chat [0-9]+ \(until .*\)  \w+: echo it-ran\n", listed.stdout)
-    (one,) = json.loads(_agentd("approve", "--json", home=served.home, key=served.key).stdout)
+    (one,) = json.loads(_run_agentd("approve", "--json", home=served.home, key=served.key).stdout)
     assert (one["id"], one["kind"], one["state"]) == (int(number), "shell", "open")
-    allowed = _agentd("approve", number, home=served.home, key=served.key)
+    allowed = _run_agentd("approve", number, home=served.home, key=served.key)
     assert allowed.stdout.startswith("allowed: ")
     out, _ = asking.communicate(timeout=PATIENCE)
     assert "it-ran" in out
     assert asking.returncode == 0
-    again = _agentd("approve", number, home=served.home, key=served.key)
+    again = _run_agentd("approve", number, home=served.home, key=served.key)
     assert again.returncode == 1
-    assert f"question {number} is not open" in again.stderr
+    assert f"approval {number} is not open" in again.stderr
 
 
 def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:
     number = number_of(asking)
     words = ("approve", number, "--deny", "--note", "not on Fridays", "--json")
-    denied = json.loads(_agentd(*words, home=served.home, key=served.key).stdout)
+    denied = json.loads(_run_agentd(*words, home=served.home, key=served.key).stdout)
     assert (denied["state"], denied["answeredBy"]) == ("denied", "key:laptop")
     out, _ = asking.communicate(timeout=PATIENCE)
     assert "not on Fridays" in out
@@ -65,8 +65,8 @@ def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:
 
 
 def test_when_nothing_is_asked_it_says_so(served) -> None:
-    assert _agentd("approve", home=served.home, key=served.key).stdout == "nothing is asked\n"
+    assert _run_agentd("approve", home=served.home, key=served.key).stdout == "no open approvals\n"
 
 
 def test_what_is_no_number_is_wrong_usage(served) -> None:
-    assert _agentd("approve", "x", home=served.home, key=served.key).returncode == 2
+    assert _run_agentd("approve", "x", home=served.home, key=served.key).returncode == 2

@@ -1,4 +1,4 @@
-"""``agentd check`` tells every mistake; ``agentd init`` writes what it finds none in."""
+"""``agentd check`` reports every problem; ``agentd init`` writes files without any."""
 
 import json
 import os
@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from agentd.catalog.models import Models, contradictions
-from agentd.catalog.settings import Settings, documented
+from agentd.app.engine_inspection import CODING_AGENTS
 from agentd.cli import init
 from agentd.cli.main import main
-from agentd.disk import handwritten
+from agentd.models.model import Models, validate
+from agentd.settings.model import Settings, iter_documented
+from agentd.storage.yaml import reader as yaml_reader
 from tests.supplier.supplier import Supplier
+from tests.support.paths import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +34,7 @@ def test_a_new_place_is_in_order(capsys):
     assert main(["init"]) == 0
     assert main(["keys", "generate", "laptop"]) == 0
     assert main(["check"]) == 0
-    assert "all is in order" in capsys.readouterr().err
+    assert "no problems" in capsys.readouterr().err
 
 
 def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
@@ -42,7 +44,7 @@ def test_a_workspace_that_holds_the_home_is_warned_of(capsys, folder):
     assert "whole home" not in capsys.readouterr().err
 
 
-def test_every_mistake_of_every_file_is_told_at_once(capsys, folder):
+def test_every_problem_of_every_file_is_reported_at_once(capsys, folder):
     main(["keys", "generate", "laptop"])
     capsys.readouterr()
     (folder / "config").mkdir()
@@ -55,11 +57,13 @@ def test_every_mistake_of_every_file_is_told_at_once(capsys, folder):
     (folder / "state" / "open").chmod(0o620)
     (folder / "state").chmod(0o755)
     assert main(["check"]) == 1
-    told = capsys.readouterr().out.replace(str(folder), "").splitlines()
-    assert told[0].startswith("/.env:1: ")
-    assert told[1].startswith('/config/agentd.yml:1: port: found "70000"')
-    assert told[2].startswith('/config/agentd.yml:2: "hots" is not known here; did you mean "host')
-    assert [line.split(": ")[0] for line in told[3:]] == [
+    result = capsys.readouterr().out.replace(str(folder), "").splitlines()
+    assert result[0].startswith("/.env:1: ")
+    assert result[1].startswith('/config/agentd.yml:1: port: found "70000"')
+    assert result[2].startswith(
+        '/config/agentd.yml:2: "hots" is not known here; did you mean "host'
+    )
+    assert [line.split(": ")[0] for line in result[3:]] == [
         "/state/keys.yml:2",
         "/state/keys.yml:2",
         "/state/keys.yml:2",
@@ -71,8 +75,20 @@ def test_every_mistake_of_every_file_is_told_at_once(capsys, folder):
     assert main(["check", "--json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert not answer["ok"]
-    assert len(answer["mistakes"]) == len(told)
-    assert answer["mistakes"][1]["line"] == 1
+    assert len(answer["problems"]) == len(result)
+    assert answer["problems"][1]["line"] == 1
+
+
+def test_a_damaged_seed_is_reported_before_a_start_replaces_it(capsys, folder):
+    seed = folder / "state" / "proxy" / "seed"
+    for place in (seed.parent.parent, seed.parent):
+        place.mkdir(mode=0o700)
+    seed.write_bytes(b"short")
+    seed.chmod(0o600)
+    assert main(["check"]) == 1
+    result = capsys.readouterr().out
+    assert f"{seed}: is damaged" in result
+    assert seed.read_bytes() == b"short"
 
 
 def test_models_and_skills_are_checked_too(capsys, folder):
@@ -81,8 +97,8 @@ def test_models_and_skills_are_checked_too(capsys, folder):
     (folder / "config" / "skills.yml").write_text("default: reviw\n")
     (folder / "config" / "models.yml").write_text("default: sonnet\nmodels: [{name: a}]\n")
     assert main(["check"]) == 1
-    told = capsys.readouterr().out.replace(f"{folder}/config/", "").splitlines()
-    assert [line.split(": ")[0] for line in told] == [
+    result = capsys.readouterr().out.replace(f"{folder}/config/", "").splitlines()
+    assert [line.split(": ")[0] for line in result] == [
         "models.yml:2",
         "skills/review/SKILL.md:2",
         "skills.yml:1",
@@ -90,14 +106,14 @@ def test_models_and_skills_are_checked_too(capsys, folder):
 
 
 def test_the_template_says_what_the_defaults_are(folder):
-    text = init.template()
-    assert handwritten.load("f", text.encode(), Settings) == Settings()
-    assert uncommented(text) != text
-    assert handwritten.load("f", uncommented(text).encode(), Settings) == Settings()
+    text = init.render_settings()
+    assert yaml_reader.load_yaml("f", text.encode(), Settings) == Settings()
+    assert uncomment(text) != text
+    assert yaml_reader.load_yaml("f", uncomment(text).encode(), Settings) == Settings()
 
 
-def uncommented(text: str) -> str:
-    """As a person would have it who wants all of it; prose stays a comment."""
+def uncomment(text: str) -> str:
+    """Return the text with every setting uncommented; prose stays a comment."""
     return "".join(
         line.removeprefix("#") if line[:1] == "#" and line[1:2] != " " else line
         for line in text.splitlines(keepends=True)
@@ -113,18 +129,18 @@ def test_init_overwrites_nothing(capsys, folder):
 
 
 def test_the_template_of_models_is_in_order_as_it_is_and_uncommented(folder):
-    installed = [("/bin/codex", "{name: codex, engine: codex}")]
-    text = init.models_template(installed)
+    installed = [("/bin/codex", CODING_AGENTS[0])]
+    text = init.render_models(installed)
     assert "/bin/codex" in text
-    assert handwritten.load("f", text.encode(), Models, contradictions) == Models()
-    models = handwritten.load("f", uncommented(text).encode(), Models, contradictions)
+    assert yaml_reader.load_yaml("f", text.encode(), Models, validate) == Models()
+    models = yaml_reader.load_yaml("f", uncomment(text).encode(), Models, validate)
     assert models.names == ("sonnet", "codex")
     assert models.default == "sonnet"
 
 
 def test_init_finds_the_agents_that_are_installed(capsys, folder, monkeypatch):
     for name in ("codex", "gemini"):
-        program(folder, name, "echo 1")
+        write_program(folder, name, "echo 1")
     monkeypatch.setenv("PATH", str(folder / "bin"))
     assert main(["init"]) == 0
     text = (folder / "config" / "models.yml").read_text()
@@ -138,17 +154,17 @@ def test_init_writes_what_is_missing_and_leaves_the_rest(capsys, folder):
     (folder / "config").mkdir()
     (folder / "config" / "models.yml").write_text("models: []\n")
     assert main(["init"]) == 1
-    told = capsys.readouterr()
-    assert told.out.endswith("agentd.yml\n")
-    assert "models.yml exists already" in told.err
+    result = capsys.readouterr()
+    assert result.out.endswith("agentd.yml\n")
+    assert "models.yml exists already" in result.err
     assert (folder / "config" / "models.yml").read_text() == "models: []\n"
 
 
 # Engines.
 
 
-def program(folder: Path, name: str, source: str) -> str:
-    """A program in ``bin``."""
+def write_program(folder: Path, name: str, source: str) -> str:
+    """Write a program into ``bin``."""
     path = folder / "bin" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{source}\n")
@@ -156,17 +172,17 @@ def program(folder: Path, name: str, source: str) -> str:
     return str(path)
 
 
-def engines(capsys, *options: str) -> dict[str, dict[str, Any]]:
-    """What the command tells of each engine, by its first model."""
+def check_engines(capsys, *options: str) -> dict[str, dict[str, Any]]:
+    """Return the command's report of each engine, by its first model."""
     capsys.readouterr()
-    assert main(["check", "--json", *options]) == 0, "an engine that is not ready is no mistake"
+    assert main(["check", "--json", *options]) == 0, "an engine that is not ready is no problem"
     found = json.loads(capsys.readouterr().out)["engines"]
     return {(one["models"] or [one["engine"]])[0]: one for one in found}
 
 
-def test_each_program_is_told_with_its_place_and_version(capsys, folder, monkeypatch):
-    codex = program(folder, "codex", "echo codex-cli 1.2.3; echo more")
-    broken = program(folder, "broken", "exit 4")
+def test_each_program_is_reported_with_its_place_and_version(capsys, folder, monkeypatch):
+    codex = write_program(folder, "codex", "echo codex-cli 1.2.3; echo more")
+    broken = write_program(folder, "broken", "exit 4")
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     (folder / "config").mkdir()
     (folder / "config" / "models.yml").write_text(
@@ -176,26 +192,26 @@ def test_each_program_is_told_with_its_place_and_version(capsys, folder, monkeyp
         f"- {{name: c, engine: acp, command: [{broken}, acp]}}\n"
         "- {name: d, engine: acp, command: [no-such-program]}\n"
     )
-    told = engines(capsys)
-    assert set(told) == {"offline", "a", "c", "d"}
-    assert told["offline"]["problem"] == ""
+    result = check_engines(capsys)
+    assert set(result) == {"offline", "a", "c", "d"}
+    assert result["offline"]["problem"] == ""
     assert main(["check"]) == 0
-    assert capsys.readouterr().err.endswith("\nno mistakes, but not ready: acp\n")
+    assert capsys.readouterr().err.endswith("\nno problems, but not ready: acp\n")
     ready = {"where": codex, "version": "codex-cli 1.2.3", "problem": ""}
-    assert told["a"] == {"engine": "codex", "models": ["a", "b"], **ready}
-    assert told["c"]["problem"] == f"{broken} --version ended with exit code 4"
-    assert "not installed, or not in PATH" in told["d"]["problem"]
+    assert result["a"] == {"engine": "codex", "models": ["a", "b"], **ready}
+    assert result["c"]["problem"] == f"{broken} --version ended with exit code 4"
+    assert "not installed, or not in PATH" in result["d"]["problem"]
     assert main(["check"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert f"engine codex: ready ({codex}; codex-cli 1.2.3; a, b)" in lines
 
 
-def test_a_program_that_tells_no_version_is_not_waited_for(capsys, folder, monkeypatch):
-    monkeypatch.setattr("agentd.cli.engines.VERSION_SECONDS", 0.2)
+def test_a_program_that_shows_no_version_is_not_waited_for(capsys, folder, monkeypatch):
+    monkeypatch.setattr("agentd.app.engine_inspection.VERSION_SECONDS", 0.2)
     (folder / "config").mkdir()
-    slow = program(folder, "slow", "sleep 60")
+    slow = write_program(folder, "slow", "sleep 60")
     (folder / "config" / "agentd.yml").write_text(f"engine: acp\nacp_command: [{slow}]\n")
-    assert engines(capsys)["acp"]["problem"] == "no version within 0.2 seconds"
+    assert check_engines(capsys)["acp"]["problem"] == "no version within 0.2 seconds"
 
 
 ANSWERS = """read line; echo '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}'
@@ -207,21 +223,21 @@ head -c 3400 /dev/zero | tr '\\0' ';' >&2; echo >&2; exit 1"""
 def test_with_online_each_program_is_greeted_as_for_a_turn(capsys, folder):
     (folder / "config").mkdir()
     version = '[ "$1" = --version ] && { echo 1.0; exit; }\n'
-    ready = program(folder, "ready", version + ANSWERS)
-    dying = program(folder, "dying", version + DIES)
-    old = program(folder, "old", version + ANSWERS.replace('Version": 1', 'Version": 0'))
+    ready = write_program(folder, "ready", version + ANSWERS)
+    dying = write_program(folder, "dying", version + DIES)
+    old = write_program(folder, "old", version + ANSWERS.replace('Version": 1', 'Version": 0'))
     (folder / "config" / "models.yml").write_text(
         "models:\n"
         f"- {{name: a, engine: acp, command: [{ready}]}}\n"
         f"- {{name: b, engine: acp, command: [{dying}]}}\n"
         f"- {{name: c, engine: acp, command: [{old}]}}\n"
     )
-    assert {one["problem"] for one in engines(capsys).values()} == {""}
-    told = engines(capsys, "--online")
-    assert told["a"]["problem"] == ""
-    assert "The sandbox is missing." in told["b"]["problem"]
-    assert len(told["b"]["problem"]) < 1000, "a reason is for a reader"
-    assert "speaks version 0 of the Agent Client Protocol" in told["c"]["problem"]
+    assert {one["problem"] for one in check_engines(capsys).values()} == {""}
+    result = check_engines(capsys, "--online")
+    assert result["a"]["problem"] == ""
+    assert "The sandbox is missing." in result["b"]["problem"]
+    assert len(result["b"]["problem"]) < 1000, "a reason is for a reader"
+    assert "version 0 of the Agent Client Protocol" in result["c"]["problem"]
 
 
 def test_a_supplier_s_key_is_looked_for_and_with_online_it_is_called(capsys, folder, monkeypatch):
@@ -237,22 +253,22 @@ def test_a_supplier_s_key_is_looked_for_and_with_online_it_is_called(capsys, fol
             "- {name: b, engine: native, model: x, supplier: nobody}\n"
             "- {name: c, engine: native, model: x, supplier: lost}\n"
         )
-        assert "ACME_KEY is not set" in engines(capsys)["a"]["problem"]
+        assert "ACME_KEY is not set" in check_engines(capsys)["a"]["problem"]
         monkeypatch.setenv("ACME_KEY", "sk-canary")
-        told = engines(capsys)
-        assert told["a"]["problem"] == told["b"]["problem"] == ""
+        result = check_engines(capsys)
+        assert result["a"]["problem"] == result["b"]["problem"] == ""
         assert supplier.others == [], "without --online nobody is called"
-        told = engines(capsys, "--online")
-        assert told["a"]["problem"] == ""
+        result = check_engines(capsys, "--online")
+        assert result["a"]["problem"] == ""
         keys = [request.headers.get("x-api-key") for request in supplier.others]
         assert keys.count("sk-canary") == 1
-        assert "127.0.0.1:9 cannot be connected to" in told["b"]["problem"]
-        assert told["c"]["problem"] == "it tells no list of its models (HTTP 404)"
-        assert "sk-canary" not in str(told)
+        assert "127.0.0.1:9 cannot be connected to" in result["b"]["problem"]
+        assert result["c"]["problem"] == "it does not list its models (HTTP 404)"
+        assert "sk-canary" not in str(result)
 
 
-def test_the_readme_tells_every_setting_as_it_is():
-    readme = (Path(__file__).parents[2] / "config" / "README.md").read_text()
-    for name, default, description in documented():
-        written = init._written(default)
+def test_the_readme_lists_every_setting_with_its_default():
+    readme = (REPOSITORY / "config" / "README.md").read_text()
+    for name, default, description in iter_documented():
+        written = init._render_default(default)
         assert f"| `{name}` | `{written}` | {description} |" in readme

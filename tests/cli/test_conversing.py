@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agentd.disk.layout import Layout
-from agentd.disk.state import announced
-from tests.web.support import until
+from agentd.app.state import read_daemon_info
+from agentd.storage.layout import Layout
+from tests.support.daemon import until
 
 PATIENCE = 100.0
 
 
-def _agentd(
+def _run_agentd(
     *words: str, home: Path, key: str = "", given: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "agentd", *words],
         cwd=home,
-        env=_environment(home, key),
+        env=_build_environment(home, key),
         input=given,
         capture_output=True,
         text=True,
@@ -35,7 +35,7 @@ def _agentd(
     )
 
 
-def _environment(home: Path, key: str = "") -> dict[str, str]:
+def _build_environment(home: Path, key: str = "") -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AGENT")}
     kept |= {"AGENTD_STATE": str(home / "state"), "AGENTD_CONFIG": str(home / "config")}
     return kept | ({"AGENTD_KEY": key} if key else {})
@@ -43,10 +43,10 @@ def _environment(home: Path, key: str = "") -> dict[str, str]:
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _home(tmp_path_factory)
+    return _make_home(tmp_path_factory)
 
 
-def _home(factory: pytest.TempPathFactory) -> Path:
+def _make_home(factory: pytest.TempPathFactory) -> Path:
     folder = factory.mktemp("home")
     (folder / "notes.txt").write_text("buy milk\nwater the plants\n")
     return folder
@@ -62,27 +62,27 @@ class Served(NamedTuple):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    home = _home(tmp_path_factory)
+    home = _make_home(tmp_path_factory)
     process = subprocess.Popen(
         [sys.executable, "-m", "agentd", "serve", "--port", "0"],
         cwd=home,
-        env=_environment(home),
+        env=_build_environment(home),
         stderr=subprocess.PIPE,
         text=True,
     )
     layout = Layout(str(home / "state"), str(home / "config"))
-    until(lambda: announced(layout) or process.poll() is not None, PATIENCE)
+    until(lambda: read_daemon_info(layout) or process.poll() is not None, PATIENCE)
     assert process.poll() is None
     with process:
-        yield Served(home, process, _key(home))
+        yield Served(home, process, _generate_key(home))
         process.send_signal(signal.SIGTERM)
         assert process.stderr
         log = process.stderr.read()
         assert process.wait(PATIENCE) == 0, log
 
 
-def _key(home: Path) -> str:
-    made = _agentd("keys", "generate", "laptop", home=home)
+def _generate_key(home: Path) -> str:
+    made = _run_agentd("keys", "generate", "laptop", home=home)
     assert made.returncode == 0, made.stderr
     return made.stdout.splitlines()[-1]
 
@@ -90,7 +90,7 @@ def _key(home: Path) -> str:
 def test_ask_shows_progress_on_standard_error_and_the_answer_alone_on_standard_output(
     served: Served,
 ) -> None:
-    asked = _agentd("ask", "find milk", home=served.home, key=served.key)
+    asked = _run_agentd("ask", "find milk", home=served.home, key=served.key)
     assert asked.returncode == 0, asked.stderr
     assert "notes.txt:1" in asked.stdout
     assert "Tool:" not in asked.stdout
@@ -98,7 +98,7 @@ def test_ask_shows_progress_on_standard_error_and_the_answer_alone_on_standard_o
 
 
 def test_ask_takes_the_prompt_from_standard_input_and_answers_in_json(served: Served) -> None:
-    asked = _agentd("ask", "--json", "-", home=served.home, key=served.key, given="find plants")
+    asked = _run_agentd("ask", "--json", "-", home=served.home, key=served.key, given="find plants")
     answer = json.loads(asked.stdout)
     assert answer["role"] == "assistant"
     assert "notes.txt:2" in answer["content"]
@@ -106,7 +106,7 @@ def test_ask_takes_the_prompt_from_standard_input_and_answers_in_json(served: Se
 
 def test_ask_with_a_wrong_key_says_how_to_make_one(served: Served) -> None:
     wrong = served.key[:-1] + ("a" if served.key[-1] != "a" else "b")
-    asked = _agentd("ask", "find milk", home=served.home, key=wrong)
+    asked = _run_agentd("ask", "find milk", home=served.home, key=wrong)
     assert asked.returncode == 1
     assert "Invalid or missing API key" in asked.stderr
     assert "agentd keys generate" in asked.stderr
@@ -114,35 +114,35 @@ def test_ask_with_a_wrong_key_says_how_to_make_one(served: Served) -> None:
 
 
 def test_ask_without_a_key_says_how_to_make_one(home: Path) -> None:
-    asked = _agentd("ask", "find milk", home=home)
+    asked = _run_agentd("ask", "find milk", home=home)
     assert asked.returncode == 1
     assert "agentd keys generate" in asked.stderr
 
 
 def test_ask_without_a_daemon_says_how_to_start_one(home: Path) -> None:
-    asked = _agentd("ask", "find milk", home=home, key="agent_any")
+    asked = _run_agentd("ask", "find milk", home=home, key="agent_any")
     assert asked.returncode == 1
     assert "agentd serve" in asked.stderr
     assert "Traceback" not in asked.stderr
 
 
 def test_ask_with_an_empty_prompt_is_wrong_usage(home: Path) -> None:
-    assert _agentd("ask", "  ", home=home, key="agent_any").returncode == 2
+    assert _run_agentd("ask", "  ", home=home, key="agent_any").returncode == 2
 
 
-def test_a_second_daemon_on_the_same_state_is_told_who_serves_it(served: Served) -> None:
-    second = _agentd("serve", "--port", "0", home=served.home)
+def test_a_second_daemon_on_the_same_state_is_shown_who_serves_it(served: Served) -> None:
+    second = _run_agentd("serve", "--port", "0", home=served.home)
     assert second.returncode == 1
     assert f"process {served.process.pid}" in second.stderr
     assert "Traceback" not in second.stderr
 
 
 def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
-    daemon = announced(Layout(str(served.home / "state"), ""))
+    daemon = read_daemon_info(Layout(str(served.home / "state"), ""))
     assert daemon
     port = daemon.url.rpartition(":")[2]
     other = ("--state", str(home / "other"), "--port", port)
-    second = _agentd("serve", *other, home=home)
+    second = _run_agentd("serve", *other, home=home)
     assert second.returncode == 1
     assert f"127.0.0.1:{port}" in second.stderr
     assert "Traceback" not in second.stderr
@@ -151,9 +151,9 @@ def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
 
 def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: Served) -> None:
     (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
-    asked = _agentd("ask", "read state/keys.yml", home=served.home, key=served.key)
+    asked = _run_agentd("ask", "read state/keys.yml", home=served.home, key=served.key)
     assert "stays closed" in asked.stdout + asked.stderr
-    found = _agentd("ask", "find canary", home=served.home, key=served.key)
+    found = _run_agentd("ask", "find canary", home=served.home, key=served.key)
     assert ".env" not in found.stdout
     (served.home / ".env").unlink()
 
@@ -162,7 +162,7 @@ def test_a_file_of_secrets_is_read_by_leave_only(served: Served) -> None:
     (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
 
     def call(*words: str) -> str:
-        return _agentd(*words, home=served.home, key=served.key).stdout
+        return _run_agentd(*words, home=served.home, key=served.key).stdout
 
     with ThreadPoolExecutor() as threads:
         reading = threads.submit(call, "ask", "read .env")
@@ -179,7 +179,7 @@ def test_a_file_of_secrets_is_read_by_leave_only(served: Served) -> None:
 
 
 def test_demo_answers_about_the_current_folder_and_ends_by_itself(home: Path) -> None:
-    shown = _agentd("demo", home=home)
+    shown = _run_agentd("demo", home=home)
     assert shown.returncode == 0, shown.stderr
     assert "notes.txt" in shown.stdout
     assert '"status": "completed"' in shown.stdout
@@ -187,4 +187,4 @@ def test_demo_answers_about_the_current_folder_and_ends_by_itself(home: Path) ->
 
 
 def test_demo_takes_another_prompt(home: Path) -> None:
-    assert "notes.txt:2" in _agentd("demo", "find plants", home=home).stdout
+    assert "notes.txt:2" in _run_agentd("demo", "find plants", home=home).stdout

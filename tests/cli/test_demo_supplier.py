@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """Where one answers."""
+    """Yield the address of a supplier."""
     command = [sys.executable, "-m", "agentd", "demo", "--supplier", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
@@ -23,7 +23,7 @@ def url() -> Iterator[str]:
             process.terminate()
 
 
-def test_openais_client_is_told_what_it_said_whole_and_streamed(url: str) -> None:
+def test_openais_client_is_shown_what_it_said_whole_and_streamed(url: str) -> None:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0, timeout=60) as client:
         assert [model.id for model in client.models.list()] == ["parrot"]
         said = [{"role": "user", "content": "hello there"}]

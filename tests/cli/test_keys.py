@@ -1,4 +1,4 @@
-"""What a person types about keys, on real files."""
+"""The commands for keys, on real files."""
 
 import io
 import json
@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 import agentd
-from agentd.access.key import KeyRing, issue
+from agentd.auth.key import KeyRing, issue_key
+from agentd.auth.key_store import KeyFile
 from agentd.cli.main import main
-from agentd.disk.keys import KeyFile
-from agentd.disk.layout import Layout
+from agentd.gateway.keys import model as keys_model
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.storage.layout import Layout
 
 KEY = re.compile(r"agent_[A-Za-z0-9]{32}")
 
@@ -32,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opens(key: str) -> str | None:
+def match_key(key: str) -> str | None:
     kept = KeyFile(Layout("state", "config")).read()
     return KeyRing("", [one for one in kept.named if one.sha256 not in kept.revoked]).match(key)
 
@@ -42,7 +44,7 @@ def test_generate_prints_the_key_alone_on_the_last_line_and_only_once(capsys, fo
     out = capsys.readouterr().out
     key = out.splitlines()[-1]
     assert KEY.fullmatch(key)
-    assert opens(key) == "laptop"
+    assert match_key(key) == "laptop"
     assert all(key not in path.read_text() for path in folder.rglob("*") if path.is_file())
 
 
@@ -51,9 +53,9 @@ def test_a_key_can_be_regenerated_and_revoked(capsys):
     first = capsys.readouterr().out.strip()
     assert main(["keys", "regenerate", "laptop"]) == 0
     second = capsys.readouterr().out.strip()
-    assert (opens(first), opens(second)) == (None, "laptop")
+    assert (match_key(first), match_key(second)) == (None, "laptop")
     assert main(["keys", "revoke", "laptop"]) == 0
-    assert opens(second) is None
+    assert match_key(second) is None
 
 
 def test_an_older_file_brings_no_key_back_until_it_is_reinstated(capsys, folder):
@@ -62,11 +64,11 @@ def test_an_older_file_brings_no_key_back_until_it_is_reinstated(capsys, folder)
     older = (folder / "state" / "keys.yml").read_text()
     main(["keys", "revoke", "laptop"])
     (folder / "state" / "keys.yml").write_text(older)
-    assert opens(key) is None
+    assert match_key(key) is None
     main(["keys", "list"])
     assert "revoked" in capsys.readouterr().out
     assert main(["keys", "reinstate", "laptop"]) == 0
-    assert opens(key) == "laptop"
+    assert match_key(key) == "laptop"
 
 
 def test_the_list_shows_names_and_no_hash(capsys):
@@ -83,17 +85,26 @@ def test_the_list_shows_names_and_no_hash(capsys):
 def test_json_is_for_programs(capsys):
     main(["keys", "generate", "laptop", "--json"])
     made = json.loads(capsys.readouterr().out)
-    assert opens(made["key"]) == made["name"] == "laptop"
+    assert match_key(made["key"]) == made["name"] == "laptop"
     main(["keys", "list", "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
-    assert listed == {"name": "laptop", "created": made["created"], "lastUsed": None,
-                      "revoked": False, "createdBy": "cli", "children": []}  # fmt: skip
+    assert listed == {
+        "name": "laptop",
+        "created": made["created"],
+        "lastUsed": None,
+        "revoked": False,
+        "createdBy": "cli",
+        "children": [],
+        "accessKeys": [],
+    }
     main(["keys", "revoke", "laptop", "--json"])
     assert json.loads(capsys.readouterr().out) == {
         "name": "laptop",
         "revoked": True,
         "withChildren": ["laptop"],
         "children": [],
+        "revokedAccessKeys": [],
+        "accessKeys": [],
     }
 
 
@@ -101,11 +112,11 @@ def test_revoking_names_the_keys_that_a_key_made_and_revokes_them_on_demand(caps
     main(["keys", "generate", "laptop"])
     layout = Layout(str(folder / "state"), str(folder / "config"))
     for name, by in (("child", "key:laptop"), ("grandchild", "key:child"), ("other", "user:ann")):
-        KeyFile(layout).add(issue(name, "2026-01-01T00:00:00.000Z", by)[1])
+        KeyFile(layout).add(issue_key(name, "2026-01-01T00:00:00.000Z", by)[1])
     older = (folder / "state" / "keys.yml").read_text()
     assert main(["keys", "revoke", "laptop"]) == 0
-    told = capsys.readouterr().err
-    assert "laptop is revoked; still good are the keys that it made: child, grandchild" in told
+    result = capsys.readouterr().err
+    assert "laptop is revoked; keys made with it that remain valid: child, grandchild" in result
     assert main(["keys", "revoke", "child", "--with-children"]) == 0
     assert "child, grandchild are revoked" in capsys.readouterr().err
     (folder / "state" / "keys.yml").write_text(older)
@@ -113,11 +124,37 @@ def test_revoking_names_the_keys_that_a_key_made_and_revokes_them_on_demand(caps
     assert [key.name for key in kept.named if key.sha256 not in kept.revoked] == ["other"]
 
 
+def test_revoking_names_the_access_keys_too_and_takes_them_away_on_demand(capsys, folder):
+    main(["keys", "generate", "laptop"])
+    layout = Layout(str(folder / "state"), str(folder / "config"))
+    gateway = AccessKeyFile(layout)
+    at = "2026-01-01T00:00:00.000Z"
+    KeyFile(layout).add(issue_key("child", at, "key:laptop")[1])
+    made = [
+        keys_model.issue(name, at, by)[1]
+        for name, by in (("robot", "key:laptop"), ("bot", "key:child"), ("mine", "user:ann"))
+    ]
+    for one in made:
+        gateway.add(one)
+    capsys.readouterr()
+    main(["keys", "list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    robot, bot = ({"id": one.id, "name": one.name} for one in made[:2])
+    assert [one["accessKeys"] for one in listed] == [[robot, bot], [bot]]
+    assert main(["keys", "revoke", "laptop"]) == 0
+    left = f"access keys that remain valid: robot ({made[0].id}), bot ({made[1].id})"
+    assert left in capsys.readouterr().err
+    assert main(["keys", "revoke", "child", "--with-children", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["revokedAccessKeys"], result["accessKeys"]) == ([bot], [])
+    assert [key.name for key in gateway.read().keys] == ["robot", "mine"]
+
+
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "result"),
     [
         (["keys", "revoke", "nobody"], 1, 'agentd: There is no key named "nobody"'),
-        (["keys", "generate", "a b"], 2, "agentd: A key's name is"),
+        (["keys", "generate", "a b"], 2, "agentd: The name of a key has"),
         (["keys", "generate", "environment"], 2, "AGENT_API_KEY"),
         (["keys"], 2, "VERB"),
         (["keys", "generate"], 2, "NAME"),
@@ -125,9 +162,9 @@ def test_revoking_names_the_keys_that_a_key_made_and_revokes_them_on_demand(caps
         ([], 2, "COMMAND"),
     ],
 )
-def test_what_goes_wrong_is_told_without_a_traceback(capsys, words, code, told):
+def test_what_goes_wrong_is_reported_without_a_traceback(capsys, words, code, result):
     assert main(words) == code
-    assert told in capsys.readouterr().err
+    assert result in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a person types about licences, on real files."""
+"""The commands for licences, on real files."""
 
 import io
 import json
@@ -47,36 +47,36 @@ def test_a_licence_is_issued_and_installed_from_a_file_or_a_pipe(capsys, folder,
     token = capsys.readouterr().out
     (folder / "ann").write_text(token)
     assert main(["licence", "install", "ann", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["licence"]["holder"]) == ("valid", "ann")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["state"], result["licence"]["holder"]) == ("valid", "ann")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(token.encode())))
     assert main(["licence", "install", "-"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "result"),
     [
         (["issue", "ann"], 1, "agentd licence issuer"),
         (["issue", "ann", "--days", "0"], 2, "--days"),
         (["install", "nowhere"], 2, "No such file"),
-        (["install", "bad"], 2, "no licence"),
+        (["install", "bad"], 2, "not a licence"),
         (["install"], 2, "FILE"),
     ],
 )
-def test_what_goes_wrong_is_told_without_a_traceback(capsys, folder, words, code, told):
+def test_what_goes_wrong_is_reported_without_a_traceback(capsys, folder, words, code, result):
     (folder / "bad").write_text("bad")
     assert main(["licence", *words]) == code
-    assert told in capsys.readouterr().err
+    assert result in capsys.readouterr().err
 
 
-def test_the_private_key_is_never_told(capsys, folder):
+def test_the_private_key_is_never_shown(capsys, folder):
     main(["init"])
     for words in (["show"], ["self"], ["issue", "ann"], ["issuer"], ["show", "--json"]):
         main(["licence", *words])
     main(["check"])
-    told = capsys.readouterr()
+    result = capsys.readouterr()
     private = (folder / "config" / "licence-issuer.key").read_text().strip()
-    assert private.rpartition(".")[2] not in told.out + told.err
+    assert private.rpartition(".")[2] not in result.out + result.err
 
 
 def test_help_teaches_by_example(capsys):

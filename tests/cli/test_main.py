@@ -35,7 +35,7 @@ def test_help_lists_every_command_whatever_stands_behind_it(given, capsys):
 
 
 @pytest.mark.parametrize("given", [["srve"], ["--port", "1", "srve"], []])
-def test_what_is_no_command_is_told_with_all_that_are(given, capsys):
+def test_what_is_no_command_is_reported_with_all_that_are(given, capsys):
     assert main(given) == USAGE
     told = capsys.readouterr().err
     assert not given or all(repr(name) in told for name in COMMANDS)

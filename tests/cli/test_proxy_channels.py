@@ -1,4 +1,4 @@
-"""What a person types about channels and models of the gateway, on real files."""
+"""The commands for channels and models of the gateway, on real files."""
 
 import io
 import json
@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from agentd.cli.main import main
-from agentd.disk import channels, models
-from agentd.disk.layout import Layout
-from agentd.proxy.channel import Transport, Way
+from agentd.gateway.channels import store as channels_store
+from agentd.gateway.models import store as proxy_models
+from agentd.llm.endpoint import ChannelTransport
+from agentd.models import store as models_store
+from agentd.models.gateway_model import GatewayModel, ModelRoute
+from agentd.storage.layout import Layout
 
 LAYOUT = Layout("state", "config")
 ADD = ["proxy", "channel", "add", "acme", "--dialect", "anthropic", "--url", "https://acme.example"]
@@ -43,16 +46,16 @@ def typed(monkeypatch):
 def test_a_channel_is_added_with_a_key_that_is_piped_and_never_shown(typed, capsys, folder):
     typed("sk-canary-0123456789\n")
     assert main([*ADD, "--dialect", "openai-chat"]) == 0
-    acme = channels.load(LAYOUT)["acme"]
+    acme = channels_store.load(LAYOUT)["acme"]
     assert acme.key == "sk-canary-0123456789"
     assert acme.dialects == ("anthropic", "openai-chat")
     assert "transport" not in (folder / "config" / "channels.yml").read_text()
     assert (folder / "config" / "channels.yml").stat().st_mode & 0o777 == 0o600
     assert main(["proxy", "channel", "list"]) == 0
     assert main(["proxy", "channel", "list", "--json"]) == 0
-    told = capsys.readouterr()
-    assert "canary" not in told.out + told.err
-    assert "acme: on, https://acme.example (anthropic, openai-chat), key ****6789" in told.out
+    result = capsys.readouterr()
+    assert "canary" not in result.out + result.err
+    assert "acme: on, https://acme.example (anthropic, openai-chat), key ****6789" in result.out
 
 
 def test_a_key_is_asked_for_unseen_at_a_terminal(monkeypatch):
@@ -63,33 +66,33 @@ def test_a_key_is_asked_for_unseen_at_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr("getpass.getpass", lambda prompt: "sk-typed")
     assert main(ADD) == 0
-    assert channels.load(LAYOUT)["acme"].key == "sk-typed"
+    assert channels_store.load(LAYOUT)["acme"].key == "sk-typed"
 
 
 def test_no_secret_is_taken_from_the_command_line_where_others_see_it(capsys):
     assert main([*ADD, "--key", "sk-canary"]) == 2
     assert main([*ADD, "--transport", "http", "--transport-url", "http://u:canary@h"]) == 2
     assert "canary" not in capsys.readouterr().err
-    assert channels.load(LAYOUT) == {}
+    assert channels_store.load(LAYOUT) == {}
 
 
 def test_where_secrets_are_may_be_typed(folder):
     options = ["--key", "env:ACME", "--transport", "socks5", "--transport-url", "env:WAY"]
     assert main([*ADD, *options]) == 0
-    acme = channels.load(LAYOUT)["acme"]
+    acme = channels_store.load(LAYOUT)["acme"]
     assert acme.key == "env:ACME"
-    assert acme.transport == Transport("socks5", "env:WAY")
+    assert acme.transport == ChannelTransport("socks5", "env:WAY")
 
 
 def test_a_channel_is_switched_off_and_on_again():
     main([*ADD, "--no-key"])
     assert main(["proxy", "channel", "disable", "acme"]) == 0
-    assert not channels.load(LAYOUT)["acme"].enabled
+    assert not channels_store.load(LAYOUT)["acme"].enabled
     assert main(["proxy", "channel", "enable", "acme"]) == 0
-    assert channels.load(LAYOUT)["acme"].enabled
+    assert channels_store.load(LAYOUT)["acme"].enabled
 
 
-def test_what_cannot_be_is_told_and_nothing_is_written(capsys):
+def test_what_cannot_be_is_reported_and_nothing_is_written(capsys):
     main([*ADD, "--no-key"])
     assert main([*ADD, "--no-key"]) == 1
     assert "already" in capsys.readouterr().err
@@ -98,10 +101,10 @@ def test_what_cannot_be_is_told_and_nothing_is_written(capsys):
     inside = [*ADD[:3], "here", *ADD[4:-1], "http://127.0.0.1:1", "--no-key"]
     assert main(inside) == 2
     assert "add local: true" in capsys.readouterr().err
-    assert list(channels.load(LAYOUT)) == ["acme"]
+    assert list(channels_store.load(LAYOUT)) == ["acme"]
 
 
-def model(*options: str) -> int:
+def add_model(*options: str) -> int:
     return main(["proxy", "model", "add", "sonnet", *options])
 
 
@@ -110,11 +113,11 @@ def test_a_model_is_added_with_its_ways_in_their_order_and_its_prices(capsys):
     capsys.readouterr()
     price = ["--input", "3", "--output", "15", "--cache-read", "0.30", "--max-output", "64000"]
     assert main([*ADD[:3], "spare", *ADD[4:], "--no-key"]) == 0
-    assert model("--through", "acme=claude/x:1", "--through", "spare", *price) == 0
-    (sonnet,) = models.load(LAYOUT).proxy
-    assert sonnet.ways == (
-        Way(channel="acme", model="claude/x:1"),
-        Way(channel="spare", priority=1),
+    assert add_model("--through", "acme=claude/x:1", "--through", "spare", *price) == 0
+    (sonnet,) = models_store.load(LAYOUT).proxy
+    assert sonnet.routes == (
+        ModelRoute(channel="acme", model="claude/x:1"),
+        ModelRoute(channel="spare", priority=1),
     )
     assert sonnet.prices is not None
     assert sonnet.prices.cache_read == Decimal("0.30")
@@ -126,49 +129,62 @@ def test_a_model_is_added_with_its_ways_in_their_order_and_its_prices(capsys):
     assert json.loads(capsys.readouterr().out)[0]["name"] == "sonnet"
 
 
-def test_a_model_through_a_channel_that_is_not_there_is_refused_and_nothing_is_written(
+def test_a_model_through_a_channel_that_does_not_exist_is_refused_and_nothing_is_written(
     capsys, folder
 ):
-    """As the API refuses it."""
-    assert model("--through", "acme") == 2
-    told = capsys.readouterr().err
-    assert 'There is no channel "acme"; there are none yet' in told
-    assert "Add the channel first" in told
+    """The API refuses it, too."""
+    assert add_model("--through", "acme") == 2
+    result = capsys.readouterr().err
+    assert 'There is no channel "acme"; there are none yet' in result
+    assert "Add the channel first" in result
     main([*ADD, "--no-key"])
-    assert model("--through", "acme", "--through", "acne") == 2
+    assert add_model("--through", "acme", "--through", "acne") == 2
     assert 'There is no channel "acne"; did you mean "acme"?' in capsys.readouterr().err
     assert not (folder / "config" / "models.yml").exists()
 
 
-def test_a_model_without_a_price_is_added_and_what_becomes_of_it_is_told(capsys):
+def test_a_model_without_a_price_is_added_and_what_becomes_of_it_is_reported(capsys):
     main([*ADD, "--no-key"])
-    assert model("--through", "acme") == 0
-    assert "It has no price: its requests are refused" in capsys.readouterr().err
+    assert add_model("--through", "acme") == 0
+    assert "has no price" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("price", "told"),
+    ("price", "result"),
     [
         (["--input", "3"], "both --input and --output"),
-        (["--input", "x", "--output", "1"], "--input: 'x' is no number"),
-        (["--input", "-1", "--output", "1"], "no price"),
-        (["--input", "NaN", "--output", "1"], "no price"),
+        (["--input", "x", "--output", "1"], "--input: 'x' is not a number"),
+        (["--input", "-1", "--output", "1"], "not a price"),
+        (["--input", "NaN", "--output", "1"], "not a price"),
     ],
 )
-def test_what_is_no_price_is_told(capsys, price, told):
-    assert model("--through", "acme", *price) == 2
-    assert told in capsys.readouterr().err
-    assert models.load(LAYOUT).proxy == ()
+def test_what_is_no_price_is_reported(capsys, price, result):
+    assert add_model("--through", "acme", *price) == 2
+    assert result in capsys.readouterr().err
+    assert models_store.load(LAYOUT).proxy == ()
 
 
 def test_a_channel_that_a_model_needs_is_not_removed(capsys):
     main([*ADD, "--no-key"])
-    model("--through", "acme")
+    add_model("--through", "acme")
     assert main(["proxy", "channel", "remove", "acme"]) == 1
     assert "used by sonnet" in capsys.readouterr().err
     assert main(["proxy", "model", "remove", "sonnet"]) == 0
     assert main(["proxy", "channel", "remove", "acme", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "acme"
-    assert channels.load(LAYOUT) == {}
+    assert channels_store.load(LAYOUT) == {}
     assert main(["proxy", "channel", "list"]) == 0
-    assert "none; add one" in capsys.readouterr().err
+    assert "no channels" in capsys.readouterr().err
+
+
+def test_a_model_that_is_a_fallback_is_not_removed(capsys):
+    main([*ADD, "--no-key"])
+    add_model("--through", "acme")
+    named = GatewayModel(
+        name="other", routes=(ModelRoute(channel="acme"),), content_fallbacks=("sonnet",)
+    )
+    proxy_models.open_entries(LAYOUT).add(named)
+    assert main(["proxy", "model", "remove", "sonnet"]) == 1
+    assert "fallback of other" in capsys.readouterr().err
+    assert main(["proxy", "model", "remove", "other"]) == 0
+    assert main(["proxy", "model", "remove", "sonnet"]) == 0

@@ -1,4 +1,4 @@
-"""``agentd proxy check``: every mistake, and each channel called its own way when asked to."""
+"""``agentd proxy check``: every problem, and each channel called through its transport."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config"
 
 
-def test_every_mistake_of_the_gateway_s_files_is_told_at_once(config, capsys):
+def test_every_problem_of_the_gateway_s_files_is_reported_at_once(config, capsys):
     (config / "channels.yml").write_text("channels:\n- {name: a, dialects: [x], url: u}\n")
     (config / "proxy.yml").write_text("tries: 0\n")
     (config / "models.yml").write_text("proxy: [{name: m}]\n")
@@ -33,18 +33,18 @@ def test_every_mistake_of_the_gateway_s_files_is_told_at_once(config, capsys):
     places = {"channels.yml:2", "proxy.yml:1", "models.yml:1", "secret-rules.yml:2"}
     for command in (["proxy", "check"], ["check"]):
         assert main(command) == 1
-        told = capsys.readouterr().out.replace(f"{config}/", "").splitlines()
-        assert {line.split(": ")[0] for line in told} == places
+        result = capsys.readouterr().out.replace(f"{config}/", "").splitlines()
+        assert {line.split(": ")[0] for line in result} == places
 
 
-def test_a_way_to_a_channel_that_is_not_there_is_a_mistake(config, capsys):
-    (config / "models.yml").write_text("proxy:\n- name: m\n  ways: [{channel: lost}]\n")
+def test_a_route_to_an_unknown_channel_is_a_problem(config, capsys):
+    (config / "models.yml").write_text("proxy:\n- name: m\n  routes: [{channel: lost}]\n")
     for command in (["proxy", "check"], ["check"]):
         assert main(command) == 1
-        assert 'models.yml:3: proxy[0].ways[0].channel: "lost" is no' in capsys.readouterr().out
+        assert 'models.yml:3: proxy[0].routes[0].channel: "lost" is no' in capsys.readouterr().out
 
 
-def test_a_key_file_that_is_not_there_is_a_mistake(config, capsys):
+def test_a_missing_key_file_is_a_problem(config, capsys):
     (config / "channels.yml").write_text(
         "channels: [{name: a, dialects: [anthropic], url: 'https://a.b', key: 'file:/no/key'}]\n"
     )
@@ -53,11 +53,11 @@ def test_a_key_file_that_is_not_there_is_a_mistake(config, capsys):
         assert "channels.a.key: there is no file /no/key" in capsys.readouterr().out
 
 
-def ready(capsys, *options: str) -> dict[str, dict[str, Any]]:
+def check_channels(capsys, *options: str) -> dict[str, dict[str, Any]]:
     capsys.readouterr()
-    assert main(["proxy", "check", "--json", *options]) == 0, "what is not ready is no mistake"
-    told = json.loads(capsys.readouterr().out)["channels"]
-    return {one["channel"]: one for one in told}
+    assert main(["proxy", "check", "--json", *options]) == 0, "what is not ready is no problem"
+    result = json.loads(capsys.readouterr().out)["channels"]
+    return {one["channel"]: one for one in result}
 
 
 def test_each_channel_is_called_its_own_way_when_asked_to(config, capsys, monkeypatch):
@@ -74,36 +74,37 @@ def test_each_channel_is_called_its_own_way_when_asked_to(config, capsys, monkey
         (config / "models.yml").write_text(
             "proxy:\n"
             "- name: scripted-large\n"
-            "  ways: [{channel: acme}, {channel: nobody}, {channel: acme, model: gone}]\n"
+            "  routes: [{channel: acme}, {channel: nobody}, {channel: acme, model: gone}]\n"
         )
-        assert "ACME_KEY is not set" in ready(capsys)["acme"]["problem"]
+        assert "ACME_KEY is not set" in check_channels(capsys)["acme"]["problem"]
         monkeypatch.setenv("ACME_KEY", "sk-canary")
-        told = ready(capsys)
-        assert {one["problem"] for one in told.values()} == {""}
+        result = check_channels(capsys)
+        assert {one["problem"] for one in result.values()} == {""}
         assert supplier.others == [], "without --online nobody is called"
-        told = ready(capsys, "--online")
-        assert told["acme"]["problem"] == ""
-        assert told["acme"]["models"] == ["scripted-large"]
-        assert told["acme"]["unlisted"] == ["gone"]
+        result = check_channels(capsys, "--online")
+        assert result["acme"]["problem"] == ""
+        assert result["acme"]["models"] == ["scripted-large"]
+        assert result["acme"]["unlisted"] == ["gone"]
         (request,) = supplier.others
         assert request.headers["x-api-key"] == "sk-canary"
         assert request.headers["x-ours"] == "tea"
-        assert told["nobody"]["problem"]
-        assert told["inside"]["problem"]
-        assert "canary" not in str(told)
+        assert result["nobody"]["problem"]
+        assert result["inside"]["problem"]
+        assert "canary" not in str(result)
         assert main(["proxy", "check", "--online"]) == 0
         lines = capsys.readouterr().err
         assert (
-            f"channel acme: ready ({supplier.url}; scripted-large); it does not list gone" in lines
+            f"channel acme: ready ({supplier.url}; scripted-large); the supplier does not list gone"
+            in lines
         )
         assert "channel inside: not ready: " in lines
-        assert "switched off" in lines
-        assert lines.endswith("no mistakes, but not ready: nobody\n")
+        assert "disabled" in lines
+        assert lines.endswith("no problems, but not ready: nobody\n")
         assert main(["proxy", "check"]) == 0
-        assert capsys.readouterr().err.endswith("all is in order\n")
+        assert capsys.readouterr().err.endswith("no problems\n")
 
 
-def test_a_vpn_without_an_engine_is_told_and_no_call_goes_past_it(config, capsys, monkeypatch):
+def test_a_vpn_without_an_engine_is_reported_and_no_call_goes_past_it(config, capsys, monkeypatch):
     with Supplier() as supplier:
         link = "ss://YWVzLTI1Ni1nY206Y2FuYXJ5@127.0.0.1:9"
         (config / "channels.yml").write_text(
@@ -112,7 +113,7 @@ def test_a_vpn_without_an_engine_is_told_and_no_call_goes_past_it(config, capsys
         )
         (config / "channels.yml").chmod(0o600)
         monkeypatch.setenv("PATH", "/nowhere")
-        told = ready(capsys, "--online")["far"]["problem"]
-        assert told
-        assert "canary" not in told
+        result = check_channels(capsys, "--online")["far"]["problem"]
+        assert result
+        assert "canary" not in result
         assert supplier.others == []

@@ -1,4 +1,4 @@
-"""What a person types about the gateway's access keys, on real files."""
+"""The commands for the gateway's access keys, on real files."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from agentd.cli.main import main
-from agentd.clock import SystemClock
-from agentd.disk.access_keys import AccessKeyFile
-from agentd.disk.layout import Layout
-from agentd.errors import Unauthorized
-from agentd.proxy.access_key import AccessKey, Limits, issue
-from agentd.proxy.keyring import AccessKeys
+from agentd.core.clock import SystemClock
+from agentd.core.errors import Unauthorized
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.keys.keyring import Keyring
+from agentd.gateway.keys.model import AccessKey, KeyLimits, issue
+from agentd.storage.layout import Layout
 
 
 @pytest.fixture(autouse=True)
@@ -41,28 +41,28 @@ def key(capsys):
     return type_
 
 
-def keys() -> tuple[AccessKey, ...]:
+def read_keys() -> tuple[AccessKey, ...]:
     return AccessKeyFile(Layout("state", "config")).read().keys
 
 
-def opens(presented: str) -> bool:
+def is_accepted(presented: str) -> bool:
     try:
         kept = AccessKeyFile(Layout("state", "config")).read()
-        return bool(AccessKeys(kept.keys, kept.untold).admit(presented, SystemClock().now()))
+        return bool(Keyring(kept.keys, kept.pending).authenticate(presented, SystemClock().now()))
     except Unauthorized:
         return False
 
 
 def test_a_key_is_shown_once_and_kept_as_a_hash(key, folder, capsys):
     made = key("add", "laptop")
-    assert opens(made)
+    assert is_accepted(made)
     assert made[-32:] not in (folder / "state" / "proxy" / "access-keys.yml").read_text()
     for words in (["list"], ["show", "laptop"], ["list", "--json"], ["disable", "laptop"]):
         main(["proxy", "key", *words])
-    told = capsys.readouterr()
-    assert made[-32:] not in told.out + told.err
-    assert keys()[0].secret.sha256 not in told.out + told.err
-    assert made[-4:] in told.out
+    result = capsys.readouterr()
+    assert made[-32:] not in result.out + result.err
+    assert read_keys()[0].secret.sha256 not in result.out + result.err
+    assert made[-4:] in result.out
 
 
 def test_every_field_can_be_said(key):
@@ -72,8 +72,8 @@ def test_every_field_can_be_said(key):
         "--model", "gpt-*", "--model", "sonnet", "--channel", "main", "--expires", "2030-01-31",
         "--keep-bodies",
     )  # fmt: skip
-    (ann,) = keys()
-    assert ann.limits == Limits(
+    (ann,) = read_keys()
+    assert ann.limits == KeyLimits(
         Decimal(100), Decimal("0.5"), Decimal(3), Decimal(10), 60, 1_000_000, 4
     )
     assert (ann.models, ann.channels) == (("gpt-*", "sonnet"), ("main",))
@@ -83,36 +83,36 @@ def test_every_field_can_be_said(key):
 
 def test_what_is_changed_is_changed_and_nothing_else(key):
     key("add", "ann", "--day", "5", "--month", "50", "--model", "a", "--expires", "30d")
-    (before,) = keys()
+    (before,) = read_keys()
     key("change", "ann", "--day", "none", "--parallel", "0", "--model", "none", "--name", "Bob")
-    (after,) = keys()
-    assert after.limits == Limits(month=Decimal(50), parallel=0)
+    (after,) = read_keys()
+    assert after.limits == KeyLimits(month=Decimal(50), parallel=0)
     assert (after.models, after.name, after.expires) == (None, "Bob", before.expires)
     assert after.secret == before.secret
     key("change", after.id, "--expires", "none")
-    assert keys()[0].expires is None
+    assert read_keys()[0].expires is None
 
 
 def test_a_disabled_key_opens_nothing_until_it_is_enabled(key):
     made = key("add", "ann")
     key("disable", "Ann")
-    assert not opens(made)
+    assert not is_accepted(made)
     key("enable", "ann")
-    assert opens(made)
+    assert is_accepted(made)
     key("remove", "ann")
-    assert not opens(made)
+    assert not is_accepted(made)
 
 
-def test_letters_before_a_reissue_are_good_for_the_grace_that_was_given(key):
+def test_letters_before_a_reissue_are_valid_for_the_grace_that_was_given(key):
     first = key("add", "ann")
     second = key("reissue", "ann", "--grace", "60")
-    assert opens(first)
-    assert opens(second)
+    assert is_accepted(first)
+    assert is_accepted(second)
     third = key("reissue", "ann")
-    assert [opens(one) for one in (first, second, third)] == [False, False, True]
+    assert [is_accepted(one) for one in (first, second, third)] == [False, False, True]
 
 
-def test_a_key_tells_who_has_seen_its_letters_first(key, capsys):
+def test_a_key_shows_who_has_seen_its_letters_first(key, capsys):
     key("add", "ann")
     assert json.loads(key("list", "--json"))[0]["created_by"] == "cli"
     laptop = issue("laptop", "2026-01-01T00:00:00.000Z", "user:ann")[1]
@@ -120,15 +120,15 @@ def test_a_key_tells_who_has_seen_its_letters_first(key, capsys):
     for one in (laptop, older):
         AccessKeyFile(Layout("state", "config")).add(one)
 
-    def listed() -> list[str]:
+    def list_creators() -> list[str]:
         main(["proxy", "key", "list"])
         return [line.split()[4] for line in capsys.readouterr().out.splitlines()]
 
-    assert listed() == ["BY", "cli", "user:ann", "unknown"]
+    assert list_creators() == ["BY", "cli", "user:ann", "unknown"]
     key("disable", "laptop")
-    assert listed() == ["BY", "cli", "user:ann", "unknown"]
+    assert list_creators() == ["BY", "cli", "user:ann", "unknown"]
     key("reissue", "laptop")
-    assert listed() == ["BY", "cli", "cli", "unknown"]
+    assert list_creators() == ["BY", "cli", "cli", "unknown"]
 
 
 def test_letters_before_hold_when_the_new_ones_cannot_be_printed(key):
@@ -138,14 +138,18 @@ def test_letters_before_hold_when_the_new_ones_cannot_be_printed(key):
     words = [sys.executable, "-m", "agentd", "proxy", "key", "reissue", "ann"]
     subprocess.run(words, check=False, stdout=writing, timeout=60)
     os.close(writing)
-    assert opens(first)
+    assert is_accepted(first)
+    assert json.loads(key("list", "--json"))[0]["last4"] == first[-4:]
+    assert first[-4:] in key("list")
+    assert json.loads(key("show", "ann", "--json"))["last4"] == first[-4:]
     second = key("reissue", "ann")
-    assert [opens(one) for one in (first, second)] == [False, True]
+    assert [is_accepted(one) for one in (first, second)] == [False, True]
+    assert json.loads(key("list", "--json"))[0]["last4"] == second[-4:]
 
 
 def test_a_program_reads_json(key):
     made = json.loads(key("add", "ann", "--day", "5", "--json"))
-    assert opens(made["key"])
+    assert is_accepted(made["key"])
     assert made["last4"] == made["key"][-4:]
     listed = json.loads(key("list", "--json"))
     assert listed[0] == {name: value for name, value in made.items() if name != "key"}
@@ -154,7 +158,7 @@ def test_a_program_reads_json(key):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "result"),
     [
         (["add", "one"], 1, 'an access key "one" already'),
         (["add", ""], 2, "name"),
@@ -169,41 +173,41 @@ def test_a_program_reads_json(key):
         (["add", "x", "--model", "a b"], 2, "models"),
         (["reissue", "one", "--grace", "-1"], 2, "--grace"),
         (["change", "oen", "--day", "1"], 1, 'did you mean "one"'),
-        (["change", "one"], 2, "name what is, such as --day"),
+        (["change", "one"], 2, "nothing to change"),
         (["remove", "nobody"], 1, "no access key"),
         (["nonsense"], 2, "invalid choice"),
         ([], 2, "VERB"),
     ],
 )
-def test_what_goes_wrong_is_told_without_a_traceback(key, capsys, words, code, told):
+def test_what_goes_wrong_is_reported_without_a_traceback(key, capsys, words, code, result):
     key("add", "one")
-    before = keys()
+    before = read_keys()
     assert main(["proxy", "key", *words]) == code
-    assert told in capsys.readouterr().err
-    assert keys() == before
+    assert result in capsys.readouterr().err
+    assert read_keys() == before
 
 
-def test_a_removed_key_that_came_back_with_a_backup_is_good_only_once_it_is_said(key, folder):
+def test_a_removed_key_that_came_back_with_a_backup_is_valid_only_once_it_is_said(key, folder):
     presented = key("add", "laptop")
     path = folder / "state" / "proxy" / "access-keys.yml"
     older = path.read_bytes()
     key("remove", "laptop")
     path.write_bytes(older)
-    assert not opens(presented)
+    assert not is_accepted(presented)
     key("reinstate", "laptop")
-    assert opens(presented)
+    assert is_accepted(presented)
 
 
-def test_a_broken_key_is_told_and_the_others_are_listed(key, capsys, folder):
+def test_a_broken_key_is_reported_and_the_others_are_listed(key, capsys, folder):
     key("add", "one")
     key("add", "two")
     file = folder / "state" / "proxy" / "access-keys.yml"
     file.write_text(file.read_text().replace("name: 'two'", "nam: 'two'"))
     assert main(["proxy", "key", "list"]) == 0
-    told = capsys.readouterr()
-    assert "one" in told.out
-    assert "two" not in told.out
-    assert 'did you mean "name"' in told.err
+    result = capsys.readouterr()
+    assert "one" in result.out
+    assert "two" not in result.out
+    assert 'did you mean "name"' in result.err
     assert main(["check"]) == 1
     assert "access-keys.yml:" in capsys.readouterr().out
 

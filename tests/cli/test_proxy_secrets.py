@@ -33,19 +33,19 @@ def write_rules(here: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-def test_rule_line_length_and_mode_are_told_and_no_value(capsys):
+def test_rule_line_length_and_mode_are_reported_and_no_value(capsys):
     assert main(["proxy", "test-secrets", "notes"]) == 1
-    told = capsys.readouterr()
-    assert told.out == f"notes:2: github, {len(GITHUB)} characters (hide)\n"
-    assert told.err == "1 secret(s)\n"
+    result = capsys.readouterr()
+    assert result.out == f"notes:2: github, {len(GITHUB)} characters (hide)\n"
+    assert result.err == "secrets: 1\n"
 
 
-def test_own_rules_hold_too_and_json_tells_the_place(here, capsys):
+def test_own_rules_hold_too_and_json_shows_the_place(here, capsys):
     rule = "{id: ticket, regex: 'tkt_([a-z0-9]{20})', mode: block}"
     write_rules(here, f"format: 1\nrules: [{rule}]\nbuilt_in: {{github: {{mode: report}}}}\n")
     assert main(["proxy", "test-secrets", "--json", "notes"]) == 1
-    told = capsys.readouterr().out
-    first, second = json.loads(told)
+    result = capsys.readouterr().out
+    first, second = json.loads(result)
     assert first == {
         "rule": "github",
         "mode": "report",
@@ -55,8 +55,8 @@ def test_own_rules_hold_too_and_json_tells_the_place(here, capsys):
     }
     assert (second["rule"], second["mode"], second["line"]) == ("ticket", "block", 3)
     assert TEXT[second["offset"] :][: second["length"]] == TICKET[4:]
-    assert GITHUB not in told
-    assert TICKET[4:] not in told
+    assert GITHUB not in result
+    assert TICKET[4:] not in result
 
 
 def test_nothing_found_is_success_from_standard_input_too(monkeypatch, capsys):
@@ -66,18 +66,18 @@ def test_nothing_found_is_success_from_standard_input_too(monkeypatch, capsys):
         assert capsys.readouterr() == ("", "no secrets\n")
 
 
-def test_a_variable_that_only_the_daemon_has_is_left_out_and_told(here, capsys, monkeypatch):
+def test_a_variable_that_only_the_daemon_has_is_left_out_and_reported(here, capsys, monkeypatch):
     write_rules(here, "format: 1\nvalues: [{id: deploy, value: 'env:DEPLOY_WORD'}]\n")
     assert main(["proxy", "test-secrets", "notes"]) == 1
-    told = capsys.readouterr()
-    assert "DEPLOY_WORD" in told.err
-    assert "left out" in told.err
+    result = capsys.readouterr()
+    assert "DEPLOY_WORD" in result.err
+    assert "ignored" in result.err
     monkeypatch.setenv("DEPLOY_WORD", "the ticket")
     assert main(["proxy", "test-secrets", "notes"]) == 1
     assert "notes:3: deploy, 10 characters (hide)" in capsys.readouterr().out
 
 
-def test_a_broken_rule_and_a_missing_file_are_told(here, capsys):
+def test_a_broken_rule_and_a_missing_file_are_reported(here, capsys):
     assert main(["proxy", "test-secrets", "missing"]) == 1
     assert "cannot read missing" in capsys.readouterr().err
     write_rules(here, "format: 1\nrules: [{id: x, regex: '('}]\n")

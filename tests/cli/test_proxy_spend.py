@@ -1,4 +1,4 @@
-"""What a person asks of the ledger at a terminal, whether or not a daemon runs."""
+"""The commands that read the ledger at a terminal, with and without a running daemon."""
 
 import asyncio
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from agentd.cli.main import main
-from agentd.clock import SystemClock, iso, parse_iso
-from agentd.disk.layout import Layout
-from agentd.disk.ledger import Ledger
-from agentd.proxy.price import Usage
-from tests.proxy.entries import entry
-from tests.web.support import at_noon
+from agentd.core.clock import SystemClock, format_iso, parse_iso
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.llm.price import Usage
+from agentd.storage.layout import Layout
+from tests.gateway.ledger.entries import build_record
+from tests.support.daemon import at_noon
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         for number, (days, key, cost) in enumerate(
             ((365, "a", "9"), (7, "a", "0.5"), (0, "a", "0.25"), (0, "b", "1.125"), (0, "b", "0"))
         ):
-            await ledger.book(
-                entry(
+            await ledger.add_record(
+                build_record(
                     number,
-                    iso(now - timedelta(days)),
+                    format_iso(now - timedelta(days)),
                     key=key * 12,
                     key_name={"a": "laptop", "b": "ro\x1bbot"}[key],
                     cost=Decimal(cost),
@@ -57,16 +57,16 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("requests")
 
 
-def rows(capsys) -> list[list[str]]:
-    """The words of each line of the table, below which the zone of its days is told."""
+def read_rows(capsys) -> list[list[str]]:
+    """Return the words of each line of the table, above the line that names the time zone."""
     *lines, zone = capsys.readouterr().out.splitlines()
-    assert zone.startswith("Days are those of UTC, from ")
+    assert zone.endswith(", days in UTC")
     return [line.split() for line in lines]
 
 
-def test_spend_tells_the_keys_of_the_last_days_the_dearest_first(capsys):
+def test_spend_shows_the_keys_of_the_last_days_the_dearest_first(capsys):
     assert main(["proxy", "spend"]) == 0
-    assert rows(capsys) == [
+    assert read_rows(capsys) == [
         ["KEY", "REQUESTS", "ERRORS", "TOKENS", "IN", "TOKENS", "OUT", "USD"],
         ["ro�bot", "2", "1", "2000", "100", "1.125000"],
         ["laptop", "2", "0", "2000", "100", "0.750000"],
@@ -76,7 +76,7 @@ def test_spend_tells_the_keys_of_the_last_days_the_dearest_first(capsys):
 
 def test_spend_by_day_counts_back_from_today(capsys):
     assert main(["proxy", "spend", "--by", "day", "--days", "7"]) == 0
-    _, *days, total = rows(capsys)
+    _, *days, total = read_rows(capsys)
     assert [day[0] for day in days] == [SystemClock().now()[:10]]
     assert total == ["total", "3", "1.375000"]
 
@@ -116,13 +116,13 @@ def test_asking_changes_no_file(capsys):
     assert {path: path.stat().st_mtime_ns for path in Path("state").rglob("*")} == before
 
 
-def test_without_a_ledger_there_is_nothing_and_no_mistake(capsys, monkeypatch):
+def test_without_a_ledger_reports_are_empty_and_nothing_fails(capsys, monkeypatch):
     monkeypatch.setenv("AGENTD_STATE", "elsewhere")
     assert main(["proxy", "spend"]) == 0
-    assert rows(capsys)[-1] == ["total", "0", "0.000000"]
-    for options, told in (([], "no requests yet\n"), (["--key", "x"], "no such requests\n")):
+    assert read_rows(capsys)[-1] == ["total", "0", "0.000000"]
+    for options, result in (([], "no requests yet\n"), (["--key", "x"], "no matching requests\n")):
         assert main(["proxy", "log", *options]) == 0
-        assert capsys.readouterr() == ("", told)
+        assert capsys.readouterr() == ("", result)
     assert not Path("elsewhere").exists()
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from agentd.cli.tail import _Told
-from agentd.disk.layout import Layout
-from agentd.disk.state import announced
-from agentd.wire.sse import Reader, Received
-from tests.web.support import HASH, KEY, PATIENCE, Client, until
+from agentd.app.state import read_daemon_info
+from agentd.cli.tail import _EventRenderer
+from agentd.core.sse import ServerSentEvent, SseReader
+from agentd.storage.layout import Layout
+from tests.support.daemon import HASH, KEY, PATIENCE, Client, until
 
 
 class Home:
@@ -30,31 +30,31 @@ class Home:
         self._stack = stack
         self._count = 0
 
-    def process(self, *words: str, key: str = KEY) -> "Process":
+    def start_process(self, *words: str, key: str = KEY) -> "Process":
         self._count += 1
         return Process(self, f"{self._count}", words, key, self._stack)
 
     def serve(self) -> str:
         """Start a daemon; its address."""
-        self.daemon = self.process("serve", "--port", "0").child
-        found = until(lambda: self._announced() or self.daemon.poll() is not None)
+        self.daemon = self.start_process("serve", "--port", "0").child
+        found = until(lambda: self._read_url() or self.daemon.poll() is not None)
         assert self.daemon.poll() is None
         return str(found)
 
-    def _announced(self) -> str:
-        found = announced(self.layout)
+    def _read_url(self) -> str:
+        found = read_daemon_info(self.layout)
         return found.url if found and found.pid == self.daemon.pid else ""
 
     def end(self, how: signal.Signals) -> None:
         self.daemon.send_signal(how)
         self.daemon.wait(PATIENCE)
 
-    def told(self, since: str = "0") -> list[tuple[str, str, object]]:
-        """Everything up to now, as the daemon tells it."""
-        address = f"{self._announced()}/api/events?since={since}"
+    def read_events(self, since: str = "0") -> list[tuple[str, str, object]]:
+        """Return all events up to now, as the daemon sends them."""
+        address = f"{self._read_url()}/api/events?since={since}"
         asked = urllib.request.Request(address, headers={"X-API-Key": KEY})  # noqa: S310
-        reader = Reader()
-        found: list[Received] = []
+        reader = SseReader()
+        found: list[ServerSentEvent] = []
         with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:  # noqa: S310
             while not found or not reader.last_id.startswith(f"{json.loads(found[0].data)['to']}~"):
                 found += reader.feed(answer.read1(65536))
@@ -93,7 +93,7 @@ class Process:
 
     @property
     def events(self) -> list[tuple[str, str, object]]:
-        """What ``--json`` printed."""
+        """Return the events that ``--json`` printed."""
         rows = map(json.loads, self.lines)
         return [(row["id"], row["event"], row["arguments"]) for row in rows]
 
@@ -106,7 +106,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def talk(url: str, *prompts: str) -> int:
     client = Client(url)
-    chat = client.chat(title="talk")
+    chat = client.create_chat(title="talk")
     for prompt in prompts:
         client.post(f"/api/remote/chats/{chat}/queue", {"prompt": prompt})
     client.messages(chat)
@@ -116,14 +116,14 @@ def talk(url: str, *prompts: str) -> int:
 
 def test_through_kill_9_and_restart_each_event_is_seen_once_and_in_order(home: Home) -> None:
     url = home.serve()
-    tail = home.process("tail", "--json", "--since", "0")
+    tail = home.start_process("tail", "--json", "--since", "0")
     talk(url)
     until(lambda: tail.events)
     for number in range(4):
         talk(url, "help", f"find {number}")
         if number % 2:  # in the middle of a turn, and not
             client = Client(url)
-            client.chat(prompt="help")
+            client.create_chat(prompt="help")
             client.close()
         home.end(signal.SIGKILL)
         url = home.serve()
@@ -131,18 +131,18 @@ def test_through_kill_9_and_restart_each_event_is_seen_once_and_in_order(home: H
         until(lambda times=number + 1: tail.errors.count("connected again") == times)
     home.end(signal.SIGTERM)
     home.serve()
-    told = home.told()
+    told = home.read_events()
     until(lambda: len(tail.events) >= len(told))
     assert tail.events == told
     assert len({row[0] for row in told}) == len(told) > 50
-    assert tail.errors.count("the connection is lost") == 5
+    assert tail.errors.count("connection lost") == 5
     until(lambda: tail.errors.count("connected again") == 5)
     assert len(tail.errors.splitlines()) == 10
 
 
-def test_lines_tell_time_chat_and_what_happened(home: Home) -> None:
+def test_lines_show_time_chat_and_what_happened(home: Home) -> None:
     url = home.serve()
-    tail = home.process("tail", "--since", "0")
+    tail = home.start_process("tail", "--since", "0")
     chat = talk(url, "help")
     until(lambda: f"chat {chat}  completed (turn.ended)" in "\n".join(tail.lines))
     moment = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -163,28 +163,28 @@ def test_lines_tell_time_chat_and_what_happened(home: Home) -> None:
 def test_only_the_chats_that_are_named(home: Home) -> None:
     url = home.serve()
     chats = [talk(url, "help") for _ in range(3)]
-    tail = home.process("tail", "--json", "--since", "0", str(chats[0]), str(chats[2]))
-    wanted = [row for row in home.told() if chat_of(row) != chats[1]]
+    tail = home.start_process("tail", "--json", "--since", "0", str(chats[0]), str(chats[2]))
+    wanted = [row for row in home.read_events() if get_chat_id(row) != chats[1]]
     until(lambda: len(tail.events) >= len(wanted))
     assert tail.events == wanted
 
 
-def chat_of(row: tuple[str, str, object]) -> int:
+def get_chat_id(row: tuple[str, str, object]) -> int:
     first = row[2][0]  # type: ignore[index]
     return int(first if isinstance(first, int) else first["chatId"])
 
 
 def test_since_begins_after_that_event(home: Home) -> None:
     talk(home.serve(), "help")
-    told = home.told()
-    tail = home.process("tail", "--json", "--since", told[2][0])
+    told = home.read_events()
+    tail = home.start_process("tail", "--json", "--since", told[2][0])
     until(lambda: len(tail.events) >= len(told) - 3)
     assert tail.events == told[3:]
 
 
-def test_a_mark_from_the_future_is_told_as_a_gap(home: Home) -> None:
+def test_a_mark_from_the_future_is_reported_as_a_gap(home: Home) -> None:
     home.serve()
-    tails = [home.process("tail", *more, "--since", "99999") for more in ((), ("--json",))]
+    tails = [home.start_process("tail", *more, "--since", "99999") for more in ((), ("--json",))]
     until(lambda: all(tail.lines for tail in tails))
     assert "gap: events from 99999 to 0" in tails[0].lines[0]
     ((mark, *gap),) = tails[1].events
@@ -194,7 +194,7 @@ def test_a_mark_from_the_future_is_told_as_a_gap(home: Home) -> None:
 
 def test_ctrl_c_ends_it_silently_with_130(home: Home) -> None:
     url = home.serve()
-    tail = home.process("tail", "--since", "0")
+    tail = home.start_process("tail", "--since", "0")
     talk(url, "help")
     until(lambda: tail.lines)
     tail.child.send_signal(signal.SIGINT)
@@ -204,11 +204,11 @@ def test_ctrl_c_ends_it_silently_with_130(home: Home) -> None:
 
 def test_ctrl_c_ends_it_while_it_waits_for_a_daemon_too(home: Home) -> None:
     url = home.serve()
-    tail = home.process("tail", "--since", "0")
+    tail = home.start_process("tail", "--since", "0")
     talk(url, "help")
     until(lambda: tail.lines)
     home.end(signal.SIGKILL)
-    until(lambda: "the connection is lost" in tail.errors)
+    until(lambda: "connection lost" in tail.errors)
     tail.child.send_signal(signal.SIGINT)
     assert tail.child.wait(PATIENCE) == 130
     assert len(tail.errors.splitlines()) == 1
@@ -231,33 +231,35 @@ def test_a_reader_that_goes_away_ends_it(home: Home) -> None:
 
 
 def test_without_a_daemon_it_says_how_to_start_one(home: Home) -> None:
-    tail = home.process("tail")
+    tail = home.start_process("tail")
     assert tail.child.wait(PATIENCE) == 1
     assert "agentd serve" in tail.errors
     assert "Traceback" not in tail.errors
 
 
-def test_without_a_good_key_it_says_how_to_make_one(home: Home) -> None:
+def test_without_a_valid_key_it_says_how_to_make_one(home: Home) -> None:
     home.serve()
     for key in ("", "agent_wrong"):
-        tail = home.process("tail", key=key)
+        tail = home.start_process("tail", key=key)
         assert tail.child.wait(PATIENCE) == 1
         assert "agentd keys generate" in tail.errors
 
 
 @pytest.mark.parametrize("words", [("x",), ("0",), ("1", "-3"), ("--since", "1.x")])
 def test_what_is_no_id_is_wrong_usage(home: Home, words: tuple[str, ...]) -> None:
-    tail = home.process("tail", *words)
+    tail = home.start_process("tail", *words)
     assert tail.child.wait(PATIENCE) == 2
     assert "Traceback" not in tail.errors
 
 
 def test_a_line_holds_nothing_that_a_terminal_would_obey() -> None:
     message = {"role": "assistant", "content": "\x1b[2Jhi\u202e\tthere\nmore", "createdAt": "T"}
-    event = Received("messageUpdate", json.dumps([7, message]), "1")
-    assert list(_Told().lines(event)) == ["T  chat 7  assistant: \ufffd[2Jhi\ufffd\ufffdthere"]
+    event = ServerSentEvent("messageUpdate", json.dumps([7, message]), "1")
+    assert list(_EventRenderer().render(event)) == [
+        "T  chat 7  assistant: \ufffd[2Jhi\ufffd\ufffdthere"
+    ]
     message["content"] = "x" * 500
-    event = Received("messageUpdate", json.dumps([7, message]), "1")
-    (line,) = _Told().lines(event)
+    event = ServerSentEvent("messageUpdate", json.dumps([7, message]), "1")
+    (line,) = _EventRenderer().render(event)
     assert line.endswith("xxx…")
     assert len(line) < 250

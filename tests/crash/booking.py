@@ -3,7 +3,7 @@
 ``python -m tests.crash.booking FOLDER LIFE [LIMIT]`` appends to the ledger in ``FOLDER`` until it
 is killed; the ids of requests that were booked go to standard output, one ``+id`` a line, and
 ``-id`` of those that were refused. It prices a day anew now and then, all the while. With
-``LIMIT`` no file may grow beyond so many bytes, and it ends after 2,000 requests.
+``MAX_SECRET_FILE_SIZE`` no file may grow beyond so many bytes, and it ends after 2,000 requests.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ import signal
 import sys
 from decimal import Decimal
 
-from agentd.clock import FrozenClock
-from agentd.disk import ledger_days, ledger_open, ledger_writer
-from agentd.disk.layout import Layout
-from agentd.disk.ledger import Ledger
-from agentd.errors import Unavailable
-from agentd.proxy.entry import Entry
-from agentd.proxy.price import Prices, Usage
+from agentd.core.clock import FrozenClock
+from agentd.core.errors import Unavailable
+from agentd.gateway.ledger import daily_reports, open_files, writer
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.ledger.record import RequestRecord
+from agentd.llm.price import Prices, Usage
+from agentd.storage.layout import Layout
 
 DAYS = ("2026-01-01", "2026-01-02")
 KEYS = ("a" * 12, "b" * 12)
 WORKERS = 20
 
 
-def request(life: str, number: int) -> Entry:
+def request(life: str, number: int) -> RequestRecord:
     """The number-th request of a life."""
-    return Entry(
+    return RequestRecord(
         id=f"{life}-{number}",
         at=f"{DAYS[number % 7 == 0]}T00:{number % 60:02d}:00.000Z",
         key=KEYS[number % 2],
@@ -48,7 +48,7 @@ async def book(ledger: Ledger, life: str, worker: int, last: int) -> None:
     for number in range(worker, last, WORKERS):
         entry = request(life, number)
         try:
-            await ledger.book(entry)
+            await ledger.add_record(entry)
         except Unavailable:
             os.write(1, f"-{entry.id}\n".encode())
         else:
@@ -65,7 +65,7 @@ async def reprice(ledger: Ledger) -> None:
 
 async def main(folder: str, life: str, limit: int) -> None:
     """Live until killed, or with a limit until all is said."""
-    ledger_days.KEEP_LINES = 200
+    daily_reports.MAX_UNSAVED_LINES = 200
     ledger = Ledger(Layout(folder, folder), FrozenClock(f"{DAYS[1]}T12:00:00.000Z"))
     await ledger.open()
     last = 2000 if limit else 10**9
@@ -80,12 +80,12 @@ async def main(folder: str, life: str, limit: int) -> None:
 
 
 def build_in(plant: str) -> None:
-    """A bug, for the checker to find."""
+    """Build a bug in, for the checker to find."""
     if plant == "acknowledged_too_early":
-        tell = ledger_writer.Writer.append
+        tell = writer.LedgerWriter.append
 
-        def early(
-            self: ledger_writer.Writer, day: str, line: bytes, *, safe: bool = False
+        def append_early(
+            self: writer.LedgerWriter, day: str, line: bytes, *, safe: bool = False
         ) -> asyncio.Future[None]:
             if random.random() < 0.5:  # noqa: S311
                 tell(self, day, line, safe=safe)
@@ -94,16 +94,18 @@ def build_in(plant: str) -> None:
                 return done
             return tell(self, day, line, safe=safe)
 
-        ledger_writer.Writer.append = early  # type: ignore[method-assign]
+        writer.LedgerWriter.append = append_early  # type: ignore[method-assign]
     elif plant == "written_twice":
-        write = ledger_open.OpenFiles.append
+        write = open_files.OpenFiles.append
 
-        def twice(self: ledger_open.OpenFiles, day: str, data: bytes) -> ledger_open.OpenFile:
+        def write_twice(self: open_files.OpenFiles, day: str, data: bytes) -> open_files.OpenFile:
             return write(self, day, data * (1 + (random.random() < 0.1)))  # noqa: S311
 
-        ledger_open.OpenFiles.append = twice  # type: ignore[method-assign]
+        open_files.OpenFiles.append = write_twice  # type: ignore[method-assign]
     elif plant == "left_uncut":
-        ledger_open.OpenFiles._cut = lambda self, day: self._uncut.clear()  # type: ignore[method-assign]
+        open_files.OpenFiles._truncate = (  # type: ignore[method-assign]
+            lambda self, day: self._untruncated.clear()
+        )
 
 
 if __name__ == "__main__":

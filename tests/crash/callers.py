@@ -38,7 +38,7 @@ class NoAnswer(Exception):
 
 @dataclass
 class Wire:
-    """One connection."""
+    """A connection."""
 
     url: str
     connection: http.client.HTTPConnection = field(init=False)
@@ -72,8 +72,8 @@ class Wire:
             raise NoAnswer from error
         return answer.status, json.loads(content or b"null"), answer.headers.get("ETag", "")
 
-    def found(self, chat: int) -> Found:
-        """A chat at one moment: nothing moved from queue to history while we looked."""
+    def read_chat(self, chat: int) -> Found:
+        """Read a chat at one moment: nothing moved from queue to history meanwhile."""
         while True:
             status, first, before = self.send("GET", f"/{chat}/queue")
             told, history, _ = self.send("GET", f"/{chat}/messages")
@@ -81,12 +81,12 @@ class Wire:
             if status != 200 or told != 200:
                 return Found((), (), damage=f"{first} {history}")
             if before == after:
-                return Found(_queue(first), tuple(map(_said, history["messages"])))
+                return Found(_parse_queue(first), tuple(map(_parse_message, history["messages"])))
 
 
 @dataclass
 class World:
-    """What all callers know."""
+    """The knowledge that all callers share."""
 
     register: Register = field(default_factory=Register)
     chats: dict[int, Expected] = field(default_factory=dict)
@@ -104,8 +104,8 @@ class World:
         """A chat with this prompt is about to be asked for."""
         self.creating.add(text)
 
-    def told_chat(self, text: str, chat: int) -> None:
-        """Its creation was acknowledged: the prompt waits or was sent, with an id untold."""
+    def acknowledge_chat(self, text: str, chat: int) -> None:
+        """Note that a creation was acknowledged: the prompt waits or was sent, its id unknown."""
         self.creating.discard(text)
         self.chats[chat] = Expected(first=text)
 
@@ -122,7 +122,7 @@ class World:
     def check(self, chat: int, found: Found) -> None:
         """Compare, and go on from what was found."""
         expected = self.chats[chat]
-        self.complain(f"chat {chat}", expected.violations(found))
+        self.complain(f"chat {chat}", expected.find_violations(found))
         self.complain(f"chat {chat}", self.register.note(found))
         expected.settle(found)
 
@@ -134,11 +134,11 @@ class World:
         self.chats[chat] = Expected(maybe=texts & self.creating)
 
 
-NOTED = {"ask", "told", "told_id", "told_queue", "seen"}
+NOTED = {"ask", "acknowledge_change", "acknowledge_append", "acknowledge_queue", "note_messages"}
 
 
 class Noted:
-    """Stands before what is expected of a chat, and notes what its caller tells it."""
+    """Wraps the expected state of a chat and notes each call that changes it."""
 
     def __init__(self, chat: int, expected: Expected, tell: Callable[..., None]) -> None:
         self._chat = chat
@@ -151,11 +151,11 @@ class Noted:
         if name not in NOTED:
             return value
 
-        def noted(*what: Any, **named: Any) -> None:
+        def note_and_call(*what: Any, **named: Any) -> None:
             self._tell(self._chat, name, what, named)
             value(*what, **named)
 
-        return noted
+        return note_and_call
 
 
 class NotedWorld(World):
@@ -166,25 +166,25 @@ class NotedWorld(World):
         self._tell = tell
 
     def ask_chat(self, text: str) -> None:
-        """Noted, then done."""
+        """Note it and pass it on."""
         self._tell(0, "ask_chat", (text,), {})
         super().ask_chat(text)
 
-    def told_chat(self, text: str, chat: int) -> None:
-        """Noted, then done."""
-        self._tell(0, "told_chat", (text, chat), {})
-        super().told_chat(text, chat)
+    def acknowledge_chat(self, text: str, chat: int) -> None:
+        """Note it and pass it on."""
+        self._tell(0, "acknowledge_chat", (text, chat), {})
+        super().acknowledge_chat(text, chat)
         self.expect(chat)
 
     def expect(self, chat: int) -> Expected:
-        """What is expected of a chat, from now on with notes."""
+        """Return the expected state of a chat; from now on its changes are noted."""
         expected = self.chats.get(chat, Expected())
         self.chats[chat] = Noted(chat, expected, self._tell)  # type: ignore[assignment]
         return expected
 
 
-def told_by(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
-    """What the callers may expect after these notes, and what the engine was given."""
+def replay_notes(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
+    """Return what the callers may expect after these notes, and what the engine was given."""
     world, given = World(), []
     for chat, name, what, named in notes:
         if name == "given":
@@ -195,7 +195,7 @@ def told_by(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
 
 
 class Caller:
-    """One program that uses the API, on chats of its own."""
+    """A program that uses the API, on chats of its own."""
 
     def __init__(self, name: str, world: World, seed: int) -> None:
         self.name = name
@@ -206,14 +206,14 @@ class Caller:
         """A bug to build in: of some answers it forgets that it got them."""
         self._texts = 0
 
-    def work(self, url: str, stop: threading.Event) -> None:
+    def run_until_death(self, url: str, stop: threading.Event) -> None:
         """Do one thing after another until the daemon dies."""
         with contextlib.closing(Wire(url)) as wire, contextlib.suppress(NoAnswer):
             while not stop.is_set():
-                self.step(wire)
+                self.send_one(wire)
 
-    def step(self, wire: Wire) -> None:
-        """One request."""
+    def send_one(self, wire: Wire) -> None:
+        """Send one request."""
         chat = self.random.choice(self.chats) if self.chats else 0
         if not chat or (len(self.chats) < CHATS and self.random.random() < 0.1):
             self._create(wire)
@@ -226,7 +226,7 @@ class Caller:
         weights = [10 if len(expected.order) < 12 else 1, 3, 2, 3, 4]
         self.random.choices(actions, weights)[0](wire, chat, expected)
 
-    def _text(self) -> str:
+    def _make_text(self) -> str:
         self._texts += 1
         size = self.random.choice([0, 0, 0, 100, 1000, 6000])
         text = f"{self.name}.{self._texts} " + "x" * self.random.randrange(size + 1)
@@ -235,31 +235,31 @@ class Caller:
         return text.strip()
 
     def _create(self, wire: Wire) -> None:
-        text = self._text()
+        text = self._make_text()
         self.world.ask_chat(text)
         status, body, _ = wire.send("POST", "", {"prompt": text})
-        if self._good(status, 201, body):
-            self.world.told_chat(text, body["chatId"])
+        if self._check_status(status, 201, body):
+            self.world.acknowledge_chat(text, body["chatId"])
             self.world.give("chat", body["chatId"])
             self.chats.append(body["chatId"])
 
     def _append(self, wire: Wire, chat: int, expected: Expected) -> None:
-        wish = Append(self._text())
+        wish = Append(self._make_text())
         expected.ask(wish)
         status, body, _ = wire.send("POST", f"/{chat}/queue", {"prompt": wish.text})
-        if self._good(status, 201, body):
-            expected.told_id(wish, body["id"])
+        if self._check_status(status, 201, body):
+            expected.acknowledge_append(wish, body["id"])
             self.world.give("prompt", body["id"])
 
     def _rewrite(self, wire: Wire, chat: int, expected: Expected) -> None:
         if not expected.order:
             return
-        wish = Rewrite(self.random.choice(expected.order), self._text())
+        wish = Rewrite(self.random.choice(expected.order), self._make_text())
         expected.ask(wish)
         path = f"/{chat}/queue/{wish.id}"
         status, body, _ = wire.send("PUT", path, {"prompt": wish.text})
-        if status == 404 or self._good(status, 200, body):
-            expected.told(wish, there=status != 404)
+        if status == 404 or self._check_status(status, 200, body):
+            expected.acknowledge_change(wish, there=status != 404)
             self.world.answers += 1
 
     def _remove(self, wire: Wire, chat: int, expected: Expected) -> None:
@@ -270,47 +270,47 @@ class Caller:
         wish = Remove(prompt)
         expected.ask(wish)
         status, body, _ = wire.send("DELETE", f"/{chat}/queue/{prompt}")
-        if status == 404 or self._good(status, 204, body):
-            expected.told(wish, there=status != 404)
+        if status == 404 or self._check_status(status, 204, body):
+            expected.acknowledge_change(wish, there=status != 404)
             self.world.answers += 1
 
     def _replace(self, wire: Wire, chat: int, expected: Expected) -> None:
         kept = [one for one in expected.order if GONE not in expected.prompts[one].places]
         kept = self.random.sample(kept, self.random.randrange(len(kept) + 1))
-        rows = [Waiting(one, self._text(), self.random.random() < 0.5) for one in kept]
+        rows = [Waiting(one, self._make_text(), self.random.random() < 0.5) for one in kept]
         for _ in range(self.random.randrange(4)):
-            row = Waiting(0, self._text(), self.random.random() < 0.5)
+            row = Waiting(0, self._make_text(), self.random.random() < 0.5)
             rows.insert(self.random.randrange(len(rows) + 1), row)
         wish = Replace(tuple(rows))
         expected.ask(wish)
         wanted = [{"id": row.id, "prompt": row.text, "isPaused": row.paused} for row in rows]
         status, body, _ = wire.send("PUT", f"/{chat}/queue", {"prompts": wanted})
-        if self._good(status, 200, body):
-            queue = _queue(body)
+        if self._check_status(status, 200, body):
+            queue = _parse_queue(body)
             for row in queue:
                 if row.id not in expected.prompts:
                     self.world.give("prompt", row.id)
-            expected.told_queue(wish, queue)
+            expected.acknowledge_queue(wish, queue)
             self.world.answers += 1
 
     def _look(self, wire: Wire, chat: int, expected: Expected) -> None:
         if self.random.random() < 0.5:
             status, body, _ = wire.send("GET", f"/{chat}/status")
-            self._good(status, 200, body)
+            self._check_status(status, 200, body)
             return
         status, body, _ = wire.send("GET", f"/{chat}/messages")
-        if self._good(status, 200, body):
-            expected.seen(tuple(map(_said, body["messages"])))
+        if self._check_status(status, 200, body):
+            expected.note_messages(tuple(map(_parse_message, body["messages"])))
 
-    def _good(self, status: int, wanted: int, body: object) -> bool:
+    def _check_status(self, status: int, wanted: int, body: object) -> bool:
         if status != wanted:
             self.world.complain(self.name, [f"answered {status}: {body}"])
         return status == wanted and not (self.forgets and self.random.random() < 0.1)
 
 
-def _queue(body: dict[str, Any]) -> tuple[Waiting, ...]:
+def _parse_queue(body: dict[str, Any]) -> tuple[Waiting, ...]:
     return tuple(Waiting(row["id"], row["prompt"], row["isPaused"]) for row in body["prompts"])
 
 
-def _said(row: dict[str, Any]) -> Said:
+def _parse_message(row: dict[str, Any]) -> Said:
     return Said(row["id"], row["role"], row["content"])

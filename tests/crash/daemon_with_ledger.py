@@ -3,7 +3,7 @@
 
 ``python -m tests.crash.daemon_with_ledger`` loads everything once and then forks a daemon for
 each line ``{"state": DIR, "ledger": FILE, "plant": NAME}`` on standard input, answering with
-its process id. The child runs ``agentd.daemon`` as it is, with another engine; ``plant`` is a
+its process id. The child runs ``agentd.app.daemon`` as it is, with another engine; ``plant`` is a
 bug to build in, for the checker to find.
 """
 
@@ -19,12 +19,12 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import NoReturn
 
-from agentd import daemon, ids
-from agentd.agent.engine import Approver, Assignment, Progress, Replied, ToolUsed
-from agentd.catalog.settings import Settings
-from agentd.daemon import chores
-from agentd.disk import state as folders
-from agentd.disk.layout import Layout
+from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, ToolUsed, TurnRequest
+from agentd.app import background, daemon
+from agentd.app import state as folders
+from agentd.core import ids
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
 from tests.crash import plants
 
 KEY = "agent_" + "Cr4sh" * 6 + "xy"
@@ -42,13 +42,13 @@ class LedgerEngine:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
         os.write(self._fd, json.dumps([assignment.chat_id, assignment.prompt]).encode() + b"\n")
         await asyncio.sleep(random.random() * 0.01)
         yield ToolUsed("look", "at it", "seen")
-        yield Replied(assignment.prompt)
+        yield ReplyCompleted(assignment.prompt)
 
 
 async def serve(state: str, engine: LedgerEngine) -> int:
@@ -62,12 +62,12 @@ async def serve(state: str, engine: LedgerEngine) -> int:
         workspace=state,
     )
     layout = Layout(state, os.path.join(state, "..", "config"))
-    async with daemon.started(settings, layout, {}, engine) as running:
+    async with daemon.start_daemon(settings, layout, {}, engine) as running:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.stop, 0)
         return await running.stopped
 
 
-def _live(order: dict[str, str]) -> NoReturn:
+def _run_daemon(order: dict[str, str]) -> NoReturn:
     code = 70
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -80,8 +80,8 @@ def _live(order: dict[str, str]) -> NoReturn:
         ids._PROCESS = secrets.token_hex(4)  # as of a process that was not forked
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
         plants.build_in(order.get("plant", ""))
-        chores.MEMORY_SECONDS = 0.2  # what it keeps for good is to be seen soon
-        chores.MEMORY_GROWN = 1024 * 1024
+        background.MEMORY_SECONDS = 0.2  # what it keeps for good is to be seen soon
+        background.MEMORY_GROWN = 1024 * 1024
         code = asyncio.run(serve(order["state"], LedgerEngine(order["ledger"])))
     finally:
         sys.stderr.flush()
@@ -95,7 +95,7 @@ def main() -> None:
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _live(json.loads(line))
+            _run_daemon(json.loads(line))
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
 

@@ -25,19 +25,19 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-from agentd import daemon
-from agentd.access.key import issue
-from agentd.agent import service
-from agentd.agent.engine import Approver, Assignment, Progress, Replied
-from agentd.catalog.settings import Settings
-from agentd.disk.keys import KeyFile
-from agentd.disk.layout import Layout
-from agentd.errors import AgentdError
+from agentd.agent import dispatcher
+from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, TurnRequest
+from agentd.app import daemon
+from agentd.auth.key import issue_key
+from agentd.auth.key_store import KeyFile
+from agentd.core.errors import AgentdError
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
 from tests.crash import keeping, plants, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, World
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.faults import CALLS, KINDS, Faults, real_write
-from tests.crash.oracle import Expected, Found, Given, ledger_violations
+from tests.crash.oracle import Expected, Found, Given, find_ledger_violations
 
 CHANGES = (
     "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "renew", "revoke",
@@ -49,11 +49,11 @@ TARGET, OTHER = 1, 2
 
 
 class Case(NamedTuple):
-    """One thing that goes wrong."""
+    """A thing that goes wrong."""
 
     change: str
     warm: bool
-    """Whether the daemon has changed something before: then fewer calls are needed."""
+    """True if the daemon has changed something before: then fewer calls are needed."""
     kind: str = ""
     at: int = 0
 
@@ -67,11 +67,11 @@ class Engine:
         self._note = note
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
         self._note(0, "given", (assignment.chat_id, assignment.prompt), {})
-        yield Replied(assignment.prompt)
+        yield ReplyCompleted(assignment.prompt)
 
 
 class Asking(Caller):
@@ -82,7 +82,7 @@ class Asking(Caller):
         self.answers: list[int] = []
         self._note = note
 
-    def _good(self, status: int, wanted: int, body: object) -> bool:
+    def _check_status(self, status: int, wanted: int, body: object) -> bool:
         self.answers.append(status)
         enveloped = isinstance(body, dict) and {"error", "message", "details"} == set(body)
         if status != wanted and not (status >= 500 and enveloped):
@@ -121,11 +121,11 @@ class Patient:
         data = pickle.dumps(what)
         real_write(self._pipe, len(data).to_bytes(4, "big") + data)
 
-    def live(self) -> NoReturn:
+    def run_case(self) -> NoReturn:
         """Go through the case; the end is always sudden."""
         sys.stderr = io.StringIO()
         logging.disable()
-        service.RETRY_SECONDS = 0.05
+        dispatcher.RETRY_SECONDS = 0.05
         self.faults.install()
         try:
             asyncio.run(self._serve())
@@ -142,7 +142,7 @@ class Patient:
             port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=self.layout.state
         )
         self.faults.armed = self.case.change == "start"
-        async with daemon.started(settings, self.layout, {}, Engine(self.note)) as running:
+        async with daemon.start_daemon(settings, self.layout, {}, Engine(self.note)) as running:
             try:
                 await asyncio.to_thread(self._go_through, running.url)
             finally:
@@ -196,9 +196,9 @@ class Patient:
         store = KeyFile(self.layout)
         try:
             if self.case.change == "generate":
-                store.add(issue("new", AT)[1])
+                store.add(issue_key("new", AT)[1])
             elif self.case.change == "renew":
-                store.renew(issue("old", AT)[1])
+                store.renew(issue_key("old", AT)[1])
             else:
                 store.revoke("old", AT)
         except AgentdError:
@@ -206,14 +206,14 @@ class Patient:
         self.note(0, "key", (self.case.change,), {})
 
 
-def prepared(folder: str) -> dict[int, Found]:
-    """A folder with two chats that have history and a queue of paused prompts, and a key."""
+def prepare_folder(folder: str) -> dict[int, Found]:
+    """Prepare a folder with two chats (each has history and paused prompts) and a key."""
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     settings = Settings(port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=folder)
     keeping.settle(layout)
 
     async def make() -> None:
-        async with daemon.started(settings, layout, {}, Engine(lambda *_: None)) as running:
+        async with daemon.start_daemon(settings, layout, {}, Engine(lambda *_: None)) as running:
             await asyncio.to_thread(fill, running.url)
 
     def fill(url: str) -> None:
@@ -226,7 +226,7 @@ def prepared(folder: str) -> dict[int, Found]:
             keeping.fill(wire, layout)
 
     asyncio.run(make())
-    KeyFile(layout).add(issue("old", AT)[1])
+    KeyFile(layout).add(issue_key("old", AT)[1])
     return reading.read(layout)
 
 
@@ -239,30 +239,30 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
     digest = KeyFile(layout).read().named[0].sha256
     if case.change == "start":
         keeping.leave_unfinished(layout)
-    notes = lived(case, folder)
+    notes = run_daemon(case, folder)
     if case.kind and case.change in keeping.FINISHED:
-        again = lived(Case(case.change, warm=False), folder)
+        again = run_daemon(Case(case.change, warm=False), folder)
         # Nothing is there to be changed any more, when the first life came that far.
         notes += [n for n in again if n[1] != "counted" and n[2][:1] != (case.change,)]
-    return judged(case.change, layout, before, notes, digest)
+    return judge(case.change, layout, before, notes, digest)
 
 
-def lived(case: Case, folder: str) -> list[tuple[Any, ...]]:
-    """What a daemon that goes through the case tells."""
+def run_daemon(case: Case, folder: str) -> list[tuple[Any, ...]]:
+    """Return the notes of a daemon that goes through the case."""
     incoming, outgoing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(incoming)
-        Patient(case, folder, outgoing).live()
+        Patient(case, folder, outgoing).run_case()
     os.close(outgoing)
     with open(incoming, "rb") as pipe:
-        notes = list(_notes(pipe))
+        notes = list(_read_notes(pipe))
     os.waitpid(pid, 0)
     return notes
 
 
 def leave_unfinished(layout: Layout) -> None:
-    """As after a crash: a chat in the middle of a turn, and one with a torn end."""
+    """Leave a chat in the middle of a turn, and one with a torn end, as after a crash."""
     path = layout.journal(TARGET)
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)
@@ -276,14 +276,14 @@ def leave_unfinished(layout: Layout) -> None:
             os.unlink(cache)
 
 
-def judged(
+def judge(
     change: str,
     layout: Layout,
     before: dict[int, Found],
     notes: list[tuple[Any, ...]],
     digest: str,
 ) -> tuple[list[str], list[str]]:
-    """What is wrong with what the next start finds."""
+    """Return the problems that the next start finds."""
     world, given, counted, keys = World(), [], list[str](), list[str]()
     kept_by_owners: dict[str, str] = {}
     for chat, found in before.items():
@@ -302,8 +302,8 @@ def judged(
             case _:
                 getattr(world.chats[chat] if chat else world, name)(*what, **named)
     try:
-        found_now = reading.opened(layout.state)
-        world.complain("start", ["it differs"] * (found_now != reading.opened(layout.state)))
+        found_now = reading.read_chats(layout.state)
+        world.complain("start", ["it differs"] * (found_now != reading.read_chats(layout.state)))
     except AgentdError as error:
         return [*world.violations, f"it does not start: {error}"], counted
     for chat in found_now.keys() - world.chats.keys():
@@ -312,41 +312,45 @@ def judged(
         del world.chats[keeping.DELETED]
     for chat in world.chats:
         world.check(chat, found_now.get(chat, Found((), (), damage="it is lost")))
-    fresh = {chat: one._replace(messages=_users(one)) for chat, one in found_now.items()}
-    world.complain("ledger", ledger_violations(given, fresh))
-    world.complain("keys", _key_violations(layout, change, keys, digest))
-    world.complain("kept", keeping.violations(layout, kept_by_owners, change))
+    fresh = {
+        chat: one._replace(messages=_list_user_messages(one)) for chat, one in found_now.items()
+    }
+    world.complain("ledger", find_ledger_violations(given, fresh))
+    world.complain("keys", _find_key_violations(layout, change, keys, digest))
+    world.complain("kept", keeping.find_violations(layout, kept_by_owners, change))
     return world.violations, counted
 
 
-def _key_violations(layout: Layout, change: str, acknowledged: list[str], digest: str) -> list[str]:
-    """What is wrong with the keys; ``digest`` is that of the key of old before the change."""
+def _find_key_violations(
+    layout: Layout, change: str, acknowledged: list[str], digest: str
+) -> list[str]:
+    """List the problems of the keys; ``digest`` is that of the old key before the change."""
     kept = KeyFile(layout).read()
     named = [key for key in kept.named if key.sha256 not in kept.revoked]
     good = {key.name for key in named}
-    told = f"{acknowledged} were acknowledged, good are {good}"
-    wrong = [kept.trouble] if kept.trouble else []
+    result = f"{acknowledged} were acknowledged, good are {good}"
+    wrong = [kept.problem] if kept.problem else []
     if "generate" in acknowledged and "new" not in good:
-        wrong.append(told)
+        wrong.append(result)
     if "revoke" in acknowledged and "old" in good:
-        wrong.append(told)
-    untold = {key.sha256 for key in (*named, *kept.renewals)}
+        wrong.append(result)
+    untold = {key.sha256 for key in named} | {one.sha256 for one in kept.renewals}
     if change == "renew" and digest not in untold:
         wrong.append("the key before a renewal that nobody was told of is dead")
     return wrong
 
 
-def _users(found: Found) -> tuple[Any, ...]:
+def _list_user_messages(found: Found) -> tuple[Any, ...]:
     return tuple(said for said in found.messages if said.role == "user")
 
 
-def _notes(pipe: Any) -> Iterator[tuple[Any, ...]]:
+def _read_notes(pipe: Any) -> Iterator[tuple[Any, ...]]:
     while head := pipe.read(4):
         yield pickle.loads(pipe.read(int.from_bytes(head, "big")))
 
 
-def cases(template: str, folder: str, only: str) -> list[Case]:
-    """Every call of every change, as a run without faults counts them, times every fault."""
+def list_cases(template: str, folder: str, only: str) -> list[Case]:
+    """Return every call of every change, as a run without faults counts them, times every fault."""
     found = []
     for change in [only] if only else CHANGES:
         once = change in ("generate", "renew", "revoke", "start", *keeping.CHANGES)
@@ -369,8 +373,8 @@ def sweep(
     """Every so-manieth case, and its violations."""
     template = os.path.join(folder, "template")
     os.mkdir(template)
-    prepared(template)
-    chosen = [case for case in cases(template, folder, only) if kind in ("", case.kind)]
+    prepare_folder(template)
+    chosen = [case for case in list_cases(template, folder, only) if kind in ("", case.kind)]
     chance = random.Random(seed)
     for number, case in enumerate(chance.sample(chosen, len(chosen) // every)):
         place = os.path.join(folder, f"case-{number}")

@@ -31,11 +31,11 @@ class Faults:
     def install(self) -> None:
         """Stand between this process and ``os`` from now on."""
         for name in CALLS:
-            setattr(os, name, self._wrapped(name, getattr(os, name)))
+            setattr(os, name, self._wrap(name, getattr(os, name)))
 
-    def _wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **named: Any) -> Any:
-            if self.armed and self._due(name):
+            if self.armed and self._is_due(name):
                 if self.kind == "dies":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if self.kind not in ("short", "half"):
@@ -50,7 +50,7 @@ class Faults:
 
         return call
 
-    def _due(self, name: str) -> bool:
+    def _is_due(self, name: str) -> bool:
         with self._lock:
             self.names.append(name)
             count = len(self.names)

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import REPOSITORY
+
 PATIENCE = 100.0
 """Seconds after which a daemon that should have started or ended will not."""
 
 
-def until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Return once the condition is true; fail after that long."""
+def wait_until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until the condition is true; fail after that many seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true in time"
@@ -27,7 +28,7 @@ def until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> No
 
 
 class Life:
-    """One daemon process."""
+    """A process of the daemon."""
 
     def __init__(self, pid: int, state: str) -> None:
         self.pid = pid
@@ -38,20 +39,20 @@ class Life:
         except ProcessLookupError:
             self._pidfd = -1
 
-    def ended(self, seconds: float = 0) -> bool:
-        """True when the process has ended, within that time."""
+    def has_ended(self, seconds: float = 0) -> bool:
+        """Return whether the process has ended, or ends within that many seconds."""
         return self._pidfd < 0 or bool(select.select([self._pidfd], [], [], seconds)[0])
 
-    def answers(self) -> bool:
-        """Wait until it answers; False when it ended instead."""
+    def wait_until_answering(self) -> bool:
+        """Wait until the daemon answers; return false if it ended instead."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, ValueError):
-                told = json.loads(Path(self.state, "daemon.json").read_bytes())
-                if told["pid"] == self.pid:
-                    self.url = told["url"]
+                result = json.loads(Path(self.state, "daemon.json").read_bytes())
+                if result["pid"] == self.pid:
+                    self.url = result["url"]
                     return True
-            if self.ended(0.002):
+            if self.has_ended(0.002):
                 return False
         raise TimeoutError(f"no answer from process {self.pid}")
 
@@ -61,7 +62,7 @@ class Life:
             return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, how)
-        if not self.ended(PATIENCE):
+        if not self.has_ended(PATIENCE):
             raise TimeoutError(f"process {self.pid} does not end by {how.name}")
         os.close(self._pidfd)
         self._pidfd = -1
@@ -80,8 +81,8 @@ class Keeper:
         """Load the nursery."""
         self._nursery = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.daemon_with_ledger"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -108,5 +109,5 @@ class Keeper:
         assert self._nursery.stdout
         self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
         life = Life(int(self._nursery.stdout.readline()), self.state)
-        self._lives = [kept for kept in self._lives if not kept.ended()] + [life]
+        self._lives = [kept for kept in self._lives if not kept.has_ended()] + [life]
         return life

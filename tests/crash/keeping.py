@@ -1,4 +1,4 @@
-"""What owners keep beside the conversations (trash, labels, logins), changed on a failing disk.
+"""Data that owners keep beside the conversations (trash, labels, logins), on a failing disk.
 
 Part of ``fault_sweep``: what is there before, each change, and what must hold at the next start,
 whether it was acknowledged or not.
@@ -11,24 +11,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agentd.access import login, password
-from agentd.catalog.labels import Label
-from agentd.disk import labels, trash
-from agentd.disk.layout import Layout
-from agentd.disk.load import load
-from agentd.disk.sessions import SessionFile
-from agentd.disk.users import UserFile
-from agentd.errors import AgentdError
+from agentd.auth import password, roles
+from agentd.auth.session_store import SessionFile
+from agentd.auth.user_store import UserFile
+from agentd.chats import trash_store
+from agentd.chats.labels import store as labels_store
+from agentd.chats.labels.model import Label
+from agentd.chats.load import load
+from agentd.core.errors import AgentdError
+from agentd.storage.layout import Layout
 from tests.crash.callers import Wire
 
 CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out")
 FINISHED = ("relabel", "unlabel")
-"""Of these, those that a crash may leave half done: asking again does the rest."""
+"""Changes that a crash may leave half done: asking again does the rest."""
 LABELLED, DELETED = 1, 3
 """The chat that bears the label ``old``, and is deleted; the one that is in the trash already."""
 
 _WORD = "correct horse battery"
-_CHEAP = password.Cost(14, 8, 1)
+_CHEAP = password.HashCost(14, 8, 1)
 _BY_HAND = "# mine\nlabels:\n- name: old  # as ever\n- name: other\n"
 _SIGN_IN = {"user": "ann", "password": _WORD, "bearer": True}
 
@@ -37,7 +38,7 @@ def settle(layout: Layout) -> None:
     """Before the daemon's first start: labels and somebody who may sign in."""
     os.makedirs(layout.config, mode=0o700)
     Path(layout.labels).write_text(_BY_HAND)
-    UserFile(layout).add(login.User("ann", "administrator", password.hashed(_WORD, _CHEAP)))
+    UserFile(layout).add(roles.User("ann", "administrator", password.hash_password(_WORD, _CHEAP)))
 
 
 def fill(wire: Wire, layout: Layout) -> None:
@@ -47,18 +48,18 @@ def fill(wire: Wire, layout: Layout) -> None:
     wire.send("GET", f"/{DELETED}/status?wait=10")
     wire.call("DELETE", f"/api/chats/{DELETED}")
     tokens = [wire.call("POST", "/api/session", _SIGN_IN)[1]["token"] for _ in range(2)]
-    _tokens(layout).write_text(json.dumps(tokens))
+    _build_tokens_path(layout).write_text(json.dumps(tokens))
 
 
 def leave_unfinished(layout: Layout) -> None:
-    """As an earlier version left it, which moved a deleted chat's folder."""
+    """Move a deleted chat's folder as an earlier version did."""
     os.makedirs(layout.trash, mode=0o700)
     os.rename(layout.chat(DELETED), os.path.join(layout.trash, f"{DELETED}-2026-01-01T000000.000Z"))
 
 
 def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> int:
     """Ask for one change; it is noted when it is acknowledged. The answer's status."""
-    status, body = _asked(wire, layout, what)
+    status, body = _send_change(wire, layout, what)
     if status < 300:
         token = body["token"] if what == "sign in" else ""
         note(0, "kept", (what, token), {})
@@ -68,12 +69,14 @@ def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> 
     return status
 
 
-def _asked(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
+def _send_change(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
     if what == "purge":
-        return _purged(layout)
+        return _purge(layout)
     bearer = {}
     if what == "sign out":
-        bearer = {"Authorization": f"Bearer {json.loads(_tokens(layout).read_text())[0]}"}
+        bearer = {
+            "Authorization": f"Bearer {json.loads(_build_tokens_path(layout).read_text())[0]}"
+        }
     asked: dict[str, tuple[Any, ...]] = {
         "delete": ("DELETE", f"/api/chats/{LABELLED}"),
         "restore": ("POST", f"/api/chats/{DELETED}/restore"),
@@ -87,23 +90,23 @@ def _asked(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
     return status, body
 
 
-def _purged(layout: Layout) -> tuple[int, Any]:
-    """As the daemon does by itself after thirty days."""
+def _purge(layout: Layout) -> tuple[int, Any]:
+    """Purge the deleted chat as the daemon does by itself after thirty days."""
     try:
-        asyncio.run(trash.TrashFolder(layout).purge(DELETED))
+        asyncio.run(trash_store.TrashFolder(layout).purge(DELETED))
     except AgentdError as error:
         return 503, {"error": "", "message": error.message, "details": error.details}
     return 204, None
 
 
-def violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[str]:
-    """What is wrong with what owners keep after this change, and a start.
+def find_violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[str]:
+    """Yield the problems of what owners keep, after this change and a start.
 
     ``kept`` is what was acknowledged, with the token of a sign-in.
     """
     there = [int(name) for name in os.listdir(layout.chats)]
     gone = {number for number in there if load(layout, number).chat.deleted_at}
-    if list(trash.older_trash(layout)):
+    if list(trash_store.find_old_trash(layout)):
         yield "what an earlier version deleted was not taken over"
     if "delete" in kept and LABELLED not in gone:
         yield "the chat that was deleted is not in the trash"
@@ -111,12 +114,14 @@ def violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[st
         yield "the chat that was restored is in the trash"
     if "purge" in kept and DELETED in there:
         yield "the chat that was removed for ever is in the trash"
-    yield from _of_labels(layout, kept, finished=change in FINISHED)
-    yield from _of_logins(layout, kept)
+    yield from _find_label_violations(layout, kept, finished=change in FINISHED)
+    yield from _find_login_violations(layout, kept)
 
 
-def _of_labels(layout: Layout, kept: dict[str, str], *, finished: bool) -> Iterator[str]:
-    listed = list(labels.load(layout))
+def _find_label_violations(
+    layout: Layout, kept: dict[str, str], *, finished: bool
+) -> Iterator[str]:
+    listed = list(labels_store.load(layout))
     names = [label.name for label in listed]
     text = Path(layout.labels).read_text()
     if "# mine\n" not in text or Label("other", "") not in listed:
@@ -132,16 +137,18 @@ def _of_labels(layout: Layout, kept: dict[str, str], *, finished: bool) -> Itera
         yield f"the chat bears {borne}"
 
 
-def _of_logins(layout: Layout, kept: dict[str, str]) -> Iterator[str]:
+def _find_login_violations(layout: Layout, kept: dict[str, str]) -> Iterator[str]:
     known = {session.sha256 for session in SessionFile(layout).load()}
-    first, second = (login.digest(token) for token in json.loads(_tokens(layout).read_text()))
+    first, second = (
+        roles.hash_token(token) for token in json.loads(_build_tokens_path(layout).read_text())
+    )
     if second not in known:
         yield "a login of before is lost"
     if "sign out" in kept and first in known:
         yield "the login that was ended is good again"
-    if "sign in" in kept and login.digest(kept["sign in"]) not in known:
+    if "sign in" in kept and roles.hash_token(kept["sign in"]) not in known:
         yield "the login that was begun is lost"
 
 
-def _tokens(layout: Layout) -> Path:
+def _build_tokens_path(layout: Layout) -> Path:
     return Path(layout.state).parent / "tokens.json"

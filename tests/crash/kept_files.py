@@ -5,13 +5,13 @@ import contextlib
 import os
 from pathlib import Path
 
-from agentd import daemon
-from agentd.access import login, password
-from agentd.access.key import issue
-from agentd.catalog.settings import Settings
-from agentd.disk.keys import KeyFile
-from agentd.disk.layout import Layout
-from agentd.disk.users import UserFile
+from agentd.app import daemon
+from agentd.auth import password, roles
+from agentd.auth.key import issue_key
+from agentd.auth.key_store import KeyFile
+from agentd.auth.user_store import UserFile
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY, LedgerEngine
 
@@ -19,8 +19,8 @@ AT = "2026-01-01T00:00:00.000Z"
 _WORD = "correct horse battery"
 
 
-def settings_of(layout: Layout) -> Settings:
-    """The settings of a daemon over this folder."""
+def build_settings(layout: Layout) -> Settings:
+    """Return the settings of a daemon over this folder."""
     return Settings(
         port=0,
         agent_api_key=KEY_HASH,
@@ -33,19 +33,19 @@ def settings_of(layout: Layout) -> Settings:
 def fill(layout: Layout) -> None:
     """Have a daemon write a file of every family; blocking."""
     os.makedirs(layout.config, mode=0o700)
-    KeyFile(layout).add(issue("kept", AT)[1])
-    KeyFile(layout).add(issue("gone", AT)[1])
+    KeyFile(layout).add(issue_key("kept", AT)[1])
+    KeyFile(layout).add(issue_key("gone", AT)[1])
     KeyFile(layout).revoke("gone", AT)
-    hashed = password.hashed(_WORD, password.Cost(14, 8, 1))
-    UserFile(layout).add(login.User("ann", "administrator", hashed))
+    hashed = password.hash_password(_WORD, password.HashCost(14, 8, 1))
+    UserFile(layout).add(roles.User("ann", "administrator", hashed))
     Path(layout.builds_settings).write_text("builds:\n  b:\n    command: ['true']\n")
 
-    async def live() -> None:
+    async def run_daemon() -> None:
         engine = LedgerEngine(os.path.join(layout.config, "ledger"))
-        async with daemon.started(settings_of(layout), layout, {}, engine) as running:
+        async with daemon.start_daemon(build_settings(layout), layout, {}, engine) as running:
             await asyncio.to_thread(_use, running.url)
 
-    asyncio.run(live())
+    asyncio.run(run_daemon())
 
 
 def _use(url: str) -> None:
@@ -73,8 +73,8 @@ def _use(url: str) -> None:
         wire.call("POST", "/v1/chat/completions", asked, caller)
 
 
-def families(layout: Layout) -> list[str]:
-    """The path of each file, relative to the state folder; what is like another is left out."""
+def list_families(layout: Layout) -> list[str]:
+    """Return the path of each file, relative to the state folder; of similar ones only one."""
     files = sorted(path for path in Path(layout.state).rglob("*") if path.is_file())
     names = [str(path.relative_to(layout.state)) for path in files]
     alike = ("chats/2/", "proxy/undo/2")

@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.crash import plants, reading
 from tests.crash.callers import Caller, NoAnswer, Wire, World
 from tests.crash.keeper import Keeper, Life
-from tests.crash.oracle import ledger_violations
+from tests.crash.oracle import find_ledger_violations
 
 CALLERS = 4
 CLEAN_EVERY = 50
@@ -42,36 +42,36 @@ class Run:
         self._keeper = keeper
         self._random = random.Random(seed)
 
-    def once(self) -> None:
-        """One life, from its start to its violent end."""
+    def run_life(self) -> None:
+        """Run one life, from its start to its violent end."""
         life = self._keeper.start()
         self.kills += 1
-        if self._random.random() < 0.15 and life.ended(self._random.random() * 0.06) is False:
+        if self._random.random() < 0.15 and life.has_ended(self._random.random() * 0.06) is False:
             life.end(signal.SIGKILL)
             self.early += 1
             return
-        if not life.answers():
+        if not life.wait_until_answering():
             self.world.complain("start", ["the daemon did not start"])
             return
         self._compare(life)
         self._load(life)
         if self.kills % CLEAN_EVERY == 0:
-            self.orderly()
+            self.run_orderly_life()
 
-    def orderly(self) -> None:
-        """A life that ends as it should."""
+    def run_orderly_life(self) -> None:
+        """Run a life that ends as it should."""
         life = self._keeper.start()
-        if not life.answers():
+        if not life.wait_until_answering():
             self.world.complain("start", ["the daemon did not start"])
             return
         self._compare(life)
         life.end(signal.SIGTERM)
 
-    def at_last(self) -> list[str]:
-        """Everything, once more, from the files; all complaints of the whole run."""
-        self.orderly()
+    def check_at_end(self) -> list[str]:
+        """Check everything once more, from the files; return all complaints of the whole run."""
+        self.run_orderly_life()
         world, keeper = self.world, self._keeper
-        found = reading.opened(keeper.state)
+        found = reading.read_chats(keeper.state)
         for chat in found.keys() - world.chats.keys():
             world.adopt(chat, found[chat])
         for chat in world.chats:
@@ -79,8 +79,8 @@ class Run:
                 world.check(chat, found[chat])
             else:
                 world.complain(f"chat {chat}", ["it is lost"])
-        world.complain("ledger", ledger_violations(reading.ledger(keeper.ledger), found))
-        world.complain("journals", reading.journal_violations(keeper.state, world.asked))
+        world.complain("ledger", find_ledger_violations(reading.read_ledger(keeper.ledger), found))
+        world.complain("journals", reading.find_journal_violations(keeper.state, world.asked))
         log = Path(keeper.log).read_text(errors="replace")
         world.complain("log", (line for line in log.splitlines() if "Error" in line[:40]))
         return world.violations
@@ -89,14 +89,15 @@ class Run:
         with contextlib.closing(Wire(life.url)) as wire:
             for chat in [chat for caller in self.callers for chat in caller.chats]:
                 try:
-                    self.world.check(chat, wire.found(chat))
+                    self.world.check(chat, wire.read_chat(chat))
                 except NoAnswer:
                     self.world.complain("start", ["the daemon died by itself"])
 
     def _load(self, life: Life) -> None:
         stop = threading.Event()
         threads = [
-            threading.Thread(target=caller.work, args=(life.url, stop)) for caller in self.callers
+            threading.Thread(target=caller.run_until_death, args=(life.url, stop))
+            for caller in self.callers
         ]
         enough = self.world.answers + self._random.choice([0, 10, 40])
         for thread in threads:
@@ -116,8 +117,8 @@ class Run:
                 self.world.complain(caller.name, [complaint])
 
 
-def figures(run: Run) -> str:
-    """What was done."""
+def format_figures(run: Run) -> str:
+    """Return the numbers of the run in words."""
     world = run.world
     return (
         f"{run.kills} kills ({run.early} before the daemon answered), {len(world.chats)} chats,"
@@ -126,19 +127,19 @@ def figures(run: Run) -> str:
     )
 
 
-def lives(
+def run_lives(
     folder: str, runs: int, seed: int, plant: str = "", *, forgets: bool = False
 ) -> Generator[Run, None, None]:
-    """A run after each of its kills; the last one has been checked wholly.
+    """Yield the run after each of its kills; the last one has been checked wholly.
 
     ``plant`` is a bug of the daemon, ``forgets`` one of the checker: it loses answers.
     """
     with Keeper(folder, plant) as keeper:
         run = Run(keeper, seed, forgets=forgets)
         for _ in range(runs):
-            run.once()
+            run.run_life()
             yield run
-        run.at_last()
+        run.check_at_end()
         yield run
 
 
@@ -153,13 +154,13 @@ def main() -> int:
     folder = args.folder or tempfile.mkdtemp(prefix="agentd-kill9-")
     print(f"seed {args.seed}, files in {folder}", flush=True)
     began = time.monotonic()
-    for run in lives(folder, args.runs, args.seed, args.plant):
+    for run in run_lives(folder, args.runs, args.seed, args.plant):
         if run.kills % 100 == 0 or run.world.violations:
-            print(f"{time.monotonic() - began:.0f} s: {figures(run)}", flush=True)
+            print(f"{time.monotonic() - began:.0f} s: {format_figures(run)}", flush=True)
         if run.world.violations:
             print("\n".join(run.world.violations[:20]))
             return 1
-    print(f"{time.monotonic() - began:.0f} s: {figures(run)}")
+    print(f"{time.monotonic() - began:.0f} s: {format_figures(run)}")
     return 0
 
 

@@ -26,7 +26,7 @@ from tornado.websocket import websocket_connect
 
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import Keeper, Life, until_true
+from tests.crash.keeper import Keeper, Life, wait_until_true
 
 FLAT = 12.0
 """MiB that the second half of the rounds may add."""
@@ -40,14 +40,14 @@ _MEBIBYTE = 1024 * 1024
 
 
 class Memory(NamedTuple):
-    """What a process has, and the most that it ever had, in MiB."""
+    """The memory of a process, and the most that it ever had, in MiB."""
 
     now: float
     most: float
 
     @classmethod
-    def of(cls, life: Life) -> "Memory":
-        """That of a daemon."""
+    def measure(cls, life: Life) -> "Memory":
+        """Measure the memory of a daemon."""
         rows = Path(f"/proc/{life.pid}/status").read_text().splitlines()
         told = dict(row.split(":", 1) for row in rows if ":" in row)
         return cls(*(int(told[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")))
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """What the second half of the rounds added."""
+        """Return the memory that the second half of the rounds added."""
         half = len(self.rounds) // 2
         return self.rounds[-1].now - self.rounds[half - 1].now
 
@@ -122,7 +122,7 @@ async def _follow_hub(url: str) -> int:
 
 
 def go_round(url: str, chat: int) -> int:
-    """All listeners catch up, while things change; the bytes that they got."""
+    """Let all listeners catch up while things change; return the number of bytes that they got."""
     told: list[int] = []
     ways = [(follow_stream, follow_hub)[number % 2] for number in range(LISTENERS)]
     threads = [threading.Thread(target=lambda way=way: told.append(way(url))) for way in ways]
@@ -139,30 +139,30 @@ def watch(folder: str, rounds: int, megabytes: int) -> Seen:
     """Make a history of so many megabytes, and go the rounds over it."""
     with Keeper(folder) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         with contextlib.closing(Wire(life.url)) as wire:
             chat = wire.send("POST", "", {})[1]["chatId"]
         change(life.url, chat, megabytes * _MEBIBYTE // len(json.dumps(_PROMPTS)))
-        before, seen, told = Memory.of(life), list[Memory](), 0
+        before, seen, told = Memory.measure(life), list[Memory](), 0
         for _ in range(rounds):
             told += go_round(life.url, chat)
             settle(life)
-            seen.append(Memory.of(life))
+            seen.append(Memory.measure(life))
         return Seen(before, seen, told)
 
 
 def settle(life: Life) -> None:
     """Wait until the daemon gives no more memory back."""
-    last = [Memory.of(life).now + 1]
+    last = [Memory.measure(life).now + 1]
 
-    def rests() -> bool:
+    def is_settled() -> bool:
         threading.Event().wait(0.5)  # longer than from one giving back to the next
-        now = Memory.of(life).now
+        now = Memory.measure(life).now
         done = now > last[0] - 0.25
         last[0] = now
         return done
 
-    until_true(rests)
+    wait_until_true(is_settled)
 
 
 def main() -> int:

@@ -15,10 +15,10 @@ from decimal import Decimal
 import aiohttp
 from msgspec import Struct
 
-from agentd.proxy.entry import CRASH, Entry
+from agentd.gateway.ledger.record import CRASH, RequestRecord
+from tests.gateway.conftest import PRICES, House
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Say, Tokens
-from tests.web.gateway.conftest import PRICES, House
 
 OUTPUT = 7
 WORDS = "one two three four five six seven"
@@ -28,7 +28,7 @@ PATIENCE = 100.0
 
 
 def answer(request: Request) -> Answer:
-    """What the supplier says: as many tokens as the call's number."""
+    """Return the supplier's answer: as many tokens as the call's number."""
     return Answer((Say(WORDS),), Tokens(input=number_of(request), output=OUTPUT), pause=0.002)
 
 
@@ -37,13 +37,13 @@ def number_of(request: Request) -> int:
     return int(request.prompt.split()[0])
 
 
-def prompt(number: int) -> str:
-    """What a call says: its number, and as many tokens as that."""
+def build_prompt(number: int) -> str:
+    """Return a call's prompt: its number, and as many tokens as that."""
     return f"{number} " + "so " * number
 
 
-def cost(number: int) -> Decimal:
-    """What a call costs, in USD."""
+def compute_cost(number: int) -> Decimal:
+    """Return the cost of a call in USD."""
     tokens = number * Decimal(PRICES["input"]) + OUTPUT * Decimal(PRICES["output"])
     return tokens.scaleb(-6)
 
@@ -59,7 +59,7 @@ class ModelCallers:
     """Callers on connections of their own, one half of them for streams."""
 
     def __init__(self, house: House) -> None:
-        self.keys = [Key(house.key(limits={"total": "1000"}), house.keys[-1]) for _ in range(3)]
+        self.keys = [Key(house.add_key(limits={"total": "1000"}), house.keys[-1]) for _ in range(3)]
         self.asked: dict[int, Key] = {}
         self.whole: dict[int, str] = {}
         """The requests' ids of the calls that were answered to their end."""
@@ -76,8 +76,8 @@ class ModelCallers:
                 *(self._call_on(session, until, kill, streams=bool(n % 2)) for n in range(CALLERS))
             )
 
-    def violations(self, lines: Sequence[Entry]) -> Iterator[str]:
-        """What is not as it was promised, by all lines of the ledger."""
+    def find_violations(self, lines: Sequence[RequestRecord]) -> Iterator[str]:
+        """Yield the broken promises, by all lines of the ledger."""
         yield from self.complaints
         entries = [entry for entry in lines if entry.error != CRASH]
         whole = set(self.whole.values())
@@ -93,13 +93,15 @@ class ModelCallers:
                 yield f"nobody asked for {entry}"
             elif entry.id != self.whole.get(number, entry.id):
                 yield f"call {number} was told another id"
-            elif (entry.cost, entry.key) != (cost(number), self.asked[number].id):
+            elif (entry.cost, entry.key) != (compute_cost(number), self.asked[number].id):
                 yield f"call {number} is of another cost or key: {entry}"
             elif entry.outcome != "ok":
                 yield f"call {number} ended otherwise: {entry}"
 
-    def unbooked(self, lines: Sequence[Entry], requests: Sequence[Request]) -> Iterator[str]:
-        """What the supplier was asked for and is in no line, once a start has booked the rest."""
+    def find_unrecorded(
+        self, lines: Sequence[RequestRecord], requests: Sequence[Request]
+    ) -> Iterator[str]:
+        """Yield calls that the supplier received and no line has, after a start."""
         ids = Counter(entry.id for entry in lines)
         yield from (f"{one} is there {times} times" for one, times in ids.items() if times > 1)
         numbers = {number_of(request) for request in requests}
@@ -108,7 +110,7 @@ class ModelCallers:
         if len(numbers - known) > len(cut_off):
             yield f"{len(numbers - known)} calls were cut off, and {len(cut_off)} are booked"
         for key in self.keys:
-            worth = sum(cost(one) for one in numbers if self.asked[one] == key)
+            worth = sum(compute_cost(one) for one in numbers if self.asked[one] == key)
             booked = sum(entry.cost for entry in lines if entry.key == key.id)
             if booked < worth:
                 yield f"{key.id} was given {worth} USD, and {booked} are booked"
@@ -136,24 +138,24 @@ class ModelCallers:
     async def _call(
         self, session: aiohttp.ClientSession, key: Key, number: int, *, streams: bool
     ) -> bool:
-        """Whether it was answered to its end: that of a stream is told within it."""
+        """Return whether the call was answered to its end; a stream says so itself."""
         self.asked[number] = key
-        said = [{"role": "user", "content": prompt(number)}]
+        said = [{"role": "user", "content": build_prompt(number)}]
         async with session.post(
             "/v1/chat/completions",
             json={"model": "by-chat", "messages": said, "stream": streams},
             headers={"Authorization": f"Bearer {key.letters}"},
-        ) as told:
+        ) as result:
             body, broken = b"", False
             try:
-                async for piece in told.content.iter_any():
+                async for piece in result.content.iter_any():
                     body += piece
             except (aiohttp.ClientError, OSError):
                 broken = True
-        if told.status != 200:
-            self.complaints.append(f"call {number} was answered {told.status}: {body!r}")
+        if result.status != 200:
+            self.complaints.append(f"call {number} was answered {result.status}: {body!r}")
         elif b"[DONE]" in body if streams else not broken:
-            self.whole[number] = told.headers["x-agentd-request-id"]
+            self.whole[number] = result.headers["x-agentd-request-id"]
         elif not broken:
             self.complaints.append(f"call {number} ended as if it were whole: {body!r}")
         return not broken

@@ -1,11 +1,12 @@
-"""What a caller may expect to find after any crash. Pure: it neither reads files nor asks.
+"""The state that a caller may expect after any crash. Pure: it neither reads files nor asks.
 
-A caller tells what it asks (``ask``) before the request leaves, and what was answered
-(``told``). A request without an answer is *in doubt*: it happened as a whole or not at all. What
-is then found of a chat (``Found``) must agree: nothing acknowledged is missing, nothing is there
-that nobody asked for, nothing twice. After a check without complaints, what was found is the
-new truth (``settle``). Every text is unique, so a text tells its prompt. One caller per chat,
-so its requests have an order; the dispatcher takes prompts from the queue at any time.
+A caller notes its request (``ask``) before it leaves, and the answer once it came
+(``acknowledge_change`` and its like). A request without an answer is *in doubt*: it happened as a
+whole or not at all. The state that is then found of a chat (``Found``) must agree: nothing
+acknowledged is missing, nothing is there that nobody asked for, nothing is there twice. After a
+check without complaints, the found state is the new truth (``settle``). Every text is unique, so a
+text identifies its prompt. There is one caller per chat, so its requests have an order; the
+dispatcher takes prompts from the queue at any time.
 """
 
 from collections import Counter
@@ -76,7 +77,7 @@ class _Prompt:
 
 @dataclass
 class Expected:
-    """What may be found of one chat."""
+    """The states of one chat that may be found."""
 
     prompts: dict[int, _Prompt] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Expected:
     messages: dict[int, Said] = field(default_factory=dict)
     """Messages that somebody has seen: they stay."""
     doubts: list[Wish] = field(default_factory=list)
-    """What was asked and not answered."""
+    """Requests without an answer."""
 
     def ask(self, wish: Wish) -> None:
         """A request is about to leave: from now on it is in doubt."""
@@ -111,15 +112,15 @@ class Expected:
                 for prompt_id in self.prompts.keys() - {row.id for row in wanted}:
                     self.prompts[prompt_id].places.add(GONE)
 
-    def told_id(self, wish: Append, prompt_id: int) -> None:
-        """An append was acknowledged."""
+    def acknowledge_append(self, wish: Append, prompt_id: int) -> None:
+        """Note that an append was acknowledged."""
         self.doubts.remove(wish)
         self.maybe.discard(wish.text)
         self.prompts[prompt_id] = _Prompt({wish.text})
         self.order.append(prompt_id)
 
-    def told(self, wish: Rewrite | Remove, *, there: bool) -> None:
-        """A rewrite or removal was acknowledged, or there was nothing to change any more."""
+    def acknowledge_change(self, wish: Rewrite | Remove, *, there: bool) -> None:
+        """Note that a rewrite or removal was acknowledged, or that nothing was left to change."""
         self.doubts.remove(wish)
         prompt = self.prompts[wish.id]
         if isinstance(wish, Rewrite):
@@ -135,8 +136,8 @@ class Expected:
             if isinstance(wish, Remove):
                 prompt.places.discard(GONE)
 
-    def told_queue(self, wish: Replace, queue: tuple[Waiting, ...]) -> None:
-        """A replacement was acknowledged."""
+    def acknowledge_queue(self, wish: Replace, queue: tuple[Waiting, ...]) -> None:
+        """Note that a replacement was acknowledged."""
         self.doubts.remove(wish)
         self.maybe -= {row.text for row in wish.wanted}
         for prompt in self.prompts.values():
@@ -148,41 +149,41 @@ class Expected:
             self.prompts[row.id] = _Prompt({row.text})
         self.order = [row.id for row in queue]
 
-    def refused(self, wish: Wish) -> None:
-        """An error was answered: as with no answer at all, whether it happened is unknown."""
+    def note_refusal(self, wish: Wish) -> None:
+        """Note that a request was answered with an error: its effect is unknown all the same."""
 
-    def seen(self, messages: Iterable[Said]) -> None:
-        """An answer showed these messages, so no crash may undo them."""
+    def note_messages(self, messages: Iterable[Said]) -> None:
+        """Note that an answer showed these messages, so no crash may undo them."""
         self.messages.update((said.id, said) for said in messages)
 
-    def violations(self, found: Found) -> Iterator[str]:
-        """What is wrong with what was found, in words."""
+    def find_violations(self, found: Found) -> Iterator[str]:
+        """Yield in words the differences between what was found and what is expected."""
         users = [said.text for said in found.messages if said.role == "user"]
-        yield from _twice(found, users)
+        yield from _find_doubles(found, users)
         if found.damage:
             yield f"damaged: {found.damage}"
         waiting = {row.id: row for row in found.queue}
         for prompt_id, prompt in self.prompts.items():
-            place, text = _place(prompt_id, prompt, waiting, users)
+            place, text = _locate(prompt_id, prompt, waiting, users)
             if place not in prompt.places:
                 yield f"prompt {prompt_id} is {place}, expected {sorted(prompt.places)}"
             elif place == WAITING and text not in prompt.texts:
                 yield f"prompt {prompt_id} waits as {text:.40}, expected {prompt.texts}"
         if self.first and self.first not in {*users, *(row.text for row in found.queue)}:
             yield f"the first prompt is lost: {self.first:.40}"
-        yield from self._unexplained(found, users)
-        yield from self._order(found)
-        yield from self._halves(waiting, users)
+        yield from self._find_unexplained(found, users)
+        yield from self._find_disorder(found)
+        yield from self._find_halves(waiting, users)
         messages = {said.id: said for said in found.messages}
         for said in self.messages.values():
             if messages.get(said.id) != said:
                 yield f"message {said.id} was {said}, is {messages.get(said.id)}"
 
     def settle(self, found: Found) -> None:
-        """What was found is the truth from now on."""
+        """Take what was found as the truth from now on."""
         users = {said.text for said in found.messages if said.role == "user"}
         for prompt_id, prompt in self.prompts.items():
-            place, text = _place(prompt_id, prompt, {row.id: row for row in found.queue}, users)
+            place, text = _locate(prompt_id, prompt, {row.id: row for row in found.queue}, users)
             prompt.places = {WAITING, SENT} if place == WAITING else {place}
             prompt.texts = {text} if text else prompt.texts
         for row in found.queue:
@@ -192,7 +193,7 @@ class Expected:
         self.maybe.clear()
         self.doubts.clear()
         self.sent = users
-        self.seen(found.messages)
+        self.note_messages(found.messages)
 
     def _add_text(self, prompt_id: int, text: str) -> None:
         if prompt_id in self.prompts:
@@ -200,7 +201,7 @@ class Expected:
         else:
             self.maybe.add(text)
 
-    def _unexplained(self, found: Found, users: list[str]) -> Iterator[str]:
+    def _find_unexplained(self, found: Found, users: list[str]) -> Iterator[str]:
         known = {self.first}.union(self.maybe, self.sent, *(p.texts for p in self.prompts.values()))
         for text in users:
             if text not in known:
@@ -209,7 +210,7 @@ class Expected:
             if row.id not in self.prompts and row.text not in known:
                 yield f"nobody asked for the waiting {row}"
 
-    def _order(self, found: Found) -> Iterator[str]:
+    def _find_disorder(self, found: Found) -> Iterator[str]:
         if any(isinstance(doubt, Replace) for doubt in self.doubts):
             return
         known = set(self.order)
@@ -220,8 +221,8 @@ class Expected:
         if numbers != sorted(numbers):
             yield f"the messages are out of order: {numbers}"
 
-    def _halves(self, waiting: dict[int, Waiting], users: list[str]) -> Iterator[str]:
-        """A replacement that is the only doubt happened as a whole or not at all."""
+    def _find_halves(self, waiting: dict[int, Waiting], users: list[str]) -> Iterator[str]:
+        """Yield halves of a replacement: the only doubt, it happened as a whole or not at all."""
         if len(self.doubts) != 1 or not isinstance(wish := self.doubts[0], Replace):
             return
         there = {row.text for row in waiting.values()} | set(users)
@@ -233,7 +234,7 @@ class Expected:
             yield f"half of a replacement: {sorted(kept)} are still there"
 
 
-def _place(
+def _locate(
     prompt_id: int, prompt: _Prompt, waiting: dict[int, Waiting], users: Iterable[str]
 ) -> tuple[str, str]:
     if prompt_id in waiting:
@@ -242,7 +243,7 @@ def _place(
     return (SENT, sent.pop()) if sent else (GONE, "")
 
 
-def _twice(found: Found, users: list[str]) -> Iterator[str]:
+def _find_doubles(found: Found, users: list[str]) -> Iterator[str]:
     for text, times in Counter(users).items():
         if times > 1:
             yield f"sent {times} times: {text:.40}"
@@ -282,8 +283,8 @@ class Given(NamedTuple):
     text: str
 
 
-def ledger_violations(ledger: Iterable[Given], histories: dict[int, Found]) -> Iterator[str]:
-    """What is wrong with what the engine was given: nothing twice, nothing without a message.
+def find_ledger_violations(ledger: Iterable[Given], histories: dict[int, Found]) -> Iterator[str]:
+    """Yield the problems of the engine's ledger: nothing twice, nothing without a message.
 
     And every reply belongs to something that it was given.
     """

@@ -6,92 +6,93 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from agentd.agent.engine import Approver, Assignment, Engine
-from agentd.agent.work import Place, Work
-from agentd.chats.fold import Chat
+from agentd.agent.engine import Approver, Engine, TurnRequest
+from agentd.agent.turn_runner import OccupySlot, TurnRunner
+from agentd.app import state
 from agentd.chats.records import TurnStarted
 from agentd.chats.service import ChatService
-from agentd.chats.turns import INTERRUPTED, Turns
-from agentd.disk import document, journal, state
-from agentd.disk.journal import Committer, Journal
-from agentd.disk.ledger import Ledger
-from agentd.errors import Unavailable
-from agentd.ids import Marks, Sequences
-from agentd.proxy.entry import Entry
-from agentd.proxy.meters import Meters
-from agentd.proxy.sums import Sums
+from agentd.chats.state import Chat
+from agentd.chats.turns import INTERRUPTED, TurnRecorder
+from agentd.core.errors import Unavailable
+from agentd.core.ids import HighWaterMarks, Sequences
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
+from agentd.storage import document, journal
+from agentd.storage.journal import GroupCommitter, Journal
 
 
 def acknowledged_too_early() -> None:
     """Changes of a chat are answered before they are written."""
-    append, commit = Committer.append, Committer._commit
+    append, commit = GroupCommitter.append, GroupCommitter._commit
 
-    def early(
-        self: Committer, journal: Journal, line: bytes, told: Callable[[], None]
+    def append_early(
+        self: GroupCommitter, journal: Journal, line: bytes, result: Callable[[], None]
     ) -> "asyncio.Future[None]":
-        safe = append(self, journal, line, told)
+        safe = append(self, journal, line, result)
         if journal.fresh:
             return safe
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
 
-    def late(self: Committer, *args: object) -> None:
+    def commit_late(self: GroupCommitter, *args: object) -> None:
         time.sleep(0.02)
         commit(self, *args)  # type: ignore[arg-type]
 
-    Committer.append, Committer._commit = early, late  # type: ignore[method-assign]
+    GroupCommitter.append, GroupCommitter._commit = append_early, commit_late  # type: ignore[method-assign]
 
 
 def sent_again() -> None:
     """A prompt that was being carried out when the daemon died is put into the queue again."""
-    end = Turns.end_interrupted
+    end = TurnRecorder.end_interrupted
 
-    async def sending(self: Turns, *, again: bool = False) -> None:
-        chats = ChatService(self._shelf)
-        for chat in [chat for chat in chats.summaries() if chat.working]:
+    async def send_again(self: TurnRecorder, *, again: bool = False) -> None:
+        chats = ChatService(self._chats)
+        for chat in [chat for chat in chats.list_summaries() if chat.working]:
             last = [said for said in (await chats.get(chat.id)).recent if said.role == "user"][-1]
-            await self.end(chat.id, "interrupted", INTERRUPTED)
-            await chats.append(chat.id, last.text, "", "agent")
+            await self.end_turn(chat.id, "interrupted", INTERRUPTED)
+            await chats.append_prompt(chat.id, last.text, "", "agent")
         await end(self, again=again)
 
-    Turns.end_interrupted = sending  # type: ignore[method-assign]
+    TurnRecorder.end_interrupted = send_again  # type: ignore[method-assign]
 
 
 def left_in_the_queue() -> None:
     """A prompt enters the history, but only a restart would know that it left the queue."""
     apply = Chat.apply
 
-    def keeping(self: Chat, entry: object, size: int) -> None:
+    def keep_in_queue(self: Chat, entry: object, size: int) -> None:
         queue = self.queue
         apply(self, entry, size)  # type: ignore[arg-type]
         if isinstance(entry.body, TurnStarted):  # type: ignore[attr-defined]
             self.queue = queue
 
-    Chat.apply = keeping  # type: ignore[assignment, method-assign]
+    Chat.apply = keep_in_queue  # type: ignore[assignment, method-assign]
 
 
 def ids_from_the_start() -> None:
     """After a restart, prompts are numbered from 1 again."""
     state.Sequences = lambda marks: Sequences(  # type: ignore[assignment, misc]
-        Marks(marks.chat, 0, marks.message, marks.seq)
+        HighWaterMarks(marks.chat, 0, marks.message, marks.seq)
     )
 
 
 def handed_over_twice() -> None:
     """Every third prompt reaches the engine twice."""
-    follow = Work.follow
+    follow = TurnRunner.run
     turns = iter(range(10**9))
 
-    async def twice(
-        self: Work, engine: Engine, given: Assignment, approver: Approver, place: Place
+    async def hand_over_twice(
+        self: TurnRunner, engine: Engine, given: TurnRequest, approver: Approver, place: OccupySlot
     ) -> None:
         if next(turns) % 3 == 2:
             async for _ in engine.run(given, approver):
                 pass
         await follow(self, engine, given, approver, place)
 
-    Work.follow = twice  # type: ignore[method-assign]
+    TurnRunner.run = hand_over_twice  # type: ignore[method-assign]
 
 
 ALL = {
@@ -108,23 +109,23 @@ ALL = {
 
 def failed_writes_are_acknowledged() -> None:
     """The error of a write is lost on its way to the caller."""
-    journal._failure = lambda path, error: None  # type: ignore[assignment, return-value]
+    journal._make_error = lambda path, error: None  # type: ignore[assignment, return-value]
 
 
 def nothing_is_cut_back() -> None:
-    """What a failed write left stays where it is."""
+    """The remains of a failed write stay where they are."""
     journal._cut_back = lambda fd, size: True
 
 
 def failed_documents_are_acknowledged() -> None:
     """The error of a document that was not written is lost on its way to the caller."""
-    replace = document.replace
+    replace = document.replace_document
 
-    def careless(*args: Any, **named: Any) -> None:
+    def write_carelessly(*args: Any, **named: Any) -> None:
         with suppress(Unavailable):
             replace(*args, **named)
 
-    document.replace = careless
+    document.replace_document = write_carelessly
 
 
 DISK = {
@@ -140,37 +141,37 @@ DISK = {
 
 def booked_behind_the_answer() -> None:
     """A model's answer is given away before its line is written."""
-    book = Ledger.book
+    book = Ledger.add_record
     writing: set[asyncio.Task[None]] = set()
 
-    async def late(self: Ledger, entry: Entry) -> None:
+    async def record_late(self: Ledger, entry: RequestRecord) -> None:
         await asyncio.sleep(0.02)
         await book(self, entry)
 
-    async def behind(self: Ledger, entry: Entry) -> None:
-        task = asyncio.create_task(late(self, entry))
+    async def record_behind(self: Ledger, entry: RequestRecord) -> None:
+        task = asyncio.create_task(record_late(self, entry))
         writing.add(task)
         task.add_done_callback(writing.discard)
 
-    Ledger.book = behind  # type: ignore[method-assign]
+    Ledger.add_record = record_behind  # type: ignore[method-assign]
 
 
 def booked_twice() -> None:
     """Every tenth call is in the ledger twice."""
-    book, calls = Ledger.book, iter(range(10**9))
+    book, calls = Ledger.add_record, iter(range(10**9))
 
-    async def twice(self: Ledger, entry: Entry) -> None:
+    async def record_twice(self: Ledger, entry: RequestRecord) -> None:
         await book(self, entry)
         if next(calls) % 10 == 9:
             await book(self, entry)
 
-    Ledger.book = twice  # type: ignore[method-assign]
+    Ledger.add_record = record_twice  # type: ignore[method-assign]
 
 
 def limits_begin_anew() -> None:
     """After a restart, what limits enforce knows nothing of what was spent before."""
-    take = Meters.take
-    Meters.take = lambda self, sums, zone: take(self, Sums(()), zone)  # type: ignore[method-assign]
+    take = KeyMeters.reset_to
+    KeyMeters.reset_to = lambda self, sums, zone: take(self, SpendByQuarterHour(()), zone)  # type: ignore[method-assign]
 
 
 GATEWAY = {

@@ -1,4 +1,4 @@
-"""What a power cut leaves of a recorded folder. Pure but for ``lay_out``, which writes it down.
+"""The remains of a recorded folder after a power cut. Pure but for ``lay_out``, which writes them.
 
 The rules are harder than those of any one file system. Of a file, all is safe that was written
 before a sync of it began; of what came later any beginning may be there, torn at any byte, with
@@ -12,16 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tests.crash.recorder import (
-    Event,
-    Made,
-    Named,
-    Resized,
-    Synced,
-    Thing,
-    Unnamed,
-    Written,
-)
+from tests.crash.recorder import Event, Made, Named, Resized, Synced, Thing, Unnamed, Written
 
 Tree: TypeAlias = "dict[str, Tree | bytes]"
 PAGE = 4096
@@ -29,15 +20,15 @@ PAGE = 4096
 
 @dataclass
 class _Kept:
-    """What is recorded of one thing: its changes with their places in the log, and its syncs."""
+    """The record of one thing: its changes with their places in the log, and its syncs."""
 
     is_folder: bool
     changes: list[tuple[int, Event]] = field(default_factory=list)
     safe: int = 0
 
 
-def after_cut(log: Sequence[Event], chance: random.Random, *, holes: bool = False) -> Tree:
-    """One of the many trees that may be found when the power fails at the end of this log.
+def build_cut_tree(log: Sequence[Event], chance: random.Random, *, holes: bool = False) -> Tree:
+    """Return one of the many trees that may be found when the power fails at the end of this log.
 
     With ``holes``, pages that were never synced may be missing before others that are there.
     """
@@ -54,7 +45,7 @@ def after_cut(log: Sequence[Event], chance: random.Random, *, holes: bool = Fals
                 things[thing].safe = max(things[thing].safe, upto)
             case _:
                 pass
-    return _tree(0, things, chance, holes)
+    return _build_tree(0, things, chance, holes)
 
 
 def lay_out(tree: Tree, folder: str) -> None:
@@ -70,7 +61,9 @@ def lay_out(tree: Tree, folder: str) -> None:
             lay_out(content, path)
 
 
-def _tree(folder: Thing, things: dict[Thing, _Kept], chance: random.Random, holes: bool) -> Tree:
+def _build_tree(
+    folder: Thing, things: dict[Thing, _Kept], chance: random.Random, holes: bool
+) -> Tree:
     entries: dict[str, Thing] = {}
     kept = things[folder]
     luck = chance.choice([0.0, 0.5, 0.9, 1.0])
@@ -83,22 +76,22 @@ def _tree(folder: Thing, things: dict[Thing, _Kept], chance: random.Random, hole
         elif isinstance(event, Unnamed):
             entries.pop(event.name, None)
     return {
-        name: _tree(thing, things, chance, holes)
+        name: _build_tree(thing, things, chance, holes)
         if things[thing].is_folder
-        else _content(things[thing], chance, holes)
+        else _build_content(things[thing], chance, holes)
         for name, thing in entries.items()
     }
 
 
-def _content(kept: _Kept, chance: random.Random, holes: bool) -> bytes:
+def _build_content(kept: _Kept, chance: random.Random, holes: bool) -> bytes:
     safe = [event for at, event in kept.changes if at < kept.safe]
     later = [event for at, event in kept.changes if at >= kept.safe]
-    data = _applied(bytearray(), safe)
+    data = _apply_changes(bytearray(), safe)
     if not later:
         return bytes(data)
     there = chance.randrange(len(later) + 1)
     before = len(data)
-    data = _applied(data, later[:there])
+    data = _apply_changes(data, later[:there])
     if there < len(later) and isinstance(torn := later[there], Written):
         part = torn.data[: chance.randrange(len(torn.data) + 1)]
         _put(data, torn.offset, part)
@@ -112,7 +105,7 @@ def _content(kept: _Kept, chance: random.Random, holes: bool) -> bytes:
     return bytes(data)
 
 
-def _applied(data: bytearray, changes: Iterable[Event]) -> bytearray:
+def _apply_changes(data: bytearray, changes: Iterable[Event]) -> bytearray:
     for change in changes:
         if isinstance(change, Written):
             _put(data, change.offset, change.data)

@@ -24,17 +24,17 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import NamedTuple
 
-from agentd import daemon
-from agentd.agent.engine import Approver, Assignment, Progress, Replied
-from agentd.catalog.settings import Settings
-from agentd.disk.layout import Layout
-from agentd.errors import AgentdError
-from agentd.ids import Marks
+from agentd.agent.engine import Approver, EngineEvent, ReplyCompleted, TurnRequest
+from agentd.app import daemon
+from agentd.core.errors import AgentdError
+from agentd.core.ids import HighWaterMarks
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
 from tests.crash import reading
-from tests.crash.callers import Caller, NotedWorld, World, told_by
+from tests.crash.callers import Caller, NotedWorld, World, replay_notes
 from tests.crash.daemon_with_ledger import KEY_HASH
-from tests.crash.oracle import Given, ledger_violations
-from tests.crash.power import after_cut, lay_out
+from tests.crash.oracle import Given, find_ledger_violations
+from tests.crash.power import build_cut_tree, lay_out
 from tests.crash.recorder import Event, Recorder, Told
 
 CALLERS = 4
@@ -59,37 +59,37 @@ class RecordedEngine:
         self._recorder = recorder
 
     async def run(
-        self, assignment: Assignment, approver: Approver
-    ) -> AsyncGenerator[Progress, None]:
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
         given = Given(assignment.chat_id, assignment.prompt)
         self._recorder.tell(0, "given", given, {})
         await asyncio.sleep(0.002)
-        yield Replied(assignment.prompt)
+        yield ReplyCompleted(assignment.prompt)
 
 
-def recorded(folder: str, seed: int, answers: int, forgets: frozenset[str]) -> list[Event]:
-    """The record of some daemons, each of which answered so often; ``folder/state`` is theirs."""
+def record_daemons(folder: str, seed: int, answers: int, forgets: frozenset[str]) -> list[Event]:
+    """Return the record of some daemons, each of which answered so often, in ``folder/state``."""
     recorder = Recorder(folder, forgets)
     world = NotedWorld(recorder.tell)
     callers = [Caller(f"c{n}", world, seed) for n in range(CALLERS)]
     with recorder.recording():
         for _ in range(LIVES):
-            asyncio.run(_life(folder, recorder, callers, answers))
+            asyncio.run(_run_life(folder, recorder, callers, answers))
     if world.violations:
         raise AssertionError(world.violations[:5])
     return recorder.log
 
 
-async def _life(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
+async def _run_life(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
     settings = Settings(
         port=0, agent_api_key=KEY_HASH, drain_seconds=0, max_parallel_turns=4, workspace=folder
     )
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     stop, world = threading.Event(), callers[0].world
     enough = world.answers + answers
-    async with daemon.started(settings, layout, {}, RecordedEngine(recorder)) as running:
-        work = [asyncio.to_thread(caller.work, running.url, stop) for caller in callers]
+    async with daemon.start_daemon(settings, layout, {}, RecordedEngine(recorder)) as running:
+        work = [asyncio.to_thread(caller.run_until_death, running.url, stop) for caller in callers]
         working = asyncio.gather(*work)
         while world.answers < enough and not working.done():  # noqa: ASYNC110 - threads count them
             await asyncio.sleep(0.002)
@@ -98,7 +98,7 @@ async def _life(folder: str, recorder: Recorder, callers: list[Caller], answers:
 
 
 class Outcome(NamedTuple):
-    """What one cut showed."""
+    """The findings after one cut."""
 
     at: int
     chats: int
@@ -109,19 +109,19 @@ class Outcome(NamedTuple):
 
 def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -> Outcome:
     """The power fails after ``at`` events of the log; this is what a start finds."""
-    tree = after_cut(log[:at], random.Random(seed), holes=holes)
-    world, given = told_by(event.what for event in log[:at] if isinstance(event, Told))
+    tree = build_cut_tree(log[:at], random.Random(seed), holes=holes)
+    world, given = replay_notes(event.what for event in log[:at] if isinstance(event, Told))
     lay_out(tree, folder)
     state = os.path.join(folder, "state")
     try:
-        found = reading.opened(state)
-        again = reading.opened(state)
-        marks = reading.marks(state)
+        found = reading.read_chats(state)
+        again = reading.read_chats(state)
+        marks = reading.read_marks(state)
     except AgentdError as error:
         return Outcome(at, len(world.chats), 0, [f"it does not start: {error}"])
     damaged = sum(bool(one.damage) for one in found.values())
-    if marks.merged(told := _told(world)) != marks:
-        world.complain("ids", [f"{told} were told, the next start goes on from {marks}"])
+    if marks.merge(result := _find_highest_marks(world)) != marks:
+        world.complain("ids", [f"{result} were told, the next start goes on from {marks}"])
     if found != again:
         world.complain("start", ["a second start finds something else"])
     if holes:
@@ -137,21 +137,21 @@ def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -
         chat: one._replace(messages=tuple(m for m in one.messages if m.role == "user"))
         for chat, one in found.items()
     }
-    world.complain("ledger", ledger_violations(given, replies_aside))
+    world.complain("ledger", find_ledger_violations(given, replies_aside))
     return Outcome(at, len(world.chats), damaged, world.violations)
 
 
-def _told(world: World) -> Marks:
-    """The highest numbers that anybody was told."""
+def _find_highest_marks(world: World) -> HighWaterMarks:
+    """Return the highest numbers that were sent to any caller."""
     chats = world.chats.values()
-    return Marks(
+    return HighWaterMarks(
         chat=max(world.chats, default=0),
         prompt=max((prompt for chat in chats for prompt in chat.prompts), default=0),
         message=max((message for chat in chats for message in chat.messages), default=0),
     )
 
 
-def cuts(
+def make_cuts(
     folder: str,
     runs: int,
     seed: int,
@@ -160,17 +160,17 @@ def cuts(
     answers: int = 250,
     holes: bool = False,
 ) -> Iterator[Outcome]:
-    """As many cuts as wanted, with a new record after every ``CUTS_PER_RECORD``."""
+    """Yield as many cuts as wanted, with a new record after every ``CUTS_PER_RECORD``."""
     chance = random.Random(seed)
     log: list[Event] = []
     for run in range(runs):
         if run % CUTS_PER_RECORD == 0:
             place = os.path.join(folder, f"recorded-{run}")
             os.mkdir(place)
-            log = recorded(place, seed + run, answers, FORGET[forget])
+            log = record_daemons(place, seed + run, answers, FORGET[forget])
             answered = [
                 at for at, event in enumerate(log, 1)
-                if isinstance(event, Told) and event.what[1].startswith("told")
+                if isinstance(event, Told) and event.what[1].startswith("acknowledge")
             ]  # fmt: skip
         # Half of the cuts come right after an answer: that is when it must hold.
         at = chance.choice(answered) if run % 2 else chance.randrange(1, len(log))
@@ -196,13 +196,13 @@ def main() -> int:
     began = time.monotonic()
     bad = chats = damaged = 0
     with open(os.path.join(folder, "log"), "w") as log, contextlib.redirect_stderr(log):
-        for outcome in cuts(folder, args.runs, args.seed, args.forget, holes=args.holes):
+        for outcome in make_cuts(folder, args.runs, args.seed, args.forget, holes=args.holes):
             chats += outcome.chats
             damaged += outcome.damaged
             if outcome.violations:
                 bad += 1
-                told = "; ".join(one[:160] for one in outcome.violations[:3])
-                print(f"after event {outcome.at}: {told}", flush=True)
+                result = "; ".join(one[:160] for one in outcome.violations[:3])
+                print(f"after event {outcome.at}: {result}", flush=True)
     print(
         f"{time.monotonic() - began:.0f} s: {args.runs} cuts with {chats} chats,"
         f" {damaged} read-only: {bad} cuts lost something"

@@ -1,4 +1,4 @@
-"""What is found in a state folder: by the store that we test, and by eyes of our own."""
+"""The contents of a state folder: read by the store that is tested, and by independent code."""
 
 import json
 import os
@@ -7,24 +7,25 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from agentd.chats.chat import simplified
-from agentd.chats.fold import Chat
-from agentd.chats.records import Entry, message_in
-from agentd.disk import lines
-from agentd.disk.layout import Layout
-from agentd.disk.load import load, open_journal
-from agentd.disk.state import open_state
-from agentd.errors import AgentdError
-from agentd.ids import Marks
+from agentd.app.state import open_state
+from agentd.chats import journal_reader
+from agentd.chats.load import load
+from agentd.chats.model import simplify_message
+from agentd.chats.records import JournalEntry, get_message
+from agentd.chats.state import Chat
+from agentd.core.errors import AgentdError
+from agentd.core.ids import HighWaterMarks
+from agentd.storage.journal import open_journal_file
+from agentd.storage.layout import Layout
 from tests.crash.oracle import Found, Given, Said, Waiting
 
 
-def opened(folder: str) -> dict[int, Found]:
-    """Every chat, as a start of the store finds it."""
+def read_chats(folder: str) -> dict[int, Found]:
+    """Return every chat as a start of the store finds it."""
     layout = Layout(folder, folder)
     state = open_state(layout)
     try:
-        return {chat_id: _found(layout, chat_id) for chat_id in state.chats}
+        return {chat_id: _read_chat(layout, chat_id) for chat_id in state.chats}
     finally:
         state.release()
 
@@ -32,31 +33,31 @@ def opened(folder: str) -> dict[int, Found]:
 def read(layout: Layout) -> dict[int, Found]:
     """Every chat, as it is, without a start; those in the trash, too."""
     chats = [int(path.name) for path in Path(layout.chats).glob("*")]
-    return {number: _found(layout, number) for number in chats}
+    return {number: _read_chat(layout, number) for number in chats}
 
 
-def marks(folder: str) -> Marks:
-    """The highest numbers that a start of the store holds for given: the next ones are higher."""
+def read_marks(folder: str) -> HighWaterMarks:
+    """Return the highest numbers that a start of the store takes as given."""
     state = open_state(Layout(folder, folder))
     state.release()
     return state.sequences.used
 
 
-def _found(layout: Layout, chat_id: int) -> Found:
+def _read_chat(layout: Layout, chat_id: int) -> Found:
     try:
         chat = load(layout, chat_id).chat
     except AgentdError as error:
         return Found((), (), damage=str(error.message))
     again = Chat(chat_id)
     said = []
-    with open(open_journal(layout, chat_id), "rb") as journal:
-        steps = lines.read(journal.read())
+    with open(open_journal_file(layout, chat_id), "rb") as journal:
+        steps = journal_reader.read_entries(journal.read())
     for step in steps:
-        if isinstance(step, lines.Damage):
+        if isinstance(step, journal_reader.JournalDamage):
             break
         again.apply(*step)
-        if message := message_in(step[0].body):
-            said.append(Said(message.id, message.role, simplified(message)))
+        if message := get_message(step[0].body):
+            said.append(Said(message.id, message.role, simplify_message(message)))
     damage = chat.damage
     if not damage and (again.queue, again.messages) != (chat.queue, chat.messages):
         damage = "the checkpoint says something else than the journal"
@@ -64,15 +65,15 @@ def _found(layout: Layout, chat_id: int) -> Found:
     return Found(queue, tuple(said), damage)
 
 
-def ledger(path: str) -> list[Given]:
-    """What the engine was given, in order."""
+def read_ledger(path: str) -> list[Given]:
+    """Return the prompts that the engine was given, in order."""
     if not os.path.exists(path):
         return []
     return [Given(*json.loads(line)) for line in Path(path).read_bytes().splitlines()]
 
 
-def journal_violations(folder: str, asked: set[str]) -> Iterator[str]:
-    """What is wrong with the journals, read without any code of the store.
+def find_journal_violations(folder: str, asked: set[str]) -> Iterator[str]:
+    """Yield the problems of the journals, read without any code of the store.
 
     ``asked`` are all texts that any caller ever sent: nothing else may stand in a queue.
     """
@@ -90,11 +91,11 @@ def journal_violations(folder: str, asked: set[str]) -> Iterator[str]:
             if row["n"] != n or row["seq"] <= seq:
                 yield f"{where}: line {row['n']}, seq {row['seq']} after {seq}"
             seq = row["seq"]
-            yield from _once(numbers, ("seq", seq), where)
-            yield from _row_violations(row["body"], waiting, numbers, asked, where)
+            yield from _find_repetition(numbers, ("seq", seq), where)
+            yield from _find_row_violations(row["body"], waiting, numbers, asked, where)
 
 
-def _row_violations(
+def _find_row_violations(
     body: dict[str, Any],
     waiting: set[int],
     numbers: dict[tuple[str, int], str],
@@ -108,9 +109,9 @@ def _row_violations(
             yield f"{where}: nobody asked for {text:.40}"
     for prompt in prompts:
         if prompt["id"] not in waiting:
-            yield from _once(numbers, ("prompt", prompt["id"]), where)
+            yield from _find_repetition(numbers, ("prompt", prompt["id"]), where)
     if body.get("message"):
-        yield from _once(numbers, ("message", body["message"]["id"]), where)
+        yield from _find_repetition(numbers, ("message", body["message"]["id"]), where)
     if body["type"] == "queue.replaced":
         waiting.clear()
     waiting |= {prompt["id"] for prompt in prompts}
@@ -121,7 +122,7 @@ def _row_violations(
         waiting.discard(body[gone])
 
 
-def _once(
+def _find_repetition(
     numbers: dict[tuple[str, int], str], number: tuple[str, int], where: str
 ) -> Iterator[str]:
     if number in numbers:
@@ -129,7 +130,7 @@ def _once(
     numbers[number] = where
 
 
-def entries(path: str) -> list[Entry]:
-    """The entries of one journal."""
-    steps = lines.read(Path(path).read_bytes())
-    return [step[0] for step in steps if not isinstance(step, lines.Damage)]
+def read_entries(path: str) -> list[JournalEntry]:
+    """Return the entries of one journal."""
+    steps = journal_reader.read_entries(Path(path).read_bytes())
+    return [step[0] for step in steps if not isinstance(step, journal_reader.JournalDamage)]

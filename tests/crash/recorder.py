@@ -54,7 +54,7 @@ class Unnamed(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """All of this thing that was recorded before ``upto`` is safe."""
+    """A sync: every change of this thing that was recorded before ``upto`` is safe."""
 
     thing: Thing
     upto: int
@@ -121,15 +121,15 @@ class Recorder:
         self.log.append(Made(self._count, modes.S_ISDIR(info.st_mode)))
         return self._count
 
-    def _place(self, path: str, dir_fd: int | None) -> tuple[Thing | None, str]:
-        """The recorded folder that an entry is in, if it is in one, and the entry's name."""
+    def _find_folder(self, path: str, dir_fd: int | None) -> tuple[Thing | None, str]:
+        """Return the recorded folder that an entry is in, if it is in one, and the entry's name."""
         above, name = os.path.split(path)
         if dir_fd is not None and not os.path.isabs(path):
             assert not above, "only plain names are used beside an open folder"
             return self._opened.get(dir_fd), name
         return self._inodes.get(os.stat(above or ".").st_ino), name
 
-    def _thing(self, path: Any, dir_fd: int | None) -> Thing | None:
+    def _find_thing(self, path: Any, dir_fd: int | None) -> Thing | None:
         follow = os.fspath(path).startswith("/proc/")
         try:
             info = os.stat(path, dir_fd=dir_fd, follow_symlinks=follow)
@@ -140,13 +140,13 @@ class Recorder:
     def _open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         with self._lock:
             unnamed = flags & os.O_TMPFILE == os.O_TMPFILE
-            before = self._thing(path, dir_fd)
+            before = self._find_thing(path, dir_fd)
             fd: int = self._real["open"](path, flags, mode, dir_fd=dir_fd)
             thing = before
             if unnamed and before is not None:
                 thing = self._make(os.fstat(fd))
             elif before is None and flags & os.O_CREAT:
-                folder, name = self._place(os.fspath(path), dir_fd)
+                folder, name = self._find_folder(os.fspath(path), dir_fd)
                 if folder is not None:
                     thing = self._make(os.fstat(fd))
                     self.log.append(Named(folder, name, thing))
@@ -194,7 +194,7 @@ class Recorder:
     def _mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
         with self._lock:
             self._real["mkdir"](path, mode, dir_fd=dir_fd)
-            folder, name = self._place(os.fspath(path), dir_fd)
+            folder, name = self._find_folder(os.fspath(path), dir_fd)
             if folder is not None:
                 thing = self._make(os.stat(path, dir_fd=dir_fd))
                 self.log.append(Named(folder, name, thing))
@@ -209,7 +209,7 @@ class Recorder:
         follow_symlinks: bool = True,
     ) -> None:
         with self._lock:
-            thing = self._thing(src, src_dir_fd)
+            thing = self._find_thing(src, src_dir_fd)
             self._real["link"](
                 src,
                 dst,
@@ -217,7 +217,7 @@ class Recorder:
                 dst_dir_fd=dst_dir_fd,
                 follow_symlinks=follow_symlinks,
             )
-            folder, name = self._place(dst, dst_dir_fd)
+            folder, name = self._find_folder(dst, dst_dir_fd)
             if folder is not None and thing is not None:
                 self.log.append(Named(folder, name, thing))
 
@@ -225,10 +225,10 @@ class Recorder:
         self, src: str, dst: str, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
     ) -> None:
         with self._lock:
-            thing = self._thing(src, src_dir_fd)
+            thing = self._find_thing(src, src_dir_fd)
             self._real["rename"](src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-            before, old = self._place(src, src_dir_fd)
-            folder, name = self._place(dst, dst_dir_fd)
+            before, old = self._find_folder(src, src_dir_fd)
+            folder, name = self._find_folder(dst, dst_dir_fd)
             if folder is None or before is None or thing is None:
                 return
             if folder == before:
@@ -238,7 +238,7 @@ class Recorder:
 
     def _unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
         with self._lock:
-            folder, name = self._place(os.fspath(path), dir_fd)
+            folder, name = self._find_folder(os.fspath(path), dir_fd)
             self._real["unlink"](path, dir_fd=dir_fd)
             if folder is not None:
                 self.log.append(Unnamed(folder, name))

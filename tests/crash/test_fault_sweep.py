@@ -7,22 +7,22 @@ import sys
 import pytest
 
 from tests.crash import plants
-from tests.crash.keeper import ROOT
+from tests.support.paths import REPOSITORY
 
 EVERY = 30
 """One case in so many; the program tries all."""
 
 
-def swept(*options: str) -> tuple[int, list[str]]:
-    """The program's exit code and lines: it forks, so it needs a process without threads."""
+def run_sweep(*options: str) -> tuple[int, list[str]]:
+    """Return the program's exit code and lines: it forks, so it needs a process without threads."""
     command = [sys.executable, "-m", "tests.crash.fault_sweep", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     return done.returncode, done.stdout.splitlines()
 
 
 def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> None:
-    code, lines = swept("--every", str(EVERY), "--folder", str(tmp_path))
+    code, lines = run_sweep("--every", str(EVERY), "--folder", str(tmp_path))
     assert code == 0, lines
     tried = int(lines[-1].split()[2])
     assert tried > 40
@@ -42,6 +42,6 @@ def test_the_sweep_finds_what_a_careless_store_does(
 ) -> None:
     assert plant in plants.DISK
     options = ("--only", change, "--kind", kind, "--plant", plant, "--folder", str(tmp_path))
-    code, lines = swept(*options)
+    code, lines = run_sweep(*options)
     assert code == 1, lines
     assert any(json.loads(line)["violations"] for line in lines[:-1])

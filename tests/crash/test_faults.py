@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentd import daemon
-from agentd.clock import FrozenClock
-from tests.crash.keeper import until_true
-from tests.web.support import Client, Serving
+from agentd.app import components
+from agentd.core.clock import FrozenClock
+from tests.crash.keeper import wait_until_true
+from tests.support.daemon import Client, Serving
 
 BIG = "x" * 20_000
 
@@ -35,11 +35,11 @@ def paused() -> list[dict[str, object]]:
     return [{"prompt": f"waits {n}", "isPaused": True} for n in range(3)]
 
 
-def queue(chat: int, *more: object) -> str:
+def build_queue_path(chat: int, *more: object) -> str:
     return "/".join(map(str, (f"/api/remote/chats/{chat}/queue", *more)))
 
 
-def texts(client: Client, chat: int) -> list[str]:
+def list_texts(client: Client, chat: int) -> list[str]:
     return [row["prompt"] for row in client.prompts(chat)]
 
 
@@ -52,41 +52,42 @@ def test_on_a_full_disk_reading_goes_on_and_changes_come_back_with_the_space(
         ballast = state / "ballast"
         ballast.write_bytes(b"0" * 100_000)
         with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-            chat = client.chat()
-            client.put(queue(chat), {"prompts": paused})
-            acknowledged = texts(client, chat)
+            chat = client.create_chat()
+            client.put(build_queue_path(chat), {"prompts": paused})
+            acknowledged = list_texts(client, chat)
             refused = None
             while refused is None:
                 wanted = [*client.prompts(chat), {"prompt": f"{len(acknowledged)} {BIG}"}]
                 reply = client.put(
-                    queue(chat), {"prompts": [{**row, "isPaused": True} for row in wanted]}
+                    build_queue_path(chat),
+                    {"prompts": [{**row, "isPaused": True} for row in wanted]},
                 )
                 if reply.status == 200:
-                    acknowledged = texts(client, chat)
+                    acknowledged = list_texts(client, chat)
                 else:
                     refused = reply
             assert refused.status == 503
             assert "disk full" in refused["message"]
             assert str(state) in refused["message"]
-            assert texts(client, chat) == acknowledged
+            assert list_texts(client, chat) == acknowledged
             assert client.status(chat)["status"] == "queued"
             ballast.unlink()
-            reply = client.put(queue(chat), {"prompts": paused})
+            reply = client.put(build_queue_path(chat), {"prompts": paused})
             assert reply.status == 200, reply.body
             assert client.post("/api/remote/chats", {}).status == 201
         with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-            assert texts(client, chat) == [row["prompt"] for row in paused]
+            assert list_texts(client, chat) == [row["prompt"] for row in paused]
 
 
 def test_a_read_only_folder_is_served_for_reading_and_changes_name_it(
     tmp_path: Path, paused: list[dict[str, object]]
 ) -> None:
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        chat = client.chat(prompt="hello")
+        chat = client.create_chat(prompt="hello")
         said = client.messages(chat)
-        client.put(queue(chat), {"prompts": paused})
+        client.put(build_queue_path(chat), {"prompts": paused})
     state = tmp_path / "state"
-    before = contents(state)
+    before = read_contents(state)
     with mounted(state, "--bind", str(state)):
         subprocess.run(["mount", "-o", "remount,bind,ro", state], check=True)
         with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
@@ -95,44 +96,44 @@ def test_a_read_only_folder_is_served_for_reading_and_changes_name_it(
             assert [row["prompt"] for row in prompts] == [row["prompt"] for row in paused]
             for reply in (
                 client.post("/api/remote/chats", {"prompt": "x"}),
-                client.post(queue(chat), {"prompt": "x"}),
-                client.put(queue(chat, prompts[0]["id"]), {"prompt": "x"}),
-                client.put(queue(chat), {"prompts": []}),
-                client.delete(queue(chat, prompts[0]["id"])),
+                client.post(build_queue_path(chat), {"prompt": "x"}),
+                client.put(build_queue_path(chat, prompts[0]["id"]), {"prompt": "x"}),
+                client.put(build_queue_path(chat), {"prompts": []}),
+                client.delete(build_queue_path(chat, prompts[0]["id"])),
             ):
                 assert reply.status == 503
                 assert "read-only" in reply["message"]
                 assert str(state) in reply["message"]
             assert client.prompts(chat) == prompts
-    assert contents(state) == before
+    assert read_contents(state) == before
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def read_contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def _a_folder(path: Path) -> None:
+def _put_folder(path: Path) -> None:
     path.mkdir()
 
 
-def _a_dangling_link(path: Path) -> None:
+def _put_dangling_link(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-def _a_looped_link(path: Path) -> None:
+def _put_looped_link(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-def _a_pipe(path: Path) -> None:
+def _put_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("put", [_a_folder, _a_dangling_link, _a_looped_link, _a_pipe])
+@pytest.mark.parametrize("put", [_put_folder, _put_dangling_link, _put_looped_link, _put_pipe])
 def test_a_journal_that_cannot_be_read_stops_its_chat_alone(
     tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        bad, good = client.chat(prompt="bad"), client.chat(prompt="good")
+        bad, good = client.create_chat(prompt="bad"), client.create_chat(prompt="good")
         client.messages(bad)
         client.messages(good)
     journal = tmp_path / "state" / "chats" / str(bad) / "journal.jsonl"
@@ -144,13 +145,13 @@ def test_a_journal_that_cannot_be_read_stops_its_chat_alone(
             reply = client.get(f"/api/remote/chats/{bad}/{path}")
             assert reply.status == 503
             assert str(journal) in reply["details"]
-        assert client.post(queue(bad), {"prompt": "x"}).status == 503
-        assert client.post(queue(good), {"prompt": "x"}).status == 201
+        assert client.post(build_queue_path(bad), {"prompt": "x"}).status == 503
+        assert client.post(build_queue_path(good), {"prompt": "x"}).status == 201
         assert [said["content"] for said in client.messages(good)][-1] == "echo: x"
     journal.rename(tmp_path / "away")
     kept.rename(journal)
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        assert client.post(queue(bad), {"prompt": "y"}).status == 201
+        assert client.post(build_queue_path(bad), {"prompt": "y"}).status == 201
         assert [said["content"] for said in client.messages(bad)][-1] == "echo: y"
 
 
@@ -158,9 +159,9 @@ def test_a_journal_that_cannot_be_read_stops_its_chat_alone(
 def damaged(tmp_path: Path) -> tuple[int, int, Path, bytes]:
     """A chat whose journal has a damaged line in the middle, another chat, the journal, before."""
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        bad, good = client.chat(prompt="one"), client.chat(prompt="good")
+        bad, good = client.create_chat(prompt="one"), client.create_chat(prompt="good")
         client.messages(bad)
-        client.post(queue(bad), {"prompt": "two"})
+        client.post(build_queue_path(bad), {"prompt": "two"})
         client.messages(bad)
     journal = tmp_path / "state" / "chats" / str(bad) / "journal.jsonl"
     sound = journal.read_bytes()
@@ -182,18 +183,18 @@ def test_a_damaged_line_makes_its_chat_read_only_and_nothing_is_rewritten(
         said = [message["content"] for message in client.messages(bad)]
         assert said == ["one", "echo: one"], "readable up to the damage"
         for reply in (
-            client.post(queue(bad), {"prompt": "x"}),
-            client.put(queue(bad), {"prompts": []}),
+            client.post(build_queue_path(bad), {"prompt": "x"}),
+            client.put(build_queue_path(bad), {"prompts": []}),
         ):
             assert reply.status == 503
             assert f"{journal}:4" in reply["details"]
-        assert client.post(queue(good), {"prompt": "x"}).status == 201
+        assert client.post(build_queue_path(good), {"prompt": "x"}).status == 201
         assert client.messages(good)[-1]["content"] == "echo: x"
     assert journal.read_bytes() == before
     journal.write_bytes(sound)
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
         assert len(client.messages(bad)) == 4, "a mended journal is whole again"
-        assert client.post(queue(bad), {"prompt": "x"}).status == 201
+        assert client.post(build_queue_path(bad), {"prompt": "x"}).status == 201
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_a_damaged_line_makes_its_chat_read_only_and_nothing_is_rewritten(
 )
 def test_a_torn_end_is_set_aside_and_the_chat_goes_on(tmp_path: Path, torn: bytes) -> None:
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        chat = client.chat(prompt="one")
+        chat = client.create_chat(prompt="one")
         said = client.messages(chat)
     journal = tmp_path / "state" / "chats" / str(chat) / "journal.jsonl"
     sound = journal.read_bytes()
@@ -213,7 +214,7 @@ def test_a_torn_end_is_set_aside_and_the_chat_goes_on(tmp_path: Path, torn: byte
         (aside,) = journal.parent.glob("journal.jsonl.torn-*")
         assert aside.read_bytes() == torn
         assert journal.read_bytes() == sound
-        assert client.post(queue(chat), {"prompt": "two"}).status == 201
+        assert client.post(build_queue_path(chat), {"prompt": "two"}).status == 201
         assert client.messages(chat)[-1]["content"] == "echo: two"
 
 
@@ -221,7 +222,7 @@ def test_a_torn_end_is_set_aside_and_the_chat_goes_on(tmp_path: Path, torn: byte
 def test_a_checkpoint_from_elsewhere_is_not_believed(tmp_path: Path, whose: str) -> None:
     chats = tmp_path / "state" / "chats"
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        first, second = client.chat(prompt="first"), client.chat(prompt="other")
+        first, second = client.create_chat(prompt="first"), client.create_chat(prompt="other")
         said = client.messages(first)
         client.messages(second)
     journal, checkpoint = (
@@ -229,14 +230,14 @@ def test_a_checkpoint_from_elsewhere_is_not_believed(tmp_path: Path, whose: str)
     )
     earlier = journal.read_bytes()
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        client.post(queue(first), {"prompt": "later"})
+        client.post(build_queue_path(first), {"prompt": "later"})
         client.messages(first)
     journal.write_bytes(earlier)
     if whose == "another chat's":
         shutil.copy(chats / str(second) / "checkpoint.json", checkpoint)
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
         assert client.messages(first) == said
-        assert client.post(queue(first), {"prompt": "two"}).status == 201
+        assert client.post(build_queue_path(first), {"prompt": "two"}).status == 201
         assert client.messages(first)[-1]["content"] == "echo: two"
 
 
@@ -244,14 +245,14 @@ def test_a_clock_that_jumps_back_hides_nothing_and_reuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FrozenClock("2026-06-01T12:00:00.000Z")
-    monkeypatch.setattr(daemon.life, "SystemClock", lambda: clock)
+    monkeypatch.setattr(components, "SystemClock", lambda: clock)
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        chat = client.chat(prompt="one")
+        chat = client.create_chat(prompt="one")
         before = client.messages(chat)
         clock.move(-3600)
-        client.post(queue(chat), {"prompt": "two"})
+        client.post(build_queue_path(chat), {"prompt": "two"})
         after = client.messages(chat)
-        later = client.chat(prompt="three")
+        later = client.create_chat(prompt="three")
         seen = before[-1]["createdAt"]
         since = client.get(f"/api/remote/chats/{chat}/messages?since={seen}")["messages"]
     assert later > chat
@@ -260,7 +261,7 @@ def test_a_clock_that_jumps_back_hides_nothing_and_reuses_nothing(
     assert [said["content"] for said in since][-2:] == ["two", "echo: two"]
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
         assert client.messages(chat) == after
-        assert client.post(queue(chat), {"prompt": "four"})["id"] > len(after) / 2
+        assert client.post(build_queue_path(chat), {"prompt": "four"})["id"] > len(after) / 2
 
 
 def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
@@ -269,21 +270,21 @@ def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
     thaw, stuck = threading.Event(), threading.Event()
     real = os.fdatasync
 
-    def frozen(fd: int) -> None:
+    def sync_when_thawed(fd: int) -> None:
         stuck.set()
         assert thaw.wait(100)
         real(fd)
 
     with Serving(tmp_path) as serving, contextlib.closing(serving.client()) as client:
-        chat, other = client.chat(prompt="one"), client.chat(prompt="other")
+        chat, other = client.create_chat(prompt="one"), client.create_chat(prompt="other")
         said = client.messages(other)
         client.messages(chat)
-        monkeypatch.setattr(os, "fdatasync", frozen)
+        monkeypatch.setattr(os, "fdatasync", sync_when_thawed)
         answers: list[int] = []
 
         def append() -> None:
             with contextlib.closing(serving.client()) as late:
-                answers.append(late.post(queue(chat), {"prompt": "two"}).status)
+                answers.append(late.post(build_queue_path(chat), {"prompt": "two"}).status)
 
         waiting = threading.Thread(target=append)
         waiting.start()
@@ -296,4 +297,4 @@ def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
         thaw.set()
         waiting.join(100)
         assert answers == [201]
-        until_true(lambda: client.messages(chat)[-1]["content"] == "echo: two")
+        wait_until_true(lambda: client.messages(chat)[-1]["content"] == "echo: two")

@@ -1,4 +1,4 @@
-"""Whoever follows the live events through ``kill -9`` hears each once, in order."""
+"""A client that follows the live events through ``kill -9`` receives each once, in order."""
 
 import json
 import random
@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agentd.web.mark import read_mark
-from agentd.wire.sse import Reader, Received
+from agentd.core.sse import ServerSentEvent, SseReader
+from agentd.live.cursor import parse_cursor
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import PATIENCE, Keeper, Life, until_true
+from tests.crash.keeper import PATIENCE, Keeper, Life, wait_until_true
 
 ENOUGH = (1, 10, 5, 40, 3, 30)
 """Answers, somewhat after which each of the daemons is killed."""
@@ -29,7 +29,7 @@ class Follower:
     """Comes back after each break with the last mark that it saw."""
 
     def __init__(self) -> None:
-        self.told: list[Received] = []
+        self.told: list[ServerSentEvent] = []
         self.last = "0"
 
     def follow(self, life: Life) -> threading.Thread:
@@ -40,26 +40,28 @@ class Follower:
 
     def _listen(self, life: Life) -> None:
         with suppress(*BROKEN):
-            for events, mark in _events(life, self.last):
+            for events, mark in _read_events(life, self.last):
                 self.last = mark or self.last
                 self.told += [event for event in events if event.name != "resumed"]
 
 
-def _events(life: Life, since: str) -> Generator[tuple[list[Received], str], None, None]:
-    """What comes, and the mark after it."""
-    reader = Reader()
+def _read_events(
+    life: Life, since: str
+) -> Generator[tuple[list[ServerSentEvent], str], None, None]:
+    """Yield the events of each read, and the cursor after them."""
+    reader = SseReader()
     with _asked(life, "GET", f"/api/events?since={since}") as answer:
         while data := answer.read1(65536):
             yield list(reader.feed(data)), reader.last_id
 
 
-def _history(life: Life) -> list[Received]:
-    """All that is told to who comes for the first time, up to then."""
-    found: list[Received] = []
-    with closing(_events(life, "0")) as portions:
+def _read_history(life: Life) -> list[ServerSentEvent]:
+    """Return all events that a new client is sent, up to then."""
+    found: list[ServerSentEvent] = []
+    with closing(_read_events(life, "0")) as portions:
         for events, mark in portions:
             found += events
-            if found and read_mark(mark).seq >= json.loads(found[0].data)["to"]:
+            if found and parse_cursor(mark).seq >= json.loads(found[0].data)["to"]:
                 break
     assert found[0].name == "resumed"
     return found[1:]
@@ -91,8 +93,8 @@ def _talk(life: Life, chance: random.Random, enough: int) -> None:
     killer.join()
 
 
-def _harm(folder: Path, harm: str, chance: random.Random) -> None:
-    """What a crash, or a person, may do to the log of events."""
+def _damage_log(folder: Path, harm: str, chance: random.Random) -> None:
+    """Damage the log of events as a crash, or a person, may do."""
     if harm == "deleted":
         shutil.rmtree(folder, ignore_errors=True)
     for path in sorted(folder.glob("*")) if folder.exists() else ():
@@ -105,31 +107,31 @@ def _harm(folder: Path, harm: str, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("harm", ["none", "torn", "altered", "deleted"])
-def test_each_event_is_heard_once_and_in_order_through_kills(tmp_path: Path, harm: str) -> None:
+def test_each_event_is_received_once_and_in_order_through_kills(tmp_path: Path, harm: str) -> None:
     chance = random.Random(harm)  # noqa: S311
     follower = Follower()
     with Keeper(str(tmp_path)) as keeper:
         events = Path(keeper.state, "events")
         for number, enough in enumerate(ENOUGH):
             life = keeper.start()
-            assert life.answers()
+            assert life.wait_until_answering()
             if number % 3 == 2:
-                _history(life)  # so the log has all of it
+                _read_history(life)  # so the log has all of it
             thread = follower.follow(life)
             _talk(life, chance, enough)
             thread.join()
-            _harm(events, harm, chance)
+            _damage_log(events, harm, chance)
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         thread = follower.follow(life)
-        told = _history(life)
-        until_true(lambda: len(follower.told) >= len(told))
+        told = _read_history(life)
+        wait_until_true(lambda: len(follower.told) >= len(told))
         life.end(signal.SIGKILL)
         thread.join()
         shutil.rmtree(events)
         life = keeper.start()
-        assert life.answers()
-        assert _history(life)[: len(told)] == told, "the journals say otherwise than the log"
+        assert life.wait_until_answering()
+        assert _read_history(life)[: len(told)] == told, "the journals say otherwise than the log"
         life.end(signal.SIGKILL)
     assert len(told) > 50
     assert follower.told[: len(told)] == told

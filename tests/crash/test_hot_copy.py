@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.crash import reading
-from tests.crash.callers import Caller, NotedWorld, Wire, told_by
-from tests.crash.keeper import Keeper, until_true
+from tests.crash.callers import Caller, NotedWorld, Wire, replay_notes
+from tests.crash.keeper import Keeper, wait_until_true
 
 COPIES = 12
 CALLERS = 4
@@ -33,7 +33,8 @@ class Load:
         """They work for as long as the block lasts."""
         stop = threading.Event()
         threads = [
-            threading.Thread(target=caller.work, args=(url, stop)) for caller in self.callers
+            threading.Thread(target=caller.run_until_death, args=(url, stop))
+            for caller in self.callers
         ]
         for thread in threads:
             thread.start()
@@ -45,17 +46,17 @@ class Load:
                 thread.join()
 
 
-def complaints(copy: Path, before: Notes, meanwhile: Notes) -> list[str]:
-    """What is wrong with a copy: what was asked while it was being taken is in doubt."""
-    world, _ = told_by(before)
+def find_problems(copy: Path, before: Notes, meanwhile: Notes) -> list[str]:
+    """Return the problems of a copy: requests that were sent while it was taken are in doubt."""
+    world, _ = replay_notes(before)
     for chat, name, what, named in meanwhile:
         if chat in (0, *world.chats) and name in ("ask", "ask_chat"):
             getattr(world.chats[chat] if chat else world, name)(*what, **named)
-    found = reading.opened(str(copy))
+    found = reading.read_chats(str(copy))
     asked = {what[0] for _, name, what, _ in [*before, *meanwhile] if name == "ask_chat"}
     for chat in world.chats:
         if chat in found:
-            world.complain(f"chat {chat}", world.chats[chat].violations(found[chat]))
+            world.complain(f"chat {chat}", world.chats[chat].find_violations(found[chat]))
         else:
             world.complain(f"chat {chat}", ["it is lost"])
     world.complain("new", (str(chat) for chat in found.keys() - world.chats.keys() if not asked))
@@ -66,13 +67,13 @@ def complaints(copy: Path, before: Notes, meanwhile: Notes) -> list[str]:
 def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_path: Path) -> None:
     with Keeper(str(tmp_path)) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         load = Load(seed=40)
         taken = []
         with load.going_on(life.url):
             for number in range(10 * COPIES):
                 copy = tmp_path / f"copy-{number}"
-                until_true(lambda target=50 * (number + 1): load.world.answers >= target)
+                wait_until_true(lambda target=50 * (number + 1): load.world.answers >= target)
                 began = len(load.notes)
                 subprocess.run(["cp", "-r", keeper.state, copy], check=True)
                 taken.append((copy, load.notes[:began], load.notes[began:]))
@@ -81,25 +82,25 @@ def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_p
                     break
         assert going_on, "nothing was going on"
         for copy, before, meanwhile in taken:
-            assert not complaints(copy, before, meanwhile)
+            assert not find_problems(copy, before, meanwhile)
         with contextlib.closing(Wire(life.url)) as wire:
             for chat in load.world.chats:
-                load.world.check(chat, wire.found(chat))
+                load.world.check(chat, wire.read_chat(chat))
         assert not load.world.violations
 
 
 def test_a_copy_that_lacks_what_was_acknowledged_would_be_noticed(tmp_path: Path) -> None:
     with Keeper(str(tmp_path)) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         load = Load(seed=41)
         copy = tmp_path / "copy"
         with load.going_on(life.url):
-            until_true(lambda: load.world.answers > 50)
+            wait_until_true(lambda: load.world.answers > 50)
             subprocess.run(["cp", "-r", keeper.state, copy], check=True)
             copied = len(load.notes)
-            until_true(lambda: len(load.notes) > copied + 100)
-    assert complaints(copy, load.notes, [])
+            wait_until_true(lambda: len(load.notes) > copied + 100)
+    assert find_problems(copy, load.notes, [])
 
 
 @pytest.mark.parametrize("cache", ["index.json", "chats/*/checkpoint.json"])
@@ -109,19 +110,19 @@ def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
     """A copy takes files one after another: an older cache meets a newer journal."""
     with Keeper(str(tmp_path)) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         load = Load(seed=42)
         with load.going_on(life.url):
-            until_true(lambda: load.world.answers > 100)
+            wait_until_true(lambda: load.world.answers > 100)
         life.end(signal.SIGTERM)
         older = {path: path.read_bytes() for path in Path(keeper.state).glob(cache)}
         assert older
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         before = load.world.answers
         with load.going_on(life.url):
-            until_true(lambda: load.world.answers > before + 100)
+            wait_until_true(lambda: load.world.answers > before + 100)
         life.end(signal.SIGTERM)
         for path, data in older.items():
             path.write_bytes(data)
-        assert not complaints(Path(keeper.state), load.notes, [])
+        assert not find_problems(Path(keeper.state), load.notes, [])

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agentd import daemon
+from agentd.app import daemon
 from agentd.cli.main import main
-from agentd.disk.layout import Layout
-from agentd.errors import AgentdError
+from agentd.core.errors import AgentdError
+from agentd.storage.layout import Layout
 from tests.crash import kept_files
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import LedgerEngine
@@ -31,9 +31,9 @@ UNTOLD = {
     "emptied": ["proxy/undo/*"],  # the daemon itself empties an old one
     "removed": ["*"],  # it is as if it had never been
 }
-"""What nobody can know from the file alone; every cache apart."""
+"""Damages that the file alone does not show; caches are listed apart."""
 CACHES = ("*/checkpoint.json", "proxy/reports/*", "proxy/service.log", "*.lock")
-"""What is made anew, or says nothing that is needed."""
+"""Files that are rebuilt, or that hold nothing that is needed."""
 REFUSED = ("FORMAT", "daemon.lock", "ids.json", "proxy/seed", "proxy/requests/*")
 """Without these, nobody could say what would be done wrong: the start is refused."""
 REMEDIES = ("restore", "delete", "move it away", "rmdir", "put the file itself there")
@@ -52,8 +52,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> None:
-    there = kept_files.families(filled)
-    for wanted in ("FORMAT", "ids.json", "lives.json", "index.json", "keys.yml", "revoked.json",
+    there = kept_files.list_families(filled)
+    for wanted in ("FORMAT", "ids.json", "runs.json", "index.json", "keys.yml", "revoked.json",
                    "sessions.json", "daemon.lock", "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/revoked.json", "proxy/requests/*", "proxy/reports/*"):  # fmt: skip
@@ -61,11 +61,11 @@ def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> N
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_damage_is_told_by_log_or_check_and_ends_nothing_else(
+def test_damage_is_reported_by_log_or_check_and_ends_nothing_else(
     filled: Layout, tmp_path: Path, how: str,
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    for number, name in enumerate(kept_files.families(filled)):
+    for number, name in enumerate(kept_files.list_families(filled)):
         copy = tmp_path / str(number)
         shutil.copytree(Path(filled.state).parent, copy)
         layout = Layout(str(copy / "state"), str(copy / "config"))
@@ -75,10 +75,10 @@ def test_damage_is_told_by_log_or_check_and_ends_nothing_else(
         caplog.clear()
         main(["check", "--state", layout.state, "--config", layout.config])
         checked = capsys.readouterr().out
-        refused = "".join(refusal_of(layout))
-        told = f"{checked}\n{caplog.text}\n{refused}"
+        refused = "".join(start_and_use(layout))
+        result = f"{checked}\n{caplog.text}\n{refused}"
         silent = any(fnmatch(name, one) for one in (*CACHES, *UNTOLD.get(how, ())))
-        assert silent or str(path) in told, (name, told)
+        assert silent or str(path) in result, (name, result)
         if refused:
             assert any(fnmatch(name, one) for one in REFUSED), refused
             assert str(path) in refused
@@ -86,13 +86,13 @@ def test_damage_is_told_by_log_or_check_and_ends_nothing_else(
         shutil.rmtree(copy)
 
 
-def refusal_of(layout: Layout) -> Iterator[str]:
-    """Why the daemon does not start; nothing where it does, and all that it should works."""
+def start_and_use(layout: Layout) -> Iterator[str]:
+    """Yield why the daemon does not start; nothing if it starts and all that should work does."""
 
-    async def live() -> None:
-        settings = kept_files.settings_of(layout)
+    async def run_daemon() -> None:
+        settings = kept_files.build_settings(layout)
         engine = LedgerEngine(os.path.join(layout.config, "ledger"))
-        async with daemon.started(settings, layout, {}, engine) as running:
+        async with daemon.start_daemon(settings, layout, {}, engine) as running:
             await asyncio.to_thread(look, running.url)
 
     def look(url: str) -> None:
@@ -101,6 +101,6 @@ def refusal_of(layout: Layout) -> Iterator[str]:
             assert wire.send("POST", "", {"prompt": "hello"})[0] == 201
 
     try:
-        asyncio.run(live())
+        asyncio.run(run_daemon())
     except AgentdError as error:
         yield f"{error.message} {error.details}"

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from agentd.cli.main import main
-from agentd.proxy.entry import CRASH, Entry
+from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
-from tests.crash.keeper import Keeper, Life, until_true
+from tests.crash.keeper import Keeper, Life, wait_until_true
 from tests.crash.model_callers import ModelCallers, answer
+from tests.gateway.conftest import House
+from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say, Stall
 from tests.supplier.supplier import Supplier
-from tests.web.gateway.callers import Caller
-from tests.web.gateway.conftest import House
-from tests.web.support import Client
+from tests.support.daemon import Client
 
 KILLS = 6
 CHANCE = random.Random(9)  # noqa: S311
@@ -41,54 +41,56 @@ class Run:
         self.callers = ModelCallers(self.house)
         self.house.write()
 
-    def once(self, keeper: Keeper, calls: int) -> list[str]:
-        """A life that is killed somewhat after so many answers; what was not as it should be."""
+    def run_life(self, keeper: Keeper, calls: int) -> list[str]:
+        """Run a life that is killed somewhat after so many answers; return the problems found."""
         life = keeper.start()
-        assert life.answers()
-        before = [*self.sums_told(life)]
-        before += self.callers.unbooked(self.house.booked(), self.house.supplier.requests)
-        asyncio.run(self._loaded(life, calls))
-        return [*before, *self.callers.violations(self.house.booked())]
+        assert life.wait_until_answering()
+        before = [*self.compare_sums(life)]
+        before += self.callers.find_unrecorded(
+            self.house.read_records(), self.house.supplier.requests
+        )
+        asyncio.run(self._load_and_kill(life, calls))
+        return [*before, *self.callers.find_violations(self.house.read_records())]
 
-    async def _loaded(self, life: Life, calls: int) -> None:
+    async def _load_and_kill(self, life: Life, calls: int) -> None:
         kill = asyncio.get_running_loop().create_future()
         loaded = asyncio.create_task(self.callers.load(life.url, calls, kill))
         await asyncio.wait([loaded, kill], return_when=asyncio.FIRST_COMPLETED)
         await asyncio.to_thread(life.end, signal.SIGKILL)
         await loaded
 
-    def sums_told(self, life: Life) -> Iterator[str]:
-        """Where the sums differ from those of the ledger's lines, whoever tells them."""
-        spent = spent_in(self.house.booked())
+    def compare_sums(self, life: Life) -> Iterator[str]:
+        """Yield where the sums differ from those of the ledger's lines, wherever they are shown."""
+        spent = sum_by_key(self.house.read_records())
         with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
-            enforced = asked(manager, "limits", "key", "used")
-            told = {"the report": asked(manager, "by-key", "name", "cost")}
-            told["spenders"] = asked(manager, "top-spenders", "key", "cost")
-            reserved = asked(manager, "limits", "key", "reserved")
-        told["the command"] = printed(self.house)
-        told["what limits enforce"] = {key: used for key, used in enforced.items() if used}
-        yield from (f"{who}: {sums}, but {spent}" for who, sums in told.items() if sums != spent)
+            enforced = get_report(manager, "limits", "key", "used")
+            result = {"the report": get_report(manager, "by-key", "name", "cost")}
+            result["spenders"] = get_report(manager, "top-spenders", "key", "cost")
+            reserved = get_report(manager, "limits", "key", "reserved")
+        result["the command"] = run_spend(self.house)
+        result["what limits enforce"] = {key: used for key, used in enforced.items() if used}
+        yield from (f"{who}: {sums}, but {spent}" for who, sums in result.items() if sums != spent)
         yield from (f"{key} has {one} reserved" for key, one in reserved.items() if one)
 
 
-def spent_in(entries: list[Entry]) -> dict[str, Decimal]:
-    """What each key spent, by the lines."""
+def sum_by_key(entries: list[RequestRecord]) -> dict[str, Decimal]:
+    """Return what each key spent, by the lines."""
     spent: defaultdict[str, Decimal] = defaultdict(Decimal)
     for entry in entries:
         spent[entry.key] += entry.cost
     return dict(spent)
 
 
-def asked(manager: Client, report: str, name: str, amount: str) -> dict[str, Decimal]:
-    """An amount of each key, by a report of the management."""
+def get_report(manager: Client, report: str, name: str, amount: str) -> dict[str, Decimal]:
+    """Return an amount of each key, by a report of the management."""
     reply = manager.get(f"/api/agent/reports/{report}")
     assert reply.status == 200, reply.body
     items: list[dict[str, Any]] = reply["items"]
     return {one[name]: Decimal(str(one[amount])) for one in items}
 
 
-def printed(house: House) -> dict[str, Decimal]:
-    """What each key spent, by ``agentd proxy spend``."""
+def run_spend(house: House) -> dict[str, Decimal]:
+    """Return what each key spent, by ``agentd proxy spend``."""
     places = ["--state", house.layout.state, "--config", house.layout.config]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main(["proxy", "spend", "--json", *places]) == 0
@@ -101,25 +103,25 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
     with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
         run = Run(tmp_path, supplier)
         for _ in range(KILLS):
-            assert not run.once(keeper, CHANCE.randrange(20, 150))
+            assert not run.run_life(keeper, CHANCE.randrange(20, 150))
             early = keeper.start()
-            early.ended(CHANCE.random() * 0.06)
+            early.has_ended(CHANCE.random() * 0.06)
             early.end(signal.SIGKILL)
         assert run.callers.cut > KILLS, "hardly any kill met a call on its way"
         life = keeper.start()
-        assert life.answers()
-        assert not [*run.sums_told(life)]
-        until_true(lambda: noted(life)[:2] == ["started", "broke_off"])
-        over_the_limit(run, life)
+        assert life.wait_until_answering()
+        assert not [*run.compare_sums(life)]
+        wait_until_true(lambda: list_service_log(life)[:2] == ["started", "broke_off"])
+        check_limit(run, life)
         life.end(signal.SIGTERM)
-        booked = [one for one in run.house.booked() if one.outcome != "refused"]
+        booked = [one for one in run.house.read_records() if one.outcome != "refused"]
         assert len(run.callers.whole) < len(booked) <= len(run.callers.asked)
         assert any(one.error == CRASH for one in booked)
-        assert not [*run.callers.unbooked(booked, supplier.requests)]
-        assert printed(run.house) == spent_in(booked)
+        assert not [*run.callers.find_unrecorded(booked, supplier.requests)]
+        assert run_spend(run.house) == sum_by_key(booked)
         life = keeper.start()
-        assert life.answers()
-        until_true(lambda: noted(life)[:2] == ["started", "stopping"])
+        assert life.wait_until_answering()
+        wait_until_true(lambda: list_service_log(life)[:2] == ["started", "stopping"])
 
 
 LIMIT = Decimal("0.2")
@@ -131,63 +133,63 @@ def test_no_kill_forgives_what_was_under_way_and_no_limit_is_passed(tmp_path: Pa
     with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
         house = House(tmp_path, supplier)
         house.settings["sync_ledger"] = True
-        letters, id_ = house.key(limits={"total": str(LIMIT)}), house.keys[-1]
+        letters, id_ = house.add_key(limits={"total": str(LIMIT)}), house.keys[-1]
         house.write()
         for _ in range(4):
             life = keeper.start()
-            assert life.answers()
+            assert life.wait_until_answering()
             caller = Caller(int(life.url.rpartition(":")[2]), letters)
-            before, refused = len(supplier.requests), len(of(house, id_, "refused"))
+            before, refused = len(supplier.requests), len(list_records(house, id_, "refused"))
             stalls = [Stall(after) for after in (0, 4, 0, 4, 0, 4)]
             supplier.forget()
             supplier.script(*(Answer((Say("a b c"),), faults=(stall,)) for stall in stalls))
             with contextlib.ExitStack() as stack:
                 for number in range(6):
-                    line = caller.begin("openai-chat", "by-chat", stream=bool(number % 2))
+                    line = caller.begin_call("openai-chat", "by-chat", stream=bool(number % 2))
                     stack.enter_context(line)
-                until_true(
+                wait_until_true(
                     lambda known=(before, refused): (
                         len(supplier.requests)
                         - known[0]
-                        + len(of(house, id_, "refused"))
+                        + len(list_records(house, id_, "refused"))
                         - known[1]
                         == 6
                     )
                 )
                 life.end(signal.SIGKILL)
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         life.end(signal.SIGTERM)
-        booked = of(house, id_, "broken")
+        booked = list_records(house, id_, "broken")
         assert len(booked) == len(supplier.requests) > 6, "the kills met hardly any call"
         assert {(one.error, one.estimated) for one in booked} == {(CRASH, True)}
         assert len(booked) * WORTH <= sum(one.cost for one in booked) <= LIMIT
-        assert of(house, id_, "refused"), "the limit was never reached"
+        assert list_records(house, id_, "refused"), "the limit was never reached"
 
 
-def of(house: House, key: str, outcome: str) -> list[Entry]:
-    """The entries of a key that ended so."""
-    return [one for one in house.booked() if one.key == key and one.outcome == outcome]
+def list_records(house: House, key: str, outcome: str) -> list[RequestRecord]:
+    """Return the records of a key that ended so."""
+    return [one for one in house.read_records() if one.key == key and one.outcome == outcome]
 
 
-def noted(life: Life) -> list[str]:
-    """What the service log tells, the newest first."""
+def list_service_log(life: Life) -> list[str]:
+    """Return the kinds in the service log, the newest first."""
     with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
         return [one["kind"] for one in manager.get("/api/agent/service-log")["items"]]
 
 
-def over_the_limit(run: Run, life: Life) -> None:
-    """A limit of what was spent before all the kills lets nothing more through."""
+def check_limit(run: Run, life: Life) -> None:
+    """Set a limit at what was spent before all the kills: it lets nothing more through."""
     key = run.callers.keys[0]
-    used = spent_in(run.house.booked())[key.id]
+    used = sum_by_key(run.house.read_records())[key.id]
     with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
         wish = {"limits": {"total": str(used)}}
         assert manager.patch(f"/api/agent/keys/{key.id}", wish).status == 200
-    told = Caller(int(life.url.rpartition(":")[2]), key.letters).ask(
+    result = Caller(int(life.url.rpartition(":")[2]), key.letters).ask(
         "openai-chat", "by-chat", text="1"
     )
-    assert told.status == 429
-    assert f"{used.normalize():f} USD used" in told.error()["message"]
+    assert result.status == 429
+    assert f"{used.normalize():f} USD used" in result.error()["message"]
 
 
 SIGNS = {
@@ -203,7 +205,7 @@ def test_the_checker_finds_what_a_broken_gateway_does(tmp_path: Path, plant: str
     with Supplier() as supplier, Keeper(str(tmp_path), plant) as keeper:
         run = Run(tmp_path, supplier)
         for _ in range(10):
-            found = run.once(keeper, 50)
+            found = run.run_life(keeper, 50)
             if SIGNS[plant] in str(found):
                 return
     pytest.fail(f"not found: {found}")

@@ -13,7 +13,7 @@ from tests.crash.oracle import (
     Rewrite,
     Said,
     Waiting,
-    ledger_violations,
+    find_ledger_violations,
 )
 
 
@@ -23,11 +23,11 @@ def expected() -> Expected:
     expected = Expected()
     for prompt_id, text in enumerate(("one", "two"), 1):
         expected.ask(wish := Append(text))
-        expected.told_id(wish, prompt_id)
+        expected.acknowledge_append(wish, prompt_id)
     return expected
 
 
-def found(*queue: tuple[int, str], sent: tuple[str, ...] = ()) -> Found:
+def make_found(*queue: tuple[int, str], sent: tuple[str, ...] = ()) -> Found:
     messages = tuple(Said(100 + n, "user", text) for n, text in enumerate(sent))
     return Found(tuple(Waiting(*row) for row in queue), messages)
 
@@ -37,25 +37,25 @@ BOTH = ((1, "one"), (2, "two"))
 
 @pytest.mark.parametrize(
     "there",
-    [found(*BOTH), found((2, "two"), sent=("one",)), found(sent=("one", "two"))],
+    [make_found(*BOTH), make_found((2, "two"), sent=("one",)), make_found(sent=("one", "two"))],
     ids=["waiting", "one sent", "both sent"],
 )
 def test_what_was_acknowledged_may_wait_or_have_been_sent(expected: Expected, there: Found) -> None:
-    assert not [*expected.violations(there)]
+    assert not [*expected.find_violations(there)]
 
 
 @pytest.mark.parametrize(
     "there",
     [
-        found((1, "one")),
-        found(*BOTH, sent=("one",)),
-        found(sent=("one", "one", "two")),
-        found((2, "two"), (1, "one")),
-        found((1, "one"), (2, "other")),
-        found(*BOTH, (3, "three")),
-        found(*BOTH, sent=("three",)),
-        found(*BOTH, (2, "two")),
-        found(*BOTH)._replace(damage="line 3"),
+        make_found((1, "one")),
+        make_found(*BOTH, sent=("one",)),
+        make_found(sent=("one", "one", "two")),
+        make_found((2, "two"), (1, "one")),
+        make_found((1, "one"), (2, "other")),
+        make_found(*BOTH, (3, "three")),
+        make_found(*BOTH, sent=("three",)),
+        make_found(*BOTH, (2, "two")),
+        make_found(*BOTH)._replace(damage="line 3"),
     ],
     ids=[
         "lost", "in both", "sent twice", "order", "another text", "unasked prompt",
@@ -63,81 +63,81 @@ def test_what_was_acknowledged_may_wait_or_have_been_sent(expected: Expected, th
     ],
 )  # fmt: skip
 def test_every_loss_and_every_doubling_is_a_complaint(expected: Expected, there: Found) -> None:
-    assert [*expected.violations(there)]
+    assert [*expected.find_violations(there)]
 
 
 @pytest.mark.parametrize(
     ("wish", "done"),
     [
-        (Append("three"), found(*BOTH, (3, "three"))),
-        (Rewrite(2, "new"), found((1, "one"), (2, "new"))),
-        (Remove(2), found((1, "one"))),
-        (Replace((Waiting(2, "new"), Waiting(0, "three"))), found((2, "new"), (3, "three"))),
+        (Append("three"), make_found(*BOTH, (3, "three"))),
+        (Rewrite(2, "new"), make_found((1, "one"), (2, "new"))),
+        (Remove(2), make_found((1, "one"))),
+        (Replace((Waiting(2, "new"), Waiting(0, "three"))), make_found((2, "new"), (3, "three"))),
     ],
     ids=["append", "rewrite", "remove", "replace"],
 )
 def test_what_is_in_doubt_happened_as_a_whole_or_not_at_all(
     expected: Expected, wish: Append | Rewrite | Remove | Replace, done: Found
 ) -> None:
-    assert [*expected.violations(done)]
+    assert [*expected.find_violations(done)]
     expected.ask(wish)
-    assert not [*expected.violations(done)]
-    assert not [*expected.violations(found(*BOTH))]
-    assert [*expected.violations(found())]
+    assert not [*expected.find_violations(done)]
+    assert not [*expected.find_violations(make_found(*BOTH))]
+    assert [*expected.find_violations(make_found())]
 
 
 def test_half_a_replacement_is_a_complaint(expected: Expected) -> None:
     expected.ask(Replace((Waiting(0, "three"), Waiting(0, "four"))))
-    assert [*expected.violations(found((3, "three")))]
-    assert [*expected.violations(found(*BOTH, (3, "three"), (4, "four")))]
+    assert [*expected.find_violations(make_found((3, "three")))]
+    assert [*expected.find_violations(make_found(*BOTH, (3, "three"), (4, "four")))]
 
 
 def test_what_was_acknowledged_is_no_longer_in_doubt(expected: Expected) -> None:
     expected.ask(rewrite := Rewrite(2, "new"))
-    expected.told(rewrite, there=True)
-    assert [*expected.violations(found(*BOTH))]
+    expected.acknowledge_change(rewrite, there=True)
+    assert [*expected.find_violations(make_found(*BOTH))]
     expected.ask(remove := Remove(1))
-    expected.told(remove, there=True)
-    assert [*expected.violations(found((1, "one"), (2, "new")))]
-    assert [*expected.violations(found((2, "new"), sent=("one",)))]
-    assert not [*expected.violations(found((2, "new")))]
+    expected.acknowledge_change(remove, there=True)
+    assert [*expected.find_violations(make_found((1, "one"), (2, "new")))]
+    assert [*expected.find_violations(make_found((2, "new"), sent=("one",)))]
+    assert not [*expected.find_violations(make_found((2, "new")))]
     expected.ask(replace := Replace((Waiting(0, "three"),)))
-    expected.told_queue(replace, (Waiting(3, "three"),))
-    assert [*expected.violations(found((2, "new")))]
-    assert not [*expected.violations(found((3, "three"), sent=("new",)))]
+    expected.acknowledge_queue(replace, (Waiting(3, "three"),))
+    assert [*expected.find_violations(make_found((2, "new")))]
+    assert not [*expected.find_violations(make_found((3, "three"), sent=("new",)))]
 
 
-def test_a_prompt_that_was_not_there_any_more_has_been_sent(expected: Expected) -> None:
+def test_a_prompt_that_did_not_exist_any_more_has_been_sent(expected: Expected) -> None:
     expected.ask(remove := Remove(1))
-    expected.told(remove, there=False)
-    assert [*expected.violations(found(*BOTH))]
-    assert [*expected.violations(found((2, "two")))]
-    assert not [*expected.violations(found((2, "two"), sent=("one",)))]
+    expected.acknowledge_change(remove, there=False)
+    assert [*expected.find_violations(make_found(*BOTH))]
+    assert [*expected.find_violations(make_found((2, "two")))]
+    assert not [*expected.find_violations(make_found((2, "two"), sent=("one",)))]
 
 
 def test_what_was_found_is_the_truth_from_then_on(expected: Expected) -> None:
     expected.ask(Append("three"))
-    expected.settle(found(*BOTH, (3, "three")))
-    assert [*expected.violations(found(*BOTH))]
-    expected.settle(found((2, "two"), sent=("one",)))
-    assert [*expected.violations(found(*BOTH))]
+    expected.settle(make_found(*BOTH, (3, "three")))
+    assert [*expected.find_violations(make_found(*BOTH))]
+    expected.settle(make_found((2, "two"), sent=("one",)))
+    assert [*expected.find_violations(make_found(*BOTH))]
 
 
 def test_the_prompt_that_a_chat_was_created_with_is_there_unless_replaced() -> None:
     expected = Expected(first="first")
-    assert [*expected.violations(found())]
-    assert not [*expected.violations(found((1, "first")))]
-    assert not [*expected.violations(found(sent=("first",)))]
+    assert [*expected.find_violations(make_found())]
+    assert not [*expected.find_violations(make_found((1, "first")))]
+    assert not [*expected.find_violations(make_found(sent=("first",)))]
     expected.ask(Replace(()))
-    assert not [*expected.violations(found())]
+    assert not [*expected.find_violations(make_found())]
 
 
 def test_a_message_that_was_seen_stays_as_it_is(expected: Expected) -> None:
-    there = found(*BOTH)._replace(messages=(Said(5, "assistant", "yes"),))
-    expected.seen(there.messages)
-    assert not [*expected.violations(there)]
-    assert [*expected.violations(found(*BOTH))]
-    assert [*expected.violations(there._replace(messages=(Said(5, "assistant", "no"),)))]
+    there = make_found(*BOTH)._replace(messages=(Said(5, "assistant", "yes"),))
+    expected.note_messages(there.messages)
+    assert not [*expected.find_violations(there)]
+    assert [*expected.find_violations(make_found(*BOTH))]
+    assert [*expected.find_violations(there._replace(messages=(Said(5, "assistant", "no"),)))]
 
 
 def test_a_number_is_given_once() -> None:
@@ -145,16 +145,16 @@ def test_a_number_is_given_once() -> None:
     assert not [*register.give("prompt", 1)]
     assert not [*register.give("chat", 1)]
     assert [*register.give("prompt", 1)]
-    there = found((2, "two"), sent=("one",))
+    there = make_found((2, "two"), sent=("one",))
     assert not [*register.note(there)]
     assert not [*register.note(there)]
     assert [*register.give("prompt", 2)]
-    assert [*register.note(found(sent=("another",)))]
+    assert [*register.note(make_found(sent=("another",)))]
 
 
 def test_the_ledger_and_the_histories_agree() -> None:
     histories = {1: Found((), (Said(1, "user", "one"), Said(2, "assistant", "one")))}
-    assert not [*ledger_violations([Given(1, "one")], histories)]
-    assert [*ledger_violations([Given(1, "one"), Given(1, "one")], histories)]
-    assert [*ledger_violations([Given(1, "one"), Given(1, "two")], histories)]
-    assert [*ledger_violations([], histories)]
+    assert not [*find_ledger_violations([Given(1, "one")], histories)]
+    assert [*find_ledger_violations([Given(1, "one"), Given(1, "one")], histories)]
+    assert [*find_ledger_violations([Given(1, "one"), Given(1, "two")], histories)]
+    assert [*find_ledger_violations([], histories)]

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.crash.callers import NoAnswer, Wire
-from tests.crash.keeper import Keeper, until_true
+from tests.crash.keeper import Keeper, wait_until_true
 
 CHATS = 150
 """More than are changed at a time."""
 
 
-def labels_of(wire: Wire, chats: list[int]) -> set[tuple[str, ...]]:
-    """What the chats bear."""
+def read_labels(wire: Wire, chats: list[int]) -> set[tuple[str, ...]]:
+    """Return the labels of the chats."""
     rows = wire.call("GET", "/api/chats?limit=200")[1]["chats"]
     found = {row["chatId"]: tuple(row["labels"]) for row in rows}
     return {found[chat] for chat in chats}
@@ -32,13 +32,13 @@ def test_what_kill_9_leaves_half_done_is_finished_at_the_next_start(
 ) -> None:
     with Keeper(str(tmp_path)) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         with contextlib.closing(Wire(life.url)) as wire:
             assert wire.call("POST", "/api/chat-labels", {"name": "old"})[0] == 201
             chats = [wire.send("POST", "", {})[1]["chatId"] for _ in range(CHATS)]
             for chat in chats:
                 assert wire.call("PUT", f"/api/chats/{chat}/labels", {"labels": ["old"]})[0] == 200
-            assert labels_of(wire, chats) == {("old",)}
+            assert read_labels(wire, chats) == {("old",)}
 
         def ask() -> None:
             with contextlib.closing(Wire(life.url)) as wire, contextlib.suppress(NoAnswer):
@@ -47,13 +47,13 @@ def test_what_kill_9_leaves_half_done_is_finished_at_the_next_start(
         asking = threading.Thread(target=ask)
         asking.start()
         intent = os.path.join(keeper.state, "relabelling.json")
-        until_true(lambda: os.path.exists(intent))
+        wait_until_true(lambda: os.path.exists(intent))
         life.end(signal.SIGKILL)
         asking.join()
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         with contextlib.closing(Wire(life.url)) as wire:
-            assert labels_of(wire, chats) == {after}
+            assert read_labels(wire, chats) == {after}
             listed = [row["name"] for row in wire.call("GET", "/api/chat-labels")[1]["labels"]]
             assert listed == list(after)
         assert not os.path.exists(intent)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agentd.disk.layout import Layout
-from agentd.disk.load import load
-from agentd.disk.state import open_state
+from agentd.app.state import open_state
+from agentd.chats.load import load
+from agentd.storage.layout import Layout
 from tests.crash.callers import Wire
-from tests.crash.keeper import Keeper, until_true
+from tests.crash.keeper import Keeper, wait_until_true
 
 MOVERS = 3
 CHATS = 12
@@ -57,7 +57,7 @@ class Moves:
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[dict[int, set[bool]]]:
-        """What each chat may be in a copy that is taken within the block."""
+        """Yield the states that each chat may have in a copy that is taken within the block."""
         with self._lock:
             seen = {chat: set(states) for chat, states in self.deleted.items()}
             self._seen.append(seen)
@@ -86,13 +86,13 @@ class Moves:
                 seen[chat] |= states
 
 
-def by_cp(state: str, target: Path, _: Moves) -> None:
-    """``cp -r``, the documented way; a temporary name that is gone meanwhile is no matter."""
+def copy_by_cp(state: str, target: Path, _: Moves) -> None:
+    """Copy with ``cp -r``, the documented way; a temporary name may vanish meanwhile."""
     done = subprocess.run(["cp", "-r", state, target], capture_output=True, text=True, check=False)
     assert all("/.tmp-" in line for line in done.stderr.splitlines()), done.stderr
 
 
-def by_tar(state: str, target: Path, _: Moves) -> None:
+def copy_by_tar(state: str, target: Path, _: Moves) -> None:
     """Through ``tar``; exit code 1 is a file that grew meanwhile."""
     target.mkdir()
     archive = target.with_suffix(".tar")
@@ -101,21 +101,21 @@ def by_tar(state: str, target: Path, _: Moves) -> None:
     subprocess.run(["tar", "-xf", archive, "-C", target], check=True)
 
 
-def by_slow_walk(state: str, target: Path, moves: Moves) -> None:
-    """A program that lists each folder, then takes its time over every file in it."""
+def copy_slowly(state: str, target: Path, moves: Moves) -> None:
+    """Copy as a program that lists each folder, then takes its time over every file in it."""
     target.mkdir(mode=0o700)
     for name in sorted(os.listdir(state)):
         path = os.path.join(state, name)
         if os.path.isdir(path):
-            by_slow_walk(path, target / name, moves)
+            copy_slowly(path, target / name, moves)
             continue
         with contextlib.suppress(FileNotFoundError):
             shutil.copy(path, target / name)
-        until_true(lambda target=moves.count + 1: moves.count >= target)
+        wait_until_true(lambda target=moves.count + 1: moves.count >= target)
 
 
-def complaints(copy: Path, may_be: dict[int, set[bool]], said: str) -> Iterator[str]:
-    """What is wrong with a copy, each of whose chats may be in one of these states."""
+def find_problems(copy: Path, may_be: dict[int, set[bool]], said: str) -> Iterator[str]:
+    """Yield the problems of a copy, each of whose chats may be in one of these states."""
     places = sorted(int(path.parent.name) for path in copy.glob("chats/*/journal.jsonl"))
     if places != sorted(may_be):
         yield f"it has the chats {places}"
@@ -135,14 +135,14 @@ def complaints(copy: Path, may_be: dict[int, set[bool]], said: str) -> Iterator[
         state.release()
 
 
-@pytest.mark.parametrize("take", [by_cp, by_tar, by_slow_walk])
+@pytest.mark.parametrize("take", [copy_by_cp, copy_by_tar, copy_slowly])
 def test_a_copy_taken_while_chats_are_deleted_and_restored_has_each_exactly_once(
     tmp_path: Path, take: Copy
 ) -> None:
     rows = {"prompts": [{"prompt": "waits", "isPaused": True}]}
     with Keeper(str(tmp_path)) as keeper:
         life = keeper.start()
-        assert life.answers()
+        assert life.wait_until_answering()
         with contextlib.closing(Wire(life.url)) as wire:
             chats = [wire.send("POST", "", {})[1]["chatId"] for _ in range(CHATS)]
             for chat in chats:
@@ -150,13 +150,13 @@ def test_a_copy_taken_while_chats_are_deleted_and_restored_has_each_exactly_once
         moves = Moves(chats)
         with moves.going_on(life.url):
             for number in range(COPIES):
-                until_true(lambda target=moves.count + MOVERS: moves.count >= target)
+                wait_until_true(lambda target=moves.count + MOVERS: moves.count >= target)
                 copy = tmp_path / f"copy-{number}"
                 with moves.watched() as may_be:
                     take(keeper.state, copy, moves)
-                assert not list(complaints(copy, may_be, "waits")), copy
+                assert not list(find_problems(copy, may_be, "waits")), copy
         copied = Keeper(str(tmp_path / "restored"))
         (tmp_path / "restored").mkdir()
         copy.rename(copied.state)
         with copied:
-            assert copied.start().answers()
+            assert copied.start().wait_until_answering()

@@ -20,7 +20,7 @@ def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
         "model": request.model,
     }
     no_usage = {"usage": None} if asked else {}
-    for delta, finish in _deltas(answer, number):
+    for delta, finish in _deltas(answer, request, number):
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         yield unnamed({**head, "choices": [choice], **no_usage})
     if asked and answer.usage:
@@ -28,12 +28,15 @@ def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
     yield DONE
 
 
-def _deltas(answer: Answer, number: int) -> Iterator[tuple[dict[str, Any], str | None]]:
+def _deltas(
+    answer: Answer, request: Request, number: int
+) -> Iterator[tuple[dict[str, Any], str | None]]:
     yield {"role": "assistant", "content": ""}, None
     index = 0
     for part in answer.parts:
         if isinstance(part, Call):
-            yield from ((delta, None) for delta in _call_deltas(part, number, index))
+            growth = _call_deltas(part, request, number, index)
+            yield from ((delta, None) for delta in growth)
             index += 1
         else:
             key = "content" if isinstance(part, Say) else "reasoning_content"
@@ -41,17 +44,18 @@ def _deltas(answer: Answer, number: int) -> Iterator[tuple[dict[str, Any], str |
     yield {}, _finish(answer)
 
 
-def _call_deltas(call: Call, number: int, index: int) -> Iterator[dict[str, Any]]:
-    first = {**_call(call, number, index), "index": index}
-    first["function"] = {"name": call.name, "arguments": ""}
-    yield {"tool_calls": [first]}
+def _call_deltas(call: Call, request: Request, number: int, index: int) -> Iterator[dict[str, Any]]:
+    whole = _call(call, request, number, index)
+    kind = whole["type"]
+    field = "input" if kind == "custom" else "arguments"
+    yield {"tool_calls": [{**whole, "index": index, kind: {"name": call.name, field: ""}}]}
     for piece in call.pieces():
-        yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+        yield {"tool_calls": [{"index": index, kind: {field: piece}}]}
 
 
 def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
     """The answer as one JSON object."""
-    calls = [_call(call, number, index) for index, call in enumerate(answer.calls())]
+    calls = [_call(call, request, number, index) for index, call in enumerate(answer.calls())]
     message: dict[str, Any] = {"role": "assistant", "content": answer.joined(Say) or None}
     message |= {"refusal": None, "annotations": []}
     if thought := answer.joined(Think):
@@ -90,9 +94,12 @@ def failure(fail: Fail, request: Request, number: int) -> bytes:
     return unnamed(refusal(Refuse(500, fail.message, fail.type)))
 
 
-def _call(call: Call, number: int, index: int) -> dict[str, Any]:
-    told = {"name": call.name, "arguments": call.text}
-    return {"id": f"call_{number}_{index}", "type": "function", "function": told}
+def _call(call: Call, request: Request, number: int, index: int) -> dict[str, Any]:
+    begun = {"id": f"call_{number}_{index}"}
+    if request.tools.get(call.name) == "custom":
+        return {**begun, "type": "custom", "custom": {"name": call.name, "input": call.text}}
+    result = {"name": call.name, "arguments": call.text}
+    return {**begun, "type": "function", "function": result}
 
 
 def _finish(answer: Answer) -> str:

@@ -30,5 +30,5 @@ def named(value: dict[str, Any]) -> bytes:
 def refusal(refuse: Refuse) -> dict[str, Any]:
     """An error in OpenAI's form."""
     kind = refuse.type or _TYPES.get(refuse.status, "server_error")
-    told = {"message": refuse.message, "type": kind, "param": None, "code": refuse.code or None}
-    return {"error": told}
+    result = {"message": refuse.message, "type": kind, "param": None, "code": refuse.code or None}
+    return {"error": result}

@@ -61,9 +61,9 @@ def _answer(
 ) -> dict[str, Any]:
     ended = {"finishReason": finish} if finish else {}
     candidate = {"content": {"parts": parts, "role": "model"}, **ended, "index": 0}
-    told = {"modelVersion": request.model, "responseId": f"response-{number}"}
+    result = {"modelVersion": request.model, "responseId": f"response-{number}"}
     counts = {"usageMetadata": usage(answer.usage)} if answer.usage else {}
-    return {"candidates": [candidate], **counts, **told}
+    return {"candidates": [candidate], **counts, **result}
 
 
 def _parts(answer: Answer, number: int, *, streamed: bool) -> Iterator[list[dict[str, Any]]]:

@@ -35,8 +35,8 @@ def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
             yield named({"type": "content_block_delta", **place, "delta": delta})
         yield named({"type": "content_block_stop", **place})
     end = {"stop_reason": _finish(answer), "stop_sequence": None}
-    told = {"output_tokens": used.output}
-    yield named({"type": "message_delta", "delta": end, "usage": told})
+    result = {"output_tokens": used.output}
+    yield named({"type": "message_delta", "delta": end, "usage": result})
     yield named({"type": "message_stop"})
 
 
@@ -78,8 +78,8 @@ def usage(tokens: Tokens) -> dict[str, Any]:
 def error(refuse: Refuse, number: int) -> dict[str, Any]:
     """An error; ``number`` makes the request's id."""
     kind = refuse.type or _TYPES.get(refuse.status, "api_error")
-    told = {"type": kind, "message": refuse.message}
-    return {"type": "error", "error": told, "request_id": f"req_{number}"}
+    result = {"type": kind, "message": refuse.message}
+    return {"type": "error", "error": result, "request_id": f"req_{number}"}
 
 
 def failure(fail: Fail, request: Request, number: int) -> bytes:

@@ -37,7 +37,7 @@ class Request(Struct, frozen=True):
 
     @property
     def streaming(self) -> bool:
-        """Whether the answer is to come as server-sent events."""
+        """True if the answer is to come as server-sent events."""
         return bool(self._get("stream")) or self.path.endswith(":streamGenerateContent")
 
     @property
@@ -48,14 +48,14 @@ class Request(Struct, frozen=True):
             for tool in self._get("tools") or []
             for one in tool.get("functionDeclarations", [tool])
         ]
-        flat = [(tool, tool.get("function") or tool) for tool in offered]
-        return {told.get("name", ""): tool.get("type", "function") for tool, told in flat}
+        flat = [(tool, tool.get("function") or tool.get("custom") or tool) for tool in offered]
+        return {result.get("name", ""): tool.get("type", "function") for tool, result in flat}
 
     @property
     def turns(self) -> list[dict[str, Any]]:
         """The conversation: messages, the items of the Responses dialect, or Gemini's contents."""
-        told = (self._get(name) for name in ("messages", "contents", "input"))
-        given = next((found for found in told if found is not None), None)
+        result = (self._get(name) for name in ("messages", "contents", "input"))
+        given = next((found for found in result if found is not None), None)
         if isinstance(given, str):
             return [{"role": "user", "content": given}]
         return list(given or [])
@@ -108,9 +108,9 @@ def _content(turn: dict[str, Any]) -> Any:
 
 
 def _value(response: Any) -> str:
-    """What a tool of Gemini's gave back: its ``output``, its ``error``, or all of it."""
-    told = response if isinstance(response, dict) else {}
-    said = told.get("output", told.get("error", told))
+    """Return what a tool of Gemini's gave back: its ``output``, its ``error``, or all of it."""
+    result = response if isinstance(response, dict) else {}
+    said = result.get("output", result.get("error", result))
     return said if isinstance(said, str) else json.dumps(said)
 
 

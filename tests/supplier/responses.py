@@ -35,8 +35,8 @@ def _growth(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
             done = item["content"][0]
             yield {"type": "response.content_part.added", **place, "part": {**done, "text": ""}}
             for piece in part.pieces():
-                told = {"delta": piece, "logprobs": []}
-                yield {"type": "response.output_text.delta", **place, **told}
+                result = {"delta": piece, "logprobs": []}
+                yield {"type": "response.output_text.delta", **place, **result}
             yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
             yield {"type": "response.content_part.done", **place, "part": done}
         case Think(text):
@@ -58,7 +58,7 @@ def _growth(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
-    """The answer as one JSON object; ``Answer.finish`` is the reason why it is incomplete."""
+    """The answer as one JSON object; ``Response.finish`` is the reason why it is incomplete."""
     items = [_item(part, request, number, index) for index, part in enumerate(answer.parts)]
     status = "incomplete" if answer.finish else "completed"
     whole = _response(request, number, status, items, answer.usage)
@@ -84,8 +84,8 @@ def error(refuse: Refuse, number: int) -> dict[str, Any]:
 
 def failure(fail: Fail, request: Request, number: int) -> bytes:
     """The answer failed after its stream had begun."""
-    told = {"code": fail.type or "server_error", "message": fail.message}
-    response = {**_response(request, number, "failed", [], None), "error": told}
+    result = {"code": fail.type or "server_error", "message": fail.message}
+    response = {**_response(request, number, "failed", [], None), "error": result}
     return named({"type": "response.failed", "sequence_number": 99, "response": response})
 
 
@@ -117,8 +117,8 @@ def _item(part: Part, request: Request, number: int, index: int) -> dict[str, An
     match part:
         case Say(text):
             content = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-            told: dict[str, Any] = {"role": "assistant", "content": [content]}
-            return {"type": "message", "id": f"msg_{place}", "status": "completed", **told}
+            result: dict[str, Any] = {"role": "assistant", "content": [content]}
+            return {"type": "message", "id": f"msg_{place}", "status": "completed", **result}
         case Think(text, signature):
             summary = [{"type": "summary_text", "text": text}]
             hidden = {"summary": summary, "encrypted_content": signature}
@@ -127,10 +127,10 @@ def _item(part: Part, request: Request, number: int, index: int) -> dict[str, An
             free = request.tools.get(name) == "custom"
             named_call = {"call_id": f"call_{place}", "name": name, "status": "completed"}
             if free:
-                told = {"type": "custom_tool_call", "id": f"ctc_{place}", "input": part.text}
+                result = {"type": "custom_tool_call", "id": f"ctc_{place}", "input": part.text}
             else:
-                told = {"type": "function_call", "id": f"fc_{place}", "arguments": part.text}
-            return {**told, **named_call}
+                result = {"type": "function_call", "id": f"fc_{place}", "arguments": part.text}
+            return {**result, **named_call}
 
 
 def _empty(item: dict[str, Any]) -> dict[str, Any]:

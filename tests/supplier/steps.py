@@ -1,6 +1,6 @@
 """What the scripted supplier answers, in one form for every dialect.
 
-A script is a row of steps; each request takes the next one. A step is an ``Answer``, a
+A script is a row of steps; each request takes the next one. A step is an ``Response``, a
 ``Refuse``, or in short a part (``Say``, ``Call``, ``Think``) or a list of parts, or a function
 of the request that gives one of these (None: the function has no opinion, the next is asked).
 """

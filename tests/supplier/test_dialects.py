@@ -8,17 +8,17 @@ import httpx
 import openai
 import pytest
 
-from agentd.proxy.dialects import gemini
-from agentd.proxy.dialects.conversation import (
-    Draft,
-    Event,
-    Finished,
+from agentd.llm.conversation import (
+    ReplyBuilder,
+    ReplyEvent,
+    ReplyFinished,
     SupplierError,
-    Text,
+    TextPart,
     Thinking,
     ToolCall,
 )
-from agentd.proxy.price import Usage
+from agentd.llm.dialects.gemini import upstream as gemini_upstream
+from agentd.llm.price import Usage
 from tests.supplier.steps import Answer, Call, Fail, Refuse, Say, Think, Tokens
 from tests.supplier.supplier import Supplier
 
@@ -35,9 +35,9 @@ class TestChat:
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
         supplier.script(LOOK)
-        told = openai_client.chat.completions.create(model="m", messages=USER)
-        message = told.choices[0].message
-        assert told.choices[0].finish_reason == "tool_calls"
+        reply = openai_client.chat.completions.create(model="m", messages=USER)
+        message = reply.choices[0].message
+        assert reply.choices[0].finish_reason == "tool_calls"
         assert message.content == "I look around."
         assert message.model_extra == {"reasoning_content": "Which?"}
         calls = [call for call in message.tool_calls or [] if call.type == "function"]
@@ -45,10 +45,10 @@ class TestChat:
             ("call_1_0", "ls", '{"path": "/"}'),
             ("call_1_1", "cat", '{"path": "a"}'),
         ]
-        assert told.usage and told.usage.prompt_tokens == 33
+        assert reply.usage and reply.usage.prompt_tokens == 33
         assert (
-            told.usage.prompt_tokens_details
-            and told.usage.prompt_tokens_details.cached_tokens == 20
+            reply.usage.prompt_tokens_details
+            and reply.usage.prompt_tokens_details.cached_tokens == 20
         )
 
     def test_a_stream_adds_up_to_the_whole_answer(
@@ -58,14 +58,14 @@ class TestChat:
         with openai_client.chat.completions.stream(
             model="m", messages=USER, stream_options={"include_usage": True}
         ) as stream:
-            told = stream.get_final_completion()
-        message = told.choices[0].message
+            reply = stream.get_final_completion()
+        message = reply.choices[0].message
         assert message.content == "I look around."
         assert [call.function.arguments for call in message.tool_calls or []] == [
             '{"path": "/"}',
             '{"path": "a"}',
         ]
-        assert told.usage and told.usage.total_tokens == 42
+        assert reply.usage and reply.usage.total_tokens == 42
 
     def test_usage_is_streamed_only_when_it_was_asked_for(
         self, supplier: Supplier, openai_client: openai.OpenAI
@@ -84,15 +84,15 @@ class TestResponses:
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
         supplier.script(LOOK)
-        told = openai_client.responses.create(model="m", input="What is there?")
-        assert [item.type for item in told.output] == [
+        reply = openai_client.responses.create(model="m", input="What is there?")
+        assert [item.type for item in reply.output] == [
             "reasoning",
             "message",
             *["function_call"] * 2,
         ]
-        assert told.output_text == "I look around."
-        assert told.usage and told.usage.input_tokens_details.cached_tokens == 20
-        assert told.usage.total_tokens == 42
+        assert reply.output_text == "I look around."
+        assert reply.usage and reply.usage.input_tokens_details.cached_tokens == 20
+        assert reply.usage.total_tokens == 42
 
     def test_a_stream_adds_up_to_the_whole_answer(
         self, supplier: Supplier, openai_client: openai.OpenAI
@@ -104,8 +104,8 @@ class TestResponses:
         assert [event.sequence_number for event in events] == list(range(len(events)))
         whole = openai_client.responses.create(model="m", input="What is there?")
         assert streamed.output_text == whole.output_text
-        told = [json.loads(r.model_dump_json(include={"usage"})) for r in (streamed, whole)]
-        assert told[0] == told[1]
+        reply = [json.loads(r.model_dump_json(include={"usage"})) for r in (streamed, whole)]
+        assert reply[0] == reply[1]
         calls = [item for item in streamed.output if item.type == "function_call"]
         assert [call.arguments for call in calls] == ['{"path": "/"}', '{"path": "a"}']
 
@@ -124,9 +124,9 @@ class TestResponses:
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
         supplier.script(Answer((Say("Once upon"),), finish="max_output_tokens"))
-        told = openai_client.responses.create(model="m", input="x")
-        assert told.status == "incomplete"
-        assert told.incomplete_details and told.incomplete_details.reason == "max_output_tokens"
+        reply = openai_client.responses.create(model="m", input="x")
+        assert reply.status == "incomplete"
+        assert reply.incomplete_details and reply.incomplete_details.reason == "max_output_tokens"
 
 
 class TestMessages:
@@ -138,16 +138,20 @@ class TestMessages:
         whole = anthropic_client.messages.create(**asked)
         with anthropic_client.messages.stream(**asked) as stream:
             streamed = stream.get_final_message()
-        for told, number in ((whole, 1), (streamed, 2)):
-            assert told.stop_reason == "tool_use"
-            assert [block.type for block in told.content] == ["thinking", "text", *["tool_use"] * 2]
-            assert told.content[0].model_dump()["signature"] == "c2lnbmVk"
-            calls: list[Any] = [block for block in told.content if block.type == "tool_use"]
+        for reply, number in ((whole, 1), (streamed, 2)):
+            assert reply.stop_reason == "tool_use"
+            assert [block.type for block in reply.content] == [
+                "thinking",
+                "text",
+                *["tool_use"] * 2,
+            ]
+            assert reply.content[0].model_dump()["signature"] == "c2lnbmVk"
+            calls: list[Any] = [block for block in reply.content if block.type == "tool_use"]
             assert [call.id for call in calls] == [f"toolu_{number}_2", f"toolu_{number}_3"]
             assert [call.input for call in calls] == [{"path": "/"}, {"path": "a"}]
-            assert (told.usage.input_tokens, told.usage.output_tokens) == (10, 9)
-            assert told.usage.cache_read_input_tokens == 20
-            assert told.usage.cache_creation_input_tokens == 3
+            assert (reply.usage.input_tokens, reply.usage.output_tokens) == (10, 9)
+            assert reply.usage.cache_read_input_tokens == 20
+            assert reply.usage.cache_creation_input_tokens == 3
 
     def test_tokens_are_counted_and_take_no_step(
         self, supplier: Supplier, anthropic_client: anthropic.Anthropic
@@ -163,8 +167,8 @@ class TestMessages:
         openai_client: openai.OpenAI,
     ) -> None:
         supplier.models = ["a", "b"]
-        told = list(anthropic_client.models.list())
-        assert [(model.id, model.display_name) for model in told] == [("a", "a"), ("b", "b")]
+        reply = list(anthropic_client.models.list())
+        assert [(model.id, model.display_name) for model in reply] == [("a", "a"), ("b", "b")]
         assert [(model.id, model.object) for model in openai_client.models.list()] == [
             ("a", "model"),
             ("b", "model"),
@@ -177,26 +181,26 @@ class TestGemini:
     def asked(self, supplier: Supplier, method: str, body: dict[str, Any]) -> bytes:
         return httpx.post(f"{supplier.url}/v1beta/models/m%20x:{method}", json=body).content
 
-    def check(self, events: list[Event]) -> None:
-        draft = Draft()
+    def check(self, events: list[ReplyEvent]) -> None:
+        draft = ReplyBuilder()
         for event in events:
             draft.add(event)
-        assert draft.message().parts == (
+        assert draft.build_message().parts == (
             Thinking("gemini", "Which?", "c2lnbmVk"),
-            Text("I look around."),
+            TextPart("I look around."),
             ToolCall("call_1_2", "ls", '{"path":"/"}'),
             ToolCall("call_1_3", "cat", '{"path":"a"}'),
         )
         assert draft.usage == Usage(input=13, cache_read=20, output=5, reasoning=4)
-        assert draft.end == Finished("tool_calls")
+        assert draft.end == ReplyFinished("tool_calls")
 
     def test_a_whole_answer_and_a_stream_of_it_are_the_same(self, supplier: Supplier) -> None:
         body = {"contents": [{"role": "user", "parts": [{"text": "What is there?"}]}]}
         supplier.script(LOOK)
-        self.check(gemini.answer(self.asked(supplier, "generateContent", body)))
+        self.check(gemini_upstream.parse_response(self.asked(supplier, "generateContent", body)))
         with Supplier() as another:
             another.script(LOOK)
-            reader = gemini.reader()
+            reader = gemini_upstream.create_reader()
             stream = self.asked(another, "streamGenerateContent?alt=sse", body)
             self.check([*reader.feed(stream), *reader.close()])
             (request,) = another.requests
@@ -219,19 +223,19 @@ class TestGemini:
         supplier.script(
             Refuse(429, "Slow down"), Answer((Say("one two"),), faults=(Fail(after=1),))
         )
-        told = json.loads(self.asked(supplier, "generateContent", {"contents": []}))
-        assert told["error"] == {
+        reply = json.loads(self.asked(supplier, "generateContent", {"contents": []}))
+        assert reply["error"] == {
             "code": 429,
             "message": "Slow down",
             "status": "RESOURCE_EXHAUSTED",
         }
         stream = self.asked(supplier, "streamGenerateContent", {"contents": []})
-        (*_, last) = gemini.reader().feed(stream)
+        (*_, last) = gemini_upstream.create_reader().feed(stream)
         assert last == SupplierError("overloaded", "The server is overloaded")
 
     def test_its_models_are_listed(self, supplier: Supplier) -> None:
-        told = httpx.get(f"{supplier.url}/v1beta/models").json()["models"]
-        assert [model["name"] for model in told] == [f"models/{one}" for one in supplier.models]
+        reply = httpx.get(f"{supplier.url}/v1beta/models").json()["models"]
+        assert [model["name"] for model in reply] == [f"models/{one}" for one in supplier.models]
 
 
 class TestErrors:

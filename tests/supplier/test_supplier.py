@@ -18,7 +18,7 @@ TOOL: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "strin
 
 
 class TestFaults:
-    def test_a_connection_breaks_after_the_events_told(
+    def test_a_connection_breaks_after_the_events_reported(
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
         supplier.script(Answer((Say("one two three"),), faults=(Break(after=2),)), Refuse(418))
@@ -67,7 +67,7 @@ class TestFaults:
         stream.close()
         supplier.requests[0].gone.result(60)
 
-    def test_the_end_releases_whoever_hangs(self, openai_client: openai.OpenAI) -> None:
+    def test_the_end_releases_anyone_who_hangs(self, openai_client: openai.OpenAI) -> None:
         stall = Stall()
         with ThreadPoolExecutor(1) as beside:
             with Supplier() as other:
@@ -130,8 +130,8 @@ class TestScript:
             {"role": "assistant", "content": [use]},
             {"role": "user", "content": [block]},
         ]
-        told = anthropic_client.messages.create(model="m", max_tokens=9, messages=history)
-        assert told.content[0].type == "text" and told.content[0].text == "a"
+        output = anthropic_client.messages.create(model="m", max_tokens=9, messages=history)
+        assert output.content[0].type == "text" and output.content[0].text == "a"
         items: Any = [
             *USER,
             {"type": "function_call", "call_id": "t", "name": "ls", "arguments": "{}"},
@@ -180,5 +180,5 @@ class TestScript:
             tunnel.set_tunnel("example.invalid", 443)
             with pytest.raises(OSError, match="404"):
                 tunnel.connect()
-        told = [(request.method, request.path) for request in supplier.others]
-        assert told == [("GET", "/elsewhere"), ("CONNECT", "example.invalid:443")]
+        output = [(request.method, request.path) for request in supplier.others]
+        assert output == [("GET", "/elsewhere"), ("CONNECT", "example.invalid:443")]

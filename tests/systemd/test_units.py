@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "systemd"
+from tests.support.paths import REPOSITORY
+
+FOLDER = REPOSITORY / "systemd"
 USER_UNIT = FOLDER / "agentd.service"
 SYSTEM_UNIT = FOLDER / "agentd@.service"
 BOTH = pytest.mark.parametrize("unit", [USER_UNIT, SYSTEM_UNIT], ids=lambda unit: unit.name)
@@ -25,7 +27,7 @@ NEEDS_PRIVILEGE = re.compile(
     "Protect|Private|ReadOnly|ReadWrite|Inaccessible|Bind|TemporaryFileSystem|Root|ProcSubset"
     "|Capabilit|AmbientCap|Device|User=|Group=|RestrictFileSystems|IPAddress|MountFlags"
 )
-"""What an unprivileged user manager cannot do, or not on every system."""
+"""Options that an unprivileged user manager cannot carry out, or not on every system."""
 
 
 def sections(unit: Path) -> Iterator[tuple[str, str, str]]:
@@ -86,7 +88,7 @@ def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
 @needs_systemd_analyze
 @BOTH
 @pytest.mark.parametrize(("right", "wrong"), [("OOMPolicy", "OOMPolizy"), ("mixed", "mixt")])
-def test_the_verification_would_tell_of_a_mistake(
+def test_the_verification_would_show_of_a_mistake(
     unit: Path, right: str, wrong: str, tmp_path: Path
 ) -> None:
     found = verify(tmp_path, unit, unit.read_text().replace(right, wrong))
@@ -105,22 +107,22 @@ def test_the_system_units_exposure_is_at_most_4(tmp_path: Path) -> None:
 
 @BOTH
 def test_each_service_line_has_its_reason_above(unit: Path) -> None:
-    bare = [line for section, before, line in sections(unit) if unreasoned(section, before)]
+    bare = [line for section, before, line in sections(unit) if lacks_reason(section, before)]
     assert bare == []
 
 
-def unreasoned(section: str, before: str) -> bool:
-    """Whether a service line follows anything but a comment of some words."""
+def lacks_reason(section: str, before: str) -> bool:
+    """Return whether a service line follows anything but a comment of some words."""
     return section == "Service" and not re.match(r"# \S+( \S+){3}", before)
 
 
 @BOTH
 def test_systemd_waits_for_the_daemons_own_word_and_signs_of_life(unit: Path) -> None:
-    told = directives(unit)
-    assert told["Type"] == "notify"
-    assert told["NotifyAccess"] == "main"
-    assert seconds(told["WatchdogSec"]) > DRAIN_SECONDS
-    assert told["Restart"] == "on-failure"
+    result = directives(unit)
+    assert result["Type"] == "notify"
+    assert result["NotifyAccess"] == "main"
+    assert seconds(result["WatchdogSec"]) > DRAIN_SECONDS
+    assert result["Restart"] == "on-failure"
 
 
 @BOTH
@@ -132,24 +134,24 @@ def test_the_daemon_is_started_as_it_is_by_hand(unit: Path) -> None:
 
 @BOTH
 def test_a_stop_leaves_time_to_drain_and_leaves_nothing_running(unit: Path) -> None:
-    told = directives(unit)
-    assert seconds(told["TimeoutStopSec"]) >= DRAIN_SECONDS + ENGINE_END_SECONDS + 10
-    assert told["KillMode"] == "mixed"
-    assert "KillSignal" not in told
+    result = directives(unit)
+    assert seconds(result["TimeoutStopSec"]) >= DRAIN_SECONDS + ENGINE_END_SECONDS + 10
+    assert result["KillMode"] == "mixed"
+    assert "KillSignal" not in result
 
 
 @BOTH
 def test_no_core_file_and_no_file_for_others(unit: Path) -> None:
-    told = directives(unit)
-    assert told["LimitCORE"] == "0"
-    assert told["UMask"] == "0077"
-    assert told["ConfigurationDirectoryMode"] == "0700"
+    result = directives(unit)
+    assert result["LimitCORE"] == "0"
+    assert result["UMask"] == "0077"
+    assert result["ConfigurationDirectoryMode"] == "0700"
 
 
 @BOTH
 def test_compilers_debuggers_and_sandboxes_keep_working(unit: Path) -> None:
-    told = directives(unit)
-    assert not told.keys() & {
+    result = directives(unit)
+    assert not result.keys() & {
         "MemoryDenyWriteExecute",
         "RestrictNamespaces",
         "ProtectKernelTunables",
@@ -157,23 +159,23 @@ def test_compilers_debuggers_and_sandboxes_keep_working(unit: Path) -> None:
         "ProcSubset",
         "NoExecPaths",
     }
-    denied = told["SystemCallFilter"]
+    denied = result["SystemCallFilter"]
     assert denied.startswith("~")
     assert not {"@mount", "@debug", "@process", "@resources"} & set(denied[1:].split())
 
 
 def test_the_system_unit_keeps_state_and_configuration_per_person() -> None:
-    told = directives(SYSTEM_UNIT)
-    assert told["User"] == "%i"
-    assert told["StateDirectory"] == told["ConfigurationDirectory"] == "agentd/%i"
-    assert told["StateDirectoryMode"] == "0700"
-    assert "RemoveIPC" not in told
+    result = directives(SYSTEM_UNIT)
+    assert result["User"] == "%i"
+    assert result["StateDirectory"] == result["ConfigurationDirectory"] == "agentd/%i"
+    assert result["StateDirectoryMode"] == "0700"
+    assert "RemoveIPC" not in result
 
 
 def test_the_user_unit_never_makes_the_state_a_part_of_the_configuration() -> None:
-    told = directives(USER_UNIT)
-    assert told["ConfigurationDirectory"] == "agentd"
-    assert "StateDirectory" not in told
+    result = directives(USER_UNIT)
+    assert result["ConfigurationDirectory"] == "agentd"
+    assert "StateDirectory" not in result
 
 
 def test_the_user_unit_asks_for_nothing_that_needs_privilege() -> None:
@@ -184,17 +186,17 @@ def test_the_user_unit_asks_for_nothing_that_needs_privilege() -> None:
 @BOTH
 def test_the_workspace_of_who_names_none_is_no_folder_that_holds_keys(unit: Path) -> None:
     """Neither the home, nor the system, nor the folders of the daemon's own files."""
-    told = directives(unit)
-    environment = dict(one.split("=", 1) for one in told["Environment"].split())
+    result = directives(unit)
+    environment = dict(one.split("=", 1) for one in result["Environment"].split())
     home = "%h" if unit == USER_UNIT else "/home/%i"
     assert environment["AGENTD_DEFAULT_WORKSPACE"] == f"{home}/agentd"
 
 
 @BOTH
 def test_secrets_come_from_a_file_and_never_from_the_unit(unit: Path) -> None:
-    told = directives(unit)
-    assert told["EnvironmentFile"].startswith("-")
-    assert told["Environment"].startswith("PATH=")
+    result = directives(unit)
+    assert result["EnvironmentFile"].startswith("-")
+    assert result["Environment"].startswith("PATH=")
 
 
 def test_the_readme_names_only_files_of_this_folder() -> None:

@@ -1,0 +1,179 @@
+"""The rules that decide questions of an engine in place of a person. Pure.
+
+In this order: what nobody may allow; the first rule of the settings that matches; what a person
+allowed for the whole chat; then the mode. Reading and writing inside the workspace need no
+approval unless a rule says otherwise; for everything else ``ask`` asks, ``auto`` allows and
+``deny`` denies. Protected paths (``agent.protected_paths``) are asked about in ``auto``, too.
+
+A rule that denies or asks is matched against each command of a line. It sees only the text, not
+what a script, an alias, ``make`` or an interpreter does. Where the text does not show whether
+such a rule applies, only a person can allow the line.
+"""
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct
+
+from agentd.agent.engine import Question
+from agentd.agent.shell_parser import ShellCommand, is_unknown, iter_spellings, parse_command_line
+from agentd.chats.approval import Approval, ApprovalKind, ApprovalMode
+
+Decision: TypeAlias = Literal["allow", "deny", "ask"]
+RuleKind: TypeAlias = Literal["read", "write", "outside", "shell", "network", "other", "protected"]
+"""``protected``: access of any kind to a protected path."""
+Match: TypeAlias = Literal["yes", "no", "unknown"]
+
+ALWAYS_ALLOWED: frozenset[ApprovalKind] = frozenset(("read", "write"))
+"""``write`` means inside the workspace, where the agent works."""
+
+_PLAIN_COMMAND = re.compile(r"[A-Za-z0-9_./@:=,+%-]+(?: +[A-Za-z0-9_./@:=,+%'\"-]+)*")
+"""A program with its arguments, without anything that a shell would expand."""
+
+
+class ApprovalRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A rule of the settings; absent fields match everything. ``*`` and ``?`` are wildcards."""
+
+    decision: Annotated[Decision, Meta(description="allow, deny or ask.")]
+    kind: Annotated[
+        RuleKind | None,
+        Meta(description="read, write, outside, shell, network, other or protected."),
+    ] = None
+    tool: Annotated[str, Meta(description="The tool's name, such as shell.")] = "*"
+    subject: Annotated[
+        str, Meta(description="The whole command, path or address, such as git status*.")
+    ] = "*"
+
+    def match(self, question: Question) -> Match:
+        """Return whether this rule decides the question, as far as its text shows."""
+        if not fnmatchcase(question.tool, self.tool):
+            return "no"
+        if self.kind not in (None, question.kind):
+            if self.kind != "protected" or not question.protected:
+                return "no"
+        elif question.protected and self.decision == "allow" and self.subject != question.subject:
+            return "no"  # a protected path is allowed by kind or by its exact name only
+        if self.decision == "allow":
+            return "yes" if self._allows(question) else "no"
+        return self._match_restriction(question)
+
+    def _allows(self, question: Question) -> bool:
+        """Return whether the pattern allows it; it never covers a second command after ``;``."""
+        if self.subject in ("*", question.subject):
+            return True
+        if question.kind == "shell" and not _PLAIN_COMMAND.fullmatch(question.subject):
+            return False
+        return all(fnmatchcase(one, self.subject) for one in _split_subjects(question))
+
+    def _match_restriction(self, question: Question) -> Match:
+        """Match a restricting pattern against each command or file of the question."""
+        if any(
+            fnmatchcase(one, self.subject) for one in (question.subject, *_split_subjects(question))
+        ):
+            return "yes"
+        if question.kind != "shell":
+            return "no"
+        line = parse_command_line(question.subject)
+        found = [self._match_restricted_command(command) for command in line.commands]
+        if "yes" in found:
+            return "yes"
+        return "unknown" if "unknown" in found or not line.certain else "no"
+
+    def _match_restricted_command(self, command: ShellCommand) -> Match:
+        unknown = any(map(is_unknown, command.words))
+        program = self.subject.split(" ")[0]
+        for text in iter_spellings(command):
+            if fnmatchcase(text, self.subject) or fnmatchcase(f"{text} ", self.subject):
+                return "yes"
+            if unknown and fnmatchcase(text.split(" ")[0], program):
+                return "unknown"
+        return "no"
+
+
+class ApprovalPolicy(Struct, frozen=True):
+    """The settings for approvals."""
+
+    mode: ApprovalMode = "ask"
+    rules: tuple[ApprovalRule, ...] = ()
+    seconds: float = 600.0
+    """The seconds a person has to answer; after that the question is denied."""
+
+
+def decide(
+    question: Question,
+    policy: ApprovalPolicy,
+    mode: ApprovalMode | str,
+    granted: Iterable[Approval],
+) -> Decision:
+    """Decide by rules (``allow``, ``deny``), or leave it to a person (``ask``).
+
+    ``mode`` is the chat's own, empty when it has none; ``granted`` is what a person allowed for
+    the whole chat.
+    """
+    decided = mode or policy.mode
+    if question.refusal:
+        return "deny"
+    if question.kind == "question":  # only a person can answer it
+        return "deny" if decided == "deny" else "ask"
+    return _decide_action(question, policy, decided, granted)
+
+
+def _decide_action(
+    question: Question, policy: ApprovalPolicy, decided: str, granted: Iterable[Approval]
+) -> Decision:
+    ruled = _apply_rules(question, policy.rules)
+    if ruled in ("allow", "deny", "ask"):
+        return ruled
+    if any(
+        grant_key(one.kind, one.tool, one.subject) == _make_question_key(question)
+        for one in granted
+    ):
+        return "allow"
+    if question.kind in ALWAYS_ALLOWED and not question.protected:
+        return "allow"
+    if decided == "auto":
+        return "ask" if ruled == "unknown" or question.protected else "allow"
+    return "deny" if decided == "deny" else "ask"
+
+
+def _apply_rules(
+    question: Question, rules: Iterable[ApprovalRule]
+) -> Literal["allow", "deny", "ask", "unknown", "none"]:
+    """Return the first matching rule's decision; ``unknown``: one may match, none surely does."""
+    ruled: Literal["unknown", "none"] = "none"
+    for rule in rules:
+        match rule.match(question):
+            case "yes":
+                return "ask" if ruled == "unknown" and rule.decision == "allow" else rule.decision
+            case "unknown":
+                ruled = "unknown"
+    return ruled
+
+
+def grant_key(kind: ApprovalKind, tool: str, subject: str) -> tuple[str, ...]:
+    """Return the key under which a session grant covers a question.
+
+    It is the exact command line, path or request; for an address its host.
+    """
+    host = _parse_host(subject) if kind == "network" else ""
+    return kind, tool, f"//{host}" if host else subject
+
+
+def _parse_host(address: str) -> str:
+    try:
+        return urlsplit(address).netloc.rpartition("@")[2].lower()
+    except ValueError:
+        return ""
+
+
+def _split_subjects(question: Question) -> list[str]:
+    """Split a subject of several paths, one per line; return any other subject as it is."""
+    several = question.kind in ("read", "write", "outside")
+    return question.subject.split("\n") if several else [question.subject]
+
+
+def _make_question_key(question: Question) -> tuple[str, ...]:
+    return grant_key(question.kind, question.tool, question.subject)

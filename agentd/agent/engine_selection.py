@@ -1,0 +1,65 @@
+"""Choosing the engine and the model for a prompt."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from msgspec import Struct, structs
+
+from agentd.agent.engine import Engine
+from agentd.core.errors import NotFound
+from agentd.models.model import GATEWAY, Model, Models
+
+
+class EngineChoice(Struct, frozen=True):
+    """An engine and its model; without ``engine`` there is a ``problem``."""
+
+    name: str
+    """The engine's name, for the journal."""
+    engine: Engine | None = None
+    model: Model | None = None
+    """None: the engine's own default."""
+    problem: str = ""
+    """Why the prompt cannot be run, for the person who sent it."""
+
+
+class EngineRegistry:
+    """The configured engines; ``default`` and ``models`` return the current settings.
+
+    ``make`` is called once, for the first choice, since engines import much code.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Mapping[str, Engine]],
+        default: Callable[[], str],
+        models: Callable[[], Models],
+    ) -> None:
+        self._make = make
+        self._default = default
+        self._models = models
+
+    def choose(self, wanted: str) -> EngineChoice:
+        """Return the engine for a model name; empty: the default model, else the default engine."""
+        models = self._models()
+        name = wanted or models.default
+        if not name:
+            return self._build_choice(self._default(), None)
+        try:
+            model = models.find(name)
+        except NotFound as error:
+            return EngineChoice(
+                "none", problem=f"{error.message} Models are defined in models.yml."
+            )
+        if model.supplier == GATEWAY and model.prices is None:
+            model = structs.replace(model, prices=models.get_gateway_prices(model.model))
+        return self._build_choice(model.engine, model)
+
+    @cached_property
+    def _engines(self) -> Mapping[str, Engine]:
+        return self._make()
+
+    def _build_choice(self, name: str, model: Model | None) -> EngineChoice:
+        engine = self._engines.get(name)
+        if engine is None:
+            return EngineChoice(name, problem=f"The engine {name} is not set up on this host.")
+        return EngineChoice(name, engine, model)

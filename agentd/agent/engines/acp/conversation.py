@@ -1,0 +1,335 @@
+"""A turn with an ACP agent, from the handshake to the prompt's answer, without any I/O."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from agentd import __version__
+from agentd.agent.engine import (
+    ApprovalAnswer,
+    EngineStateSaved,
+    RateLimited,
+    ReplyCompleted,
+    ReplyDelta,
+    ToolStarted,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+    UsageReported,
+)
+from agentd.agent.engines.acp.events import AcpEvents
+from agentd.agent.engines.acp.questions import AcpQuestions
+from agentd.agent.engines.acp.session import (
+    LOST,
+    build_prompt,
+    choose_model,
+    choose_options,
+    parse_state,
+    render_state,
+)
+from agentd.agent.engines.acp.usage import CostMeter, read_usage
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import AskApproval, AwaitLateOutput, Step, TurnDone
+from agentd.agent.engines.external.json_rpc import (
+    RpcError,
+    RpcNotification,
+    RpcPeer,
+    RpcRequest,
+    RpcResult,
+    get_path,
+    get_text,
+    iter_list,
+)
+from agentd.llm.price import NO_USAGE, Usage
+
+VERSION = 1
+LATE = 2.0
+"""Seconds to wait for the cost after the prompt's response."""
+
+MOST_REMINDERS = 5
+"""The number of times a turn is continued after its agent ended it at a denial."""
+NOT_ALLOWED = "This was not allowed:\n\n{}\n\nContinue without it, or say what you would need."
+
+_SIGN_IN_FIRST = -32000
+_LIMIT = re.compile(r"\b429\b|rate.?limit|usage limit|hit your limit|quota|too many requests", re.I)
+
+_STREAM_ERROR = re.compile(
+    r'message="stream error".*? error\.error="(?:AI_APICallError: )?((?:[^"\\\n]|\\.)*)"'
+)
+"""A line of opencode's log, which retries without telling its client."""
+WAITS = "The agent is waiting, since its supplier refused a request:"
+
+_ENDS: Mapping[str, str] = {
+    "max_tokens": "The reply was cut off: it reached the model's output limit.",
+    "max_turn_requests": "The agent stopped: it reached its limit of requests for one prompt.",
+    "refusal": "The model refused to continue.",
+}
+"""Stop reasons that are failures."""
+
+
+class AcpConversation:
+    """A turn, from ``initialize`` to the answer to ``session/prompt``."""
+
+    def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds) -> None:
+        self._assignment = assignment
+        self._bounds = bounds
+        self._peer = RpcPeer(marked=True)
+        self._events = AcpEvents(bounds)
+        self._questions = AcpQuestions(self._peer, self._events, bounds)
+        self._state = parse_state(assignment.engine_state)
+        self._meter = CostMeter(self._state.cost)
+        self._agent: object = None
+        """The response to ``initialize``."""
+        self._session = ""
+        self._fresh = False
+        self._options: list[tuple[str, str]] = []
+        """Options of the session still to be set."""
+        self._model = ""
+        """The model still to be set, where it is not an option."""
+        self._asked: dict[str, str] = {}
+        """The subject of each open question."""
+        self._denied: list[str] = []
+        """The denied actions, for the model, until it writes or does something again."""
+        self._reminders = 0
+        self._prompting = self._answered = self._stopping = self._over = False
+        self._reported = False
+        """True if the last update was a report of the cost."""
+        self._used: Usage = NO_USAGE
+        self._last: tuple[Step, ...] = ()
+
+    def on_start(self) -> Iterator[Step]:
+        """Send ``initialize``."""
+        files = {"readTextFile": False, "writeTextFile": False}
+        given = {
+            "protocolVersion": VERSION,
+            "clientCapabilities": {"fs": files, "terminal": False},
+            "clientInfo": {"name": "agentd", "title": "agentd", "version": __version__},
+        }
+        yield self._peer.request("initialize", given)
+
+    def on_line(self, line: bytes) -> Iterator[Step]:
+        """Handle one message of the agent."""
+        if self._over:
+            return
+        match self._peer.parse(line):
+            case RpcRequest() as request:
+                for step in self._questions.on_request(request):
+                    if isinstance(step, AskApproval):
+                        self._asked[step.id] = step.question.subject
+                    yield step
+            case RpcNotification(method="session/update", params=params):
+                yield from self._on_update(params)
+            case RpcNotification(method="$/cancel_request", params=params):
+                yield from self._questions.on_cancelled(params)
+            case RpcResult(method=method, value=value):
+                yield from _RESULTS[method](self, value)
+            case RpcError() as refusal:
+                yield from self._on_error(refusal)
+
+    def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
+        """Send the decision; the protocol has no field for a reason."""
+        subject = self._asked.pop(ask, "")
+        if not answer.allowed:
+            self._denied.append(f"{subject}\n{answer.reason}".strip())
+        yield from self._questions.on_decision(ask, answer)
+
+    def stop(self) -> Iterator[Step]:
+        """Cancel the prompt; without one, the turn is simply over."""
+        if self._over:
+            return
+        self._stopping = True
+        yield from self._questions.close()
+        if self._answered or not self._prompting:
+            yield from self._end()
+        else:
+            yield self._peer.notify("session/cancel", {"sessionId": self._session})
+
+    def explain_silence(self, errors: str) -> RateLimited | None:
+        """Return the limit found in opencode's log; the protocol has no message for one.
+
+        opencode waits as long as its supplier requested, and otherwise retries every half minute:
+        a single refusal before a long silence means a long wait, whose length it does not log.
+        """
+        refusals = _STREAM_ERROR.findall(errors)
+        if refusals and (len(refusals) == 1 or _LIMIT.search(refusals[-1])):
+            return RateLimited(f"{WAITS} {refusals[-1]}")
+        return None
+
+    def on_exit(self) -> Iterator[Step]:
+        """Report the unfinished reply, its usage and its cost."""
+        if self._over:
+            return
+        self._over = True
+        reply, used, cost = self._events.take_reply(), self._used, self._meter.take_spent()
+        if reply:
+            yield ReplyCompleted(reply, used, cost)
+        yield from self._events.flush_tools()
+        if not reply and (used != NO_USAGE or cost):
+            yield UsageReported(used, cost)
+        if self._session and cost:
+            yield self._save_state()
+        yield from self._last
+
+    def _end(self, *last: Step) -> Iterator[Step]:
+        self._last = last or self._last
+        yield from self.on_exit()
+        yield TurnDone()
+
+    # The handshake.
+
+    def _on_initialized(self, value: object) -> Iterator[Step]:
+        self._agent = value
+        spoken = get_path(value, "protocolVersion")
+        if spoken != VERSION:
+            problem = (
+                f"The agent uses version {spoken} of the Agent Client Protocol, not {VERSION}."
+            )
+            yield from self._end(TurnFailed(problem))
+            return
+        resumes = get_path(value, "agentCapabilities", "sessionCapabilities", "resume") is not None
+        if self._state.session and resumes:
+            yield self._open_session("session/resume")
+        elif self._state.session and self._loads:
+            yield self._open_session("session/load")
+        else:
+            yield self._open_session("session/new")
+
+    @property
+    def _loads(self) -> bool:
+        return get_path(self._agent, "agentCapabilities", "loadSession") is True
+
+    def _open_session(self, method: str) -> Step:
+        known = {} if method == "session/new" else {"sessionId": self._state.session}
+        return self._peer.request(method, {**known, "cwd": self._bounds.folder, "mcpServers": []})
+
+    def _on_session_new(self, value: object) -> Iterator[Step]:
+        self._fresh = True
+        yield from self._on_session_open(get_text(value, "sessionId"), value)
+
+    def _on_session_resumed(self, value: object) -> Iterator[Step]:
+        yield from self._on_session_open(self._state.session, value)
+
+    def _on_session_open(self, session: str, value: object) -> Iterator[Step]:
+        """Choose the model in the session that was opened, then prompt."""
+        if not session:
+            yield from self._end(TurnFailed("The agent started a session without an id."))
+            return
+        self._session = session
+        if self._fresh:
+            self._meter.reset()
+        yield self._save_state()
+        try:
+            self._options = list(choose_options(value, self._assignment))
+            self._model = "" if self._options else choose_model(value, self._assignment)
+        except LookupError as error:
+            yield from self._end(TurnFailed(str(error.args[0])))
+            return
+        yield from self._configure_next(None)
+
+    def _configure_next(self, _: object) -> Iterator[Step]:
+        """Set the next option of the session; prompt after the last one."""
+        if self._options:
+            option, value = self._options.pop(0)
+            given = {"sessionId": self._session, "configId": option, "value": value}
+            yield self._peer.request("session/set_config_option", given)
+            return
+        if self._model:
+            given = {"sessionId": self._session, "modelId": self._model}
+            self._model = ""
+            yield self._peer.request("session/set_model", given)
+            return
+        self._prompting = True
+        yield self._send_prompt(build_prompt(self._assignment, self._state, fresh=self._fresh))
+
+    def _send_prompt(self, words: str) -> Step:
+        prompt = [{"type": "text", "text": words}]
+        return self._peer.request("session/prompt", {"sessionId": self._session, "prompt": prompt})
+
+    def _save_state(self) -> EngineStateSaved:
+        return EngineStateSaved(
+            render_state(self._session, self._meter.seen, self._assignment.instructions)
+        )
+
+    def _on_error(self, refusal: RpcError) -> Iterator[Step]:
+        if refusal.code == _SIGN_IN_FIRST:
+            yield from self._end(TurnFailed(_explain_sign_in(self._agent)))
+        elif refusal.method == "session/resume" and self._loads:
+            yield self._open_session("session/load")
+        elif refusal.method in ("session/resume", "session/load"):
+            yield ToolUsed("session", f"resume {self._state.session}", LOST, ok=False)
+            yield self._open_session("session/new")
+        elif refusal.method == "session/prompt" and self._stopping:
+            yield from self._end()
+        elif refusal.method == "session/prompt" and _LIMIT.search(_describe_refusal(refusal)):
+            yield from self._end(RateLimited(_describe_refusal(refusal)))
+        else:
+            yield from self._end(TurnFailed(f"The agent: {_describe_refusal(refusal)}"))
+
+    # The running prompt.
+
+    def _on_update(self, params: object) -> Iterator[Step]:
+        """Handle an update; before the prompt, updates only replay the history."""
+        update = get_path(params, "update")
+        report = get_text(update, "sessionUpdate") == "usage_update"
+        if get_text(params, "sessionId") != self._session and self._session:
+            return
+        if report:
+            self._meter.add_report(update, before=not self._prompting)
+            self._reported = True
+            if self._answered:
+                yield from self._end()
+        elif self._prompting:
+            for step in self._events.on_update(update):
+                self._reported = False
+                if isinstance(step, ReplyDelta | ToolStarted):
+                    self._denied.clear()
+                yield step
+
+    def _on_prompt_result(self, value: object) -> Iterator[Step]:
+        """End the turn on the prompt's response; its cost may be reported a moment later.
+
+        Some agents end the turn at a denial, before their model knows of it.
+        """
+        self._used += read_usage(value)
+        reason = get_text(value, "stopReason")
+        if self._denied and not self._stopping and self._reminders < MOST_REMINDERS:
+            self._reminders += 1
+            problem = NOT_ALLOWED.format("\n\n".join(self._denied))
+            self._denied.clear()
+            yield self._send_prompt(problem)
+            return
+        self._answered = True
+        if reason in _ENDS:
+            self._last = (TurnFailed(_ENDS[reason]),)
+        if self._reported or (self._stopping and not self._meter.known):
+            yield from self._end()
+        else:
+            yield AwaitLateOutput(LATE)
+
+
+_Handler: TypeAlias = Callable[[AcpConversation, object], Iterator[Step]]
+
+_RESULTS: Mapping[str, _Handler] = {
+    "initialize": AcpConversation._on_initialized,
+    "session/new": AcpConversation._on_session_new,
+    "session/resume": AcpConversation._on_session_resumed,
+    "session/load": AcpConversation._on_session_resumed,
+    "session/set_config_option": AcpConversation._configure_next,
+    "session/set_model": AcpConversation._configure_next,
+    "session/prompt": AcpConversation._on_prompt_result,
+}
+
+
+def _explain_sign_in(agent: object) -> str:
+    """Tell the person how to sign in, in the agent's own words if it has any."""
+    ways = [
+        get_text(way, "description") or get_text(way, "name")
+        for way in iter_list(agent, "authMethods")
+    ]
+    problem = "; or: ".join(way for way in ways if way) or "see the agent's own documentation"
+    return f"The agent is not signed in for the user that agentd runs as. To sign in: {problem}."
+
+
+def _describe_refusal(refusal: RpcError) -> str:
+    details = get_text(refusal.data, "details") or get_text(refusal.data, "message")
+    return " ".join(part for part in (refusal.message, details) if part) or refusal.method

@@ -1,0 +1,78 @@
+"""Builds the command line and environment of an ACP agent."""
+
+import json
+import posixpath
+from collections.abc import Mapping
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.external.common import ModelEndpoint
+from agentd.agent.engines.external.conversation import SECRET_DESCRIPTOR, ProgramLaunch
+from agentd.llm.price import Prices
+
+PROVIDER = "agentd"
+
+_PERMISSIONS: Mapping[str, str] = {
+    "*": "ask",
+    "task": "allow",
+    "todoread": "allow",
+    "todowrite": "allow",
+    "skill": "allow",
+    "question": "deny",
+}
+"""The permissions of opencode, which by default asks for none. Nobody can answer ``question``."""
+
+_ERRORS_TO_STDERR = ("--print-logs", "--log-level", "ERROR")
+"""Log to stderr: only there is a wait after a supplier's refusal visible (``explain_silence``)."""
+
+_USUAL_CONTEXT = 200_000
+"""Tokens, for an unknown model."""
+
+_UNTITLED: Mapping[str, object] = {"agent": {"title": {"disable": True}}}
+"""Settings without titles: opencode would ask the model for one, at a cost it does not report."""
+
+
+def build_launch(
+    assignment: TurnRequest,
+    command: tuple[str, ...],
+    endpoint: ModelEndpoint | None,
+    prices: Prices | None = None,
+) -> ProgramLaunch:
+    """Return how to start the agent for a turn.
+
+    The protocol does not cover suppliers. For opencode, ``endpoint``, the model's prices and the
+    permissions are added to the person's configuration; any other agent uses its own.
+    """
+    given = tuple(assignment.command or command)
+    if posixpath.basename(given[0]) != "opencode":
+        return ProgramLaunch(given)
+    if "acp" in given and not any(one.startswith(("--print-logs", "--log")) for one in given):
+        given += _ERRORS_TO_STDERR
+    settings: dict[str, object] = {"permission": _PERMISSIONS, "autoupdate": False, **_UNTITLED}
+    environment: dict[str, str] = {}
+    if endpoint:
+        options = {"baseURL": endpoint.base_url}
+        if endpoint.key:
+            options["apiKey"] = f"{{file:/proc/self/fd/{SECRET_DESCRIPTOR}}}"
+        settings["provider"] = {PROVIDER: _build_provider(assignment, options, prices)}
+        settings["model"] = f"{PROVIDER}/{assignment.model}"
+        settings["enabled_providers"] = [PROVIDER]  # no host of opencode's own
+    environment["OPENCODE_CONFIG_CONTENT"] = json.dumps(settings)
+    return ProgramLaunch(given, environment, endpoint.key if endpoint else "")
+
+
+def _build_provider(
+    assignment: TurnRequest, options: Mapping[str, str], prices: Prices | None
+) -> Mapping[str, object]:
+    model: dict[str, object] = {"name": assignment.model}
+    if prices:  # it sums up the cost of all calls; tokens it reports for the last one only
+        buckets = ("input", "output", "cache_read", "cache_write")
+        model["cost"] = {name: float(prices.get_rate(name)[0]) for name in buckets}
+    # It reports costs only for a model whose limit it knows.
+    context = assignment.context or _USUAL_CONTEXT
+    model["limit"] = {"context": context, "output": min(context, 32_000)}
+    return {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": assignment.supplier or PROVIDER,
+        "options": options,
+        "models": {assignment.model: model},
+    }

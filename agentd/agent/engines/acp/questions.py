@@ -1,0 +1,84 @@
+"""Turns requests of an ACP agent into questions; every request gets a response."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from agentd.agent.engine import ApprovalAnswer
+from agentd.agent.engines.acp.events import AcpEvents
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import AskApproval, QuestionCancelled, Step
+from agentd.agent.engines.external.json_rpc import (
+    RpcPeer,
+    RpcRequest,
+    get_path,
+    get_text,
+    iter_list,
+)
+
+_Outcome: TypeAlias = Mapping[str, object]
+
+_CANCELLED: _Outcome = {"outcome": {"outcome": "cancelled"}}
+
+
+class AcpQuestions:
+    """The requests of the agent."""
+
+    def __init__(self, peer: RpcPeer, work: AcpEvents, bounds: WorkspaceBounds) -> None:
+        self._peer = peer
+        self._work = work
+        self._bounds = bounds
+        self._open: dict[str, RpcRequest] = {}
+        self._closed = False
+
+    def on_request(self, request: RpcRequest) -> Iterator[Step]:
+        """Ask for approval, or respond at once where nobody can decide."""
+        ask = json.dumps(request.id)
+        match request.method:
+            case "session/request_permission" if self._closed:
+                yield self._peer.respond(request.id, _CANCELLED)
+            case "session/request_permission":
+                if ask not in self._open:
+                    self._open[ask] = request
+                    tool = self._work.get_tool(get_path(request.params, "toolCall"))
+                    yield AskApproval(ask, tool.to_question(self._bounds))
+            case "elicitation/create":
+                yield self._peer.respond(request.id, {"action": "decline"})
+            case _:
+                yield self._peer.respond_error(
+                    request.id, "agentd serves no files and no terminals"
+                )
+
+    def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
+        """Send the decision to the agent."""
+        request = self._open.pop(ask, None)
+        if request:
+            yield self._peer.respond(request.id, _choose_option(request.params, answer))
+
+    def on_cancelled(self, params: object) -> Iterator[Step]:
+        """Cancel a request that the agent withdraws."""
+        ask = json.dumps(get_path(params, "requestId"))
+        request = self._open.pop(ask, None)
+        if request:
+            yield self._peer.respond(request.id, _CANCELLED)
+            yield QuestionCancelled(ask)
+
+    def close(self) -> Iterator[Step]:
+        """Ask nobody any more, and cancel open requests, as the protocol requires."""
+        self._closed = True
+        for ask, request in self._open.items():
+            yield QuestionCancelled(ask)
+            yield self._peer.respond(request.id, _CANCELLED)
+        self._open.clear()
+
+
+def _choose_option(params: object, answer: ApprovalAnswer) -> _Outcome:
+    """Choose an option for this once: the approver itself remembers session grants."""
+    wanted = ("allow_once", "allow_always") if answer.allowed else ("reject_once", "reject_always")
+    for kind in wanted:
+        for option in iter_list(params, "options"):
+            if get_text(option, "kind") == kind:
+                return {
+                    "outcome": {"outcome": "selected", "optionId": get_text(option, "optionId")}
+                }
+    return _CANCELLED

@@ -1,0 +1,106 @@
+"""A session of an ACP agent: its saved state, its prompt and its options."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+import msgspec
+from msgspec import Struct
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.acp.launch import PROVIDER
+from agentd.agent.engines.external.common import (
+    build_first_prompt,
+    build_resume_prompt,
+    digest_instructions,
+)
+from agentd.agent.engines.external.json_rpc import get_text, iter_list
+
+LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
+
+
+class AcpState(Struct, frozen=True):
+    """The state saved between the turns of a chat."""
+
+    session: str = ""
+    cost: Decimal = Decimal(0)
+    """The session's cost at the agent's last report."""
+    instructions: str = ""
+    """A digest of the instructions that the session has read."""
+
+
+def parse_state(memory: str) -> AcpState:
+    """Parse the state that an earlier turn saved; an empty one if it is not ours."""
+    try:
+        kept = msgspec.json.decode(memory or "{}", type=AcpState)
+    except ValueError:
+        return AcpState()
+    return kept if kept.cost.is_finite() and kept.cost >= 0 else AcpState(kept.session)
+
+
+def render_state(session: str, cost: Decimal, instructions: str) -> str:
+    """Return the state of a session as text."""
+    return msgspec.json.encode(AcpState(session, cost, digest_instructions(instructions))).decode()
+
+
+def build_prompt(assignment: TurnRequest, memory: AcpState, *, fresh: bool) -> str:
+    """Return the prompt for the session; a ``fresh`` one gets instructions and history too."""
+    if fresh:
+        return build_first_prompt(assignment.prompt, assignment.history, assignment.instructions)
+    heeded = digest_instructions(assignment.instructions) == memory.instructions
+    return build_resume_prompt(assignment, "" if heeded else assignment.instructions)
+
+
+def choose_options(session: object, assignment: TurnRequest) -> Iterator[tuple[str, str]]:
+    """Yield the options to set: the model and the effort, where the session offers them.
+
+    Raises ``LookupError`` with a sentence when the session offers models, but not this one: the
+    person did not choose to pay for another.
+    """
+    for category, wanted in (
+        ("model", _list_model_names(assignment)),
+        ("thought_level", (assignment.effort,)),
+    ):
+        if not wanted[-1]:
+            continue
+        for option in iter_list(session, "configOptions"):
+            if category not in (get_text(option, "category"), get_text(option, "id")):
+                continue
+            offered = [get_text(one, "value") for one in _iter_choices(option)]
+            found = next((name for name in wanted if name in offered), "")
+            if found and found != get_text(option, "currentValue"):
+                yield get_text(option, "id"), found
+            elif not found and category == "model":
+                raise _make_unknown_model_error(assignment, offered)
+            break
+
+
+def choose_model(session: object, assignment: TurnRequest) -> str:
+    """Return the id for ``session/set_model``; empty when there is nothing to set.
+
+    Agents without session options may list models beside them. Raises ``LookupError`` as
+    ``choose_options`` does.
+    """
+    offered = [get_text(one, "modelId") for one in iter_list(session, "models", "availableModels")]
+    if not assignment.model or not offered:
+        return ""
+    found = next((name for name in _list_model_names(assignment) if name in offered), "")
+    if not found:
+        raise _make_unknown_model_error(assignment, offered)
+    return "" if found == get_text(session, "models", "currentModelId") else found
+
+
+def _list_model_names(assignment: TurnRequest) -> tuple[str, ...]:
+    """Return what an agent may call the model, the model's plain name last."""
+    model = assignment.model
+    return (f"{PROVIDER}/{model}", f"{assignment.supplier}/{model}", model)
+
+
+def _make_unknown_model_error(assignment: TurnRequest, offered: Sequence[str]) -> LookupError:
+    near = ", ".join(offered[:10])
+    return LookupError(f"The agent has no model {assignment.model!r}; it offers {near}.")
+
+
+def _iter_choices(option: object) -> Iterator[object]:
+    for choice in iter_list(option, "options"):
+        grouped = list(iter_list(choice, "options"))
+        yield from grouped or [choice]

@@ -1,0 +1,107 @@
+"""The usage and cost of a turn with an ACP agent, counted exactly once."""
+
+from decimal import Decimal
+
+from agentd.agent.engines.external.common import parse_usd
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.llm.price import MAX_TOKENS, NO_USAGE, Usage
+
+
+class CostMeter:
+    """The cost of a turn, from reports that are cumulative for a session.
+
+    ``seen`` is what the session had cost when the last turn ended. A first report below it comes
+    from an agent that counts from zero in each process; later ones only rise. Claude Code saves
+    the cost of a session and continues from there when it is resumed, so after a kill its count
+    may restart at an earlier sum.
+    """
+
+    def __init__(self, seen: Decimal) -> None:
+        self.seen = seen
+        self.known = False
+        """True if the agent reported any cost in this turn."""
+        self._base = seen
+        self._has_report = False
+
+    def reset(self) -> None:
+        """Reset for a new session, which has cost nothing so far."""
+        self.seen = self._base = Decimal(0)
+
+    def add_report(self, update: object, *, before: bool = False) -> None:
+        """Add a ``usage_update``; one ``before`` the prompt reports the cost of earlier turns."""
+        amount = _parse_usd(get_path(update, "cost"))
+        if amount is None:
+            return
+        if before:
+            self.seen = self._base = amount
+        else:
+            if not self._has_report and amount < self.seen:
+                self._base = Decimal(0)
+                self.seen = amount
+            self.seen = max(self.seen, amount)
+            self.known = True
+        self._has_report = True
+
+    def take_spent(self) -> Decimal | None:
+        """Return what was spent since the last call; None when the agent reports no cost.
+
+        An agent without prices reports a cost of zero: then the model's prices apply.
+        """
+        if not self.known:
+            return None
+        spent, self._base = self.seen - self._base, self.seen
+        return spent if self.seen else None
+
+
+def _parse_usd(cost: object) -> Decimal | None:
+    return parse_usd(get_path(cost, "amount")) if get_text(cost, "currency") == "USD" else None
+
+
+def read_usage(answer: object) -> Usage:
+    """Return the token counts in the response to a prompt.
+
+    They are in ``usage``, or as a quota in ``_meta``: the only place for Gemini, and for Claude
+    after a cancelled turn, by model, beside an empty ``usage``.
+    """
+    quota = get_path(answer, "_meta", "quota")
+    by_model = [
+        _parse_usage(get_path(one, "token_count")) for one in iter_list(quota, "model_usage")
+    ]
+    value = (
+        _parse_usage(get_path(answer, "usage")),
+        _parse_usage(get_path(quota, "token_count")),
+        sum(by_model, NO_USAGE),
+    )
+    return next((one for one in value if one != NO_USAGE), NO_USAGE)
+
+
+_SPELLINGS = (
+    ("inputTokens", "input_tokens"),
+    ("outputTokens", "output_tokens"),
+    ("thoughtTokens", "reasoningOutputTokens"),
+    ("cachedReadTokens", "cachedInputTokens"),
+    ("cachedWriteTokens", "cacheWriteInputTokens"),
+    ("totalTokens",),
+)
+"""The protocol's name of each count, and the names that agents use in a quota."""
+
+
+def _parse_usage(usage: object) -> Usage:
+    into, out_of, thought, read, written, total = (
+        next(filter(None, (_count(usage, name) for name in names)), 0) for names in _SPELLINGS
+    )
+    # Agents disagree whether cached and reasoning tokens are included in the others; their own
+    # total shows which.
+    if total == into + out_of and read + written <= into and thought <= out_of:
+        into, out_of = into - read - written, out_of - thought
+    elif total == into + out_of + thought and read + written <= into:
+        into -= read + written
+    elif total == into + out_of + read + written and thought <= out_of:
+        out_of -= thought
+    return Usage(input=into, cache_read=read, cache_write=written, output=out_of, reasoning=thought)
+
+
+def _count(counts: object, name: str) -> int:
+    found = get_path(counts, name)
+    whole = isinstance(found, int) and not isinstance(found, bool)
+    return found if whole and 0 < found <= MAX_TOKENS else 0  # type: ignore[operator,return-value]

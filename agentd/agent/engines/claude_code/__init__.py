@@ -1,0 +1,1 @@
+"""Claude Code by its stream-json protocol."""

@@ -1,0 +1,259 @@
+"""A turn with Claude Code, from the handshake to its result, without any I/O."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias
+
+import msgspec
+
+from agentd.agent.engine import (
+    ApprovalAnswer,
+    EngineStateSaved,
+    RateLimited,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+)
+from agentd.agent.engines.claude_code.events import ClaudeEvents
+from agentd.agent.engines.claude_code.launch import ClaudeState, fits_argument, without_session
+from agentd.agent.engines.claude_code.questions import ClaudeQuestions, build_control_request
+from agentd.agent.engines.claude_code.usage import read_spent_before, read_turn_cost
+from agentd.agent.engines.external.common import (
+    WorkspaceBounds,
+    build_first_prompt,
+    build_resume_prompt,
+)
+from agentd.agent.engines.external.conversation import (
+    ProgramLaunch,
+    RestartProgram,
+    SendLine,
+    Step,
+    SupplierPause,
+    TurnDone,
+)
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.core.clock import Timestamp, format_iso
+
+LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
+SIGN_IN = "Claude Code is not signed in: run `claude` once as the user whom agentd runs as."
+BAD_KEY = "The supplier refuses its key in models.yml."
+LIMIT = "The usage limit of Claude Code is reached."
+PAUSE = "The supplier of Claude Code asked for a pause"
+
+_INITIALIZE = "agentd-1"
+_INTERRUPT = "agentd-2"
+_GET_USAGE = "agentd-3"
+
+
+class ClaudeConversation:
+    """A turn with the program that was started by ``launched``."""
+
+    def __init__(
+        self, assignment: TurnRequest, bounds: WorkspaceBounds, launched: ProgramLaunch
+    ) -> None:
+        self._assignment = assignment
+        self._launched = launched
+        self._resumes = ClaudeState.parse(assignment.engine_state).session
+        """The session to resume, while it may still exist."""
+        self._session = ""
+        self._events = ClaudeEvents(bounds)
+        self._questions = ClaudeQuestions(bounds)
+        self._spent_before = Decimal(0)
+        """USD that the session had cost before this turn, since a resumed one keeps counting."""
+        self._until: Timestamp | None = None
+        """The time at which the reached limit ends; empty: unknown; None: no limit."""
+        self._prompted = self._stopping = self._over = False
+
+    def on_start(self) -> Iterator[Step]:
+        """Open the control channel."""
+        yield build_control_request(_INITIALIZE, "initialize")
+
+    def on_line(self, line: bytes) -> Iterator[Step]:
+        """Handle one message of Claude Code."""
+        try:
+            given = msgspec.json.decode(line)
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deep
+            return
+        handle = _HANDLERS.get(get_text(given, "type"))
+        if handle and not self._over:
+            yield from handle(self, given)
+
+    def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
+        """Send the decision to Claude Code."""
+        yield from self._questions.on_decision(ask, answer)
+
+    def stop(self) -> Iterator[Step]:
+        """Interrupt the turn; the result that follows has its cost."""
+        if self._over:
+            return
+        self._stopping = True
+        yield from self._questions.close()
+        if self._prompted:
+            yield build_control_request(_INTERRUPT, "interrupt")
+        else:
+            yield from self._end()
+
+    def explain_silence(self, _: str) -> None:
+        """Return nothing: Claude Code announces a long wait when it begins (``SupplierPause``)."""
+
+    def on_exit(self) -> Iterator[Step]:
+        """Report what was held back; replace a session that could not be resumed by a new one."""
+        if self._is_lost():
+            yield from self._restart()
+        elif not self._over:
+            yield from self._events.finish(None)
+
+    # The session.
+
+    def _on_control_response(self, given: object) -> Iterator[Step]:
+        """Send the prompt after the handshake, whatever its response.
+
+        In a resumed session, first ask for its cost so far: versions that keep counting report
+        it; older ones, which start at zero, refuse the request.
+        """
+        if self._prompted or self._stopping:
+            return
+        match get_text(given, "response", "request_id"):
+            case number if number == _INITIALIZE and self._resumes:
+                yield build_control_request(_GET_USAGE, "get_usage")
+            case number if number in (_INITIALIZE, _GET_USAGE):
+                self._spent_before = read_spent_before(get_path(given, "response", "response"))
+                yield self._send_prompt()
+
+    def _send_prompt(self) -> Step:
+        self._prompted = True
+        content = {"role": "user", "content": self._build_prompt()}
+        message = {"type": "user", "message": content, "parent_tool_use_id": None}
+        return SendLine(msgspec.json.encode({**message, "session_id": self._resumes}))
+
+    def _build_prompt(self) -> str:
+        assignment = self._assignment
+        if self._resumes:
+            return build_resume_prompt(assignment)
+        text = "" if fits_argument(assignment.instructions) else assignment.instructions
+        return build_first_prompt(assignment.prompt, assignment.history, text)
+
+    def _on_system(self, given: object) -> Iterator[Step]:
+        """Handle a system message; ``init`` means that the session has begun."""
+        match get_text(given, "subtype"):
+            case "init":
+                yield from self._save_session(given)
+            case "api_retry" if get_text(given, "error") == "authentication_failed":
+                # Claude Code would retry ten times, for minutes, with the same refused key.
+                yield from self._events.finish(None)
+                yield TurnFailed(self._explain_no_access(f"HTTP {get_path(given, 'error_status')}"))
+                yield from self._end()
+            case "api_retry":
+                delay, status = get_path(given, "retry_delay_ms"), get_path(given, "error_status")
+                if isinstance(delay, int | float) and 0 < delay < _FAR:
+                    yield SupplierPause(
+                        f"{PAUSE} (HTTP {status})." if status else f"{PAUSE}.", delay / 1000
+                    )
+
+    def _save_session(self, given: object) -> Iterator[Step]:
+        session = get_text(given, "session_id")
+        if session and session != self._session:
+            self._session = session
+            yield EngineStateSaved(str(ClaudeState(session)))
+
+    def _is_lost(self) -> bool:
+        return bool(self._resumes) and not self._session and not self._stopping
+
+    def _restart(self) -> Iterator[Step]:
+        yield ToolUsed("claude-code", f"resume {self._resumes}", LOST, ok=False)
+        self._resumes = ""
+        self._prompted = False
+        yield RestartProgram(without_session(self._launched))
+
+    # The work.
+
+    def _on_assistant(self, given: object) -> Iterator[Step]:
+        if self._session and not get_text(given, "parent_tool_use_id"):
+            yield from self._save_session(given)  # /clear gives a session another id
+        yield from self._events.on_assistant(given)
+
+    def _on_user(self, given: object) -> Iterator[Step]:
+        yield from self._events.on_tool_results(given)
+
+    def _on_stream_event(self, given: object) -> Iterator[Step]:
+        yield from self._events.on_stream_event(given)
+
+    def _on_control_request(self, given: object) -> Iterator[Step]:
+        yield from self._events.flush_reply()  # the reader first sees what the question is about
+        yield from self._questions.on_request(given)
+
+    def _on_control_cancel(self, given: object) -> Iterator[Step]:
+        yield from self._questions.on_cancelled(given)
+
+    # The end.
+
+    def _on_rate_limit(self, given: object) -> Iterator[Step]:
+        info = get_path(given, "rate_limit_info")
+        match get_text(info, "status"):
+            case "rejected":
+                self._until = _parse_time(get_path(info, "resetsAt"))
+            case "allowed" | "allowed_warning":
+                self._until = None
+        yield from ()
+
+    def _on_result(self, given: object) -> Iterator[Step]:
+        well = get_text(given, "subtype") == "success" and get_path(given, "is_error") is not True
+        if not well and self._is_lost():
+            yield from self._restart()
+            return
+        reply = get_text(given, "result") if well else ""
+        yield from self._events.finish(read_turn_cost(given, self._spent_before), reply)
+        if not well and not self._stopping:
+            yield self._explain_failure(given)
+        yield from self._end()
+
+    def _explain_failure(self, given: object) -> Step:
+        status = get_path(given, "api_error_status")
+        errors = [one for one in iter_list(given, "errors") if isinstance(one, str)]
+        text = get_text(given, "result") or self._events.problem or "\n".join(errors)
+        if self._until is not None or status == 429 or self._events.error == "rate_limit":
+            return RateLimited(text or LIMIT, self._until or "")
+        if status in (401, 403) or self._events.error == "authentication_failed":
+            return TurnFailed(self._explain_no_access(text))
+        subtype = get_text(given, "subtype")
+        reason = _REASONS.get(subtype) or (f"Claude Code: {subtype}" if not text else "Claude Code")
+        return TurnFailed(f"{reason}: {text}" if text else f"{reason}.")
+
+    def _explain_no_access(self, text: str) -> str:
+        return f"{BAD_KEY if self._assignment.supplier else SIGN_IN} It reports: {text}"
+
+    def _end(self) -> Iterator[Step]:
+        self._over = True
+        yield TurnDone()
+
+
+_REASONS: Mapping[str, str] = {
+    "error_max_turns": "Claude Code reached the number of steps that its settings allow",
+    "error_max_budget_usd": "Claude Code reached the budget that its settings allow for a turn",
+}
+
+_Handler: TypeAlias = Callable[[ClaudeConversation, object], Iterator[Step]]
+
+_HANDLERS: Mapping[str, _Handler] = {
+    "assistant": ClaudeConversation._on_assistant,
+    "control_cancel_request": ClaudeConversation._on_control_cancel,
+    "control_request": ClaudeConversation._on_control_request,
+    "control_response": ClaudeConversation._on_control_response,
+    "rate_limit_event": ClaudeConversation._on_rate_limit,
+    "result": ClaudeConversation._on_result,
+    "stream_event": ClaudeConversation._on_stream_event,
+    "system": ClaudeConversation._on_system,
+    "user": ClaudeConversation._on_user,
+}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FAR = 32_503_680_000
+"""Seconds until the year 3000; anything beyond is invalid."""
+
+
+def _parse_time(seconds: object) -> Timestamp:
+    """Convert seconds since 1970 to a timestamp; empty for anything else."""
+    if isinstance(seconds, int | float) and 0 < seconds < _FAR:
+        return format_iso(_EPOCH + timedelta(seconds=seconds))
+    return ""

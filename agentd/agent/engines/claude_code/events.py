@@ -1,0 +1,139 @@
+"""Turns Claude Code messages into engine events: replies with usage, tools."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engines.claude_code.tools import (
+    describe_outcome,
+    describe_use,
+    has_succeeded,
+    render_diff,
+)
+from agentd.agent.engines.claude_code.usage import CallUsage
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import Step
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.llm.price import NO_USAGE
+
+INTERRUPTED = "Interrupted."
+
+_SYNTHETIC = "<synthetic>"
+_LATER = Decimal(0)
+"""Cost of all replies but the last, which carries that of the whole turn."""
+
+
+class ClaudeEvents:
+    """Replies and tool uses, each reported once.
+
+    An answer of the model comes block by block, each with its id. A reply is held until something
+    follows it: until then it may be the last one, which carries the cost. Messages of subagents
+    have a tool use as parent: their tools and tokens are reported, their text is the tool's
+    outcome.
+    """
+
+    def __init__(self, bounds: WorkspaceBounds) -> None:
+        self.replied = False
+        self.problem = ""
+        """Claude Code's own text in place of a reply: the reason for its absence."""
+        self.error = ""
+        """The kind of that problem, such as ``rate_limit``."""
+        self._bounds = bounds
+        self._ledger = CallUsage()
+        self._held: list[str] = []
+        self._held_of = ""
+        self._calls: dict[str, str] = {}
+        """The streaming call: its message's id, by its parent."""
+        self._tools: dict[str, tuple[str, str]] = {}
+        """Running ones: name and input, by use."""
+        self._diffs: dict[str, str] = {}
+        """The changes in files by the running tools, by use."""
+        self._done: set[str] = set()
+        """Uses and blocks already reported."""
+
+    def on_assistant(self, given: object) -> Iterator[Step]:
+        """Report a complete block of an answer."""
+        block_id = get_text(given, "uuid")
+        if block_id in self._done:
+            return
+        self._done |= {block_id} if block_id else set()
+        number = get_text(given, "message", "id")
+        if get_text(given, "error") or get_text(given, "message", "model") == _SYNTHETIC:
+            self.error = get_text(given, "error")
+            parts = [get_text(block, "text") for block in iter_list(given, "message", "content")]
+            self.problem = "\n".join(parts).strip()
+            return
+        self._ledger.add_report(number, get_path(given, "message", "usage"))
+        for block in iter_list(given, "message", "content"):
+            match get_text(block, "type"):
+                case "text" if not get_text(given, "parent_tool_use_id"):
+                    yield from self._hold_reply(number, get_text(block, "text"))
+                case "tool_use":
+                    yield from self._start_tool(block)
+
+    def on_tool_results(self, given: object) -> Iterator[Step]:
+        """Report results of tools."""
+        for block in iter_list(given, "message", "content"):
+            use = get_text(block, "tool_use_id")
+            if use in self._tools:
+                yield from self.flush_reply()
+                self._done.add(use)
+                ok, diff = has_succeeded(block), self._diffs.pop(use, "")
+                yield ToolUsed(
+                    *self._tools.pop(use), describe_outcome(block), ok, diff if ok else ""
+                )
+
+    def on_stream_event(self, given: object) -> Iterator[Step]:
+        """Report a piece of an answer."""
+        parent = get_text(given, "parent_tool_use_id")
+        match get_text(given, "event", "type"):
+            case "message_start":
+                self._calls[parent] = get_text(given, "event", "message", "id")
+                usage = get_path(given, "event", "message", "usage")
+                self._ledger.add_report(self._calls[parent], usage)
+            case "message_delta":
+                self._ledger.add_report(
+                    self._calls.get(parent, ""), get_path(given, "event", "usage")
+                )
+            case "content_block_delta":
+                piece = get_text(given, "event", "delta", "text")
+                if (
+                    piece
+                    and not parent
+                    and get_text(given, "event", "delta", "type") == "text_delta"
+                ):
+                    yield ReplyDelta(piece)
+
+    def flush_reply(self, cost: Decimal | None = _LATER) -> Iterator[Step]:
+        """Report the reply that is held back, if there is one."""
+        said, self._held = "".join(self._held), []
+        if said.strip():
+            self.replied = True
+            yield ReplyCompleted(said, self._ledger.take_new(), cost)
+
+    def finish(self, cost: Decimal | None, fallback: str = "") -> Iterator[Step]:
+        """Report the end of the turn and its cost; ``fallback`` is its reply if there was none."""
+        if fallback.strip() and not self.replied and not self._held:
+            self._held = [fallback]
+        events = list(self.flush_reply(cost))
+        usage = NO_USAGE if events else self._ledger.take_new()
+        yield from events
+        if not events and (usage != NO_USAGE or cost):
+            yield UsageReported(usage, cost)
+        yield from (ToolUsed(*tool, INTERRUPTED, ok=False) for tool in self._tools.values())
+        self._tools.clear()
+
+    def _hold_reply(self, number: str, piece: str) -> Iterator[Step]:
+        if number != self._held_of:
+            yield from self.flush_reply()
+            self._held_of = number
+        self._held.append(piece)
+
+    def _start_tool(self, block: object) -> Iterator[Step]:
+        use = get_text(block, "id")
+        if use and use not in self._tools and use not in self._done:
+            self._tools[use] = describe_use(block, self._bounds)
+            diff = render_diff(get_text(block, "name"), get_path(block, "input"), self._bounds)
+            if diff:
+                self._diffs[use] = diff
+            yield ToolStarted(*self._tools[use])

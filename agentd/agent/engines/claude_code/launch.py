@@ -1,0 +1,112 @@
+"""Builds the command line of Claude Code, and its saved state."""
+
+import json
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, structs
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.external.common import ModelEndpoint
+from agentd.agent.engines.external.conversation import SECRET_DESCRIPTOR, ProgramLaunch
+from agentd.agent.text import sanitize
+
+LONGEST_ARGUMENT = 100_000
+"""Bytes; Linux allows 128 KiB. Longer instructions precede a session's first prompt."""
+
+_ARGUMENTS = (
+    *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
+    *("--permission-prompt-tool", "stdio", "--permission-mode=default"),
+    *("--setting-sources=user", "--include-partial-messages"),
+)
+_ADVICE = ("--add-dir=.",)
+_ENVIRONMENT = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
+"""Together they have it read the workspace's CLAUDE.md and rules, which it otherwise treats as
+project settings. Hooks, permissions, programs and variables of a workspace stay off."""
+_ASKS_FOR = ("Bash", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "LS")
+"""Tools that must ask agentd each time; unprotected files are answered at once.
+
+By default Claude Code reads everything in its folder, also by commands that it considers
+harmless, and the person's settings may allow more; a rule that asks precedes one that allows.
+"""
+_PERMISSIONS = {"permissions": {"ask": _ASKS_FOR}}
+_RESUME = "--resume="
+_NO_KEY = "none"
+"""A placeholder: without any key Claude Code would send the person's own login to the supplier."""
+_OTHER_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class ClaudeState(Struct, frozen=True):
+    """The state of a chat with Claude Code, as JSON."""
+
+    session: str = ""
+
+    @classmethod
+    def parse(cls, kept: str) -> "ClaudeState":
+        """Parse the saved state; return an empty one for anything else."""
+        try:
+            return msgspec.json.decode(kept, type=cls)
+        except (msgspec.DecodeError, UnicodeError):
+            return cls()
+
+    def __str__(self) -> str:
+        """Return the saved form."""
+        return msgspec.json.encode(self).decode()
+
+
+def build_launch(
+    assignment: TurnRequest, command: tuple[str, ...], endpoint: ModelEndpoint | None
+) -> ProgramLaunch:
+    """Return how to start Claude Code for a turn; ``endpoint`` is where it reaches its model.
+
+    Values are joined to their option with ``=``, so none can be mistaken for an option.
+    """
+    settings, environment = _build_access(endpoint) if endpoint else ({}, {})
+    option = f"--settings={json.dumps({**settings, **_PERMISSIONS})}"
+    given = [*(assignment.command or command), *_ARGUMENTS, option]
+    values = {
+        "model": assignment.model,
+        "effort": assignment.effort,
+        "append-system-prompt": sanitize(assignment.instructions),
+    }
+    if not fits_argument(assignment.instructions):
+        del values["append-system-prompt"]
+    given += [f"--{name}={value}" for name, value in values.items() if value]
+    given += _ADVICE
+    if session := ClaudeState.parse(assignment.engine_state).session:
+        given.append(f"{_RESUME}{session}")
+    key = endpoint.key if endpoint else ""
+    return ProgramLaunch(tuple(given), {**_ENVIRONMENT, **environment}, key)
+
+
+def without_session(launched: ProgramLaunch) -> ProgramLaunch:
+    """Return the launch without the session to resume."""
+    command = tuple(one for one in launched.command if not one.startswith(_RESUME))
+    return structs.replace(launched, command=command)
+
+
+def fits_argument(instructions: str) -> bool:
+    """Return whether the instructions fit into an argument."""
+    return len(sanitize(instructions).encode()) <= LONGEST_ARGUMENT
+
+
+def _build_access(endpoint: ModelEndpoint) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the settings and variables for reaching the supplier, without its key.
+
+    The key is read from a descriptor, since commands of Claude Code would inherit a variable.
+    Its own switch against that (``CLAUDE_CODE_SUBPROCESS_ENV_SCRUB``) does not help: Claude Code
+    then does not start without bubblewrap, and leaves empty files behind with it.
+
+    Settings on the command line take precedence over the person's own, which may name another
+    supplier, or a key for it.
+    """
+    address = {"ANTHROPIC_BASE_URL": endpoint.base_url.removesuffix("/v1")}
+    settings: dict[str, object] = {"env": {**dict.fromkeys(_OTHER_KEYS, ""), **address}}
+    if not endpoint.key:
+        return {"env": {**address, "ANTHROPIC_AUTH_TOKEN": _NO_KEY}}, address
+    host = urlsplit(endpoint.url).hostname or ""
+    if host == "anthropic.com" or host.endswith(".anthropic.com"):
+        return settings, {**address, "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR": SECRET_DESCRIPTOR}
+    # The output of a key helper is sent as an API key and as a bearer token: suppliers differ
+    # in which of the two they accept.
+    return {**settings, "apiKeyHelper": f"cat /proc/$PPID/fd/{SECRET_DESCRIPTOR}"}, address

@@ -1,0 +1,102 @@
+"""Turns control requests of Claude Code into questions, and decisions into responses."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from agentd.agent.engine import ApprovalAnswer, Question
+from agentd.agent.engines.claude_code.tools import (
+    ASKS_A_PERSON,
+    classify_access,
+    describe_subject,
+    render_diff,
+)
+from agentd.agent.engines.external.common import NOBODY_ANSWERS, WorkspaceBounds
+from agentd.agent.engines.external.conversation import (
+    AskApproval,
+    QuestionCancelled,
+    SendLine,
+    Step,
+)
+from agentd.agent.engines.external.json_rpc import get_path, get_text
+
+NOT_ALLOWED = "This is not allowed."
+STOPPED = "The person stopped this turn."
+
+
+class ClaudeQuestions:
+    """The open questions, by the id of their request."""
+
+    def __init__(self, bounds: WorkspaceBounds) -> None:
+        self._bounds = bounds
+        self._open: dict[str, object] = {}
+        """The input of the tool."""
+        self._closed = False
+
+    def on_request(self, given: object) -> Iterator[Step]:
+        """Handle a control request."""
+        number = get_text(given, "request_id")
+        tool = get_text(given, "request", "tool_name")
+        if get_text(given, "request", "subtype") != "can_use_tool" or not tool:
+            yield _build_response(number, error="agentd does not serve this request")
+        elif tool == ASKS_A_PERSON:
+            yield _build_response(number, _render_denial(NOBODY_ANSWERS))
+        elif self._closed:
+            yield _build_response(number, _render_denial(STOPPED))
+        elif number and number not in self._open:
+            self._open[number] = get_path(given, "request", "input")
+            yield AskApproval(number, self._build_question(tool, get_path(given, "request")))
+
+    def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
+        """Send the decision."""
+        if ask not in self._open:
+            return
+        given = self._open.pop(ask)
+        if answer.allowed:
+            yield _build_response(ask, {"behavior": "allow", "updatedInput": given})
+        else:
+            yield _build_response(ask, _render_denial(answer.reason or NOT_ALLOWED))
+
+    def on_cancelled(self, given: object) -> Iterator[Step]:
+        """Drop a request that needs no answer any more."""
+        number = get_text(given, "request_id")
+        if number in self._open:
+            del self._open[number]
+            yield QuestionCancelled(number)
+
+    def close(self) -> Iterator[Step]:
+        """Ask nobody any more."""
+        self._closed = True
+        yield from map(QuestionCancelled, self._open)
+        self._open.clear()
+
+    def _build_question(self, tool: str, request: object) -> Question:
+        given = get_path(request, "input")
+        reasons = (get_text(given, "description"), get_text(request, "decision_reason"))
+        judged = classify_access(tool, given, get_text(request, "blocked_path"), self._bounds)
+        shown = describe_subject(tool, given, self._bounds)
+        diff = render_diff(tool, given, self._bounds)
+        return judged.to_question(tool, shown, next(filter(None, reasons), ""), diff)
+
+
+def build_control_request(number: str, subtype: str) -> SendLine:
+    """Build a control request of ours; its response has the same ``number``."""
+    asked = {"subtype": subtype}
+    return _send({"type": "control_request", "request_id": number, "request": asked})
+
+
+def _render_denial(reason: str) -> Mapping[str, object]:
+    return {"behavior": "deny", "message": reason}
+
+
+def _build_response(
+    number: str, response: Mapping[str, object] | None = None, error: str = ""
+) -> SendLine:
+    reply = {"subtype": "error", "error": error} if error else {"subtype": "success"}
+    if response is not None:
+        reply = {**reply, "response": response}  # type: ignore[dict-item]
+    return _send({"type": "control_response", "response": {**reply, "request_id": number}})
+
+
+def _send(message: Mapping[str, object]) -> SendLine:
+    return SendLine(msgspec.json.encode(message))

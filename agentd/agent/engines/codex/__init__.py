@@ -1,0 +1,1 @@
+"""OpenAI Codex by its app server."""

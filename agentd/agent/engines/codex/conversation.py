@@ -1,0 +1,245 @@
+"""A turn with ``codex app-server``, from the handshake to the turn's end, without any I/O."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from agentd import __version__
+from agentd.agent.engine import (
+    ApprovalAnswer,
+    EngineStateSaved,
+    RateLimited,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+)
+from agentd.agent.engines.codex.events import CodexEvents
+from agentd.agent.engines.codex.launch import CodexState
+from agentd.agent.engines.codex.questions import CodexQuestions
+from agentd.agent.engines.codex.usage import read_reset_time
+from agentd.agent.engines.external.common import (
+    WorkspaceBounds,
+    build_first_prompt,
+    build_resume_prompt,
+    digest_instructions,
+)
+from agentd.agent.engines.external.conversation import Step, SupplierPause, TurnDone
+from agentd.agent.engines.external.json_rpc import (
+    RpcError,
+    RpcNotification,
+    RpcPeer,
+    RpcRequest,
+    RpcResult,
+    get_path,
+    get_text,
+)
+from agentd.llm.dialects.supplier_errors import parse_wait
+
+POLICY = "untrusted"
+SANDBOX = "workspace-write"
+
+LOST = "The earlier session is gone. A new one was started with the latest messages of this chat."
+SIGN_IN = "Codex is not signed in: run `codex login` as the user whom agentd runs as."
+BAD_KEY = "The supplier refuses its key in models.yml."
+TOO_LONG = "The session is longer than the model's context. Continue in a new chat."
+
+
+class CodexConversation:
+    """A turn, from the handshake to ``turn/completed``."""
+
+    def __init__(self, assignment: TurnRequest, bounds: WorkspaceBounds) -> None:
+        self._assignment = assignment
+        self._bounds = bounds
+        self._state = CodexState.parse(assignment.engine_state)
+        self._digest = digest_instructions(assignment.instructions)
+        self._peer = RpcPeer(marked=False)
+        self._events = CodexEvents(bounds, self._digest)
+        self._questions = CodexQuestions(self._peer, bounds)
+        self._limits: object = None
+        self._stopping = False
+        self._over = False
+
+    def on_start(self) -> Iterator[Step]:
+        """Send ``initialize``."""
+        client = {"name": "agentd", "title": "agentd", "version": __version__}
+        yield self._peer.request("initialize", {"clientInfo": client, "capabilities": None})
+
+    def on_line(self, line: bytes) -> Iterator[Step]:
+        """Handle one message of Codex."""
+        if self._over:
+            return
+        match self._peer.parse(line):
+            case RpcRequest() as request:
+                yield from self._questions.on_request(request)
+            case RpcNotification(method=method, params=params):
+                if method in _NOTIFICATIONS:
+                    yield from _NOTIFICATIONS[method](self, params)
+            case RpcResult(method=method, value=value):
+                if method in _RESULTS:
+                    yield from _RESULTS[method](self, value)
+            case RpcError() as refusal:
+                yield from self._on_error(refusal)
+
+    def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
+        """Send the decision to Codex."""
+        yield from self._questions.on_decision(ask, answer)
+
+    def stop(self) -> Iterator[Step]:
+        """Interrupt the turn, now or once it has begun."""
+        if self._over:
+            return
+        self._stopping = True
+        yield from self._questions.close()
+        if self._events.turn:
+            yield self._interrupt()
+        elif not self._events.thread:
+            yield from self._end()
+
+    def explain_silence(self, _: str) -> None:
+        """Return nothing: Codex announces a long wait when it begins (``SupplierPause``)."""
+
+    def on_exit(self) -> Iterator[Step]:
+        """Report what was held back."""
+        yield from self._events.flush()
+
+    def _interrupt(self) -> Step:
+        given = {"threadId": self._events.thread, "turnId": self._events.turn}
+        return self._peer.request("turn/interrupt", given)
+
+    def _end(self, *last: Step) -> Iterator[Step]:
+        yield from self._events.flush()
+        yield from last
+        self._over = True
+        yield TurnDone()
+
+    def _on_initialized(self, _: object) -> Iterator[Step]:
+        yield self._peer.notify("initialized")
+        if self._state.thread:
+            resumed = {"threadId": self._state.thread, "excludeTurns": True}
+            yield self._peer.request("thread/resume", {**resumed, **self._build_thread_settings()})
+        else:
+            yield self._peer.request("thread/start", self._build_thread_settings())
+
+    def _build_thread_settings(self) -> Mapping[str, object]:
+        terms = {
+            "cwd": self._bounds.folder,
+            "approvalPolicy": POLICY,
+            "approvalsReviewer": "user",
+            "sandbox": SANDBOX,
+            "developerInstructions": self._assignment.instructions,
+            "model": self._assignment.model,
+        }
+        return {name: value for name, value in terms.items() if value}
+
+    def _on_thread_started(self, value: object) -> Iterator[Step]:
+        self._events.usage.set_baseline(get_text(value, "thread", "id"))
+        assignment = self._assignment
+        yield from self._start_turn(
+            value, build_first_prompt(assignment.prompt, assignment.history)
+        )
+
+    def _on_thread_resumed(self, value: object) -> Iterator[Step]:
+        """Continue a thread, which ignores new instructions in its settings."""
+        assignment, heeded = self._assignment, self._state.instructions == self._digest
+        if self._state.booked is not None:
+            self._events.usage.set_baseline(get_text(value, "thread", "id"), self._state.booked)
+        text = build_resume_prompt(assignment, "" if heeded else assignment.instructions)
+        yield from self._start_turn(value, text)
+
+    def _start_turn(self, value: object, prompt: str) -> Iterator[Step]:
+        """Send the prompt to the thread."""
+        thread = self._events.thread = get_text(value, "thread", "id")
+        if not thread:
+            yield from self._end(TurnFailed("Codex began a session without an id."))
+            return
+        yield EngineStateSaved(self._events.saved_state)
+        if self._stopping:
+            yield from self._end()
+            return
+        given: dict[str, object] = {
+            "threadId": thread,
+            "input": [{"type": "text", "text": prompt, "text_elements": []}],
+        }
+        if self._assignment.effort:
+            given["effort"] = self._assignment.effort
+        yield self._peer.request("turn/start", given)
+
+    def _on_turn_started(self, value: object) -> Iterator[Step]:
+        """Note the turn's id; interrupt the turn if a person has stopped it meanwhile."""
+        if self._events.turn or get_text(value, "threadId") not in ("", self._events.thread):
+            return
+        self._events.turn = get_text(value, "turn", "id")
+        if self._events.turn and self._stopping:
+            yield self._interrupt()
+
+    def _on_error(self, refusal: RpcError) -> Iterator[Step]:
+        match refusal.method:
+            case "thread/resume":
+                yield ToolUsed("codex", f"resume {self._state.thread}", LOST, ok=False)
+                yield self._peer.request("thread/start", self._build_thread_settings())
+            case "turn/interrupt":
+                return  # the turn is over already: its end is on the way
+            case _:
+                yield from self._end(TurnFailed(f"Codex: {refusal.message or refusal.method}"))
+
+    def _on_item_started(self, params: object) -> Iterator[Step]:
+        self._questions.on_item_started(get_path(params, "item"))
+        yield from self._events.on_item_started(params)
+
+    def _on_rate_limits(self, params: object) -> Iterator[Step]:
+        self._limits = get_path(params, "rateLimits")
+        yield from ()
+
+    def _on_retry(self, params: object) -> Iterator[Step]:
+        """Report the pause before Codex retries, as its supplier has asked for."""
+        error = get_path(params, "error")
+        said = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
+        seconds = parse_wait(said)
+        if get_path(params, "willRetry") is True and seconds:
+            yield SupplierPause(said, seconds)
+
+    def _on_turn_completed(self, params: object) -> Iterator[Step]:
+        if (
+            not self._events.is_own_thread(params)
+            or get_text(params, "turn", "id") != self._events.turn
+        ):
+            return
+        if get_text(params, "turn", "status") == "failed":
+            yield from self._end(self._explain_failure(get_path(params, "turn", "error")))
+        else:
+            yield from self._end()
+
+    def _explain_failure(self, error: object) -> RateLimited | TurnFailed:
+        info, said = get_path(error, "codexErrorInfo"), get_text(error, "message")
+        name = next(iter(info), "") if isinstance(info, dict) else info
+        status = get_path(info, str(name), "httpStatusCode")
+        if name in ("usageLimitExceeded", "rateLimitExceeded") or status == 429:
+            return RateLimited(
+                said or "The supplier's usage limit is reached.", read_reset_time(self._limits)
+            )
+        if name == "unauthorized" or status == 401:
+            return TurnFailed(f"{BAD_KEY if self._assignment.supplier else SIGN_IN} {said}".strip())
+        if name == "contextWindowExceeded":
+            return TurnFailed(TOO_LONG)
+        return TurnFailed(f"Codex: {said or 'the turn failed without a reason'}")
+
+
+_Handler: TypeAlias = Callable[[CodexConversation, object], Iterator[Step]]
+
+_RESULTS: Mapping[str, _Handler] = {
+    "initialize": CodexConversation._on_initialized,
+    "thread/start": CodexConversation._on_thread_started,
+    "thread/resume": CodexConversation._on_thread_resumed,
+    "turn/start": CodexConversation._on_turn_started,
+}
+
+_NOTIFICATIONS: Mapping[str, _Handler] = {
+    "turn/started": CodexConversation._on_turn_started,
+    "turn/completed": CodexConversation._on_turn_completed,
+    "item/started": CodexConversation._on_item_started,
+    "item/completed": lambda self, params: self._events.on_item_completed(params),
+    "item/agentMessage/delta": lambda self, params: self._events.on_delta(params),
+    "thread/tokenUsage/updated": lambda self, params: self._events.on_usage(params),
+    "account/rateLimits/updated": CodexConversation._on_rate_limits,
+    "error": CodexConversation._on_retry,
+    "serverRequest/resolved": lambda self, params: self._questions.on_resolved(params),
+}

@@ -1,0 +1,110 @@
+"""Turns Codex notifications into engine events: replies with usage, tools."""
+
+from collections.abc import Iterator
+
+from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engines.codex.items import (
+    describe_item,
+    describe_outcome,
+    has_succeeded,
+    render_diff,
+)
+from agentd.agent.engines.codex.launch import CodexState
+from agentd.agent.engines.codex.usage import ThreadUsage
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import Step
+from agentd.agent.engines.external.json_rpc import get_path, get_text
+from agentd.llm.price import NO_USAGE, Usage
+
+INTERRUPTED = "Interrupted."
+
+
+class CodexEvents:
+    """The items of a turn, each reported once.
+
+    Codex reports the usage of a reply right after it, or after the tools that belong to it. So a
+    reply is held until its usage or the next item comes; usage without a reply is
+    ``UsageReported``.
+    ``thread`` and ``turn`` are set once they are known.
+    """
+
+    def __init__(self, bounds: WorkspaceBounds, instructions: str) -> None:
+        self.thread = ""
+        self.turn = ""
+        self.usage = ThreadUsage()
+        self._bounds = bounds
+        self._instructions = instructions
+        """A digest of the instructions that the thread has read."""
+        self._held = ""
+        self._tools: dict[str, tuple[str, str]] = {}
+        """Running ones: name and input, by item."""
+        self._done: set[str] = set()
+
+    @property
+    def saved_state(self) -> str:
+        """The state of the thread to save once its reported usage is recorded."""
+        booked = self.usage.get_booked(self.thread)
+        return str(CodexState(self.thread, self._instructions, booked))
+
+    def is_own_thread(self, params: object) -> bool:
+        """Return whether a notification is about the chat's own thread, not a subagent's."""
+        return get_text(params, "threadId") == self.thread
+
+    def on_item_started(self, params: object) -> Iterator[Step]:
+        """Report the start of a tool; other items are reported when they are complete."""
+        item = get_path(params, "item")
+        number = get_text(item, "id")
+        tool = describe_item(item, self._bounds)
+        if tool and number not in self._tools and number not in self._done:
+            yield from self._flush_reply()
+            self._tools[number] = tool
+            yield ToolStarted(*tool)
+
+    def on_item_completed(self, params: object) -> Iterator[Step]:
+        """Report a completed item."""
+        item = get_path(params, "item")
+        number = get_text(item, "id")
+        if number in self._done:
+            return
+        if tool := describe_item(item, self._bounds):
+            self._done.add(number)
+            self._tools.pop(number, None)
+            yield from self._flush_reply()
+            ok = has_succeeded(item)
+            diff = render_diff(item, self._bounds) if ok else ""
+            yield ToolUsed(*tool, describe_outcome(item), ok, diff)
+        elif get_text(item, "type") == "agentMessage" and self.is_own_thread(params):
+            self._done.add(number)
+            yield from self._flush_reply()
+            self._held = get_text(item, "text")
+
+    def on_delta(self, params: object) -> Iterator[Step]:
+        """Report a piece of a reply."""
+        piece = get_text(params, "delta")
+        if piece and self.is_own_thread(params):
+            yield ReplyDelta(piece)
+
+    def on_usage(self, params: object) -> Iterator[Step]:
+        """Report the rise of a thread's total; a resumed thread first repeats its old total.
+
+        Its unrecorded part was used by a turn that a crash of agentd cut off.
+        """
+        ours = self.is_own_thread(params)
+        before = not self.turn or (ours and get_text(params, "turnId") != self.turn)
+        reported = get_path(params, "tokenUsage")
+        usage = self.usage.add_report(get_text(params, "threadId"), reported, before=before)
+        if usage != NO_USAGE and ours and self._held:
+            yield from self._flush_reply(usage, self.saved_state)
+        elif usage != NO_USAGE:
+            yield UsageReported(usage, engine_state=self.saved_state if ours else "")
+
+    def flush(self) -> Iterator[Step]:
+        """Report the reply that waits for its usage, and the tools still running."""
+        yield from self._flush_reply()
+        yield from (ToolUsed(*tool, INTERRUPTED, ok=False) for tool in self._tools.values())
+        self._tools.clear()
+
+    def _flush_reply(self, usage: Usage = NO_USAGE, memory: str = "") -> Iterator[Step]:
+        held, self._held = self._held, ""
+        if held:
+            yield ReplyCompleted(held, usage, engine_state=memory)

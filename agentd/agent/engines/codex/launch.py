@@ -1,0 +1,63 @@
+"""Builds the command line and environment of Codex."""
+
+import json
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.external.common import KEY_VARIABLE, ModelEndpoint
+from agentd.agent.engines.external.conversation import ProgramLaunch
+
+_PROVIDER = "agentd"
+
+
+class CodexState(Struct, frozen=True):
+    """The state of a chat's thread, saved between turns."""
+
+    thread: str = ""
+    instructions: str = ""
+    """A digest of the instructions that the thread has read."""
+    booked: Mapping[str, int] | None = None
+    """The recorded usage of the thread, by Codex's names; None: unknown."""
+
+    @classmethod
+    def parse(cls, kept: str) -> "CodexState":
+        """Parse the saved state; text that is not JSON is a thread's id."""
+        try:
+            return msgspec.json.decode(kept, type=cls)
+        except (msgspec.DecodeError, UnicodeError):
+            return cls(kept)
+
+    def __str__(self) -> str:
+        """Return the saved form."""
+        return msgspec.json.encode(self).decode()
+
+
+def build_launch(
+    assignment: TurnRequest, command: tuple[str, ...], endpoint: ModelEndpoint | None
+) -> ProgramLaunch:
+    """Return how to start Codex for a turn; ``endpoint`` is where it reaches its model.
+
+    Only the environment of Codex has the key: not its arguments, which everybody on the host can
+    read, and not the environment of the commands that it runs.
+    """
+    given = [*(assignment.command or command), "app-server"]
+    if endpoint is None:
+        return ProgramLaunch(tuple(given))
+    provider = f"model_providers.{_PROVIDER}"
+    settings: dict[str, str | bool] = {
+        "model_provider": _PROVIDER,
+        f"{provider}.name": assignment.supplier or _PROVIDER,
+        f"{provider}.base_url": endpoint.base_url,
+        f"{provider}.wire_api": "responses",
+    }
+    environment: Mapping[str, str] = {}
+    if endpoint.key:
+        settings[f"{provider}.env_key"] = KEY_VARIABLE
+        settings["shell_environment_policy.ignore_default_excludes"] = False  # those with KEY in it
+        environment = {KEY_VARIABLE: endpoint.key}
+    for name, value in settings.items():  # a JSON string is a TOML string
+        given += ["-c", f"{name}={json.dumps(value)}"]
+    return ProgramLaunch(tuple(given), environment)

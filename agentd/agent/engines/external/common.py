@@ -1,0 +1,216 @@
+"""Shared by external engines: workspace bounds, shortening, first prompts."""
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from agentd.agent.engine import Question, TurnRequest
+from agentd.agent.text import sanitize
+from agentd.chats.approval import ApprovalKind
+from agentd.chats.model import Message
+from agentd.llm.price import MAX_USD_PER_MILLION
+from agentd.system.protected_paths import ProtectedPlaces, Protection, is_beneath
+
+CONTINUE_PROMPT = "Go on with what you were doing; a usage limit had interrupted you."
+"""The prompt of a retried turn, when the program's session already has the real one."""
+
+NOBODY_ANSWERS = "Nobody can answer now. Decide yourself, and say in your reply what you assumed."
+
+KEY_VARIABLE = "AGENTD_SUPPLIER_KEY"
+"""The variable in which a program finds the supplier's key."""
+
+MAX_INPUT_LENGTH = 2_000
+MAX_OUTCOME_LENGTH = 4_000
+MAX_HISTORY_LENGTH = 24_000
+"""Characters."""
+
+_FINEST_USD = Decimal("1e-9")
+_VERSIONED = re.compile(r"/v[0-9]+$")
+
+_Judge: TypeAlias = Callable[[str, str], Protection | None]
+
+
+class ModelEndpoint(Struct, frozen=True):
+    """The endpoint at which an external program reaches its model. The key is never an argument."""
+
+    url: str
+    """The supplier's base address, with ``/v1`` or without."""
+    key: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """The address as clients of OpenAI's API expect it: with ``/v1``."""
+        plainly = self.url.rstrip("/")
+        return plainly if _VERSIONED.search(plainly) else f"{plainly}/v1"
+
+    def __repr__(self) -> str:
+        """Return a representation without the key."""
+        return f"Endpoint({self.url!r})"
+
+
+class ToolAccess(Struct, frozen=True):
+    """The classification of a tool's use for approval."""
+
+    kind: ApprovalKind
+    protected: str = ""
+    """Why a path is protected; empty: none is."""
+    refusal: str = ""
+    """Why nobody may allow it; empty: somebody may."""
+
+    def to_question(self, tool: str, subject: str, reason: str = "", diff: str = "") -> Question:
+        """Return the question about this use of a tool."""
+        return Question(self.kind, tool, subject, reason, self.protected, self.refusal, diff)
+
+
+class WorkspaceBounds(Struct, frozen=True):
+    """The workspace, against which the paths of an external program are judged.
+
+    ``resolve`` normalizes an absolute path. The default only sees the text; ``os.path.realpath``
+    also follows symbolic links.
+    """
+
+    folder: str
+    resolve: Callable[[str], str] = posixpath.normpath
+    protected: ProtectedPlaces = ProtectedPlaces()
+
+    def contains(self, path: str) -> bool:
+        """Return whether a path, absolute or relative to the folder, leads into it."""
+        return "\0" not in path and is_beneath(self._resolve(path), self._root)
+
+    def classify_read(
+        self, paths: Iterable[str], otherwise: ApprovalKind = "outside"
+    ) -> ToolAccess:
+        """Judge the reading of these files; outside of the workspace its kind is ``otherwise``."""
+        return self._classify(paths, "read", otherwise, self.protected.check_reading)
+
+    def classify_search(
+        self, folders: Iterable[str], otherwise: ApprovalKind = "outside"
+    ) -> ToolAccess:
+        """Judge the search of these folders, or of the workspace when none is given."""
+        return self._classify(list(folders) or [self.folder], "read", otherwise, self._check_search)
+
+    def classify_write(self, paths: Iterable[str]) -> ToolAccess:
+        """Judge the change of these files; without any it counts as outside."""
+        return self._classify(paths, "write", "outside", self._check_change)
+
+    def display_path(self, path: str) -> str:
+        """Return a path for display: relative if inside the workspace, else resolved.
+
+        It is the same however a program spells it, so that rules and grants match.
+        """
+        real, root = self._resolve(path), self._root
+        if not is_beneath(real, root):
+            return real
+        return real[len(root.rstrip("/")) + 1 :] or "."
+
+    def explain_protection(self, path: str, *, changed: bool, whole: bool) -> str:
+        """Say why a path is protected that is read, ``changed``, or taken as a ``whole`` folder."""
+        for one in self._iter_path_variants(path):
+            found = self.protected.check_reading(one, self._root)
+            found = found or (self.protected.check_writing(one, self._root) if changed else None)
+            found = found or (self.protected.check_folder(one) if whole else None)
+            if found:
+                return found.why
+        return ""
+
+    def match_protected(self, folder: str, pattern: str) -> Iterable[str]:
+        """Return protected paths that a shell pattern used in ``folder`` may match."""
+        absolute = posixpath.join(self._resolve(folder), pattern)
+        return self.protected.iter_matching(posixpath.normpath(absolute))
+
+    @property
+    def _root(self) -> str:
+        return self.resolve(self.folder)
+
+    def _resolve(self, path: str) -> str:
+        absolute = posixpath.join(self.folder, path)
+        try:
+            return self.resolve(absolute)
+        except ValueError:  # a NUL or half a character: no such path can exist
+            return posixpath.normpath(absolute)
+
+    def _iter_path_variants(self, path: str) -> Iterable[str]:
+        """Return a path as written and resolved: a link named ``.env`` counts as one, too."""
+        normal = posixpath.normpath(posixpath.join(self.folder, path))
+        return dict.fromkeys((normal, self._resolve(path)))
+
+    def _classify(
+        self, paths: Iterable[str], inside: ApprovalKind, otherwise: ApprovalKind, rule: _Judge
+    ) -> ToolAccess:
+        known = list(paths)
+        kind = inside if known and all(map(self.contains, known)) else otherwise
+        for path in known:
+            for one in self._iter_path_variants(path):
+                if found := rule(one, self._root):
+                    return ToolAccess(kind, found.why, found.why if found.refused else "")
+        return ToolAccess(kind)
+
+    def _check_search(self, folder: str, root: str) -> Protection | None:
+        return self.protected.check_reading(folder, root) or self.protected.check_folder(folder)
+
+    def _check_change(self, path: str, root: str) -> Protection | None:
+        return self.protected.check_writing(path, root) or self.protected.check_folder(path)
+
+
+def parse_usd(amount: object) -> Decimal | None:
+    """Return a cost that a program reports as a JSON number; None if it is not one.
+
+    Such numbers are sums of binary fractions (``0.0018000000000000002``): digits finer than any
+    token price are noise.
+    """
+    number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    if not number or not 0 <= amount <= MAX_USD_PER_MILLION:  # type: ignore[operator]
+        return None
+    return Decimal(str(amount)).quantize(_FINEST_USD).normalize()
+
+
+def shorten(text: str, most: int = MAX_OUTCOME_LENGTH) -> str:
+    """Return a text with its middle left out if it is too long for a reader."""
+    half = most // 2
+    if len(text) > most:
+        text = f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
+    return sanitize(text.replace("\r\n", "\n"))
+
+
+def digest_instructions(instructions: str) -> str:
+    """Return a digest that shows whether a session's instructions have changed."""
+    return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]
+
+
+def build_first_prompt(prompt: str, history: Sequence[Message], instructions: str = "") -> str:
+    """Return the first prompt of a new session: instructions, history, then the prompt.
+
+    Earlier messages come from another engine, or from a session that the program lost.
+    """
+    return _add_context(prompt, history, instructions, "earlier_in_this_chat")
+
+
+def build_resume_prompt(assignment: TurnRequest, instructions: str = "") -> str:
+    """Return the prompt of a turn that continues the program's session.
+
+    Messages of other engines since then precede it, and instructions that the session has not
+    read yet.
+    """
+    prompt = CONTINUE_PROMPT if assignment.is_retry else assignment.prompt
+    return _add_context(
+        prompt, assignment.missed, instructions, "said_to_and_by_other_agents_since"
+    )
+
+
+def _add_context(prompt: str, past: Sequence[Message], instructions: str, title: str) -> str:
+    said = "\n\n".join(
+        f"{'User' if one.role == 'user' else 'Assistant'}: {one.text}"
+        for one in past
+        if one.role in ("user", "assistant")
+    )[-MAX_HISTORY_LENGTH:]
+    parts = [
+        instructions and f"<instructions>\n{instructions}\n</instructions>",
+        said and f"<{title}>\n{said}\n</{title}>",
+        prompt,
+    ]
+    return "\n\n".join(part for part in parts if part)

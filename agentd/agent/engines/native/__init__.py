@@ -1,0 +1,1 @@
+"""The engine of agentd itself: a loop over a model with tools."""

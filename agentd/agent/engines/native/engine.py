@@ -1,0 +1,245 @@
+"""The loop of the native engine: ask the model and run its tool calls until it is done.
+
+``turn`` decides what to ask and when to end, ``supplier`` how to handle problems; this module
+does the waiting. Closing the generator leaves every ``async with``: the supplier's connection is
+closed, and a command line is killed with all its children.
+
+What the model knows is kept step by step (``transcript_file``): before its tools run, when they
+have ended, and at the end. A turn that is stopped or killed thus leaves what it did.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from msgspec import structs
+
+from agentd.agent.engine import (
+    Approver,
+    EngineEvent,
+    RateLimited,
+    ReplyCompleted,
+    ToolStarted,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+    UsageReported,
+)
+from agentd.agent.engines.native.job import NativeJob, TimedApprover, TranscriptKeeper
+from agentd.agent.engines.native.model_client import Attempt, ModelClient
+from agentd.agent.engines.native.opening import open_conversation
+from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
+from agentd.agent.engines.native.subtask import SubTaskReport, build_child_job
+from agentd.agent.engines.native.supplier import (
+    Recovery,
+    RetryAfter,
+    RetryPolicy,
+    SupplierLookup,
+    TrimConversation,
+)
+from agentd.agent.engines.native.system_prompt import build_system_prompt
+from agentd.agent.engines.native.tool_calls import build_tool_definitions
+from agentd.agent.engines.native.tool_runner import ToolRunner
+from agentd.agent.engines.native.transcript_file import NoTranscripts, TranscriptStore
+from agentd.agent.engines.native.turn import NativeTurn, TurnLimits
+from agentd.agent.text import sanitize
+from agentd.agent.tools.model import RunTask
+from agentd.agent.tools.toolbox import Toolbox
+from agentd.core.clock import Clock, SystemClock
+from agentd.core.errors import AgentdError, NotFound
+from agentd.llm.conversation import ReplyFinished
+from agentd.llm.price import NO_USAGE, Prices
+from agentd.llm.upstream.protocol import Upstream
+
+COMPACT = "compact"
+"""The name that the history gives to the summary of a conversation."""
+
+_PATIENCE = RetryPolicy()
+_FULL = "The conversation fills the model's context, so it is summed up."
+_NO_SUMMARY = "failed: there is no summary; the oldest results are left out instead"
+
+
+class NativeEngine:
+    """Runs turns with any model of the suppliers.
+
+    ``prices`` returns the prices of a supplier's model, None if unknown; ``limits`` those of new
+    turns. With ``dated`` the system prompt has today's date.
+    """
+
+    name = "native"
+
+    def __init__(
+        self,
+        tools: Toolbox,
+        upstream: Upstream,
+        suppliers: SupplierLookup,
+        prices: Callable[[str, str], Prices | None],
+        *,
+        transcripts: TranscriptStore | None = None,
+        limits: Callable[[], TurnLimits] = TurnLimits,
+        retry_policy: RetryPolicy = _PATIENCE,
+        clock: Clock | None = None,
+        dated: bool = False,
+    ) -> None:
+        self._tools = tools
+        self._runner = ToolRunner(tools, self._run_task)
+        self._client = ModelClient(upstream, retry_policy.timeouts)
+        self._suppliers = suppliers
+        self._prices = prices
+        self._transcripts = transcripts or NoTranscripts()
+        self._limits = limits
+        self._retry_policy = retry_policy
+        self._clock = clock or SystemClock()
+        self._dated = dated
+
+    async def run(
+        self, assignment: TurnRequest, approver: Approver
+    ) -> AsyncGenerator[EngineEvent, None]:
+        """Ask the model and run its tool calls until it is done or a limit is reached."""
+        try:
+            job = await self._prepare(assignment, approver)
+        except AgentdError as error:
+            yield TurnFailed(error.message)
+            return
+        try:
+            async with (
+                self._tools.open_turn(assignment.turn_tag),
+                aclosing(self._run_steps(job)) as steps,
+            ):
+                async for progress in steps:
+                    yield progress
+        except asyncio.CancelledError:
+            for event in job.take_events():
+                yield event
+            for attempt in job.asking:
+                usage = job.turn.estimate_usage(attempt.draft)
+                yield UsageReported(usage, job.add_cost(usage))
+                if attempt.own:
+                    job.turn.keep_words(attempt.draft)
+            await job.save()
+            raise
+
+    async def _run_steps(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
+        await job.save()
+        while not (reason := job.explain_limit()):
+            if job.turn.is_full:
+                async with aclosing(self._compact(job)) as summing:
+                    async for progress in summing:
+                        yield progress
+            async with aclosing(self._run_step(job)) as step:
+                async for progress in step:
+                    yield progress
+                    if isinstance(progress, RateLimited | TurnFailed):
+                        return
+            if job.turn.done:
+                await job.save(ended=job.turn.replied)
+                if not job.turn.replied:
+                    yield TurnFailed(f"{job.assignment.model} ended the turn without a reply.")
+                return
+            await job.save()
+        yield TurnFailed(reason)
+
+    async def _prepare(self, assignment: TurnRequest, approver: Approver) -> NativeJob:
+        if not assignment.model:
+            raise NotFound("No model is chosen: choose one of config/models.yml for this chat.")
+        access = await self._suppliers(assignment.supplier)
+        watch = TimedApprover(approver, self._clock)
+        knowledge = ProjectKnowledge(self._tools.read_unasked)
+        project = await knowledge.read_root()
+        prompt = build_system_prompt(assignment, project, self._clock.now() if self._dated else "")
+        kept = await self._transcripts.load(assignment.chat_id)
+        opened = open_conversation(assignment, kept)
+        knowledge.mark_shown(opened.messages)
+        limits = self._limits()
+        prices = self._prices(assignment.supplier, assignment.model)
+        turn = NativeTurn(assignment, prompt, build_tool_definitions(), limits, prices, opened)
+        keeper = TranscriptKeeper(self._transcripts, assignment, kept)
+        job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
+        return structs.replace(job, events=asyncio.Queue())
+
+    async def _run_task(self, use: RunTask, parent: NativeJob) -> SubTaskReport:
+        """Run a sub-task to its end; its events are reported among those of the turn."""
+        assert parent.events
+        child = build_child_job(use, parent)
+        report = SubTaskReport()
+        async with aclosing(self._run_steps(child)) as steps:
+            async for progress in steps:
+                if event := report.handle(progress):
+                    parent.events.put_nowait(event)
+        return report
+
+    async def _run_step(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
+        """Get one reply of the model and run its tool calls, or report what ends the turn."""
+        whole = None
+        async with aclosing(self._get_reply(job)) as reply:
+            async for progress in reply:
+                if isinstance(progress, Attempt):
+                    whole = progress
+                else:
+                    yield progress
+        if whole is None:
+            return
+        draft = whole.draft
+        job.turn.add_reply(draft)
+        if draft.text.strip():
+            yield ReplyCompleted(draft.text, draft.usage, whole.price)
+        elif draft.usage != NO_USAGE:
+            yield UsageReported(draft.usage, whole.price)
+        if draft.calls:
+            await job.save()
+            async with aclosing(self._runner.use_all(job, draft)) as used:
+                async for event in used:
+                    yield event
+        elif isinstance(draft.end, ReplyFinished) and draft.end.reason == "refused":
+            yield TurnFailed(
+                f"{job.assignment.model}, or a filter of its supplier, refused to continue."
+            )
+
+    async def _get_reply(self, job: NativeJob) -> AsyncGenerator[EngineEvent | Attempt, None]:
+        """Ask until there is a complete reply, yielded last, or report what ends the turn."""
+        recovery = Recovery(job.access, job.assignment.model, self._retry_policy, self._clock)
+        while job.left > 0:
+            attempt = Attempt(own=job.parent is None)
+            job.asking.append(attempt)
+            conversation = job.turn.build_conversation()
+            sending = self._client.send(
+                job.access, job.assignment.model, conversation, job.left, attempt
+            )
+            async with aclosing(sending) as words:
+                async for wrote in words:
+                    yield wrote
+            attempt.price = job.add_cost(attempt.draft.usage)
+            job.asking.remove(attempt)
+            if attempt.trouble is None:
+                yield attempt
+                return
+            if attempt.draft.usage != NO_USAGE:
+                yield UsageReported(attempt.draft.usage, attempt.price)
+            match recovery.decide(attempt.trouble, shown=bool(attempt.draft.text)):
+                case RetryAfter(seconds):
+                    await asyncio.sleep(min(seconds, job.left))
+                case TrimConversation():
+                    job.turn.halve_budget()
+                case over:
+                    yield over
+                    return
+
+    async def _compact(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
+        """Let the model sum up the conversation; where it cannot, leave it as it is."""
+        yield ToolStarted(COMPACT, _FULL)
+        attempt = Attempt(own=False)
+        job.asking.append(attempt)
+        conversation = job.turn.build_summary_request()
+        sending = self._client.send(
+            job.access, job.assignment.model, conversation, job.left, attempt
+        )
+        async with aclosing(sending) as words:
+            async for _ in words:
+                pass
+        job.asking.remove(attempt)
+        summary = "" if attempt.trouble else attempt.draft.text.strip()
+        job.turn.sum_up(summary)
+        if attempt.draft.usage != NO_USAGE:
+            yield UsageReported(attempt.draft.usage, job.add_cost(attempt.draft.usage))
+        await job.save()
+        yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))

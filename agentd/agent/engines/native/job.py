@@ -1,0 +1,139 @@
+"""A running turn of the native engine, with what it needs and what is kept of it."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from msgspec import Struct, field
+
+from agentd.agent.engine import ApprovalAnswer, Approver, EngineEvent, Question, TurnRequest
+from agentd.agent.engines.native.model_client import Attempt
+from agentd.agent.engines.native.opening import name_model
+from agentd.agent.engines.native.project_knowledge import ProjectKnowledge
+from agentd.agent.engines.native.transcript_file import (
+    KeptEnd,
+    KeptTranscript,
+    KeptTurn,
+    TranscriptStore,
+    keep_messages,
+)
+from agentd.agent.engines.native.turn import NativeTurn
+from agentd.agent.tools.model import TOOLS, ToolUse
+from agentd.core.clock import Clock
+from agentd.llm.conversation import ModelMessage
+from agentd.llm.endpoint import SupplierAccess
+from agentd.llm.price import Usage
+
+
+class TimedApprover:
+    """An approver that measures the turn's time without the waits for answers."""
+
+    def __init__(self, approver: Approver, clock: Clock) -> None:
+        self._approver = approver
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._waited = 0.0
+
+    async def ask(self, question: Question) -> ApprovalAnswer:
+        """Return the decision."""
+        asked = self._clock.monotonic()
+        try:
+            return await self._approver.ask(question)
+        finally:
+            self._waited += self._clock.monotonic() - asked
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the turn so far, in seconds."""
+        return self._clock.monotonic() - self._began - self._waited
+
+
+class TranscriptKeeper:
+    """Keeps the messages of one turn, in the order in which they come.
+
+    ``kept`` is what the file had before. What was shortened is replaced as a whole; so is what the
+    disk did not take once.
+    """
+
+    def __init__(
+        self, store: TranscriptStore, assignment: TurnRequest, kept: KeptTranscript
+    ) -> None:
+        self._store = store
+        self._chat_id = assignment.chat_id
+        self._turn = KeptTurn(assignment.message, name_model(assignment))
+        resumed = bool(kept.messages) and not kept.ended and assignment.message == kept.message
+        self._begun = resumed and bool(assignment.message)
+        self._on_disk: tuple[ModelMessage, ...] | None = kept.messages
+
+    async def save(self, turn: NativeTurn, *, ended: bool = False) -> None:
+        """Keep what the turn's conversation has by now; ``ended``: it is over."""
+        messages, prompt = turn.transcript.messages, turn.transcript.prompt
+        known = self._on_disk
+        whole = known is None or messages[: len(known)] != known
+        at = 0 if known is None or whole else len(known)
+        lines = keep_messages(messages[at : max(at, prompt)])
+        if whole or not self._begun:
+            lines.append(self._turn)
+        lines += keep_messages(messages[max(at, prompt) :])
+        lines += [KeptEnd()] if ended else []
+        write = self._store.replace if whole else self._store.append
+        try:
+            done = not lines or await write(self._chat_id, lines)
+        except asyncio.CancelledError:  # it may be there or not: write it anew next time
+            self._on_disk = None
+            raise
+        self._begun = True
+        self._on_disk = messages if done else None
+
+
+class NativeJob(Struct, frozen=True):
+    """A turn with everything that it needs."""
+
+    assignment: TurnRequest
+    access: SupplierAccess
+    turn: NativeTurn
+    watch: TimedApprover
+    keeper: TranscriptKeeper
+    knowledge: ProjectKnowledge
+    longest: float
+    """Seconds."""
+    asking: list[Attempt] = []
+    """The requests in progress, with those of sub-tasks."""
+    events: "asyncio.Queue[EngineEvent] | None" = None
+    """Events of sub-tasks that the turn has not reported yet."""
+    tools: Mapping[str, type[ToolUse]] = field(default_factory=lambda: TOOLS)
+    parent: NativeTurn | None = None
+    """The turn that this is a sub-task of."""
+
+    @property
+    def cache_key(self) -> str:
+        """The name under which the supplier remembers the conversation's beginning."""
+        return f"agentd-{self.assignment.chat_id}"
+
+    def add_cost(self, usage: Usage) -> Decimal | None:
+        """Add the usage of a request to the turn, also of a sub-task; return its cost in USD."""
+        return (self.parent or self.turn).add_cost(usage)
+
+    def explain_limit(self) -> str:
+        """Say why the turn must end; empty: it may go on."""
+        why = self.turn.explain_limit(self.seconds)
+        return why or (self.parent.explain_cost_limit() if self.parent else "")
+
+    def take_events(self) -> Iterator[EngineEvent]:
+        """Yield what sub-tasks told and the turn has not yet."""
+        while self.events and not self.events.empty():
+            yield self.events.get_nowait()
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the turn so far, in seconds."""
+        return self.watch.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until the turn's limit."""
+        return max(self.longest - self.seconds, 0.0)
+
+    async def save(self, *, ended: bool = False) -> None:
+        """Keep the conversation as it is."""
+        await self.keeper.save(self.turn, ended=ended)

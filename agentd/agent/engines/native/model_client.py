@@ -1,0 +1,134 @@
+"""Asks a model over HTTP, and reads its reply as it comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
+from decimal import Decimal
+
+from msgspec import structs
+
+from agentd.agent.engine import ReplyDelta
+from agentd.agent.engines.native.supplier import SupplierProblem
+from agentd.core.errors import BadRequest, SupplierUnreachable, TooLarge
+from agentd.llm.conversation import (
+    Conversation,
+    DialectName,
+    ReplyBuilder,
+    ReplyEvent,
+    ReplyFinished,
+    SupplierError,
+    TextDelta,
+)
+from agentd.llm.dialects.anthropic import upstream as anthropic_upstream
+from agentd.llm.dialects.dialect import Dialect, join_url
+from agentd.llm.dialects.openai_chat import upstream as openai_chat_upstream
+from agentd.llm.dialects.openai_responses import upstream as openai_responses_upstream
+from agentd.llm.dialects.supplier_errors import parse_error_response
+from agentd.llm.endpoint import SupplierAccess
+from agentd.llm.upstream.protocol import Timeouts, Upstream, UpstreamRequest, UpstreamResponse
+
+DIALECTS: Mapping[DialectName, Dialect] = {
+    "openai-chat": openai_chat_upstream,
+    "openai-responses": openai_responses_upstream,
+    "anthropic": anthropic_upstream,
+}
+
+_LARGEST_ERROR = 256 * 1024
+_DRAIN = 0.5
+
+
+class Attempt:
+    """A request and its response, as far as it was received."""
+
+    def __init__(self, *, own: bool = True) -> None:
+        self.own = own
+        """True if its text belongs to the turn's conversation."""
+        self.draft = ReplyBuilder()
+        self.broken: SupplierProblem | None = None
+        self.price: Decimal | None = None
+
+    @property
+    def trouble(self) -> SupplierProblem | None:
+        """Why the reply is not complete; None when it is."""
+        if self.broken or isinstance(self.draft.end, ReplyFinished):
+            return self.broken
+        return self.draft.end or SupplierError("broken", "The answer ended too early")
+
+
+class ModelClient:
+    """Sends conversations to suppliers."""
+
+    def __init__(self, upstream: Upstream, timeouts: Timeouts) -> None:
+        self._upstream = upstream
+        self._timeouts = timeouts
+
+    async def send(
+        self,
+        access: SupplierAccess,
+        model: str,
+        conversation: Conversation,
+        seconds: float,
+        attempt: Attempt,
+    ) -> AsyncGenerator[ReplyDelta, None]:
+        """Send one request that may take so long, and record the response in the attempt."""
+        dialect = DIALECTS[access.dialect]
+        total = min(self._timeouts.total, max(seconds, 1.0))
+        try:
+            request = UpstreamRequest(
+                "POST",
+                join_url(access.url, dialect.get_path(model)),
+                dialect.build_headers(access.key),
+                dialect.encode_request(conversation, model),
+                structs.replace(self._timeouts, total=total),
+            )
+            async with (
+                self._upstream.send(request) as response,
+                aclosing(_iter_events(dialect, response)) as events,
+            ):
+                async for event in events:
+                    attempt.draft.add(event)
+                    if isinstance(event, TextDelta):
+                        yield ReplyDelta(event.text)
+        except SupplierUnreachable as error:
+            attempt.broken = error
+        except (BadRequest, TooLarge) as error:
+            attempt.broken = SupplierError("invalid_request", error.message)
+
+
+async def _iter_events(
+    dialect: Dialect, response: UpstreamResponse
+) -> AsyncGenerator[ReplyEvent, None]:
+    """Yield the events of a response, whether streamed, whole or an error."""
+    if not 200 <= response.status < 300:
+        yield parse_error_response(response.status, response.headers, await _read_error(response))
+    elif "application/json" in response.headers.get("content-type", ""):
+        for event in dialect.parse_response(await response.read()):
+            yield event
+    else:
+        reader = dialect.create_reader()
+        chunks = response.iter_chunks()
+        async for data in chunks:
+            for event in reader.feed(data):
+                if isinstance(event, ReplyFinished):
+                    await _drain(chunks)
+                yield event
+                if isinstance(event, SupplierError):
+                    return
+        for event in reader.close():
+            yield event
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """Wait briefly for the body's end, so that the connection can be reused."""
+    with suppress(TimeoutError, SupplierUnreachable):
+        async with asyncio.timeout(_DRAIN):
+            async for _ in chunks:
+                pass
+
+
+async def _read_error(response: UpstreamResponse) -> bytes:
+    """Read the body of an error; empty if it is too large to be one."""
+    try:
+        return await response.read(_LARGEST_ERROR)
+    except TooLarge:
+        return b""

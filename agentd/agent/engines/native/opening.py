@@ -1,0 +1,161 @@
+"""The beginning of a turn's conversation: what is kept of the chat, news, and the prompt.
+
+What a model was told is not told in other words later: the kept messages come first, unchanged,
+so that the supplier finds them in its cache. What happened since (a turn that was stopped, other
+engines' turns) is told beside the new prompt.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.native.transcript_file import KeptTranscript
+from agentd.agent.engines.native.trimming import TurnTranscript
+from agentd.chats.model import Message
+from agentd.llm.conversation import (
+    MessagePart,
+    ModelMessage,
+    Role,
+    TextPart,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+LONGEST_TOOL_NOTE = 300
+"""Characters of one earlier tool use."""
+MOST_TOOL_NOTES = 12
+"""Earlier tool uses noted with one prompt; the latest ones are kept."""
+LONGEST_NEWS = 24_000
+"""Characters of what other engines were told and said."""
+
+NO_RESULT = "[Interrupted: there is no result. Part of what it was to do may be done.]"
+_UNEXPLAINED = "[The turn before was interrupted: it did not come to its end.]"
+_GO_ON = "[You were interrupted. Go on where you were.]"
+
+
+def open_conversation(assignment: TurnRequest, kept: KeptTranscript) -> TurnTranscript:
+    """Return the messages of a turn up to its prompt.
+
+    A turn that a limit or a crash ended, and whose prompt is sent again, goes on where it was.
+    """
+    if not kept.messages:
+        return build_initial_messages(assignment)
+    messages = kept.messages
+    if kept.model != name_model(assignment):
+        messages = tuple(_drop_thinking(messages))
+    open_calls = _list_open_calls(messages)
+    results = [ToolResult(call.id, (TextPart(NO_RESULT),), True) for call in open_calls]
+    if not kept.ended and assignment.message and kept.message == assignment.message:
+        return _resume(messages, kept.prompt, results)
+    news = [] if kept.ended else [TextPart(_explain_end(assignment.history, kept.message))]
+    if missed := _render_missed(assignment.missed):
+        news.append(TextPart(missed))
+    prompt = ModelMessage("user", (*results, *news, TextPart(assignment.prompt)))
+    return TurnTranscript((*messages, prompt), len(messages))
+
+
+def name_model(assignment: TurnRequest) -> str:
+    """Return whose thinking a turn's messages have."""
+    return f"{assignment.supplier}/{assignment.model}"
+
+
+def build_initial_messages(assignment: TurnRequest) -> TurnTranscript:
+    """Return the messages of a chat of which nothing is kept: its history, and the prompt.
+
+    Earlier tool uses become notes beside the prompt that led to them: as calls they would need
+    the model's own ids, and as assistant text the model would start to write such notes.
+    """
+    messages = list(_merge_by_role(_iter_messages(assignment.history)))
+    parts: tuple[MessagePart, ...] = (TextPart(assignment.prompt),)
+    if messages and messages[-1].role == "user":
+        # That prompt was never answered: merge it into this one.
+        parts = (*messages.pop().parts, *parts)
+    return TurnTranscript((*messages, ModelMessage("user", parts)), len(messages))
+
+
+def _resume(
+    messages: tuple[ModelMessage, ...], prompt: int, results: list[ToolResult]
+) -> TurnTranscript:
+    if results:
+        added = ModelMessage("user", (*results, TextPart(_GO_ON)))
+    elif messages[-1].role == "assistant":
+        added = ModelMessage("user", (TextPart(_GO_ON),))
+    else:
+        return TurnTranscript(messages, prompt)
+    return TurnTranscript((*messages, added), prompt)
+
+
+def _drop_thinking(messages: Iterable[ModelMessage]) -> Iterator[ModelMessage]:
+    """Yield the messages without thinking: another model's is refused."""
+    for message in messages:
+        parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
+        if parts:
+            yield ModelMessage(message.role, parts)
+
+
+def _list_open_calls(messages: tuple[ModelMessage, ...]) -> list[ToolCall]:
+    """Return the calls of the last message, which have no results yet."""
+    last = messages[-1]
+    return [part for part in last.parts if isinstance(part, ToolCall)]
+
+
+def _explain_end(history: Iterable[Message], after: int) -> str:
+    """Say how the turn of the prompt with this id ended."""
+    for said in history:
+        if said.id <= after:
+            continue
+        if said.role == "tool" and said.tool == "stop":
+            return "[The person stopped the turn before. Ask what is wanted if it is not clear.]"
+        if said.role == "error":
+            return f"[The turn before failed: {said.text[:LONGEST_TOOL_NOTE]}]"
+    return _UNEXPLAINED
+
+
+def _render_missed(missed: Iterable[Message]) -> str:
+    said = "\n\n".join(
+        f"{'User' if one.role == 'user' else 'Assistant'}: {one.text}"
+        for one in missed
+        if one.role in ("user", "assistant")
+    )[-LONGEST_NEWS:]
+    return f"[Said to and by other agents in this chat since:\n\n{said}]" if said else ""
+
+
+def _iter_messages(history: Iterable[Message]) -> Iterator[tuple[Role, str]]:
+    """Yield role and text, with notes on tools and errors on the user's side."""
+    notes: list[str] = []
+    for said in history:
+        if said.role == "tool":
+            text = " ".join(said.text.split())
+            notes.append(f"{said.tool}: {text[:LONGEST_TOOL_NOTE]}")
+            continue
+        if notes:
+            yield "user", _render_notes(notes)
+            notes = []
+        if said.role == "error":
+            yield "user", f"[The turn failed: {said.text[:LONGEST_TOOL_NOTE]}]"
+        elif said.text.strip():
+            yield said.role, said.text
+    if notes:
+        yield "user", _render_notes(notes)
+
+
+def _render_notes(notes: list[str]) -> str:
+    latest = notes[-MOST_TOOL_NOTES:]
+    more = f"{len(notes) - len(latest)} more, then " if len(notes) > len(latest) else ""
+    return f"[Tools were used: {more}{'; '.join(latest)}]"
+
+
+def _merge_by_role(spoken: Iterable[tuple[Role, str]]) -> Iterator[ModelMessage]:
+    """Merge neighbours of one role into one message; the first is the user's."""
+    speaker: Role | None = None
+    parts: list[TextPart] = []
+    for role, text in spoken:
+        if speaker is None and role == "assistant":
+            continue
+        if role != speaker:
+            if speaker:
+                yield ModelMessage(speaker, tuple(parts))
+            speaker, parts = role, []
+        parts.append(TextPart(text))
+    if speaker:
+        yield ModelMessage(speaker, tuple(parts))

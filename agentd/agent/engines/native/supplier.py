@@ -1,0 +1,140 @@
+"""The handling of supplier failures: retry, trim, defer the turn or fail."""
+
+import random
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from agentd.agent.engine import RateLimited, TurnFailed
+from agentd.core.clock import Clock, format_iso_rounded_up, parse_iso
+from agentd.core.errors import SupplierUnreachable
+from agentd.llm.conversation import SupplierError
+from agentd.llm.endpoint import SupplierAccess
+from agentd.llm.upstream.protocol import Timeouts
+
+
+class SupplierLookup(Protocol):
+    """Looks up suppliers by name; keys are read when they are used."""
+
+    def __call__(self, name: str) -> Awaitable[SupplierAccess]:
+        """Return how to call this supplier. Raises ``NotFound`` or ``ConfigError``."""
+        ...
+
+
+class RetryPolicy(Struct, frozen=True):
+    """The retries of one step; times in seconds."""
+
+    tries: int = 5
+    first: float = 1.0
+    """The first pause; each next one is twice as long ..."""
+    longest: float = 30.0
+    """... but no longer than this."""
+    max_delay: float = 60.0
+    """The longest requested pause to wait for; a longer one defers the turn."""
+    timeouts: Timeouts = Timeouts()
+    """The timeouts of each request; the total is limited to the time left for the turn."""
+
+
+class RetryAfter(Struct, frozen=True):
+    """Retry after so many seconds."""
+
+    seconds: float
+
+
+class TrimConversation(Struct, frozen=True):
+    """Retry with a shorter conversation."""
+
+
+SupplierProblem: TypeAlias = SupplierError | SupplierUnreachable
+Remedy: TypeAlias = RetryAfter | TrimConversation | RateLimited | TurnFailed
+
+_PASSING = ("rate_limit", "overloaded", "server", "garbled", "broken")
+"""Kinds of errors that may be temporary."""
+
+
+class Recovery:
+    """Decides what to do about the problems of one step; ``chance`` is a random source (0 to 1)."""
+
+    def __init__(
+        self,
+        access: SupplierAccess,
+        model: str,
+        patience: RetryPolicy,
+        clock: Clock,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._access = access
+        self._model = model
+        self._patience = patience
+        self._clock = clock
+        self._chance = chance
+        self._tries = 0
+        self._torn = False
+        self._trimmed = False
+
+    def decide(self, trouble: SupplierProblem, *, shown: bool) -> Remedy:
+        """Decide what to do; ``shown``: a part of the reply was published already.
+
+        Such a step is retried only once, since the person reads it twice.
+        """
+        if isinstance(trouble, SupplierUnreachable):
+            return self._retry(shown) or TurnFailed(trouble.message)
+        trouble = trouble.mask_key(self._access.key)
+        if trouble.kind == "context_too_long" and not self._trimmed:
+            self._trimmed = True
+            return TrimConversation()
+        wait = trouble.retry_after
+        if wait is not None and (trouble.kind == "quota" or wait > self._patience.max_delay):
+            return self._report_rate_limit(trouble, wait)
+        if trouble.kind not in _PASSING:
+            return TurnFailed(self._explain(trouble))
+        again = self._retry(shown, wait)
+        if again is None and trouble.kind == "rate_limit":
+            return self._report_rate_limit(trouble, None)
+        return again or TurnFailed(self._explain(trouble))
+
+    def _retry(self, shown: bool, wait: float | None = None) -> RetryAfter | None:
+        self._tries += 1
+        if self._tries >= self._patience.tries or (shown and self._torn):
+            return None
+        self._torn = self._torn or shown
+        pause = min(self._patience.first * 2.0 ** (self._tries - 1), self._patience.longest)
+        # Half of it is random, so that requests refused together are not retried together.
+        pause *= 0.5 + 0.5 * self._chance()
+        return RetryAfter(pause if wait is None else wait + pause / 4)
+
+    def _report_rate_limit(self, trouble: SupplierError, wait: float | None) -> RateLimited:
+        until = ""
+        if wait is not None:
+            until = format_iso_rounded_up(parse_iso(self._clock.now()) + timedelta(seconds=wait))
+        return RateLimited(f"{self._access.name} limits its use: {trouble.message}", until)
+
+    def _explain(self, trouble: SupplierError) -> str:  # noqa: PLR0911 - one for each kind
+        name, said = self._access.name, trouble.message
+        match trouble.kind:
+            case "authentication":
+                key = f"suppliers.{name}.key in config/models.yml"
+                what = (
+                    "did not accept its key"
+                    if self._access.key
+                    else "requires a key, but none is set"
+                )
+                return f"{name} {what}: {said} The key is set by {key}."
+            case "permission":
+                return f"{name} does not allow this with the key of suppliers.{name}.key: {said}"
+            case "not_found":
+                return f"{name} does not know the model {self._model}, or its address: {said}"
+            case "quota":
+                return f"{name} refuses requests until it is paid: {said}"
+            case "context_too_long":
+                return (
+                    f"The conversation is too long for {self._model}, even when shortened: {said}"
+                )
+            case "content_refused":
+                return f"The content filter of {name} refuses the request: {said}"
+            case "broken" | "garbled":
+                return f"The answer of {name} was incomplete or invalid: {said}"
+            case _:
+                return f"{name} could not answer: {said}"

@@ -1,0 +1,177 @@
+"""Runs the tool calls of a reply: reading ones in parallel, the rest in their order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from msgspec import Struct, structs
+
+from agentd.agent.engine import (
+    ApprovalAnswer,
+    Approver,
+    EngineEvent,
+    Question,
+    ToolStarted,
+    ToolUsed,
+)
+from agentd.agent.engines.native.job import NativeJob
+from agentd.agent.engines.native.opening import NO_RESULT
+from agentd.agent.engines.native.project_knowledge import render_instructions
+from agentd.agent.engines.native.subtask import SubTaskReport
+from agentd.agent.engines.native.tool_calls import (
+    InvalidToolCall,
+    describe_input,
+    list_paths,
+    parse_call,
+    render_result,
+    summarize_result,
+)
+from agentd.agent.engines.native.turn import split_into_batches
+from agentd.agent.text import sanitize
+from agentd.agent.tools.model import RunCommand, RunTask, ToolUse
+from agentd.agent.tools.toolbox import Toolbox, get_diff, has_succeeded
+from agentd.core.errors import AgentdError
+from agentd.llm.conversation import ContentPart, ReplyBuilder, TextPart, ToolResult
+
+_LONGEST_WHY = 500
+_LONGEST_REPORT = 4_000
+"""Characters of a sub-task's reply that the history shows."""
+
+
+class ToolOutcome(Struct, frozen=True):
+    """The outcome of a call: short for the history, complete for the model."""
+
+    short: str
+    content: tuple[ContentPart, ...]
+    failed: bool = False
+    ok: bool = False
+    diff: str = ""
+
+
+class ToolRunner:
+    """Runs tool calls with ``tools``, and sub-tasks with ``run_task``."""
+
+    def __init__(
+        self, tools: Toolbox, run_task: Callable[[RunTask, NativeJob], Awaitable[SubTaskReport]]
+    ) -> None:
+        self._tools = tools
+        self._run_task = run_task
+
+    async def use_all(
+        self, job: NativeJob, draft: ReplyBuilder
+    ) -> AsyncGenerator[EngineEvent, None]:
+        """Run all calls of a reply, and add their results to the turn."""
+        uses = [parse_call(call, job.tools) for call in draft.calls]
+        why = sanitize(draft.text.strip()[-_LONGEST_WHY:])
+        outcomes: list[ToolOutcome] = []
+        try:
+            for batch in split_into_batches(uses):
+                for use in batch:
+                    yield ToolStarted(use.name, describe_input(use))
+                tasks = [asyncio.create_task(self._use(use, job, why)) for use in batch]
+                async with aclosing(_follow(tasks, job)) as events:
+                    async for event in events:
+                        yield event
+                done = [
+                    await _add_instructions(use, task.result(), job)
+                    for use, task in zip(batch, tasks, strict=True)
+                ]
+                outcomes += done
+                for use, came in zip(batch, done, strict=True):
+                    yield ToolUsed(use.name, describe_input(use), came.short, came.ok, came.diff)
+        finally:  # also when the turn is stopped: the next one knows what was done
+            outcomes += [_fail(NO_RESULT)] * (len(uses) - len(outcomes))
+            results = [
+                ToolResult(call.id, came.content, came.failed)
+                for call, came in zip(draft.calls, outcomes, strict=True)
+            ]
+            job.turn.add_tool_results(uses, results)
+
+    async def _use(self, use: ToolUse | InvalidToolCall, job: NativeJob, why: str) -> ToolOutcome:
+        if isinstance(use, InvalidToolCall):
+            return _fail(use.why)
+        if isinstance(use, RunCommand):
+            use = structs.replace(use, seconds=max(min(use.seconds, int(job.left)), 1))
+        if isinstance(use, RunTask):
+            return _report(await self._run_task(use, job))
+        approver = _NotingApprover(job.watch)
+        try:
+            brought = await self._tools.use(use, approver, job.assignment.turn_tag, why)
+        except AgentdError as error:
+            return _fail(error.message)
+        return ToolOutcome(
+            summarize_result(brought),
+            (*render_result(brought), *approver.render_notes()),
+            ok=has_succeeded(brought),
+            diff=get_diff(brought),
+        )
+
+
+async def _follow(
+    tasks: Sequence["asyncio.Task[ToolOutcome]"], job: NativeJob
+) -> AsyncGenerator[EngineEvent, None]:
+    """Yield what sub-tasks tell until all tools have ended; closing ends the tools."""
+    waiting: set[asyncio.Task[Any]] = {*tasks}
+    news = asyncio.create_task(job.events.get()) if job.events and not job.parent else None
+    try:
+        while waiting:
+            wanted = {*waiting, *([news] if news else [])}
+            await asyncio.wait(wanted, return_when=asyncio.FIRST_COMPLETED)
+            waiting = {task for task in waiting if not task.done()}
+            if news and job.events and news.done():
+                event, news = news.result(), asyncio.create_task(job.events.get())
+                yield event
+        for event in job.take_events():
+            yield event
+    finally:
+        if news and job.events and news.done():
+            job.events.put_nowait(news.result())
+        ended: list[asyncio.Task[Any]] = [*tasks, *([news] if news else [])]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
+
+
+def _report(found: SubTaskReport) -> ToolOutcome:
+    counted = f"{found.uses} uses of tools"
+    short = f"{counted}\n\n{sanitize(found.reply[:_LONGEST_REPORT])}"
+    if found.trouble:
+        said = f"The helper did not come to its end: {found.trouble}\nIts last words: {found.reply}"
+        return ToolOutcome(f"failed: {found.trouble} {short}", (TextPart(said),), failed=True)
+    return ToolOutcome(short, (TextPart(found.reply),), ok=True)
+
+
+async def _add_instructions(
+    use: ToolUse | InvalidToolCall, came: ToolOutcome, job: NativeJob
+) -> ToolOutcome:
+    """Add to a result what the project says of the folders that it has to do with."""
+    if came.failed or isinstance(use, InvalidToolCall):
+        return came
+    text = render_instructions(await job.knowledge.read_for(list_paths(use)))
+    return structs.replace(came, content=(*came.content, TextPart(text))) if text else came
+
+
+class _NotingApprover:
+    """Keeps what a person says to what is allowed, for the model to read."""
+
+    def __init__(self, approver: Approver) -> None:
+        self._approver = approver
+        self._notes: list[str] = []
+
+    async def ask(self, question: Question) -> ApprovalAnswer:
+        """Return the decision."""
+        answer = await self._approver.ask(question)
+        if answer.allowed and answer.reason and question.kind != "question":
+            self._notes.append(answer.reason)
+        return answer
+
+    def render_notes(self) -> tuple[TextPart, ...]:
+        """Return what was said."""
+        return tuple(
+            TextPart(f"[The person allowed this and says: {note}]") for note in self._notes
+        )
+
+
+def _fail(why: str) -> ToolOutcome:
+    return ToolOutcome(f"failed: {sanitize(why)}", (TextPart(why),), failed=True)

@@ -1,0 +1,244 @@
+"""The state of a native turn: its conversation, its cost and its limits.
+
+Pure: it takes replies and tool results, and returns the next request.
+"""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from msgspec import Struct, structs
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.native.compaction import FULL, apply_summary, ask_for_summary
+from agentd.agent.engines.native.tool_calls import InvalidToolCall, is_parallel
+from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
+from agentd.agent.tools.model import ToolUse
+from agentd.llm.conversation import (
+    Conversation,
+    ModelMessage,
+    ReplyBuilder,
+    ReplyFinished,
+    TextPart,
+    ToolDefinition,
+    ToolResult,
+)
+from agentd.llm.price import NO_USAGE, Prices, Usage, compute_cost, sum_amounts
+
+LARGEST_RESERVE = 16_000
+"""Tokens reserved for the reply; a quarter of a small context."""
+
+ASSUMED_CONTEXT = 128_000
+"""Tokens of a model whose context is not known: more would cost much, and few have less."""
+
+MOST_AT_ONCE = 8
+"""Tools that run in parallel."""
+
+_BYTES_PER_TOKEN = 4.0
+_SANE_BYTES = (1.0, 8.0)
+"""Plausible range of it; outside, the supplier counted something else."""
+
+_NEXT = "Send another prompt to continue."
+
+_SMALLEST_ROOM = 8_000
+"""Bytes for messages in which a summary makes sense."""
+
+_GO_ON = (
+    "[Your reply was cut off at its length limit. Continue where it ended, in smaller pieces: a"
+    " long file can be written in part and then edited.]"
+)
+
+
+class TurnLimits(Struct, frozen=True):
+    """The limits of one turn."""
+
+    steps: int = 60
+    """Replies of the model."""
+    seconds: float = 1800.0
+    """The time limit, not counting waits for a person's answer."""
+    cost: Decimal | None = None
+    """USD; None: no limit."""
+    missteps: int = 6
+    """Useless replies in a row: invalid tool calls, or replies that were cut off."""
+
+
+class NativeTurn:
+    """A running prompt. ``done`` once the model has finished."""
+
+    def __init__(
+        self,
+        assignment: TurnRequest,
+        system: str,
+        tools: tuple[ToolDefinition, ...],
+        limits: TurnLimits,
+        prices: Prices | None,
+        transcript: TurnTranscript,
+        cache_key: str = "",
+    ) -> None:
+        self.transcript = transcript
+        self.done = False
+        self.replied = False
+        self._assignment = assignment
+        self.system = system
+        self._tools = tools
+        self._limits = limits
+        self._prices = prices
+        self._cache_key = cache_key or f"agentd-{assignment.chat_id}"
+        self._fixed = len(system.encode()) + sum(len(repr(tool)) for tool in tools)
+        self._bytes_per_token = _BYTES_PER_TOKEN
+        self._asked = 0
+        self._steps = 0
+        self._missteps = 0
+        self._spent = Decimal(0)
+        self._summed_up = 0
+        """Messages that were there after the last summary, or when none could be had."""
+        context = assignment.context or ASSUMED_CONTEXT
+        self._budget = context - min(assignment.max_output or LARGEST_RESERVE, context // 4)
+        """Tokens of a request."""
+
+    def build_conversation(self) -> Conversation:
+        """Return what to ask the model next, trimmed to its context."""
+        self.transcript = trim(self.transcript, self._room)
+        self._asked = measure(self.transcript.messages) + self._fixed
+        return self._encode(self.transcript.messages)
+
+    @property
+    def is_full(self) -> bool:
+        """True if the conversation is to be summed up before the next request."""
+        messages = self.transcript.messages
+        enough = self._room > _SMALLEST_ROOM and len(messages) > max(1, self._summed_up + 1)
+        return enough and measure(messages) > self._room * FULL
+
+    def build_summary_request(self) -> Conversation:
+        """Return the request for a summary of the conversation."""
+        messages = ask_for_summary(trim(self.transcript, self._room))
+        self._asked = measure(messages) + self._fixed
+        return structs.replace(self._encode(messages), tool_choice="none")
+
+    def sum_up(self, summary: str) -> None:
+        """Put a summary in the place of the conversation; empty: none could be had."""
+        if summary:
+            self.transcript = apply_summary(self.transcript, summary, self._room)
+        self._summed_up = len(self.transcript.messages)
+
+    @property
+    def _room(self) -> int:
+        """Bytes for messages."""
+        return int(self._budget * self._bytes_per_token) - self._fixed
+
+    def _encode(self, messages: tuple[ModelMessage, ...]) -> Conversation:
+        return Conversation(
+            messages=messages,
+            system=self.system,
+            tools=self._tools,
+            max_output=self._assignment.max_output,
+            reasoning_effort=self._assignment.effort,
+            cache_key=self._cache_key,
+        )
+
+    def halve_budget(self) -> None:
+        """Halve the context budget: the last request was too long for the model."""
+        self._budget = int(self._asked / self._bytes_per_token) // 2
+
+    def add_cost(self, usage: Usage) -> Decimal | None:
+        """Add the usage of one request; return its cost in USD, None without known prices."""
+        if self._prices is None or usage == NO_USAGE:
+            return None
+        price = compute_cost(usage, self._prices)
+        self._spent = sum_amounts((self._spent, price))
+        return price
+
+    def estimate_usage(self, draft: ReplyBuilder) -> Usage:
+        """Estimate the usage of a request whose response was cut off.
+
+        Many suppliers report usage at the end only: then it is estimated from earlier requests.
+        Without any response nothing was used.
+        """
+        if draft.usage.output or not (draft.text or draft.calls or draft.usage != NO_USAGE):
+            return draft.usage
+        said = len(draft.text.encode()) + sum(len(call.arguments) for call in draft.calls)
+        output = round(said / self._bytes_per_token)
+        if draft.usage != NO_USAGE:
+            return structs.replace(draft.usage, output=output)
+        return Usage(input=round(self._asked / self._bytes_per_token), output=output)
+
+    def add_reply(self, draft: ReplyBuilder) -> None:
+        """Add a complete reply of the model."""
+        self._steps += 1
+        self._calibrate(draft.usage)
+        said = draft.build_message()
+        self.replied = self.replied or bool(draft.text.strip())
+        if draft.calls:
+            self.transcript = self.transcript.extend(said)
+        elif isinstance(draft.end, ReplyFinished) and draft.end.reason == "length":
+            self._missteps += 1
+            self.transcript = self.transcript.extend(
+                said, ModelMessage("user", (TextPart(_GO_ON),))
+            )
+        else:
+            self.done = True
+            self.keep_words(draft)
+
+    def keep_words(self, draft: ReplyBuilder) -> None:
+        """Keep what a reply said that calls no tools, or that was cut off; never thinking alone."""
+        said = draft.build_message() if self.done else ModelMessage("assistant", ())
+        if draft.text.strip():
+            parts = said.parts or (TextPart(draft.text),)
+            self.transcript = self.transcript.extend(ModelMessage("assistant", parts))
+
+    def add_tool_results(
+        self, uses: Sequence[ToolUse | InvalidToolCall], results: Sequence[ToolResult]
+    ) -> None:
+        """Add the results of all calls of the latest reply, in their order."""
+        self.transcript = self.transcript.extend(ModelMessage("user", tuple(results)))
+        useless = all(isinstance(use, InvalidToolCall) for use in uses)
+        self._missteps = self._missteps + 1 if useless else 0
+
+    def explain_limit(self, seconds: float) -> str:
+        """Say why the turn must end, ``seconds`` after it began; empty: it may go on."""
+        limits = self._limits
+        if self._missteps >= limits.missteps:
+            return (
+                f"The model gave {self._missteps} useless replies in a row (invalid tool"
+                " calls or replies that were cut off), so the turn was stopped."
+            )
+        if self._steps >= limits.steps:
+            return f"The turn reached its limit of {limits.steps} steps. {_NEXT}"
+        if seconds >= limits.seconds:
+            return f"The turn reached its limit of {limits.seconds:.0f} seconds. {_NEXT}"
+        return self.explain_cost_limit()
+
+    def explain_cost_limit(self) -> str:
+        """Say why the turn must end for its cost; empty: it may go on."""
+        limits = self._limits
+        if limits.cost is not None and self._prices is None:
+            return (
+                f"The price of {self._assignment.model} is not known, so the limit of"
+                f" {limits.cost} USD per turn cannot be enforced. Set its prices in"
+                " config/models.yml."
+            )
+        if limits.cost is not None and self._spent >= limits.cost:
+            return f"The turn reached its limit of {limits.cost} USD ({self._spent} USD). {_NEXT}"
+        return ""
+
+    def _calibrate(self, usage: Usage) -> None:
+        """Derive bytes per token from the supplier's own count of the last request."""
+        if usage.total_input:
+            ratio = self._asked / usage.total_input
+            self._bytes_per_token = min(max(ratio, _SANE_BYTES[0]), _SANE_BYTES[1])
+
+
+def split_into_batches(
+    uses: Sequence[ToolUse | InvalidToolCall],
+) -> Iterator[tuple[ToolUse | InvalidToolCall, ...]]:
+    """Split calls into batches in their order; neighbours that only read share one."""
+    together: list[ToolUse | InvalidToolCall] = []
+    for use in uses:
+        if together and not (is_parallel(use) and len(together) < MOST_AT_ONCE):
+            yield tuple(together)
+            together = []
+        if is_parallel(use):
+            together.append(use)
+        else:
+            yield (use,)
+    if together:
+        yield tuple(together)

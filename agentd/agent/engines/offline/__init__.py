@@ -1,0 +1,1 @@
+"""The engine that needs no model: it answers what a grammar understands."""

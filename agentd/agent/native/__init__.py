@@ -1,1 +1,0 @@
-"""Our own agent: a loop over any model of any supplier, with the tools of ``agent.tools``."""

@@ -1,1 +1,0 @@
-"""The embedded engine: no language model, no network, honest about both."""

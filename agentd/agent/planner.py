@@ -1,0 +1,123 @@
+"""Prepares turns: the request for the engine, and the check of the budget."""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Protocol
+
+from agentd.agent.budget import SpendBudget
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engine_selection import EngineChoice, EngineRegistry
+from agentd.chats.approval import Approval
+from agentd.chats.model import Prompt
+from agentd.chats.repository import AGENT
+from agentd.chats.state import Chat, ChatSummary
+from agentd.chats.turns import TurnRecorder
+from agentd.core.clock import Clock
+from agentd.skills.model import NONE, SkillSet, render_instructions
+
+
+class SkillLookup(Protocol):
+    """Reads the skills (``skills.store``)."""
+
+    async def get_skills(self) -> SkillSet:
+        """Return the current skills."""
+        ...
+
+
+class TurnPlanner:
+    """Prepares turns. ``mark`` identifies this daemon's child processes."""
+
+    def __init__(
+        self,
+        turns: TurnRecorder,
+        engines: EngineRegistry,
+        skills: SkillLookup,
+        clock: Clock,
+        chats: Callable[[], Iterable[ChatSummary]],
+        budget: Callable[[], SpendBudget],
+        mark: str,
+    ) -> None:
+        self._turns = turns
+        self._engines = engines
+        self._skills = skills
+        self._clock = clock
+        self._chats = chats
+        self._budget = budget
+        self._mark = mark
+
+    def choose_engine(self, chat: Chat, prompt: Prompt) -> EngineChoice:
+        """Choose engine and model: the prompt's own, else the chat's, else the default."""
+        return self._engines.choose(prompt.model or chat.model)
+
+    def get_engine_and_model(self, chat: Chat, prompt: Prompt) -> tuple[str, str]:
+        """Return the names of engine and model for the journal."""
+        choice = self.choose_engine(chat, prompt)
+        return choice.name, choice.model.name if choice.model else ""
+
+    async def build_request(
+        self, chat: Chat, choice: EngineChoice
+    ) -> tuple[TurnRequest | None, str]:
+        """Return the request for the engine, or None and the reason."""
+        turn = chat.agent.turn
+        assert turn
+        skill = ""
+        if chat.skill != NONE:
+            found = (await self._skills.get_skills()).find(chat.skill)
+            if found is None:
+                return None, f"The skill {chat.skill!r} no longer exists or cannot be read."
+            skill = render_instructions(found)
+        model = choice.model
+        history = tuple(one for one in chat.recent if one.id != turn.given.message)
+        seen = chat.agent.seen.get(choice.name, 0)
+        return TurnRequest(
+            chat_id=chat.id,
+            prompt=turn.given.text,
+            model=model.model if model else "",
+            effort=model.effort if model else "",
+            supplier=model.supplier if model else "",
+            context=(model.context or 0) if model else 0,
+            max_output=(model.max_output or 0) if model else 0,
+            message=turn.given.message,
+            command=model.command if model else (),
+            skill=chat.skill,
+            instructions="\n\n".join(part for part in (chat.system_prompt, skill) if part),
+            history=history,
+            missed=tuple(one for one in history if one.id > seen),
+            engine_state=chat.agent.memory.get(choice.name, ""),
+            is_retry=turn.again,
+            turn_tag=f"{self._mark}.{chat.id}.{turn.id}",
+        ), ""
+
+    async def release_within_budget(self, chat_id: int) -> bool:
+        """Release a queue held for a budget that is no longer exceeded.
+
+        The settings may allow more by now, or a new day may have begun. Return whether the queue
+        is still held for its budget.
+        """
+        chat = await self._turns.get_latest(chat_id)
+        hold = chat.agent.hold
+        if hold is None or hold.kind != "budget":
+            return False
+        if self._find_exceeded_budget(chat):
+            return True
+        await self._turns.release_queue(chat_id, AGENT, Decimal(0))
+        return False
+
+    async def hold_if_over_budget(self, chat_id: int) -> bool:
+        """Hold the queue and ask a person if a budget is used up; return whether it is."""
+        chat = await self._turns.get_latest(chat_id)
+        reason = self._find_exceeded_budget(chat)
+        if reason and not chat.agent.hold:
+            question = Approval(0, "budget", "budget", reason, "")
+            await self._turns.hold_for_budget(chat_id, question, reason)
+        return bool(reason)
+
+    def _find_exceeded_budget(self, chat: Chat) -> str:
+        budget = self._budget()
+        return budget.explain_exceeded(
+            chat, self._sum_spent_today() if budget.per_day else Decimal(0)
+        )
+
+    def _sum_spent_today(self) -> Decimal:
+        today = self._clock.now()[:10]
+        return sum((one.spent for one in self._chats() if one.day == today), Decimal(0))

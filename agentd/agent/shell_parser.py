@@ -1,0 +1,321 @@
+"""Parses the commands of a shell line, as far as its text shows. Pure, linear in the line.
+
+It is read as ``/bin/sh`` reads it: quotes, operators, groups, substitutions and here-documents. It
+errs on the side of uncertainty (``certain``): what a variable holds, what a pattern matches,
+what a script, an alias or an interpreter does is not in the text.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+MAX_LINE_LENGTH = 64 * 1024
+"""Characters; longer lines are not parsed."""
+_MAX_DEPTH = 12
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_UNKNOWN = re.compile(r"[$`*?\[]")
+_WORD_ENDS = frozenset(" \t\n;&|()<>")
+
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"))
+_WRAPPERS = frozenset(
+    (
+        *("sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "nice", "ionice"),
+        *("timeout", "setsid", "stdbuf", "xargs", "busybox", "toybox", "watch", "find", "chroot"),
+        *("unshare", "flock", "script", "strace", "ltrace", "parallel", "su", "runuser", "eval"),
+    )
+)
+"""Programs that run a command given in their arguments."""
+_KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{", "time"))
+"""Words after which a command begins."""
+_NO_COMMANDS = frozenset(("fi", "done", "esac", "}", "for"))
+_OBSCURE = frozenset(("case", "select", "function", "coproc", "[["))
+"""Words whose grammar is not parsed."""
+
+
+class ShellCommand(Struct, frozen=True):
+    """A program with its arguments, quotes removed."""
+
+    words: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    """Files of its redirections."""
+
+    @property
+    def program(self) -> str:
+        """The program's name without its folder; empty if there is none."""
+        return posixpath.basename(self.words[0]) if self.words else ""
+
+
+class ShellLine(Struct, frozen=True):
+    """The commands that a line would run."""
+
+    commands: tuple[ShellCommand, ...]
+    certain: bool = True
+    """The shell itself runs nothing but these commands."""
+
+
+def parse_command_line(line: str) -> ShellLine:
+    """Parse a command line into its commands."""
+    if len(line) > MAX_LINE_LENGTH:
+        return ShellLine((), certain=False)
+    return _parse(line, 0)
+
+
+def iter_spellings(command: ShellCommand) -> Iterator[str]:
+    """Yield every spelling a rule may use: with the folder or without, and unwrapped."""
+    words = command.words
+    starts = range(len(words)) if command.program in _WRAPPERS else range(min(len(words), 1))
+    for start in starts:
+        if start and words[start].startswith("-"):
+            continue
+        rest = words[start + 1 :]
+        yield " ".join((words[start], *rest))
+        yield " ".join((posixpath.basename(words[start]), *rest))
+
+
+def is_unknown(word: str) -> bool:
+    """Return whether the shell expands a word."""
+    return bool(_UNKNOWN.search(word))
+
+
+def _parse(line: str, depth: int) -> ShellLine:
+    reader = _Reader(line, depth)
+    reader.read()
+    commands, certain = [], reader.certain
+    for command in reader.commands:
+        inner, sure = _strip_prefix(command, depth)
+        commands += inner
+        certain = certain and sure
+    return ShellLine(tuple(commands), certain)
+
+
+def _strip_prefix(command: ShellCommand, depth: int) -> tuple[list[ShellCommand], bool]:
+    """Return a command without keywords and assignments, and those it hands to a shell."""
+    words = list(command.words)
+    while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
+        del words[0]
+    if not words or words[0] in _NO_COMMANDS:
+        return ([ShellCommand((), command.targets)] if command.targets else []), True
+    found = ShellCommand(tuple(words), command.targets)
+    certain = words[0] not in _OBSCURE and not is_unknown(words[0])
+    script = _extract_script(found)
+    if script is None:
+        return [found], certain and not _reads_commands(found)
+    if depth >= _MAX_DEPTH:
+        return [found], False
+    inner = _parse(script, depth + 1)
+    return [found, *inner.commands], certain and inner.certain and not is_unknown(script)
+
+
+def _extract_script(command: ShellCommand) -> str | None:
+    """Return the script that a shell is given as an argument; None when there is none."""
+    for at, word in enumerate(command.words):
+        name = posixpath.basename(word)
+        rest = command.words[at + 1 :]
+        if name == "eval":
+            return " ".join(rest)
+        if name in _SHELLS:
+            flags = [i for i, one in enumerate(rest) if re.fullmatch(r"-[a-zA-Z]*c", one)]
+            return rest[flags[0] + 1] if flags and flags[0] + 1 < len(rest) else None
+        if command.program not in _WRAPPERS:
+            break
+    return None
+
+
+def _reads_commands(command: ShellCommand) -> bool:
+    """Return whether a shell reads commands from its input or from a file."""
+    if command.program in (".", "source"):
+        return True
+    for at, word in enumerate(command.words):
+        if posixpath.basename(word) in _SHELLS:
+            return all(one.startswith("-") for one in command.words[at + 1 :])
+        if command.program not in _WRAPPERS:
+            break
+    return False
+
+
+class _Reader:
+    """Reads one line into its commands, from left to right."""
+
+    def __init__(self, line: str, depth: int) -> None:
+        self.commands: list[ShellCommand] = []
+        self.certain = True
+        self._line = line
+        self._at = 0
+        self._depth = depth
+        self._words: list[str] = []
+        self._targets: list[str] = []
+        self._redirects = False
+        """The next word is the file of a redirection."""
+        self._documents: list[str] = []
+        """End markers of the here-documents that begin on the next line."""
+
+    def read(self, closing: str = "") -> None:
+        """Read up to an unquoted ``closing``, or to the end."""
+        while self._at < len(self._line):
+            sign = self._line[self._at]
+            if sign == closing:
+                self._at += 1
+                break
+            self._read_character(sign)
+        else:
+            self.certain = self.certain and not closing
+        self._end_command()
+
+    def _read_character(self, sign: str) -> None:
+        match sign:
+            case " " | "\t":
+                self._at += 1
+            case "\n":
+                self._at += 1
+                self._end_command()
+                self._skip_documents()
+            case ";" | "|" | "&":
+                self._at += 1
+                self._end_command()
+            case "<" | ">":
+                self._read_redirection()
+            case "(":
+                self.certain = self.certain and not self._words  # else a function, or an array
+                self._at += 1
+                self._end_command()
+                self._read_nested(")")
+            case ")":
+                self._at += 1
+                self.certain = False
+                self._end_command()
+            case "#":
+                end = self._line.find("\n", self._at)
+                self._at = end if end >= 0 else len(self._line)
+            case _:
+                self._end_word(self._read_word())
+
+    def _read_redirection(self) -> None:
+        following = self._line[self._at + 1 : self._at + 2]
+        if following == "(":  # a substitution: its commands, instead of a file
+            self._at += 2
+            self._read_nested(")")
+            return
+        if self._line.startswith("<<", self._at) and not self._line.startswith("<<<", self._at):
+            self._at += 3 if self._line.startswith("<<-", self._at) else 2
+            self._skip_blanks()
+            self._documents.append(self._read_word())
+            return
+        while self._at < len(self._line) and self._line[self._at] in "<>&|":
+            self._at += 1
+        if self._words and self._words[-1].isdecimal():
+            self._words.pop()  # a descriptor's number
+        self._redirects = True
+
+    def _read_word(self) -> str:
+        parts: list[str] = []
+        while self._at < len(self._line) and self._line[self._at] not in _WORD_ENDS:
+            sign = self._line[self._at]
+            self._at += 1
+            match sign:
+                case "\\":
+                    following = self._line[self._at : self._at + 1]
+                    parts.append("" if following == "\n" else following)
+                    self._at += 1
+                case "'":
+                    parts.append(self._read_single_quoted())
+                case '"':
+                    parts.append(self._read_double_quoted())
+                case "$" | "`":
+                    parts.append(self._read_expansion(sign))
+                case _:
+                    parts.append(sign)
+        return "".join(parts)
+
+    def _read_single_quoted(self) -> str:
+        end = self._line.find("'", self._at)
+        if end < 0:
+            self.certain = False
+            end = len(self._line)
+        text = self._line[self._at : end]
+        self._at = end + 1
+        return text
+
+    def _read_double_quoted(self) -> str:
+        parts: list[str] = []
+        while self._at < len(self._line):
+            sign = self._line[self._at]
+            self._at += 1
+            if sign == '"':
+                return "".join(parts)
+            if sign == "\\":
+                parts.append(self._line[self._at : self._at + 1])
+                self._at += 1
+            elif sign in "$`":
+                parts.append(self._read_expansion(sign))
+            else:
+                parts.append(sign)
+        self.certain = False
+        return "".join(parts)
+
+    def _read_expansion(self, sign: str) -> str:
+        """Read an expansion: a variable stays as written, a substitution's commands are read."""
+        if sign == "`":
+            end = self._line.find("`", self._at)
+            inner = self._line[self._at : end if end >= 0 else len(self._line)]
+            self._at = end + 1 if end >= 0 else len(self._line)
+            if end < 0 or "\\" in inner or self._depth >= _MAX_DEPTH:
+                self.certain = False
+            else:
+                self._merge(_parse(inner, self._depth + 1))
+        elif self._line.startswith("(", self._at):
+            if self._line.startswith("((", self._at):
+                self.certain = False  # arithmetic, mostly
+            self._at += 1
+            self._read_nested(")")
+        elif self._line.startswith(("'", '"'), self._at):
+            self.certain = False  # escapes of their own
+        return "$"
+
+    def _read_nested(self, closing: str) -> None:
+        """Read the commands of a group or a substitution."""
+        if self._depth >= _MAX_DEPTH:
+            self.certain = False
+            self._at = len(self._line)
+            return
+        inner = _Reader(self._line, self._depth + 1)
+        inner._at = self._at
+        inner.read(closing)
+        self._at = inner._at
+        self.commands += inner.commands
+        self.certain = self.certain and inner.certain
+
+    def _merge(self, inner: ShellLine) -> None:
+        self.commands += inner.commands
+        self.certain = self.certain and inner.certain
+
+    def _skip_blanks(self) -> None:
+        while self._line[self._at : self._at + 1] in (" ", "\t"):
+            self._at += 1
+
+    def _skip_documents(self) -> None:
+        """Skip the text of here-documents; what the shell would expand in it is not read."""
+        for word in self._documents:
+            while self._at < len(self._line):
+                end = self._line.find("\n", self._at)
+                end = end if end >= 0 else len(self._line)
+                text = self._line[self._at : end]
+                self._at = end + 1
+                if text.lstrip("\t") == word:
+                    break
+                self.certain = self.certain and "$(" not in text and "`" not in text
+        self._documents.clear()
+
+    def _end_word(self, word: str) -> None:
+        if self._redirects:
+            self._redirects = False
+            self._targets.append(word)
+        else:
+            self._words.append(word)
+
+    def _end_command(self) -> None:
+        if self._words or self._targets:
+            self.commands.append(ShellCommand(tuple(self._words), tuple(self._targets)))
+        self._words, self._targets, self._redirects = [], [], False

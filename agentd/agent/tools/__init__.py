@@ -1,0 +1,1 @@
+"""The tools of the agent that run in this process: files, edits, shell."""

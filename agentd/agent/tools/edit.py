@@ -1,0 +1,69 @@
+"""Replaces an exact text in a file's content, or says why it cannot."""
+
+from difflib import SequenceMatcher
+
+from agentd.core.errors import BadRequest
+
+_MOST_COMPARED = 5000
+"""Lines of a file that are compared for the nearest one."""
+_NEAR = 0.6
+_MOST_SHOWN = 12
+
+
+def replace_text(text: str, old: str, new: str, *, everywhere: bool = False) -> tuple[str, int]:
+    """Return the text with ``old`` replaced, and in how many places.
+
+    A text with CR LF line ends is edited as if they were LF, and keeps them. Raises
+    ``BadRequest`` when ``old`` does not occur (with the nearest lines) or, unless
+    ``everywhere``, occurs more than once (with the line numbers).
+    """
+    if not old:
+        raise BadRequest("The text to replace is empty; write the whole file instead.")
+    if old == new:
+        raise BadRequest("Nothing would change: the old and the new text are the same.")
+    if old not in text and "\r\n" in text:
+        old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
+    places = text.count(old)
+    if not places:
+        raise BadRequest(f"The text to replace is not in the file.{_describe_nearest(text, old)}")
+    if places > 1 and not everywhere:
+        raise BadRequest(
+            f"The text to replace occurs in {places} places (lines"
+            f" {_list_line_numbers(text, old)}): include more of the text around the right one, or"
+            " replace all of them."
+        )
+    return text.replace(old, new), places
+
+
+def _list_line_numbers(text: str, old: str) -> str:
+    """Return the numbers of the first lines at which ``old`` begins."""
+    numbers: list[str] = []
+    at = text.find(old)
+    while at >= 0 and len(numbers) < _MOST_SHOWN:
+        numbers.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(old, at + len(old))
+    return ", ".join(numbers) + ("" if at < 0 else ", …")
+
+
+def _describe_nearest(text: str, old: str) -> str:
+    """Return the lines most like ``old``, numbered, or a note that there are none."""
+    wanted = [line.strip() for line in old.splitlines()]
+    number = next((number for number, line in enumerate(wanted) if line), -1)
+    lines = text.splitlines()
+    if number < 0:
+        return ""
+    matcher = SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted[number][:200])
+    best, at = _NEAR, -1
+    for index, line in enumerate(lines[:_MOST_COMPARED]):
+        matcher.set_seq1(line.strip()[:200])
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
+            ratio = matcher.ratio()
+            if ratio > best:
+                best, at = ratio, index
+    if at < 0:
+        return " No line is similar: read the file again."
+    first = max(at - number, 0)
+    shown = lines[first : first + min(max(len(wanted), 1), _MOST_SHOWN)]
+    near = "\n".join(f"{first + 1 + index}: {line[:200]}" for index, line in enumerate(shown))
+    return f" The nearest lines are (without the numbers):\n{near}"

@@ -1,0 +1,158 @@
+"""Gets a page of the public web as text.
+
+Only public hosts are called, judged by the addresses that their names resolve to (the gateway's
+guard): neither this machine nor its networks can be reached. A redirect to another host is told
+and not followed, since the person allowed the first one.
+"""
+
+import re
+from html.parser import HTMLParser
+from typing import ClassVar
+from urllib.parse import urljoin, urlsplit
+
+from agentd.agent.tools.model import FetchPage
+from agentd.agent.tools.results import WebPage
+from agentd.core.errors import BadRequest, SupplierUnreachable, TooLarge, Unavailable
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.llm.upstream.dial import dial_directly
+from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest
+
+LARGEST_PAGE = 4 * 2**20
+"""Bytes, decompressed."""
+LONGEST_TEXT = 60_000
+"""Characters that the model gets."""
+_MOST_REDIRECTS = 5
+_TIMEOUTS = Timeouts(connect=10.0, head=30.0, idle=30.0, total=60.0)
+_HEADERS = {"accept": "text/html, text/plain, application/json;q=0.9, */*;q=0.5"}
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_TEXTUAL = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|javascript|yaml|toml)|")
+_CHARSET = re.compile(r"charset=\"?([A-Za-z0-9_-]+)")
+_BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
+
+
+class WebFetcher:
+    """Gets pages; ``local`` also allows this machine and its networks, for tests."""
+
+    def __init__(self, *, local: bool = False) -> None:
+        self._local = local
+
+    async def fetch(self, wanted: FetchPage) -> WebPage:
+        """Get a page; ``BadRequest`` for an address that is none or not public."""
+        url = check_url(wanted.url)
+        upstream = HttpUpstream(dial=dial_directly(local=self._local))
+        try:
+            for _ in range(_MOST_REDIRECTS + 1):
+                page, target = await _get(upstream, url)
+                if not target:
+                    return page
+                after = check_url(urljoin(url, target))
+                if urlsplit(after).hostname != urlsplit(url).hostname:
+                    said = f"It redirects to {after}. Fetch that address if it is wanted."
+                    return WebPage(url, page.status, "text/plain", said)
+                url = after
+            raise BadRequest(f"{wanted.url} redirects too often.")
+        except SupplierUnreachable as error:
+            message = error.message.replace("; only a channel with local: true may call it", "")
+            raise Unavailable(f"{url} cannot be had: {message}") from error
+        except TooLarge as error:
+            raise BadRequest(f"{url} is larger than {LARGEST_PAGE:,} bytes.") from error
+        finally:
+            await upstream.close()
+
+
+def check_url(url: str) -> str:
+    """Return an address without its fragment; ``BadRequest`` where it cannot be called."""
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise BadRequest(f"This is not an address: {url[:200]}") from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise BadRequest("An address begins with http:// or https:// and a host.")
+    if "@" in parts.netloc:
+        raise BadRequest("An address must not have a user's name or a password in it.")
+    if not url.isascii() or any(sign.isspace() for sign in url.strip()):
+        raise BadRequest("An address must be escaped: ASCII without spaces.")
+    return parts._replace(fragment="", path=parts.path or "/").geturl()
+
+
+async def _get(upstream: HttpUpstream, url: str) -> tuple[WebPage, str]:
+    """Return a page, or the target of its redirect."""
+    request = UpstreamRequest("GET", url, _HEADERS, timeouts=_TIMEOUTS)
+    async with upstream.send(request) as response:
+        kind = response.headers.get("content-type", "")
+        if response.status in _REDIRECTS and (target := response.headers.get("location", "")):
+            return WebPage(url, response.status, kind, ""), target
+        media = kind.partition(";")[0].strip().lower()
+        if not _TEXTUAL.fullmatch(media):
+            raise BadRequest(f"{url} is not text but {media}.")
+        content = await response.read(LARGEST_PAGE)
+    text = _decode(content, kind)
+    if media in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
+        ("<!doctype html", "<html")
+    ):
+        text = render_html(text)
+    cut = len(text) > LONGEST_TEXT
+    return WebPage(url, response.status, media, text[:LONGEST_TEXT], cut), ""
+
+
+def _decode(content: bytes, kind: str) -> str:
+    named = _CHARSET.search(kind)
+    try:
+        return content.decode(named[1] if named else "utf-8", "replace")
+    except LookupError:
+        return content.decode("utf-8", "replace")
+
+
+def render_html(html: str) -> str:
+    """Return the text of a page: links as ``text (address)``, without scripts and styles."""
+    parser = _TextParser()
+    parser.feed(html)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+class _TextParser(HTMLParser):
+    """Collects the text of a page."""
+
+    _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "head"))
+    _BLOCKS = frozenset(
+        (
+            *("p", "div", "br", "li", "tr", "table", "ul", "ol", "section", "article", "header"),
+            *("footer", "nav", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr"),
+        )
+    )
+    _HEADINGS: ClassVar = {f"h{level}": "#" * level for level in range(1, 7)}
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._hidden = 0
+        self._link = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in self._HIDDEN:
+            self._hidden += 1
+        if tag in self._BLOCKS:
+            self.pieces.append("\n")
+        if tag in self._HEADINGS:
+            self.pieces.append(f"\n{self._HEADINGS[tag]} ")
+        if tag == "li":
+            self.pieces.append("- ")
+        if tag == "a":
+            self._link = next((value or "" for name, value in attrs if name == "href"), "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._HIDDEN:
+            self._hidden = max(self._hidden - 1, 0)
+        if tag in self._BLOCKS:
+            self.pieces.append("\n")
+        if tag == "a" and self._link.startswith(("http:", "https:", "/")):
+            self.pieces.append(f" ({self._link})")
+            self._link = ""
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.pieces.append(data)

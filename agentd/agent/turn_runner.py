@@ -1,0 +1,286 @@
+"""Runs one turn: feeds the engine's events to the turn and records the instructions."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from contextlib import aclosing
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agentd.agent.engine import (
+    Approver,
+    Engine,
+    EngineEvent,
+    EngineStarted,
+    OccupySlot,
+    ToolStarted,
+    ToolUsed,
+    TurnRequest,
+)
+from agentd.agent.reset_time import parse_reset_time
+from agentd.agent.turn import (
+    AddMessage,
+    DeferTurn,
+    EndTurn,
+    Instruction,
+    RecordToolStart,
+    SaveEngineState,
+    StreamDelta,
+    TurnMachine,
+)
+from agentd.chats.approval import LimitWait
+from agentd.chats.events import MessageDelta
+from agentd.chats.repository import AGENT
+from agentd.chats.turns import TurnRecorder, TurnUsage
+from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
+from agentd.core.errors import Unavailable
+from agentd.core.events import EventBus
+from agentd.llm.dialects.supplier_errors import parse_wait
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN = "Interrupted: agentd was stopped while this prompt was running."
+RETRY_SECONDS = 2.0
+"""The seconds before a retry when a write to the disk fails, such as when it is full."""
+FIRST_LIMIT_SECONDS = 60.0
+"""First wait for a limit of unknown length; each further try that ends at a limit doubles it ..."""
+LONGEST_LIMIT_SECONDS = 15 * 60.0
+"""... up to this."""
+SPREAD_SECONDS = 30.0
+"""Chats that waited for the same limit are spread over this many seconds."""
+SHOW_SECONDS = 0.04
+"""Minimum time between two published pieces of a growing reply."""
+
+
+class TurnStatus(Struct, frozen=True):
+    """The status of a running turn."""
+
+    turn: int
+    engine: str
+    model: str
+    since: Timestamp
+    last_activity: Timestamp
+    """The time of the engine's last report."""
+    pid: int = 0
+    """The process id of its program; 0 when it has none."""
+    last_tool: str = ""
+
+
+class RunningReply(Struct, frozen=True):
+    """The unfinished reply of a turn, as far as it was published."""
+
+    turn: int
+    text: str
+    number: int
+    """The number of the last published piece of the turn; 0: none was."""
+
+
+class TurnRunner:
+    """Runs one turn of a chat, from its start to its end on disk."""
+
+    def __init__(
+        self,
+        turns: TurnRecorder,
+        clock: Clock,
+        bus: EventBus,
+        chat_id: int,
+        status: TurnStatus,
+        turn: TurnMachine,
+        deferrals: int = 0,
+    ) -> None:
+        self.evidence = status
+        self.stopped_by = ""
+        """The person who stopped the turn; empty: nobody."""
+        self._turns = turns
+        self._clock = clock
+        self._chat_id = chat_id
+        self._turn = turn
+        self._deferrals = deferrals
+        """The number of consecutive turns of the chat that ended at a limit before this one."""
+        self._show = _DeltaPublisher(bus, chat_id, status.turn)
+
+    @property
+    def reply(self) -> RunningReply:
+        """The unfinished reply; its text is empty once its message is being recorded."""
+        return self._show.get_reply()
+
+    async def run(
+        self, engine: Engine, assignment: TurnRequest, approver: Approver, place: OccupySlot
+    ) -> None:
+        """Run the engine and record its turn, however it ends."""
+        try:
+            async with aclosing(engine.run(assignment, approver)) as progress:
+                await self._consume(progress, place)
+            await self.apply(self._turn.finish(), place)
+        except asyncio.CancelledError:
+            await self.on_cancelled()
+            raise
+        except Exception as error:  # a task boundary: an engine's bug ends its turn, not the daemon
+            log.exception("the engine %s failed in chat %d", engine.name, self._chat_id)
+            reason = f"The engine failed: {type(error).__name__}: {error}"
+            await self.apply(self._turn.fail(reason), place)
+        finally:
+            self._show.close()
+
+    async def _consume(
+        self, progress: AsyncGenerator[EngineEvent, None], place: OccupySlot
+    ) -> None:
+        """Record the engine's events until its turn ends.
+
+        A stop reaches the engine as ``CancelledError``, even while an event is being recorded, so
+        that it can report usage and interrupted tools.
+        """
+        coming: Awaitable[EngineEvent] = anext(progress)
+        while True:
+            try:
+                step = await coming
+            except StopAsyncIteration:
+                return
+            try:
+                self._update_status(step)
+                await self.apply(self._turn.handle(step), None if _is_stopped() else place)
+            except asyncio.CancelledError as stop:
+                coming = progress.athrow(stop)
+                continue
+            if self._turn.over:
+                return
+            coming = anext(progress)
+
+    async def on_cancelled(self) -> None:
+        """Record a turn ended from outside: by a person or a stop of the daemon."""
+        ending = self._turn.stop() if self.stopped_by else self._turn.interrupt(SHUTDOWN)
+        await self.apply(ending)
+
+    async def apply(
+        self, instructions: Iterator[Instruction], place: OccupySlot | None = None
+    ) -> None:
+        """Record instructions of the turn.
+
+        What an engine did is not lost because the disk is full: with ``occupy_slot`` it waits. For
+        a chat that became read-only there is nothing to wait for: it raises ``Unavailable``.
+        """
+        for instruction in instructions:
+            while True:
+                try:
+                    await self._record(instruction)
+                    break
+                except Unavailable as error:
+                    log.warning("chat %d waits for the disk: %s", self._chat_id, error.message)
+                    if place is None:
+                        return
+                    if (await self._turns.get_latest(self._chat_id)).damage:
+                        raise
+                    place(False)
+                    await asyncio.sleep(RETRY_SECONDS)
+                    place(True)
+
+    def _record(self, instruction: Instruction) -> Awaitable[None]:
+        match instruction:
+            case AddMessage(role=role, text=text, tool=tool, tool_use=use):
+                if role == "assistant":
+                    self._show.discard()
+                booking = _to_booking(instruction)
+                return self._turns.add_message(
+                    self._chat_id,
+                    role,
+                    text,
+                    tool=tool,
+                    usage=booking,
+                    tool_use=use,
+                    report=instruction.report,
+                )
+            case RecordToolStart(use=began):
+                return self._turns.record_tool_start(self._chat_id, began)
+            case StreamDelta(text=text):
+                return self._show.add(text)
+            case SaveEngineState(engine_state=memory):
+                return self._turns.save_memory(self._chat_id, self.evidence.engine, memory)
+            case DeferTurn(reason=reason):
+                wait = LimitWait(self._compute_retry_time(instruction), reason)
+                return self._turns.defer_turn(self._chat_id, wait, _to_booking(instruction))
+            case EndTurn(outcome=outcome, reason=reason):
+                by = self.stopped_by if outcome == "stopped" else AGENT
+                booking = _to_booking(instruction)
+                return self._turns.end_turn(self._chat_id, outcome, reason, usage=booking, by=by)
+
+    def _update_status(self, step: EngineEvent) -> None:
+        changed: dict[str, object] = {"last_activity": self._clock.now()}
+        match step:
+            case EngineStarted(pid=process):
+                changed["pid"] = process
+            case ToolStarted(name=name) | ToolUsed(name=name):
+                changed["last_tool"] = name
+        self.evidence = replace(self.evidence, **changed)
+
+    def _compute_retry_time(self, limit: DeferTurn) -> Timestamp:
+        """Return when to try again: not in the past, and spread over the chats."""
+        now = parse_iso(self._clock.now())
+        try:
+            until = max(parse_iso(limit.until), now)
+        except ValueError:
+            until = self._estimate_limit_end(limit, now)
+        return format_iso(until + timedelta(seconds=1 + self._chat_id * 7 % SPREAD_SECONDS))
+
+    def _estimate_limit_end(self, limit: DeferTurn, now: datetime) -> datetime:
+        """Return when a limit ends: as reported, as its text says, or a guess."""
+        if seconds := limit.seconds or parse_wait(limit.reason):
+            return now + timedelta(seconds=seconds)
+        guess = FIRST_LIMIT_SECONDS * 2.0 ** min(self._deferrals, 8)
+        guessed = now + timedelta(seconds=min(guess, LONGEST_LIMIT_SECONDS))
+        return parse_reset_time(limit.reason, now) or guessed
+
+
+def _to_booking(instruction: AddMessage | DeferTurn | EndTurn) -> TurnUsage:
+    return TurnUsage(instruction.tokens, instruction.cost, instruction.engine_state)
+
+
+def _is_stopped() -> bool:
+    """Return whether this task is being cancelled: then it does not wait for the disk."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+class _DeltaPublisher:
+    """Publishes a growing reply, at most every ``SHOW_SECONDS``."""
+
+    def __init__(self, bus: EventBus, chat_id: int, turn: int) -> None:
+        self._bus = bus
+        self._chat_id = chat_id
+        self._turn = turn
+        self._waiting = ""
+        self._shown: list[str] = []
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def get_reply(self) -> RunningReply:
+        """Return what was published of the unfinished reply."""
+        return RunningReply(self._turn, "".join(self._shown), self._number)
+
+    async def add(self, text: str) -> None:
+        """Add a piece of the reply."""
+        self._waiting += text
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(SHOW_SECONDS, self._publish)
+
+    def discard(self) -> None:
+        """Drop what is pending and what was shown: the complete message follows."""
+        self._waiting = ""
+        self._shown.clear()
+
+    def close(self) -> None:
+        """Drop what is pending and stop the timer."""
+        self._waiting = ""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _publish(self) -> None:
+        self._timer = None
+        if self._waiting:
+            piece, self._waiting = self._waiting, ""
+            self._number += 1
+            self._shown.append(piece)
+            self._bus.publish(MessageDelta(self._chat_id, self._turn, piece, self._number))

@@ -1,0 +1,1 @@
+"""Composition root: builds all services, starts them in order, stops them in reverse."""

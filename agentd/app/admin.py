@@ -1,0 +1,154 @@
+"""Wires the management API of the model gateway."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Self
+
+from agentd.app.channel_checks import GatewayChannelChecker
+from agentd.app.config_files import ConfigFiles
+from agentd.app.gateway import ModelGateway
+from agentd.core.clock import Clock
+from agentd.core.tasks import cancel_task
+from agentd.gateway.admin.api import routes as manage
+from agentd.gateway.admin.api.changes import ChangeEndpoints
+from agentd.gateway.admin.api.channels import ChannelEndpoints
+from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
+from agentd.gateway.admin.api.keys import AccessKeyEndpoints
+from agentd.gateway.admin.api.models import ProxyModelEndpoints
+from agentd.gateway.admin.api.preview import PreviewEndpoints
+from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
+from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
+from agentd.gateway.admin.changes_store import ChangeJournal
+from agentd.gateway.admin.secret_rules import SampleScanner
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.store import ChannelRepository
+from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.models.store import GatewayModelRepository
+from agentd.gateway.secrets.rule_file import load_seed
+from agentd.gateway.secrets.rule_store import SecretRuleStore
+from agentd.gateway.settings.store import GatewaySettingsRepository
+from agentd.gateway.vpn.fetch import Subscriptions
+from agentd.gateway.vpn.manager import find_programs
+from agentd.http.routing import Route
+from agentd.models.gateway_model import GatewayModel
+from agentd.storage.layout import Layout
+from agentd.storage.yaml import untrusted
+
+PURGE_SECONDS = 3600.0
+"""The interval at which changes too old to undo are removed."""
+MAX_NAMED = 5
+"""The maximum number of dependents that are named."""
+
+
+class AdminComponent:
+    """The surface ``/api/agent`` over a gateway, as long as its block lasts."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        clock: Clock,
+        gateway: ModelGateway,
+        keys: AccessKeyRepository,
+        written: ConfigFiles,
+    ) -> None:
+        self._layout = layout
+        self._clock = clock
+        self._gateway = gateway
+        self._keys = keys
+        self._written = written
+        self.journal = ChangeJournal(layout, clock)
+        """The journal of all changes through the management API."""
+        self.rows: tuple[Route, ...] = ()
+        """The routes of the management API."""
+
+    async def __aenter__(self) -> Self:
+        """Find out how many changes there were."""
+        secret = await asyncio.to_thread(load_seed, self._layout)
+        await self.journal.open(secret)
+        self.rows = manage.list_management_routes(self._build_endpoints(secret))
+        self._purging = asyncio.create_task(self._purge())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop the background work."""
+        await cancel_task(self._purging)
+
+    async def _purge(self) -> None:
+        while True:
+            await self.journal.purge_undo()
+            await asyncio.sleep(PURGE_SECONDS)
+
+    def _build_endpoints(self, secret: bytes) -> manage.ManagementEndpoints:
+        layout, gateway, journal = self._layout, self._gateway, self.journal
+        checks = GatewayChannelChecker(gateway, self._clock)
+        channels = ChannelEndpoints(
+            ChannelRepository(layout, file=gateway.channels),
+            lambda: self._written.models.current,
+            journal,
+            self._describe_channel_users,
+            checks,
+        )
+        models = ProxyModelEndpoints(
+            GatewayModelRepository(layout, self._written.models),
+            lambda: gateway.channels.current,
+            journal,
+            self._describe_model_users,
+            checks,
+        )
+        keys = AccessKeyEndpoints(
+            self._keys, _AccessKeyEntries(self._keys), gateway.meters, self._clock, journal
+        )
+        rules = SecretRuleEndpoints(
+            SecretRuleStore(layout, gateway.rules),
+            SampleScanner(lambda: gateway.active_rules, secret),
+            journal,
+        )
+        settings = GatewaySettingsEndpoints(
+            GatewaySettingsRepository(layout, file=gateway.settings), journal
+        )
+        daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
+        undoing = (channels, models, keys, rules, settings, daemon)
+        return manage.ManagementEndpoints(
+            channels=channels,
+            models=models,
+            keys=keys,
+            secret_rules=rules,
+            settings=settings,
+            daemon=daemon,
+            changes=ChangeEndpoints(journal, (one.managed for one in undoing)),
+            preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
+        )
+
+    def note_failed_sign_in(self, text: str, remote: str) -> None:
+        """Note a failed sign-in from this address."""
+        self._gateway.log.add("warning", "sign_in_failed", text, remote=remote)
+
+    def _describe_channel_users(self, channel: Channel) -> str:
+        keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]
+        models = self._written.models.current.list_using(channel.name)
+        return "; ".join(
+            filter(None, (_describe_names("model", models), _describe_names("access key", keys)))
+        )
+
+    def _describe_model_users(self, model: GatewayModel) -> str:
+        keys = [key.name for key in self._keys.keys if model.name in (key.models or ())]
+        models = self._written.models.current.list_falling_back_to(model.name)
+        return "; ".join(
+            filter(None, (_describe_names("model", models), _describe_names("access key", keys)))
+        )
+
+
+class _AccessKeyEntries:
+    """The access keys as entries that are added and changed as a whole, their letters too."""
+
+    def __init__(self, book: AccessKeyRepository) -> None:
+        self.add, self.change, self.remove = book.put, book.rewrite, book.remove
+
+
+def _describe_names(what: str, names: Sequence[str]) -> str:
+    """Join names, such as ``models "a", "b" and 3 more``; empty for none."""
+    if not names:
+        return ""
+    known = ", ".join(f'"{name}"' for name in names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {known}{more}"

@@ -1,0 +1,147 @@
+"""Wires the agent: engines, dispatcher and approvals, as the settings say."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import get_args
+
+from msgspec import Struct
+
+from agentd.agent.approval_rules import ApprovalPolicy
+from agentd.agent.approvals import ApprovalService
+from agentd.agent.budget import SpendBudget
+from agentd.agent.command_paths import explain_protection
+from agentd.agent.dispatcher import Dispatcher
+from agentd.agent.engine import Engine
+from agentd.agent.engine_selection import EngineRegistry
+from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
+from agentd.agent.planner import TurnPlanner
+from agentd.agent.protected_folders import find_protected_places
+from agentd.agent.suppliers import SupplierDirectory
+from agentd.app.config_files import ConfigFiles
+from agentd.chats.service import ChatService
+from agentd.chats.turns import TurnRecorder
+from agentd.core.clock import Clock
+from agentd.core.events import EventBus
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.models.model import EngineName, Model
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
+from agentd.system.installed import find_missing_program
+from agentd.system.orphans import kill_orphans
+from agentd.system.protected_paths import explain_risky_workspace
+
+log = logging.getLogger(__name__)
+
+_COMMANDS: Mapping[str, str] = {
+    "codex": "codex_command",
+    "claude-code": "claude_command",
+    "acp": "acp_command",
+}
+"""The setting that starts an engine's program, when a model does not."""
+
+
+class Agent(Struct):
+    """The components that run prompts."""
+
+    dispatcher: Dispatcher
+    approvals: ApprovalService
+    trouble: Callable[[Model], Awaitable[str]]
+    """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
+
+
+class EngineComponent:
+    """The engines that the settings and models name; ``engine`` stands in for all of them.
+
+    What it does follows the files as ``written`` has them at each turn.
+    """
+
+    def __init__(
+        self,
+        written: ConfigFiles,
+        layout: Layout,
+        environ: Mapping[str, str],
+        engine: Engine | None = None,
+    ) -> None:
+        self._config_files = written
+        self._layout = layout
+        self._generation = ""
+        self._engine = engine
+        self._book = SupplierDirectory(lambda: written.models.current, environ)
+        self._upstream = HttpUpstream()
+        self._bounds = WorkspaceBounds(written.settings.current.workspace)
+
+    async def start(self, generation: str) -> None:
+        """End what a killed daemon of this state folder left behind."""
+        self._generation = generation
+        protected = await asyncio.to_thread(find_protected_places, self._layout)
+        self._bounds = WorkspaceBounds(self._bounds.folder, os.path.realpath, protected)
+        if why := explain_risky_workspace(os.path.realpath(self._bounds.folder), protected.home):
+            log.warning("%s", why)
+        await kill_orphans(generation, dead_owner=True)
+
+    def use_gateway(self, url: str, key: str) -> None:
+        """Let the engines also use the models of the daemon's own gateway, which is up now."""
+        self._book.gateway = ModelEndpoint(url, key)
+
+    async def stop(self) -> None:
+        """Cut every connection to a supplier."""
+        await self._upstream.close()
+
+    def build_agent(
+        self, chats: ChatService, turns: TurnRecorder, clock: Clock, bus: EventBus
+    ) -> Agent:
+        """Return the agent that works on these chats."""
+        now, written = self._get_settings, self._config_files
+        approvals = ApprovalService(
+            turns,
+            clock,
+            self._get_policy,
+            self._get_budget,
+            partial(explain_protection, bounds=self._bounds),
+        )
+        build_engines = EngineRegistry(
+            self._build_engines, lambda: now().engine, lambda: written.models.current
+        )
+        mark = self._generation
+        all_chats, skills = chats.list_summaries, written.skills
+        assigner = TurnPlanner(
+            turns, build_engines, skills, clock, all_chats, self._get_budget, mark
+        )
+        dispatcher = Dispatcher(
+            turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
+        )
+        return Agent(dispatcher, approvals, self._explain_unavailable)
+
+    async def _explain_unavailable(self, model: Model) -> str:
+        """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
+        command = model.command or getattr(
+            self._get_settings(), _COMMANDS.get(model.engine, ""), ()
+        )
+        if command and (why := await asyncio.to_thread(find_missing_program, command[0])):
+            return why
+        return await self._book.find_problem(model.supplier)
+
+    def _get_settings(self) -> Settings:
+        return self._config_files.settings.current
+
+    def _get_policy(self) -> ApprovalPolicy:
+        now = self._get_settings()
+        return ApprovalPolicy(now.approvals, now.approval_rules, now.approval_seconds)
+
+    def _get_budget(self) -> SpendBudget:
+        now = self._get_settings()
+        return SpendBudget(now.budget_per_chat, now.budget_per_day)
+
+    def _build_engines(self) -> Mapping[str, Engine]:
+        if self._engine:
+            return dict.fromkeys(get_args(EngineName), self._engine)
+
+        # The start does not wait for it.
+        from agentd.app.engines import build_engines  # noqa: PLC0415
+
+        return build_engines(
+            self._bounds, self._get_settings, self._book, self._upstream, self._layout
+        )

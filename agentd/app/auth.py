@@ -1,0 +1,94 @@
+"""Wires authentication: the services of keys, users and sessions."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from agentd.auth.events import KeysUpdate
+from agentd.auth.key_service import KeyService
+from agentd.auth.key_store import KeyFile
+from agentd.auth.roles import User, get_code_user
+from agentd.auth.session_store import SessionFile
+from agentd.auth.sessions import SessionManager
+from agentd.auth.sign_in_links import SignInLinks
+from agentd.auth.user_store import UserFile
+from agentd.core.clock import SystemClock
+from agentd.core.errors import ConfigProblem
+from agentd.core.events import EventBus
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.http.connections import ConnectionRegistry
+from agentd.settings.model import Settings, get_administrator
+from agentd.storage.layout import Layout
+from agentd.storage.watched_file import WatchedFile
+
+
+class AuthServices(NamedTuple):
+    """The services behind the gate."""
+
+    keys: KeyService
+    sessions: SessionManager
+    users: WatchedFile[tuple[User, ...]]
+    user_file: UserFile
+    access: AccessKeyRepository
+
+
+async def build_auth(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    layout: Layout,
+    connections: ConnectionRegistry,
+    bus: EventBus,
+) -> AuthServices:
+    """Build the key and session services; revoked keys and sessions are disconnected."""
+    clock = SystemClock()
+
+    def on_keys_change(lost: frozenset[str]) -> None:
+        connections.close_keys(lost)
+        bus.publish(KeysUpdate(keys.key_names))
+
+    keys = KeyService(
+        KeyFile(layout, AccessKeyFile(layout)), clock, settings.agent_api_key, on_keys_change
+    )
+    await keys.start()
+    stack.push_async_callback(keys.stop)
+
+    no_users: tuple[User, ...] = ()
+    user_file = UserFile(layout)
+
+    def on_users_change() -> None:
+        sessions.apply_users()
+
+    users = WatchedFile(layout.users, user_file.load, no_users, on_users_change)
+    stack.push_async_callback(users.stop)
+    admin = get_administrator(settings)
+    by_code = get_code_user(settings.proxy_app_hash, admin)
+    sessions = SessionManager(
+        SessionFile(layout),
+        users,
+        clock,
+        admin,
+        connections.close_sessions,
+        by_code,
+        SignInLinks(layout, clock).redeem,
+    )
+    await sessions.start()
+    stack.push_async_callback(sessions.stop)
+    access = AccessKeyRepository(AccessKeyFile(layout), clock)
+    await access.ensure_current()
+    stack.push_async_callback(access.stop)
+    return AuthServices(keys, sessions, users, user_file, access)
+
+
+def report_problems(
+    layout: Layout, auth: AuthServices, *files: WatchedFile[Any]
+) -> Callable[[], Iterator[ConfigProblem]]:
+    """Return what lists the problems of the key file, the user file and further edited files."""
+
+    def list_problems() -> Iterator[ConfigProblem]:
+        if auth.keys.problem:
+            yield ConfigProblem(layout.keys, 0, auth.keys.problem)
+        for file in (auth.users, *files):
+            yield from file.problems
+
+    return list_problems

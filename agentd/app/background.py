@@ -1,0 +1,175 @@
+"""Background tasks that run as long as the daemon."""
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+from agentd.app.inspect import find_silent_corruption
+from agentd.app.state import State
+from agentd.auth.key_service import KeyService
+from agentd.chats.service import ChatService
+from agentd.core.clock import Clock, format_iso, parse_iso
+from agentd.core.errors import ConfigError, Unavailable
+from agentd.gateway.export.state_store import find_first_unsent
+from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.ledger.bodies import BodyStore
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.settings.model import GatewaySettings
+from agentd.live.feed import Feed
+from agentd.storage.folder_watcher import FolderWatcher
+from agentd.storage.journal import GroupCommitter
+from agentd.storage.layout import Layout
+from agentd.system.sd_notify import Notifier
+from agentd.system.self_process import get_resident_size, trim_memory
+
+log = logging.getLogger(__name__)
+
+INDEX_SECONDS = 60.0
+"""The interval at which a changed index is stored."""
+MEMORY_SECONDS = 60.0
+"""The interval of checks whether memory can be returned to the system ..."""
+MEMORY_GROWN = 16 * 1024 * 1024
+"""... which it does when it has grown by so much."""
+EVENTS_SECONDS = 1.0
+"""The interval at which recent events are written to the event log."""
+ROLLUP_SECONDS = 300.0
+"""The interval of checks whether days of the ledger are over, or were changed."""
+PURGE_SECONDS = 3600.0
+"""The interval at which old files of the gateway are removed."""
+KEYS_SECONDS = 1.0
+"""Seconds between checks of the key file without requests and without watcher events."""
+LOCK_SECONDS = 5.0
+"""The interval of checks that the folder's lock is still held."""
+LOST_LOCK_EXIT_CODE = 75
+"""Exit code after the lock was removed by others: systemd restarts the daemon."""
+
+
+async def log_silent_corruption(layout: Layout) -> None:
+    """Log once which stored files are damaged without any other error having reported it."""
+    for problem in await asyncio.to_thread(find_silent_corruption, layout):
+        log.error("%s", problem)
+
+
+async def save_index_regularly(state: State, chats: ChatService) -> None:
+    """Save the chat index regularly, for a fast start."""
+    saved = state.sequences.used.seq
+    while True:
+        await asyncio.sleep(INDEX_SECONDS)
+        if state.sequences.used.seq != saved:
+            saved = state.sequences.used.seq
+            await asyncio.to_thread(state.save, chats.list_all_summaries())
+
+
+async def trim_memory_regularly() -> None:
+    """Give memory back that was needed once.
+
+    Closed connections keep their buffers until the garbage collector finds reference cycles, which
+    otherwise happens only after millions of requests.
+    """
+    least = get_resident_size()
+    while True:
+        await asyncio.sleep(MEMORY_SECONDS)
+        if get_resident_size() > least + MEMORY_GROWN:
+            gc.collect()
+            await asyncio.to_thread(trim_memory)
+            least = get_resident_size()
+        least = min(least, get_resident_size())
+
+
+async def save_events_regularly(feed: Feed) -> None:
+    """Keep the last events encoded, for who comes back."""
+    while True:
+        await asyncio.sleep(EVENTS_SECONDS)
+        await feed.persist()
+
+
+async def guard_lock(state: State, stop: Callable[[int], None]) -> None:
+    """Stop when the lock file was removed or replaced: a second daemon could start."""
+    while True:
+        await asyncio.sleep(LOCK_SECONDS)
+        if not await asyncio.to_thread(state.holds_lock):
+            log.critical("%s is no longer ours; stopping", state.layout.daemon_lock)
+            stop(LOST_LOCK_EXIT_CODE)
+
+
+async def purge_old_data(
+    layout: Layout,
+    clock: Clock,
+    ledger: Ledger,
+    bodies: BodyStore,
+    settings: Callable[[], GatewaySettings],
+) -> None:
+    """Delete ledger days and stored bodies of the gateway that are past their retention."""
+    while True:
+        now = settings()
+        try:
+            if now.keep_days:
+                unsent = await asyncio.to_thread(find_first_unsent, layout, now.export)
+                await ledger.delete_old(now.keep_days, unsent)
+            oldest = parse_iso(clock.now()) - timedelta(days=now.bodies.keep_days)
+            await asyncio.to_thread(bodies.delete_before, format_iso(oldest)[:10])
+        except (Unavailable, ConfigError) as error:
+            log.warning("old files of the gateway are not gone: %s", error.message)
+        await asyncio.sleep(PURGE_SECONDS)
+
+
+async def build_rollups(ledger: Ledger) -> None:
+    """Build rollups of closed days: after the start, and after the end of each day."""
+    while True:
+        try:
+            await ledger.build_rollups()
+        except Unavailable as error:
+            log.warning("long reports are not made ahead: %s", error.message)
+        await asyncio.sleep(ROLLUP_SECONDS)
+
+
+class Reloadable(Protocol):
+    """A file that is hand-edited; ``WatchedFile`` is one."""
+
+    def on_file_changed(self, name: str) -> None:
+        """Note that a file of this name was edited."""
+        ...
+
+    async def refresh(self) -> None:
+        """Look at the file."""
+        ...
+
+
+async def watch(
+    layout: Layout, keys: KeyService, access: AccessKeyRepository, *written: Reloadable
+) -> None:
+    """Notice files that a person edited at once, even while nobody calls."""
+    ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
+
+    def notify_files(name: str) -> None:
+        for file in written:
+            file.on_file_changed(name)
+
+    watcher = FolderWatcher()
+    watcher.add(layout.state, lambda name: keys.schedule_reload() if name in ours else None)
+    watcher.add(os.path.dirname(layout.access_keys), access.on_file_changed)
+    watcher.add(layout.config, notify_files)
+    try:
+        await watcher.start()
+        keys.schedule_reload()  # what was edited before the watch began
+        for file in written:
+            await file.refresh()
+        while True:  # keys added and removed between two scans may have admitted callers
+            await asyncio.sleep(KEYS_SECONDS)
+            await keys.ensure_current()
+            await access.poll()
+    finally:
+        await watcher.stop()
+
+
+async def ping(notifier: Notifier, committer: GroupCommitter) -> None:
+    """Tell the service manager that the loop and the disk thread both live."""
+    interval = notifier.get_watchdog_interval()
+    while interval:
+        await committer.ping()
+        notifier.ping_watchdog()
+        await asyncio.sleep(interval)

@@ -1,0 +1,242 @@
+"""Builds the daemon's components in the order in which they start, and collects their routes."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct
+
+from agentd.agent import api as agent_api
+from agentd.agent.api import AgentEndpoints
+from agentd.agent.engine import Engine
+from agentd.app import about_api, setup_api
+from agentd.app.about_api import AboutEndpoints
+from agentd.app.admin import AdminComponent
+from agentd.app.agent import Agent, EngineComponent
+from agentd.app.analytics_speech import AnalyticsSpeechComponent
+from agentd.app.auth import AuthServices, report_problems
+from agentd.app.bots import BotsComponent, build_bot_services
+from agentd.app.chats import ChatsComponent
+from agentd.app.config_files import ConfigFiles
+from agentd.app.export import ExportComponent
+from agentd.app.gateway import ModelGateway
+from agentd.app.jobs import JobsComponent
+from agentd.app.reports import build_report_routes
+from agentd.app.setup_api import SetupEndpoints
+from agentd.app.state import State, open_state
+from agentd.app.workspace import WorkspaceComponent
+from agentd.bots.api import RemoteBotEndpoints, list_remote_routes
+from agentd.chats import remote_api
+from agentd.chats.remote_api import RemoteEndpoints
+from agentd.chats.repository import ChatRepository
+from agentd.chats.service import ChatService
+from agentd.chats.store import ChatFiles
+from agentd.chats.turns import TurnRecorder
+from agentd.core.clock import SystemClock
+from agentd.core.events import EventBus
+from agentd.http.routing import Route
+from agentd.settings.model import Settings
+from agentd.settings.sources import Overrides
+from agentd.storage.journal import GroupCommitter
+from agentd.storage.layout import Layout
+from agentd.storage.watched_file import WatchedFile
+from agentd.ui import pages, preferences_api, qr_api, rendering, start_api
+from agentd.ui.assets import load_assets
+from agentd.ui.pages import PageEndpoints
+from agentd.ui.preference_store import PreferenceFiles
+from agentd.ui.preferences_api import PreferenceEndpoints
+from agentd.ui.start_api import StartEndpoints
+
+
+class Core(Struct):
+    """The base of all components: the state folder, the chats, and the edited settings."""
+
+    settings: Settings
+    """The settings at the start."""
+    layout: Layout
+    environ: Mapping[str, str]
+    state: State
+    clock: SystemClock
+    bus: EventBus
+    committer: GroupCommitter
+    repository: ChatRepository
+    chats: ChatService
+    turns: TurnRecorder
+    config_files: ConfigFiles
+
+
+class Components(Struct):
+    """The parts of the daemon, each running."""
+
+    engines: EngineComponent
+    agent: Agent
+    jobs: JobsComponent
+    analytics_speech: AnalyticsSpeechComponent
+    workspace: WorkspaceComponent
+    bots: BotsComponent
+    remote: RemoteEndpoints
+    chats: ChatsComponent
+    gateway: ModelGateway
+    management: AdminComponent
+    export: ExportComponent
+
+    @property
+    def edited_files(self) -> tuple[WatchedFile[Any], ...]:
+        """The hand-edited files whose problems the settings show."""
+        return (
+            self.chats.labels,
+            self.analytics_speech.speech,
+            self.bots.file,
+            *self.jobs.files,
+            *self.gateway.files,
+        )
+
+
+async def open_core(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    layout: Layout,
+    environ: Mapping[str, str],
+    outside: Overrides | None,
+) -> Core:
+    """Lock the state folder, read the chats and close turns that a crash left open."""
+    state = await asyncio.to_thread(open_state, layout)
+    stack.push_async_callback(asyncio.to_thread, state.release)
+    clock, bus = SystemClock(), EventBus()
+    committer = GroupCommitter(layout, state.sequences)
+    files = ChatFiles(layout, state.sequences, committer)
+    repository = ChatRepository(files, clock, state.sequences, bus, state.chats)
+    chats, turns = ChatService(repository), TurnRecorder(repository)
+    stack.push_async_callback(_flush_and_close, state, chats, committer, files)
+    await turns.end_interrupted(again=settings.on_interrupted == "retry")
+    config_files = await stack.enter_async_context(ConfigFiles(settings, layout, outside, bus))
+    return Core(
+        settings,
+        layout,
+        environ,
+        state,
+        clock,
+        bus,
+        committer,
+        repository,
+        chats,
+        turns,
+        config_files,
+    )
+
+
+async def start_components(
+    stack: contextlib.AsyncExitStack, core: Core, auth: AuthServices, engine: Engine | None
+) -> Components:
+    """Start all components; the ``stack`` stops them. ``engine`` stands in for all engines."""
+    layout, environ, clock, bus = core.layout, core.environ, core.clock, core.bus
+    chats, config_files, generation = core.chats, core.config_files, core.state.generation
+    models, start = config_files.models, stack.enter_async_context
+
+    engines = EngineComponent(config_files, layout, environ, engine)
+    await engines.start(generation)
+    stack.push_async_callback(engines.stop)
+    agent = engines.build_agent(chats, core.turns, clock, bus)
+    config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
+    jobs = await start(JobsComponent(core.settings, layout, chats, clock, bus, generation))
+    analytics_speech = await start(
+        AnalyticsSpeechComponent(
+            layout, environ, chats.list_summaries, models, clock, bus, generation
+        )
+    )
+    workspace = await start(
+        WorkspaceComponent(core.settings.workspace, layout, generation, clock, bus)
+    )
+    bot_services = build_bot_services(
+        config_files, chats, agent, clock, bus, workspace, analytics_speech
+    )
+    bots = await start(BotsComponent(layout, environ, bot_services))
+    remote = RemoteEndpoints(chats, bots.get_bots, config_files.skills)
+    chats_component = await start(
+        ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus)
+    )
+    gateway = await start(
+        ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
+    )
+    return Components(
+        engines=engines,
+        agent=agent,
+        jobs=jobs,
+        analytics_speech=analytics_speech,
+        workspace=workspace,
+        bots=bots,
+        remote=remote,
+        chats=chats_component,
+        gateway=gateway,
+        management=await start(AdminComponent(layout, clock, gateway, auth.access, config_files)),
+        export=await start(
+            ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
+        ),
+    )
+
+
+async def collect_routes(
+    core: Core, auth: AuthServices, components: Components
+) -> tuple[Route, ...]:
+    """Return the routes of all components; those of the server itself come in front of them."""
+    layout, chats, agent = core.layout, core.chats, components.agent
+    config_files, gateway = core.config_files, components.gateway
+    agent_endpoints = AgentEndpoints(chats, agent.dispatcher, agent.approvals, config_files.skills)
+    parts = (
+        *(components.jobs, components.analytics_speech, components.workspace, components.chats),
+        *(components.bots, gateway, components.management, components.export),
+    )
+    problems = report_problems(layout, auth, *components.edited_files)
+    management, export = components.management, components.export
+    routes = (
+        *remote_api.routes(components.remote),
+        *list_remote_routes(RemoteBotEndpoints(components.bots.get_bots)),
+        *agent_api.routes(agent_endpoints),
+        *chain.from_iterable(part.rows for part in parts),
+        *config_files.build_routes(chats, agent.trouble, problems),
+        *_build_setup_routes(core),
+        *rendering.routes(),
+        *qr_api.routes(),
+        *_build_about_routes(core),
+        *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout))),
+        *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
+        *build_report_routes(
+            layout, core.clock, gateway, auth, management.journal, export.exporter
+        ),
+    )
+    return (*routes, *start_api.routes(StartEndpoints.from_routes(routes)))
+
+
+def _build_setup_routes(core: Core) -> tuple[Route, ...]:
+    config_files = core.config_files
+    return setup_api.routes(
+        SetupEndpoints(
+            core.layout,
+            core.environ,
+            lambda: config_files.settings.current,
+            lambda: config_files.models.current,
+            config_files.models.refresh,
+        )
+    )
+
+
+def _build_about_routes(core: Core) -> tuple[Route, ...]:
+    config_files = core.config_files
+    return about_api.routes(
+        AboutEndpoints(
+            lambda: config_files.settings.current,
+            lambda: config_files.models.current,
+            core.environ,
+            core.clock,
+        )
+    )
+
+
+async def _flush_and_close(
+    state: State, chats: ChatService, committer: GroupCommitter, files: ChatFiles
+) -> None:
+    await committer.close()
+    await files.close()
+    await asyncio.to_thread(state.save, chats.list_all_summaries())

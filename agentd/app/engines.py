@@ -1,0 +1,118 @@
+"""The engines, built from the settings.
+
+They are much code, so this module is imported when the first turn begins: a daemon starts sooner.
+"""
+
+from collections.abc import Callable
+
+from agentd.agent.engine import Engine, TurnRequest
+from agentd.agent.engines.acp.conversation import AcpConversation
+from agentd.agent.engines.acp.launch import build_launch as acp_launch
+from agentd.agent.engines.claude_code.conversation import ClaudeConversation
+from agentd.agent.engines.claude_code.launch import build_launch as claude_launch
+from agentd.agent.engines.codex.conversation import CodexConversation
+from agentd.agent.engines.codex.launch import build_launch as codex_launch
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import EngineConversation, ProgramLaunch
+from agentd.agent.engines.external.engine import PrepareTurn, StdioEngine
+from agentd.agent.engines.external.turn import TurnTimeouts
+from agentd.agent.engines.native.engine import NativeEngine
+from agentd.agent.engines.native.transcript_file import TranscriptFiles
+from agentd.agent.engines.native.turn import TurnLimits
+from agentd.agent.engines.offline.engine import OfflineEngine
+from agentd.agent.suppliers import SupplierDirectory
+from agentd.agent.tools.files import FolderWorkspace
+from agentd.agent.tools.shell import ShellTerminal
+from agentd.agent.tools.toolbox import Toolbox
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
+from agentd.workspace.git.repository import GitRepository
+
+
+def build_engines(
+    bounds: WorkspaceBounds,
+    now: Callable[[], Settings],
+    book: SupplierDirectory,
+    upstream: HttpUpstream,
+    layout: Layout,
+) -> dict[str, Engine]:
+    """Build all engines, working within ``bounds``; they follow the settings of each turn."""
+    root, protected = bounds.folder, bounds.protected
+    workspace = FolderWorkspace(root, protected=protected)
+    tools = Toolbox(workspace, GitRepository(root, protected), ShellTerminal(root))
+
+    def get_limits() -> TurnLimits:
+        return TurnLimits(now().turn_steps, now().turn_seconds, now().turn_cost)
+
+    return {
+        "offline": OfflineEngine(tools),
+        "native": NativeEngine(
+            tools,
+            upstream,
+            book.get_access,
+            book.get_prices,
+            transcripts=TranscriptFiles(layout),
+            limits=get_limits,
+        ),
+        **build_program_engines(bounds, now, book),
+    }
+
+
+def build_program_engines(
+    bounds: WorkspaceBounds, now: Callable[[], Settings], book: SupplierDirectory
+) -> dict[str, StdioEngine]:
+    """Return the engines that are programs of their own, by name."""
+    programs = _ProgramEngines(bounds, now, book)
+    return {
+        "codex": programs.build_engine(
+            "codex", programs.prepare_codex, "Install it, then run: codex login"
+        ),
+        "claude-code": programs.build_engine(
+            "claude-code", programs.prepare_claude, "Install it, then run: claude, and sign in."
+        ),
+        "acp": programs.build_engine(
+            "acp", programs.prepare_acp, "Name an ACP agent: acp_command, or a model's."
+        ),
+    }
+
+
+class _ProgramEngines:
+    """Engines that are programs: how each is started and spoken with."""
+
+    def __init__(
+        self, bounds: WorkspaceBounds, now: Callable[[], Settings], book: SupplierDirectory
+    ) -> None:
+        self._now = now
+        self._book = book
+        self._bounds = bounds
+
+    def build_engine(self, name: str, make: PrepareTurn, advice: str) -> StdioEngine:
+        """Build an engine; ``advice`` says what to do if its program is missing."""
+
+        def get_timeouts() -> TurnTimeouts:
+            return TurnTimeouts(silence=self._now().silence_seconds)
+
+        return StdioEngine(
+            name, self._bounds.folder, make, install_hint=advice, timeouts=get_timeouts
+        )
+
+    async def prepare_codex(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
+        """Prepare a turn of Codex, by its app server."""
+        endpoint = await self._book.get_endpoint(given.supplier)
+        command = self._now().codex_command
+        return codex_launch(given, command, endpoint), CodexConversation(given, self._bounds)
+
+    async def prepare_claude(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
+        """Prepare a turn of Claude Code, by its stream of JSON."""
+        endpoint = await self._book.get_endpoint(given.supplier)
+        launched = claude_launch(given, self._now().claude_command, endpoint)
+        return launched, ClaudeConversation(given, self._bounds, launched)
+
+    async def prepare_acp(self, given: TurnRequest) -> tuple[ProgramLaunch, EngineConversation]:
+        """Prepare a turn of any agent that speaks the Agent Client Protocol."""
+        endpoint = await self._book.get_endpoint(given.supplier)
+        command = self._now().acp_command
+        prices = self._book.get_prices(given.supplier, given.model)
+        launched = acp_launch(given, command, endpoint, prices)
+        return launched, AcpConversation(given, self._bounds)

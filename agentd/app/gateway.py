@@ -1,0 +1,334 @@
+"""Wires the model gateway: its files, ledger, channels, limits and routes."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+from msgspec import structs
+
+from agentd import __version__
+from agentd.app.background import build_rollups, purge_old_data
+from agentd.app.state import read_daemon_info
+from agentd.core.clock import Clock
+from agentd.core.errors import AgentdError, ConfigError, Unavailable
+from agentd.core.events import Event, EventBus
+from agentd.core.tasks import BackgroundTasks
+from agentd.gateway.admin.check import CheckStep
+from agentd.gateway.channels.egress import Egress
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.recent_times import RecentCallTimes
+from agentd.gateway.channels.routing import Router
+from agentd.gateway.channels.secrets import ChannelSecrets
+from agentd.gateway.channels.store import load as load_channels
+from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.ledger.bodies import BodyStore
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.licence.store import LicenceFile, LicenceService
+from agentd.gateway.limits.meters import KeyMeters
+from agentd.gateway.metrics.counters import RequestCounters
+from agentd.gateway.relay import quota_api
+from agentd.gateway.relay.api import GatewayEndpoints, routes
+from agentd.gateway.relay.quota_api import QuotaEndpoints
+from agentd.gateway.relay.relay import Relay
+from agentd.gateway.relay.service_log_writer import ServiceLogWriter
+from agentd.gateway.relay.services import RelayServices
+from agentd.gateway.secrets.hidden_store import HiddenSecretStore
+from agentd.gateway.secrets.known_values import KnownSecret
+from agentd.gateway.secrets.masker import SecretMasker
+from agentd.gateway.secrets.rule_file import load_seed, watch_rules
+from agentd.gateway.secrets.rules import SHORTEST, ExactSecret, SecretRules
+from agentd.gateway.service_log.store import ServiceLog
+from agentd.gateway.settings.model import GatewaySettings
+from agentd.gateway.settings.store import load as load_settings
+from agentd.gateway.updates import (
+    CheckStepUpdate,
+    CheckStepUpdateView,
+    GatewayConfigUpdate,
+    GatewayUpdatePublisher,
+)
+from agentd.gateway.vpn.fetch import Subscriptions
+from agentd.gateway.vpn.manager import Vpns
+from agentd.http.routing import Route
+from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.models.events import ModelsUpdate
+from agentd.models.gateway_model import GatewayModel
+from agentd.models.model import Models
+from agentd.storage.layout import Layout
+from agentd.storage.watched_file import WatchedFile
+from agentd.storage.yaml import untrusted
+
+log = logging.getLogger(__name__)
+
+
+class Suppliers:
+    """The connections of the channels; satisfies ``gateway.relay.relay.SupplierConnections``."""
+
+    def __init__(self, secrets: ChannelSecrets, egress: Egress) -> None:
+        self._secrets = secrets
+        self._egress = egress
+
+    async def reach(self, channel: Channel) -> tuple[HttpUpstream, str]:
+        """Return a channel's client and key. Raises ``ConfigError`` if a secret cannot be read."""
+        key = self._secrets.get(channel)
+        if key is None:
+            key = await self._secrets.fetch(channel)
+        transport = channel.transport
+        if transport.url:
+            url = self._secrets.get(channel, "transport")
+            if url is None:
+                url = await self._secrets.fetch(channel, "transport")
+            transport = structs.replace(transport, url=url)
+        return self._egress.get_upstream(channel, transport), key
+
+
+class ModelGateway:
+    """Accepts model traffic inside its block. ``models`` returns the contents of ``models.yml``."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        environ: Mapping[str, str],
+        clock: Clock,
+        keys: AccessKeyRepository,
+        models: Callable[[], Models],
+        generation: str,
+        bus: EventBus,
+    ) -> None:
+        self._layout = layout
+        self._bus = bus
+        self._clock = clock
+        self._models = models
+        self._named: tuple[Models | None, Mapping[str, GatewayModel]] = (None, {})
+        nowhere: Mapping[str, Channel] = {}
+        usual = GatewaySettings()
+        self.settings = WatchedFile(
+            layout.gateway_settings,
+            partial(load_settings, layout),
+            usual,
+            self._on_settings_changed,
+        )
+        self.channels = WatchedFile(
+            layout.channels, partial(load_channels, layout), nowhere, self._on_channels_changed
+        )
+        self.rules = watch_rules(layout, environ, self._on_rules_changed)
+        self.log = ServiceLog(layout, clock)
+        self.ledger = Ledger(layout, clock)
+        self._updates = GatewayUpdatePublisher(bus)
+        self.counters = RequestCounters()
+        self.call_times = RecentCallTimes()
+        self.ledger.on_recorded = self._on_recorded
+        self.bodies = BodyStore(layout, partial(self.log.add, "warning", "bodies"))
+        self.meters = KeyMeters(usual.zone, clock)
+        self._noting = ServiceLogWriter(self.log, clock.monotonic)
+        self.router = Router(random.random, clock.monotonic, self._noting)
+        self._is_open = False
+        self._masker: SecretMasker | None = None
+        self._hidden: HiddenSecretStore | None = None
+        self._tasks = BackgroundTasks()
+        self.licence = LicenceService(LicenceFile(layout), clock)
+        self._egress = Egress(Vpns(generation, Subscriptions(untrusted.parse_untrusted_yaml)))
+        self._secrets = ChannelSecrets(environ)
+        self._own_secrets: tuple[ExactSecret, ...] = ()
+        self.suppliers = Suppliers(self._secrets, self._egress)
+        """The connections of the channels."""
+        self._relay = Relay(self._build_relay_services(keys))
+        keys.on_revoked(self._relay.cancel_revoked)
+        keys.on_problems = partial(self._noting.on_key_file_changed, layout.access_keys)
+        self._gateway = GatewayEndpoints(
+            self._relay, keys, self.get_models, lambda: self.settings.current.max_body
+        )
+        self._quota = QuotaEndpoints(keys, self.meters)
+
+    @property
+    def rows(self) -> tuple[Route, ...]:
+        """The routes of the gateway."""
+        return (
+            *routes(self._gateway, self.settings.current.max_body),
+            *quota_api.routes(self._quota),
+        )
+
+    @property
+    def files(self) -> tuple[WatchedFile[Any], ...]:
+        """The hand-written files, to be watched; the licence is, too."""
+        return self.settings, self.channels, self.rules
+
+    @property
+    def active_rules(self) -> SecretRules:
+        """The masking rules in force: the configured ones, and the suppliers' own keys."""
+        return self._masker.rules if self._masker else self.rules.current
+
+    def get_models(self) -> Mapping[str, GatewayModel]:
+        """Return the models that can be called, by their names."""
+        now = self._models()
+        if self._named[0] is not now:
+            self._named = (now, {model.name: model for model in now.proxy})
+        return self._named[1]
+
+    async def __aenter__(self) -> Self:
+        """Read what is written down, and what was spent."""
+        for file in self.files:
+            await file.refresh()
+        self._apply_settings()
+        await self.licence.refresh()
+        secret = await asyncio.to_thread(load_seed, self._layout)
+        await self._load_own_secrets()
+        self._masker = SecretMasker(self._collect_rules(), secret)
+        self._hidden = HiddenSecretStore(self._layout, secret, self._clock)
+        try:
+            self._masker.remember(await asyncio.to_thread(self._hidden.load))
+        except AgentdError as error:  # it only makes up for what a start forgets
+            log.error("what was hidden before this start is not known: %s", error)
+        zone = self.settings.current.zone
+        self.meters.reset_to(await self.ledger.open(self.meters.iter_window_starts(zone)), zone)
+        self._is_open = True
+        self._unsubscribe = self._bus.subscribe(self._on_event)
+        self._tasks.start(
+            purge_old_data(
+                self._layout, self._clock, self.ledger, self.bodies, lambda: self.settings.current
+            )
+        )
+        self._tasks.start(build_rollups(self.ledger))
+        await self._note_start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Book what is under way, and cut what is connected."""
+        self._updates.close()
+        self.log.add("info", "stopping", "No more model requests are taken")
+        self._unsubscribe()
+        await self._tasks.cancel()
+        for file in self.files:
+            await file.stop()
+        await self.licence.stop()
+        await self._relay.close()
+        await self._egress.close()
+        await self.ledger.close()
+        await asyncio.to_thread(self.bodies.close)
+        await asyncio.to_thread(self.log.close)
+
+    async def _note_start(self) -> None:
+        with contextlib.suppress(AgentdError):
+            if before := await asyncio.to_thread(read_daemon_info, self._layout):
+                text = f"The daemon that served since {before.since} ended without a stop;"
+                text = (
+                    f"{text} {self.ledger.interrupted_calls} requests that were under way then are"
+                )
+                text = f"{text} booked as estimated, at all that was reserved for them"
+                self.log.add("warning", "broke_off", text)
+        self.log.add("info", "started", f"agentd {__version__} takes model requests")
+
+    def _build_relay_services(self, keys: AccessKeyRepository) -> RelayServices:
+        return RelayServices(
+            models=self.get_models,
+            channels=lambda: self.channels.current,
+            settings=lambda: self.settings.current,
+            masker=lambda: self._masker if self.settings.current.mask_secrets else None,
+            remember_secrets=self._save_hidden,
+            mask_for_storage=self._redact_body,
+            licence_problem=self._explain_unlicensed,
+            is_still_valid=keys.is_still_valid,
+            meter=self.meters.for_key,
+            router=self.router,
+            suppliers=self.suppliers,
+            ledger=self.ledger,
+            bodies=self.bodies,
+            service_log=self._noting,
+            clock=self._clock,
+        )
+
+    def _redact_body(self, body: bytes, dialect: ChannelDialect, key_id: str) -> bytes:
+        return self._masker.redact_body(body, dialect, key_id) if self._masker else b""
+
+    async def _save_hidden(self, secrets: Sequence[KnownSecret]) -> None:
+        if self._hidden is None:
+            return
+        try:
+            await asyncio.to_thread(self._hidden.append, secrets)
+        except AgentdError as error:
+            log.error("hidden secrets will be forgotten at the next start: %s", error.message)
+
+    def _explain_unlicensed(self) -> str:
+        status = self.licence.status
+        return "" if status.state == "valid" else status.reason
+
+    def _log_edit(self, file: WatchedFile[Any]) -> None:
+        if self._is_open:
+            self._noting.on_config_changed(file.path, file.problems)
+            self._bus.publish(GatewayConfigUpdate(os.path.basename(file.path)))
+
+    def publish_check_step(self, channel: str, step: CheckStep) -> None:
+        """Tell administrators how the check of a channel gets on."""
+        self._bus.publish(CheckStepUpdate(CheckStepUpdateView(channel, step)))
+
+    def _on_recorded(self, record: RequestRecord) -> None:
+        self.counters.add_record(record)
+        self.call_times.add_record(record)
+        self._updates.add(record)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, ModelsUpdate):
+            self._noting.on_config_changed(self._layout.models, event.problems)
+
+    def _on_settings_changed(self) -> None:
+        self._log_edit(self.settings)
+        self._apply_settings()
+
+    def _apply_settings(self) -> None:
+        now = self.settings.current
+        self.bodies.most = now.bodies.max_bytes
+        self.ledger.sync, self.ledger.zone = now.sync_ledger, now.zone
+        if self._is_open and now.zone != self.meters.zone:
+            self._tasks.start(self._change_time_zone())
+
+    async def recount(self) -> None:
+        """Ask the ledger for the spend again: the time zone or prices changed."""
+        while True:
+            zone = self.settings.current.zone
+            sums = await self.ledger.count_spend(self.meters.iter_window_starts(zone))
+            self.meters.reset_to(
+                sums, zone
+            )  # at once: what is settled from now on is added to them
+            if zone == self.settings.current.zone:
+                return
+
+    async def _change_time_zone(self) -> None:
+        try:
+            await self.recount()
+        except AgentdError as error:
+            log.error("limits stay in the time zone %s: %s", self.meters.zone, error.message)
+
+    def _on_channels_changed(self) -> None:
+        self._log_edit(self.channels)
+        self._egress.retain_only(self.channels.current)
+        self.call_times.retain_only(self.channels.current)
+        if self._is_open:
+            self._tasks.start(self._load_own_secrets())
+
+    async def _load_own_secrets(self) -> None:
+        """Load the suppliers' keys, which are masked in requests like other secrets."""
+        own = []
+        for channel in self.channels.current.values():
+            with contextlib.suppress(ConfigError, Unavailable):  # reported when the channel is used
+                key = await self._secrets.fetch(channel)
+                if len(key.encode()) >= SHORTEST:
+                    own.append(ExactSecret(id=f"channel-{channel.name}", text=key, mode="hide"))
+        self._own_secrets = tuple(own)
+        self._apply_rules()
+
+    def _on_rules_changed(self) -> None:
+        self._log_edit(self.rules)
+        self._apply_rules()
+
+    def _apply_rules(self) -> None:
+        if self._masker:
+            self._masker.rules = self._collect_rules()
+
+    def _collect_rules(self) -> SecretRules:
+        return self.rules.current.with_values(self._own_secrets)

@@ -1,0 +1,150 @@
+"""Authenticates requests: the only place that decides who may call.
+
+Specification, section 5. An API key that was sent decides, even if a login comes with it; then a
+login; otherwise the caller is anonymous. Nothing here waits or reads files.
+"""
+
+import hmac
+from hashlib import sha256
+from typing import Protocol
+
+from agentd.auth.key import MAX_KEY_BYTES
+from agentd.core.errors import Disabled, ManagementDisabled, Unauthorized
+from agentd.http.access import ANONYMOUS, Caller, Credentials, RouteGroup
+
+INVALID_KEY = "Invalid or missing API key"
+"""The message that the specification fixes (section 5, rule 8)."""
+
+REMOTE_DISABLED = (
+    "The remote API is disabled: the environment variable AGENT_API_KEY is not set"
+    " and keys.yml defines no keys"
+)
+"""The specification requires that the message names both sources (section 5, rule 8)."""
+
+MANAGEMENT_DISABLED = (
+    "The management of the model gateway is disabled:"
+    " the environment variable PROXY_APP_HASH is not set"
+)
+"""The proxy specification, section 5.3."""
+
+
+class ApiKeyMatcher(Protocol):
+    """The valid API keys."""
+
+    @property
+    def is_configured(self) -> bool:
+        """True if there is any source of API keys."""
+        ...
+
+    def match(self, presented: str) -> str | None:
+        """Return the name of a valid API key, or ``None``."""
+        ...
+
+
+class SessionLookup(Protocol):
+    """The sessions of users who are signed in."""
+
+    def get_caller(self, session: str) -> Caller | None:
+        """Return the user of a session token, or ``None`` if it is not valid."""
+        ...
+
+
+class AccessKeyVerifier(Protocol):
+    """The valid access keys of the model gateway."""
+
+    def authenticate(self, presented: str) -> Caller:
+        """Return the caller with this access key; raises ``Unauthorized`` with the reason."""
+        ...
+
+
+class Gate:
+    """Returns the ``Caller`` of a request, or raises ``Unauthorized`` or ``Disabled``.
+
+    Without ``logins`` nobody can sign in, without ``access`` no model can be called.
+    ``management`` is the SHA-256 of the management key, or empty.
+    """
+
+    def __init__(
+        self,
+        keys: ApiKeyMatcher,
+        logins: SessionLookup | None = None,
+        access: AccessKeyVerifier | None = None,
+        management: str = "",
+    ) -> None:
+        self._management = bytes.fromhex(management)
+        self._keys = keys
+        self._logins = logins
+        self._access = access
+
+    def authenticate(self, group: RouteGroup, credentials: Credentials) -> Caller:
+        """Return the caller; ``KeyService.ensure_current`` must have been awaited before."""
+        if group is RouteGroup.PUBLIC:
+            return ANONYMOUS
+        if group is RouteGroup.MODELS:
+            return self._authenticate_access_key(credentials.access)
+        if group is RouteGroup.MANAGE:
+            return self._authenticate_management(credentials)
+        sent = [credentials.header]
+        if group is RouteGroup.LIVE:
+            sent.append(credentials.query)
+        keys = {key for key in sent if key is not None}
+        if self._keys.is_configured:
+            if keys or group is RouteGroup.REMOTE:
+                return self._authenticate_key(keys)
+        elif group is RouteGroup.REMOTE:
+            raise Disabled(REMOTE_DISABLED)
+        return (
+            ANONYMOUS
+            if group is RouteGroup.OPEN
+            else self._authenticate_session(credentials.session)
+        )
+
+    def _authenticate_key(self, keys: set[str]) -> Caller:
+        """Authenticate by API key; sent twice (header and query), both must be the same."""
+        name = self._keys.match(keys.pop()) if len(keys) == 1 else None
+        if name is None:
+            raise Unauthorized(INVALID_KEY)
+        return Caller("key", name, "manager")
+
+    def _authenticate_access_key(self, key: str | None) -> Caller:
+        if key is None:
+            raise Unauthorized(
+                "This needs an access key: a Bearer in Authorization, x-api-key or x-goog-api-key",
+                'Access keys begin with "sk-agentd-"; create one with: agentd proxy key add.',
+            )
+        if self._access is None:
+            raise Unauthorized(INVALID_KEY)
+        return self._access.authenticate(key)
+
+    def _authenticate_management(self, credentials: Credentials) -> Caller:
+        """Authenticate by management key or login (the proxy specification, section 5).
+
+        Both grant the same (5.6); the user's role is checked with the route. A key that was sent
+        decides, as everywhere, even if a login comes with it. Without a configured management key
+        only logins are accepted (5.3).
+        """
+        if credentials.header is None and self._logins and credentials.session:
+            caller = self._logins.get_caller(credentials.session)
+            if caller is not None:
+                return caller
+        if not self._management:
+            raise ManagementDisabled(MANAGEMENT_DISABLED)
+        return self._authenticate_management_key(credentials.header)
+
+    def _authenticate_management_key(self, key: str | None) -> Caller:
+        sent = (key or "").encode("utf-8", "surrogatepass")
+        if not 0 < len(sent) <= MAX_KEY_BYTES or not hmac.compare_digest(
+            sha256(sent).digest(), self._management
+        ):
+            raise Unauthorized(
+                "Invalid or missing management key",
+                "Send the key itself in the header X-API-Key (PROXY_APP_HASH holds its SHA-256),"
+                " or sign in as an administrator.",
+            )
+        return Caller("management", "", "administrator")
+
+    def _authenticate_session(self, session: str | None) -> Caller:
+        caller = self._logins.get_caller(session) if self._logins and session else None
+        if caller is None:
+            raise Unauthorized(INVALID_KEY)
+        return caller

@@ -1,0 +1,161 @@
+"""The agent's state in a chat: running, held, waiting or asking; and its budget.
+
+A part of the chat's fold (``chats.state``), with the same life: only records change it.
+"""
+
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from agentd.chats.approval import Approval, ApprovalMode, Hold, LimitWait
+from agentd.chats.model import ZERO_COST, Prompt
+from agentd.chats.records import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ChatChanged,
+    ChatCreated,
+    EngineMemorySaved,
+    JournalEntry,
+    MessageAdded,
+    Outcome,
+    QueueAppended,
+    QueueHeld,
+    QueueReleased,
+    RecordBody,
+    ToolUse,
+    ToolUseStarted,
+    TurnDeferred,
+    TurnEnded,
+    TurnStarted,
+)
+from agentd.core.clock import Timestamp
+
+
+class RunningTurn(Struct, frozen=True):
+    """A prompt that is being carried out; ``id`` is the seq of its ``turn.started``."""
+
+    id: int
+    given: Prompt
+    """The prompt; ``message`` is the id of its message in the history."""
+    engine: str
+    at: Timestamp
+    again: bool = False
+    """A limit ended an earlier try of the same engine at this prompt."""
+    tools: tuple[ToolUse, ...] = ()
+    """The running tools, in the order in which they were started."""
+
+
+class AgentState(Struct):
+    """The state of a chat, beside its queue, that the dispatcher needs."""
+
+    turn: RunningTurn | None = None
+    outcome: Outcome | None = None
+    """The outcome of the last turn; None before the first."""
+    ended_at: Timestamp = ""
+    hold: Hold | None = None
+    wait: LimitWait | None = None
+    deferrals: int = 0
+    """The number of consecutive turns, up to the last one, that were deferred."""
+    asked: tuple[Approval, ...] = ()
+    """The open questions."""
+    granted: tuple[Approval, ...] = ()
+    """The approvals granted for the whole chat."""
+    approvals: ApprovalMode | Literal[""] = ""
+    """The treatment of a question that no rule decides; empty: as the settings say."""
+    memory: dict[str, str] = {}
+    """The state that each engine asked to keep, by its name."""
+    seen: dict[str, int] = {}
+    """The id of the latest message at the end of each engine's last turn, by its name."""
+    allowance: Decimal = ZERO_COST
+    """USD that the chat may cost in all, where a person allowed more than the settings."""
+    day: str = ""
+    """The day (UTC) on which money was spent last, such as ``2026-01-31`` ..."""
+    spent: Decimal = ZERO_COST
+    """... and how much on that day, in USD."""
+
+    def apply(self, entry: JournalEntry, latest_message: int) -> None:
+        """Take in one record; what says nothing of the agent is passed over.
+
+        ``latest_message`` is the id of the chat's latest message, those of the record included.
+        """
+        self._apply_memory(entry.body)
+        match entry.body:
+            case TurnEnded(outcome=outcome, cost=cost, hold=hold):
+                self._finish_turn(entry.at, outcome, latest_message)
+                self.deferrals = 0
+                self.hold = hold or self.hold
+                self.add_cost(entry.at, cost)
+            case TurnDeferred(wait=wait, cost=cost):
+                self._finish_turn(entry.at, self.outcome, latest_message)
+                self.wait = wait
+                self.deferrals += 1
+                self.add_cost(entry.at, cost)
+            case ToolUseStarted() | MessageAdded():
+                self._apply_tool_use(entry.body)
+            case ApprovalAsked(approval=approval):
+                self.asked += (approval,)
+            case ApprovalAnswered(approval=approval):
+                self._close_approval(approval)
+            case QueueAppended():
+                if self.hold and self.hold.kind == "stopped":
+                    self.hold = None
+            case QueueHeld(hold=hold, asked=asked):
+                self.hold = hold
+                self.asked += (asked,) if asked else ()
+            case QueueReleased(allowance=allowance):
+                self.hold = self.wait = None
+                self.allowance = allowance or self.allowance
+                self.asked = tuple(one for one in self.asked if one.kind != "budget")
+            case ChatCreated(approvals=mode):
+                self.approvals = mode
+            case ChatChanged(approvals=mode):
+                self.approvals = self.approvals if mode is None else mode
+
+    def start_turn(self, entry: JournalEntry, body: TurnStarted, given: Prompt) -> None:
+        """Start the turn of a prompt that left the queue."""
+        tried = body.message is None and given.message <= self.seen.get(body.engine, 0)
+        self.turn = RunningTurn(entry.seq, given, body.engine, entry.at, again=tried)
+        self.wait = None
+
+    def add_cost(self, at: Timestamp, cost: Decimal) -> None:
+        """Add money that was spent at that moment."""
+        if not cost:
+            return
+        today = at[:10]
+        self.spent = self.spent + cost if self.day == today else cost
+        self.day = today
+
+    def _apply_memory(self, body: RecordBody) -> None:
+        """Take in what an engine wants back in its next turn."""
+        match body:
+            case EngineMemorySaved(engine=engine, memory=memory):
+                self.memory = self.memory | {engine: memory}
+            case (
+                MessageAdded(memory=memory) | TurnEnded(memory=memory) | TurnDeferred(memory=memory)
+            ):
+                if memory and self.turn:
+                    self.memory = self.memory | {self.turn.engine: memory}
+
+    def _finish_turn(self, at: Timestamp, outcome: Outcome | None, latest_message: int) -> None:
+        if self.turn:
+            self.seen = self.seen | {self.turn.engine: latest_message}
+        self.turn = None
+        self.outcome = outcome
+        self.ended_at = at
+        self.asked = ()
+
+    def _apply_tool_use(self, body: ToolUseStarted | MessageAdded) -> None:
+        if self.turn is None:
+            return
+        tools = self.turn.tools
+        if isinstance(body, ToolUseStarted):
+            self.turn = structs.replace(self.turn, tools=(*tools, body.use))
+        elif body.tool_use:
+            left = tuple(use for use in tools if use.number != body.tool_use)
+            self.turn = structs.replace(self.turn, tools=left)
+
+    def _close_approval(self, approval: Approval) -> None:
+        self.asked = tuple(one for one in self.asked if one.id != approval.id)
+        if approval.session and approval.state == "allowed":
+            self.granted += (approval,)

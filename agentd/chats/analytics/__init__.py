@@ -1,0 +1,1 @@
+"""Analytics of chats: costs and outcomes by day."""

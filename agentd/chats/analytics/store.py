@@ -1,0 +1,277 @@
+"""The roll-ups behind the analytics: what each chat's journal adds up to, kept beside it.
+
+A roll-up is a cache that may be deleted at any time. It is made from the journal when somebody
+asks, off the loop, and read on from where it stood; nothing is done when a record is appended.
+One of an earlier life is believed only while the journal is the very file that it was made from,
+untouched since; otherwise the journal is read again. Nothing is synced.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from agentd.chats.analytics.daily_totals import ChatDailyTotals, UsageTotals
+from agentd.chats.analytics.report import (
+    AnalyticsReport,
+    GroupBy,
+    RowsByDay,
+    merge_tables,
+    sort_rows,
+)
+from agentd.chats.events import ChatDeletedUpdate, ChatUpdate
+from agentd.chats.journal_reader import JournalDamage, read_entries
+from agentd.chats.state import ChatSummary
+from agentd.core.errors import AgentdError
+from agentd.core.events import Event
+from agentd.storage import document
+from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed, encode_checksummed
+from agentd.storage.document import TEMPORARY_PREFIX, FileStamp
+from agentd.storage.layout import Layout
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+SAVE_EVERY = 1024
+"""Lines that a roll-up may be ahead of its file while the daemon works."""
+_LIMIT = 64 * 1024 * 1024
+_CHUNK = 1024 * 1024
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class ChatRollup(Struct, frozen=True):
+    """The contents of ``analytics/<chat>.json``: the fold of the journal that had this stamp."""
+
+    format: int
+    chat: int
+    journal: FileStamp
+    tally: ChatDailyTotals
+
+
+_decoder = msgspec.json.Decoder(ChatRollup)
+
+
+class _ChatFold(Struct):
+    """A chat's fold in memory, and the summary that it was updated to."""
+
+    tally: ChatDailyTotals
+    saved: int
+    """Lines that the file covers."""
+    stamp: FileStamp | None = None
+    """The journal's, where the fold is of the whole of it."""
+    seen: tuple[int, int] = (0, 0)
+    """The summary's size and seq."""
+    damage: str = ""
+
+
+class AnalyticsStore:
+    """Reports messages, tokens, cost and turns; implements ``chats.analytics.api.AnalyticsSource``.
+
+    ``chats`` returns, once, every chat that counts (without the trash); from then on
+    ``note`` must be called with each change, so that no query reads every chat.
+    """
+
+    def __init__(self, layout: Layout, chats: Callable[[], Iterable[ChatSummary]]) -> None:
+        self._layout = layout
+        self._chats = chats
+        self._thread = ThreadPoolExecutor(1, "analytics")
+        self._changed: dict[int, ChatSummary | None] | None = None
+        """The chats changed since the last query; None before the first."""
+        self._known: dict[int, _ChatFold] = {}
+        self._latest: dict[int, ChatSummary] = {}
+        self._labels: dict[int, tuple[str, ...]] = {}
+        self._corrupt: dict[int, str] = {}
+        self._unread: dict[int, ChatSummary | None] = {}
+        """Chats that could not be read: each question tries again."""
+        self._book = RowsByDay()
+
+    def on_event(self, event: Event) -> None:
+        """Remember which chat changed; this is all that a record costs."""
+        if self._changed is None:
+            return
+        match event:
+            case ChatUpdate(chat=chat):
+                self._changed[chat.id] = None if chat.deleted_at else chat
+            case ChatDeletedUpdate(chat=gone):
+                self._changed[gone.id] = None
+
+    async def report(
+        self, by: GroupBy, first: str, last: str, *, daily: bool = False
+    ) -> AnalyticsReport:
+        """Report on the days ``first`` to ``last``, such as ``2026-01-31``, inclusive.
+
+        ``daily``: with the days of each row.
+        """
+        loop = asyncio.get_running_loop()
+        everything = self._changed is None
+        changed = self._take_changes()
+        work = loop.run_in_executor(
+            self._thread, self._report, changed, everything, (by, first, last, daily)
+        )
+        return await asyncio.shield(work)  # completes even if the caller leaves
+
+    async def close(self) -> None:
+        """Keep what is not in the files yet."""
+        changed = {} if self._changed is None else self._take_changes()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._save_all, changed)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _take_changes(self) -> dict[int, ChatSummary | None]:
+        changed, self._changed = self._changed, {}
+        return {chat.id: chat for chat in self._chats()} if changed is None else changed
+
+    # What follows is on the one thread.
+
+    def _report(
+        self,
+        changed: dict[int, ChatSummary | None],
+        everything: bool,
+        asked: tuple[GroupBy, str, str, bool],
+    ) -> AnalyticsReport:
+        if everything:
+            self._remove_stale_files(set(changed))
+        self._refresh(changed)
+        by, first, last, daily = asked
+        days = self._book.sum_by("day", first, last, {})
+        table = days if by == "day" else self._book.sum_by(by, first, last, self._labels)
+        rows = sort_rows(by, table)
+        titles = {name: self._latest[int(name)].title for name, _ in rows} if by == "chat" else {}
+        return AnalyticsReport(
+            first,
+            last,
+            by,
+            sum_table(days),
+            rows,
+            titles,
+            dict(self._corrupt),
+            sort_rows("day", days),
+            self._book.list_days_by(by, first, last, self._labels) if daily else None,
+        )
+
+    def _refresh(self, changed: dict[int, ChatSummary | None]) -> None:
+        """Bring the rows of these chats up to what their summaries cover."""
+        unread, self._unread = self._unread, {}
+        for number, chat in (unread | changed).items():
+            self._corrupt.pop(number, None)
+            self._labels.pop(number, None)
+            if chat is None:
+                self._known.pop(number, None)
+                self._latest.pop(number, None)
+                self._book.remove_chat(number)
+                continue
+            self._latest[number] = chat
+            if chat.labels:
+                self._labels[number] = chat.labels
+            known = self._known.get(number)
+            if known is None or known.seen != (chat.size, chat.seq):
+                self._update_chat(chat, known)
+            if damage := chat.damage or self._known[number].damage:
+                self._corrupt[number] = damage
+
+    def _update_chat(self, chat: ChatSummary, known: _ChatFold | None) -> None:
+        """Update one chat: continue from its fold, or start over if that is not possible."""
+        since = ""
+        if known is None:
+            known = self._load_stored(chat)
+        elif known.tally.size < chat.size and not known.damage:
+            since = known.tally.day
+        else:  # it was put back from elsewhere, or could not be read
+            known = _ChatFold(ChatDailyTotals(), 0)
+        path = self._layout.journal(chat.id)
+        stamp = document.get_stamp(path)
+        begun = known.tally.lines
+        try:
+            damage = fold_journal(path, known.tally, chat.size)
+            if damage and begun and known.tally.lines == begun:
+                known, since = _ChatFold(ChatDailyTotals(), 0), ""
+                damage = fold_journal(path, known.tally, chat.size)
+            known.seen = chat.size, chat.seq
+        except OSError as error:
+            self._unread[chat.id] = chat
+            damage = document.explain_os_error(path, "read", error).message
+        known.damage = chat.damage or damage
+        known.stamp = stamp if stamp and stamp.size == known.tally.size else None
+        self._known[chat.id] = known
+        self._book.set_rows(chat.id, known.tally.rows, since)
+        if known.tally.lines - known.saved >= SAVE_EVERY:
+            self._save(chat.id, known)
+
+    def _load_stored(self, chat: ChatSummary) -> _ChatFold:
+        """Load the chat's cache file if it matches the journal; start empty otherwise."""
+        path = self._layout.chat_analytics_file(chat.id)
+        try:
+            found = document.read_document(path, _LIMIT)
+            if found:
+                kept = _decoder.decode(decode_checksummed(found.data))
+                if kept.format == FORMAT and kept.chat == chat.id and self._matches_journal(kept):
+                    return _ChatFold(kept.tally, kept.tally.lines)
+        except (AgentdError, ChecksumMismatch, msgspec.DecodeError) as error:
+            log.info("%s is not used, the journal is read instead: %s", path, error)
+        return _ChatFold(ChatDailyTotals(), 0)
+
+    def _matches_journal(self, kept: ChatRollup) -> bool:
+        return kept.journal == document.get_stamp(self._layout.journal(kept.chat))
+
+    def _save_all(self, changed: dict[int, ChatSummary | None]) -> None:
+        """Bring all totals up to date and write them, at the end."""
+        self._refresh(changed)
+        for chat, known in self._known.items():
+            if known.tally.lines > known.saved:
+                self._save(chat, known)
+
+    def _save(self, chat: int, known: _ChatFold) -> None:
+        """Rewrite one file; a failure is only logged, because nothing is lost."""
+        if known.stamp is None or known.damage:
+            return
+        path = self._layout.chat_analytics_file(chat)
+        temporary = os.path.join(self._layout.analytics, f"{TEMPORARY_PREFIX}{chat}")
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(self._layout.analytics, 0o700)
+            with open(os.open(temporary, _WRITE, 0o600), "wb") as file:
+                file.write(encode_checksummed(ChatRollup(FORMAT, chat, known.stamp, known.tally)))
+            os.rename(temporary, path)
+            known.saved = known.tally.lines
+        except OSError as error:
+            log.warning("%s cannot be written: %s", path, error)
+
+    def _remove_stale_files(self, chats: set[int]) -> None:
+        """Remove the files of chats that are gone, and what was half written."""
+        with suppress(OSError):
+            for name in os.listdir(self._layout.analytics):
+                chat = name.removesuffix(".json")
+                if name.startswith(TEMPORARY_PREFIX) or (
+                    chat.isdecimal() and int(chat) not in chats
+                ):
+                    os.unlink(os.path.join(self._layout.analytics, name))
+
+
+def sum_table(days: dict[str, UsageTotals]) -> UsageTotals:
+    """Add up all rows of a table."""
+    return merge_tables({"": totals} for totals in days.values()).get("", UsageTotals())
+
+
+def fold_journal(path: str, tally: ChatDailyTotals, end: int) -> str:
+    """Read a journal on up to the byte ``end``; where and why it is not sound, or nothing.
+
+    Blocking; raises ``OSError``.
+    """
+    with open(os.open(path, _READ), "rb") as file:
+        file.seek(tally.size)
+        while tally.size < end:
+            data = file.read(min(_CHUNK, end - tally.size))
+            if not data.endswith(b"\n"):
+                data += file.readline()
+            for step in read_entries(data, tally.lines, tally.size):
+                if isinstance(step, JournalDamage):
+                    return f"{path}:{step.line}: {step.reason}"
+                tally.apply(*step)
+            if not data:
+                return f"{path}:{tally.lines}: it is shorter than it was"
+    return ""

@@ -1,0 +1,62 @@
+"""The lines of a chat's journal, read back; bytes in, entries out."""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from agentd.chats.records import JournalEntry
+from agentd.storage.checksummed_json import ChecksumMismatch, decode_checksummed
+
+
+def _has_valid_line(rest: bytes) -> bool:
+    *whole, _unfinished = rest.split(b"\n")
+    for line in whole:
+        try:
+            decode_checksummed(line)
+        except ChecksumMismatch:
+            continue
+        return True
+    return False
+
+
+_entries = msgspec.json.Decoder(JournalEntry)
+
+
+def decode_entry(line: bytes) -> JournalEntry:
+    """Decode one checksummed line; ``ChecksumMismatch`` when it is invalid."""
+    try:
+        return _entries.decode(decode_checksummed(line))
+    except msgspec.DecodeError as error:
+        raise ChecksumMismatch(f"a sound line of an unknown form: {error}") from error
+
+
+class JournalDamage(Struct, frozen=True):
+    """The place and reason at which reading a journal had to stop."""
+
+    line: int
+    offset: int
+    reason: str
+    torn: bool
+    """True for an unfinished write at the very end, which was never acknowledged."""
+
+
+def read_entries(
+    data: bytes, line: int = 0, offset: int = 0
+) -> Iterator[tuple[JournalEntry, int] | JournalDamage]:
+    """Yield each entry with its line's length, and one ``JournalDamage`` last at a corrupt line.
+
+    ``data`` is the journal from ``offset`` on, before which stand ``line`` lines.
+    """
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at) + 1 or len(data)
+        try:
+            entry = decode_entry(data[at:end])
+            if entry.n != line + 1 or data[end - 1 : end] != b"\n":
+                raise ChecksumMismatch(f"it says it is line {entry.n}, or has no end")
+        except ChecksumMismatch as error:
+            yield JournalDamage(line + 1, offset + at, str(error), not _has_valid_line(data[at:]))
+            return
+        yield entry, end - at
+        line, at = line + 1, end

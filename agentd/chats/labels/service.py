@@ -1,0 +1,206 @@
+"""Labels, and the chats that bear them.
+
+A label's name is in the list (``labels.yml``) and in each chat that has it. Where both
+change, what is to be done is written down first, then the chats change, and the list last: what a
+crash leaves half done is finished at the next start, what a conflict does by asking again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection, Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from agentd.chats.commands import ChatCommands
+from agentd.chats.labels.model import MAX_LABELS, Label, find_index, require_unused_name
+from agentd.chats.repository import ChatRepository
+from agentd.core.errors import AgentdError, BadRequest, suggest_name
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+"""Chats whose labels are changed at a time: their records share the disk's syncs."""
+
+
+class LabelStore(Protocol):
+    """The list of labels (``chats.labels.store.LabelFile``)."""
+
+    async def get_labels(self) -> tuple[Label, ...]:
+        """Return all of them, in their order."""
+        ...
+
+    async def add(self, label: Label) -> None:
+        """Add one; ``Conflict``."""
+        ...
+
+    async def change(self, name: str, label: Label) -> None:
+        """Put this in the place of the one of that name; ``NotFound`` or ``Conflict``."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Remove one; ``NotFound`` or ``Conflict``."""
+        ...
+
+
+class LabelChange(Struct, frozen=True):
+    """A change of a label's name, in the list and in all chats that bear it."""
+
+    name: str
+    label: Label | None
+    """The replacement; None: it is deleted."""
+    by: str
+
+
+class LabelChangeStore(Protocol):
+    """The one change in progress; survives a crash (``chats.labels.store.LabelChangeFile``)."""
+
+    async def read(self) -> LabelChange | None:
+        """Return the unfinished change; ``ConfigError`` or ``Unavailable``."""
+        ...
+
+    async def write(self, change: LabelChange) -> None:
+        """Keep it; ``Unavailable``."""
+        ...
+
+    async def clear(self) -> None:
+        """Remove the finished change; ``Unavailable``."""
+        ...
+
+
+class LabelService:
+    """Keeps the list and the chats in step; raises what these raise."""
+
+    def __init__(
+        self,
+        chats: ChatRepository,
+        editing: ChatCommands,
+        book: LabelStore,
+        intent: LabelChangeStore,
+    ) -> None:
+        self._chats = chats
+        self._editing = editing
+        self._book = book
+        self._intent = intent
+        self._relabelling = asyncio.Lock()
+
+    async def finish_interrupted(self) -> None:
+        """Finish what a crash interrupted; where that fails, the next start tries again."""
+        try:
+            change = await self._intent.read()
+            if change is None:
+                return
+            log.info("the change of the label %r, which was interrupted, is finished", change.name)
+            await self._apply(change)
+            await self._intent.clear()
+        except AgentdError as error:
+            log.warning("a change of a label was interrupted, and stays so: %s", error.message)
+
+    async def list_with_counts(self) -> list[tuple[Label, int]]:
+        """List each label and how many chats have it."""
+        listed = await self._book.get_labels()
+        borne = dict.fromkeys((label.name for label in listed), 0)
+        for chat in self._chats.summaries.values():
+            for name in chat.labels:
+                if name in borne:
+                    borne[name] += 1
+        return [(label, borne[label.name]) for label in listed]
+
+    async def create(self, label: Label) -> None:
+        """Add a label; ``Conflict`` when its name is taken."""
+        await self._book.add(label)
+
+    async def change(self, name: str, new_name: str | None, color: str | None, by: str) -> Label:
+        """Change the name or colour; the chats with the label get the new name."""
+        listed = await self._book.get_labels()
+        index = find_index(listed, name)
+        old = listed[index]
+        new = Label(new_name or name, old.color if color is None else color)
+        require_unused_name(listed[:index] + listed[index + 1 :], new.name)
+        if new.name != name:
+            await self._run_to_end(LabelChange(name, new, by))
+        elif new != old:
+            await self._book.change(name, new)
+        return new
+
+    async def delete(self, name: str, by: str) -> None:
+        """Delete a label, and remove it from all chats."""
+        find_index(await self._book.get_labels(), name)
+        await self._run_to_end(LabelChange(name, None, by))
+
+    async def assign(self, name: str, chats: Collection[int], by: str, *, bear: bool) -> None:
+        """Add or remove a label of these chats; ``NotFound`` before any is changed."""
+        listed = await self._book.get_labels()
+        if bear:
+            find_index(listed, name)
+        for chat in chats:
+            borne = self._chats.get_summary(chat).labels
+            if bear and name not in borne:
+                _require_room(len(borne) + 1)
+        await _gather_all(
+            self._editing.change_labels(
+                chat, by, add=[name] if bear else [], remove=[] if bear else [name]
+            )
+            for chat in chats
+        )
+
+    async def set_labels(self, chat_id: int, names: Collection[str], by: str) -> tuple[str, ...]:
+        """Replace a chat's labels; a name that is not listed is a ``BadRequest``.
+
+        Labels it already has may stay, listed or not.
+        """
+        borne = self._chats.get_summary(chat_id).labels
+        known = [label.name for label in await self._book.get_labels()]
+        for place, name in enumerate(names):
+            if name not in known and name not in borne:
+                what = f"labels[{place}]: no label is named {name[:100]!r}"
+                raise BadRequest(f"{what}{suggest_name(name, known)}")
+        wanted = list(dict.fromkeys(names))
+        _require_room(len(wanted))
+        return await self._editing.change_labels(chat_id, by, add=wanted, remove=borne)
+
+    async def _run_to_end(self, change: LabelChange) -> None:
+        """Complete a change, even if its caller disconnects meanwhile."""
+        await asyncio.shield(asyncio.ensure_future(self._apply_recorded(change)))
+
+    async def _apply_recorded(self, change: LabelChange) -> None:
+        async with self._relabelling:
+            await self._intent.write(change)
+            try:
+                await self._apply(change)
+            except AgentdError:  # the caller gets the error, and may retry
+                await self._intent.clear()
+                raise
+            await self._intent.clear()
+
+    async def _apply(self, change: LabelChange) -> None:
+        add = [change.label.name] if change.label else []
+        for chats in self._batch_chats_with(change.name):
+            await _gather_all(
+                self._editing.change_labels(chat, change.by, add=add, remove=[change.name])
+                for chat in chats
+            )
+        if change.name not in [label.name for label in await self._book.get_labels()]:
+            return  # the crash came after the last step
+        if change.label:
+            await self._book.change(change.name, change.label)
+        else:
+            await self._book.remove(change.name)
+
+    def _batch_chats_with(self, name: str) -> list[list[int]]:
+        """Return the chats that have a label, in batches."""
+        found = [chat.id for chat in self._chats.summaries.values() if name in chat.labels]
+        return [found[at : at + AT_ONCE] for at in range(0, len(found), AT_ONCE)]
+
+
+def _require_room(labels: int) -> None:
+    if labels > MAX_LABELS:
+        raise BadRequest(f"A chat has at most {MAX_LABELS} labels")
+
+
+async def _gather_all(changes: Iterable[Awaitable[object]]) -> None:
+    """Run all at once; raise the first failure when none is running any more."""
+    done = await asyncio.gather(*changes, return_exceptions=True)
+    for result in done:
+        if isinstance(result, BaseException):
+            raise result

@@ -1,0 +1,445 @@
+"""The nine endpoints of ``/api/remote``: shapes and calls; the rules live in ``chats``.
+
+Source: the remote-control specification, sections 2 to 4.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct
+
+from agentd.chats.model import MAX_PROMPT_BYTES, Message
+from agentd.chats.queue import Queue, QueueItem, validate_queue, validate_text
+from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
+from agentd.chats.views import (
+    NAME_LIMIT,
+    Id,
+    MessageView,
+    Name,
+    PromptView,
+    StatusView,
+    make_message_view,
+    make_prompt_view,
+    make_status_view,
+)
+from agentd.core.clock import Timestamp, format_iso_rounded_up, parse_iso
+from agentd.core.errors import (
+    BadRequest,
+    Conflict,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
+from agentd.core.ids import MAX_ID
+from agentd.http.access import RouteGroup
+from agentd.http.json_body import encode_json
+from agentd.http.parameters import (
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    SINCE,
+    WAIT,
+    WAIT_LIMIT,
+)
+from agentd.http.request import Request, Response
+from agentd.http.routing import Route
+
+PromptId = Annotated[int, Meta(ge=0, le=MAX_ID)]
+Text = Annotated[
+    str,
+    Meta(  # only described here: ``checked_text`` rules it, and says which element is wrong
+        extra_json_schema={
+            "minLength": 1,
+            "maxLength": MAX_PROMPT_BYTES,
+            "pattern": r"^[^\u0000]*[^\s\u0000][^\u0000]*$",
+        }
+    ),
+]
+
+
+class CreateChat(Struct, frozen=True, rename="camel"):
+    """A chat to create; every field may be absent."""
+
+    prompt: Text | None = None
+    title: Name | None = None
+    model: Name | None = None
+    skill: Name | None = None
+    system_prompt: str | None = None
+    bot_id: str | None = None
+    """Of any length: an unusable id never prevents the chat."""
+
+
+class ChatCreatedView(Struct, frozen=True, rename="camel"):
+    """The created chat."""
+
+    chat_id: Id
+    url: str
+    status: str
+    created_at: Timestamp
+    bot_linked: bool | None
+    bot_link_note: str
+
+
+class MessagesView(Struct, frozen=True, rename="camel"):
+    """Messages of a chat, the oldest first."""
+
+    chat_id: Id
+    messages: list[MessageView]
+    since: str | None
+
+
+class QueueView(Struct, frozen=True, rename="camel"):
+    """The waiting prompts of a chat, in dispatch order."""
+
+    chat_id: Id
+    prompts: list[PromptView]
+
+
+class AppendPrompt(Struct, frozen=True):
+    """A prompt to append to the queue."""
+
+    prompt: Text
+    model: Name | None = None
+
+
+class RewritePrompt(Struct, frozen=True):
+    """The new text of a waiting prompt."""
+
+    prompt: Text
+
+
+class ReplacementPrompt(Struct, frozen=True, rename="camel"):
+    """An element of a replacement; without ``id``, or with 0, it is a new prompt."""
+
+    prompt: Text
+    id: PromptId | None = None
+    is_paused: bool | None = None
+
+
+class ReplaceQueue(Struct, frozen=True):
+    """The prompts that become the whole queue."""
+
+    prompts: list[ReplacementPrompt]
+
+
+class BotLinks(Protocol):
+    """The bots that a chat can be linked to, as they are now."""
+
+    def link(self, bot_id: str | None) -> tuple[bool | None, str]:
+        """Return ``botLinked`` and ``botLinkNote``; nothing here can prevent the chat."""
+        ...
+
+
+class KnownSkills(Protocol):
+    """The known skills."""
+
+    async def is_known(self, name: str) -> bool:
+        """Return True when a chat can use this skill."""
+        ...
+
+
+class RemoteEndpoints:
+    """The remote-control endpoints; ``get_bots`` gives the bots as they are at the request."""
+
+    def __init__(
+        self, chats: ChatService, get_bots: Callable[[], Awaitable[BotLinks]], skills: KnownSkills
+    ) -> None:
+        self._chats = chats
+        self._get_bots = get_bots
+        self._skills = skills
+
+    async def create_chat(self, request: Request) -> Response:
+        """Create a chat with its first prompt in the queue (endpoint 1)."""
+        body = request.parse_json(CreateChat)
+        if body.prompt is not None:
+            validate_text(body.prompt)
+        skill = body.skill or "none"
+        if not await self._skills.is_known(skill):
+            raise BadRequest(f"No skill is named {skill[:100]!r}")
+        bot_id = (body.bot_id or "")[:NAME_LIMIT]
+        linked, note = (await self._get_bots()).link(bot_id)
+        new = NewChat(
+            prompt=body.prompt,
+            title=(body.title or "").strip() or DEFAULT_TITLE,
+            model=body.model or "",
+            skill=skill,
+            system_prompt=body.system_prompt or "",
+            bot_id=bot_id,
+            bot_linked=linked,
+            bot_note=note,
+            once=request.get_idempotency_key(),
+        )
+        chat = await self._chats.create(new, request.caller.identity)
+        view = ChatCreatedView(
+            chat_id=chat.id,
+            url=f"/{chat.id}",
+            status="created" if body.prompt is None else "queued",
+            created_at=chat.created_at,
+            bot_linked=chat.bot_linked,
+            bot_link_note=chat.bot_note,
+        )
+        return Response(view, 201)
+
+    def get_status(self, request: Request) -> "Response | Awaitable[Response]":
+        """Return the status (endpoint 2); ``?wait=SECONDS`` waits until the chat is idle."""
+        wait = request.get_query("wait")
+        seconds = None if wait is None else _parse_wait(wait)
+        chat_id = request.get_id("chatId", "Chat")
+        summary = self._chats.get_summary(chat_id)
+        if seconds is None:
+            return Response(make_status_view(summary))
+        return self._wait_for_status(chat_id, seconds)
+
+    # What is in memory is answered at once: a task of its own would cost more than the answer.
+
+    def list_messages(self, request: Request) -> "Response | Awaitable[Response]":
+        """List the history, or what came since a moment (endpoint 3)."""
+        chat_id = request.get_id("chatId", "Chat")
+        since = request.get_query("since")
+        moment = _parse_since(since)
+        echoed = since if moment else None
+        chat = self._chats.get_cached(chat_id)
+        recent = chat.get_messages_since(moment) if chat else None
+        if recent is None:
+            return self._read_messages_from_disk(chat_id, moment, echoed)
+        return _make_messages_response(chat_id, recent, echoed)
+
+    def list_queue(self, request: Request) -> "Response | Awaitable[Response]":
+        """List the waiting prompts in dispatch order (endpoint 4)."""
+        chat_id = request.get_id("chatId", "Chat")
+        chat = self._chats.get_cached(chat_id)
+        if chat is None:
+            return self._read_queue_from_disk(chat_id)
+        return make_queue_response(chat_id, chat.queue, chat.queue_version)
+
+    async def append_prompt(self, request: Request) -> Response:
+        """Append a prompt (endpoint 5)."""
+        body, once = request.parse_json(AppendPrompt), request.get_idempotency_key()
+        validate_text(body.prompt)
+        chat_id = request.get_id("chatId", "Chat")
+        prompt = await self._chats.append_prompt(
+            chat_id, body.prompt, body.model or "", request.caller.identity, once
+        )
+        return Response(make_prompt_view(prompt), 201)
+
+    async def rewrite_prompt(self, request: Request) -> Response:
+        """Replace the text of a waiting prompt (endpoint 6)."""
+        body = request.parse_json(RewritePrompt)
+        validate_text(body.prompt)
+        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
+        prompt = await self._chats.rewrite_prompt(
+            chat_id, prompt_id, body.prompt, request.caller.identity
+        )
+        return Response(make_prompt_view(prompt))
+
+    async def delete_prompt(self, request: Request) -> Response:
+        """Delete a waiting prompt (endpoint 7)."""
+        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
+        await self._chats.remove_prompt(chat_id, prompt_id, request.caller.identity)
+        return Response(status=204)
+
+    async def replace_queue(self, request: Request) -> Response:
+        """Replace the queue (endpoint 8)."""
+        body = request.parse_json(ReplaceQueue)
+        wanted = [QueueItem(one.prompt, one.id or 0, one.is_paused) for one in body.prompts]
+        validate_queue(wanted)
+        chat_id = request.get_id("chatId", "Chat")
+        version = parse_if_match(request.headers.get("If-Match"))
+        queue, version = await self._chats.replace_queue(
+            chat_id, wanted, request.caller.identity, version
+        )
+        return make_queue_response(chat_id, queue, version)
+
+    async def _read_messages_from_disk(
+        self, chat_id: int, moment: Timestamp, echoed: str | None
+    ) -> Response:
+        chat = await self._chats.get(chat_id)
+        recent = chat.get_messages_since(moment)
+        if recent is not None:
+            return _make_messages_response(chat_id, recent, echoed)
+        portions = self._chats.read_messages(chat, moment)
+        return Response(chunks=_stream_messages(chat_id, portions, echoed))
+
+    async def _read_queue_from_disk(self, chat_id: int) -> Response:
+        chat = await self._chats.get(chat_id)
+        return make_queue_response(chat_id, chat.queue, chat.queue_version)
+
+    async def _wait_for_status(self, chat_id: int, seconds: float) -> Response:
+        return Response(make_status_view(await self._chats.wait_until_idle(chat_id, seconds)))
+
+
+def _make_messages_response(
+    chat_id: int, messages: Sequence[Message], since: str | None
+) -> Response:
+    return Response(MessagesView(chat_id, _make_message_views(messages), since))
+
+
+def _make_message_views(messages: Sequence[Message]) -> list[MessageView]:
+    return [make_message_view(message) for message in messages]
+
+
+async def _stream_messages(
+    chat_id: int, portions: AsyncIterator[Sequence[Message]], since: str | None
+) -> AsyncGenerator[bytes, None]:
+    """Stream a ``MessagesView``, so that a long history is never in memory as a whole."""
+    before = b'{"chatId":%d,"messages":[' % chat_id
+    async for portion in portions:
+        yield before + encode_json(_make_message_views(portion))[1:-1]
+        before = b","
+    yield before.removeprefix(b",") + b'],"since":%b}' % encode_json(since)
+
+
+def make_queue_response(chat_id: int, queue: Queue, version: int) -> Response:
+    """Return a queue as endpoint 4 does, with its version as ``ETag``."""
+    view = QueueView(chat_id, [make_prompt_view(prompt) for prompt in queue])
+    return Response(view, headers={"ETag": f'"{version}"'})
+
+
+def _parse_since(since: str | None) -> Timestamp:
+    """Parse ``since``; empty, before everything, when it is not a time (rule 2)."""
+    try:
+        return format_iso_rounded_up(parse_iso(since)) if since else ""
+    except ValueError:
+        return ""
+
+
+def _parse_wait(text: str) -> float:
+    number = re.fullmatch(r"-?[0-9]{1,3}(\.[0-9]{1,20})?(e-?[0-9]{1,3})?", text)
+    if not number or not 0 <= float(text) <= WAIT_LIMIT:
+        raise BadRequest(f"wait must be a number of seconds from 0 to {WAIT_LIMIT:.0f}")
+    return float(text)
+
+
+def parse_if_match(if_match: str | None) -> int | None:
+    """Return the queue version that the caller expects; None when any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = re.fullmatch(r'\s*"([0-9]{1,16})"\s*', if_match)
+    if not tag:
+        raise PreconditionFailed("If-Match is not an ETag of this queue", "Read the queue again.")
+    return int(tag[1])
+
+
+CHAT = "/api/remote/chats/{chatId}"
+
+
+def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
+    """Return the routes of chats and their queues: endpoints 1 to 8."""
+    group = RouteGroup.REMOTE
+    return (
+        Route(
+            "POST",
+            "/api/remote/chats",
+            group,
+            remote.create_chat,
+            "Create a chat; its prompt, if any, is queued and processed automatically.",
+            request_type=CreateChat,
+            response_type=ChatCreatedView,
+            status=201,
+            errors=(BadRequest, Conflict),
+            parameters=(IDEMPOTENCY_KEY,),
+            section="4, E1",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/status",
+            group,
+            remote.get_status,
+            "A chat's status: processing, queued or completed.",
+            operation_id="get_status",
+            response_type=StatusView,
+            errors=(BadRequest, NotFound),
+            parameters=(WAIT,),
+            section="4, E2",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/messages",
+            group,
+            remote.list_messages,
+            "The messages of a chat, all or since a moment.",
+            operation_id="list_messages",
+            response_type=MessagesView,
+            errors=(NotFound,),
+            parameters=(SINCE,),
+            section="4, E3",
+        ),
+        Route(
+            "GET",
+            f"{CHAT}/queue",
+            group,
+            remote.list_queue,
+            "The waiting prompts in dispatch order, including paused ones.",
+            operation_id="list_queue",
+            response_type=QueueView,
+            errors=(NotFound,),
+            section="4, E4",
+        ),
+        Route(
+            "POST",
+            f"{CHAT}/queue",
+            group,
+            remote.append_prompt,
+            "Append a prompt to the queue.",
+            operation_id="append_prompt",
+            request_type=AppendPrompt,
+            response_type=PromptView,
+            status=201,
+            errors=(BadRequest, NotFound, Conflict),
+            parameters=(IDEMPOTENCY_KEY,),
+            section="4, E5",
+        ),
+        Route(
+            "PUT",
+            f"{CHAT}/queue/{{promptId}}",
+            group,
+            remote.rewrite_prompt,
+            "Change the text of a waiting prompt.",
+            operation_id="rewrite_prompt",
+            request_type=RewritePrompt,
+            response_type=PromptView,
+            errors=(BadRequest, NotFound),
+            section="4, E6",
+        ),
+        Route(
+            "DELETE",
+            f"{CHAT}/queue/{{promptId}}",
+            group,
+            remote.delete_prompt,
+            "Delete a waiting prompt.",
+            operation_id="delete_prompt",
+            status=204,
+            errors=(NotFound,),
+            section="4, E7",
+        ),
+        Route(
+            "PUT",
+            f"{CHAT}/queue",
+            group,
+            remote.replace_queue,
+            "Replace the whole queue; the array's order becomes the dispatch order.",
+            operation_id="replace_queue",
+            request_type=ReplaceQueue,
+            response_type=QueueView,
+            errors=(BadRequest, NotFound, PreconditionFailed),
+            parameters=(IF_MATCH,),
+            section="4, E8",
+        ),
+    )
+
+
+def build_creation_route(remote: RemoteEndpoints) -> Route:
+    """Return endpoint 1 for callers that are signed in rather than hold a key."""
+    return Route(
+        "POST",
+        "/api/chats",
+        RouteGroup.EXTENDED,
+        remote.create_chat,
+        "Create a chat; a prompt in it is queued at once.",
+        request_type=CreateChat,
+        response_type=ChatCreatedView,
+        status=201,
+        errors=(BadRequest, Conflict, Unavailable),
+        parameters=(IDEMPOTENCY_KEY,),
+        section="4, extended surface",
+    )

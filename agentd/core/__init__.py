@@ -1,0 +1,1 @@
+"""Building blocks for every module: errors, clock, identifiers, events, threads, redaction."""

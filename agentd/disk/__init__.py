@@ -1,1 +1,0 @@
-"""Our files: the only package that opens one."""

@@ -1,0 +1,1 @@
+"""The model gateway: relay, access keys, limits, channels, secrets, ledger, management."""

@@ -1,0 +1,1 @@
+"""Management of the gateway under one journal of changes with undo."""

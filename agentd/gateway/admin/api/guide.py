@@ -1,0 +1,103 @@
+"""The prose of ``GET /api/agent``; the rest of it comes from the route table."""
+
+from msgspec import Struct
+
+
+class Concept(Struct, frozen=True):
+    """A term and its meaning in this API."""
+
+    name: str
+    """The term."""
+    meaning: str
+    """The meaning of the term."""
+
+
+SIGN_IN = [
+    "Send the management key in the X-API-Key header of every request. No other key is accepted by"
+    " these endpoints, and the management key is accepted by no others.",
+    "Or sign in as an administrator (POST /api/session) with a password or a one-time code. The"
+    " login session gives the same access: by its cookie, with X-XSRF-Token on requests that change"
+    " something, or by its token as Authorization: Bearer. Other roles are answered 403.",
+    "The daemon reads the lowercase hex SHA-256 of the management key from the environment variable"
+    " PROXY_APP_HASH (agentd hash-key computes it). Without it, a request that is not of a login is"
+    " answered 503 Disabled.",
+    "A wrong or missing key is answered 401 Unauthorized. Failed attempts are logged with the"
+    " caller's address, never with the key, and are delayed after five of them.",
+    "Model requests (/v1/...) need an access key instead; access keys are created here.",
+    "POST /api/agent/session returns a one-time code with which a person signs in to the browser"
+    ' interface: POST /api/session with {"code": ...}.',
+]
+
+CONCEPTS = (
+    Concept("channel", "A connection to one model supplier: URL, key, dialects and transport."),
+    Concept("dialect", "A supplier's API: openai-chat, openai-responses, anthropic or gemini."),
+    Concept(
+        "transport",
+        "How a channel reaches its supplier: directly, through an HTTP or SOCKS5 proxy, or through"
+        " a VPN. If the proxy or VPN is down, so is the channel: calls never bypass it.",
+    ),
+    Concept(
+        "model",
+        "A name that callers use, and its routes: channels, by priority, and by weight among"
+        " equals. After a failure the next one is tried, as long as nothing was sent.",
+    ),
+    Concept(
+        "price", "Exact USD per million tokens of each kind; a route's come before the model's."
+    ),
+    Concept(
+        "access key",
+        "What a caller of models sends (sk-agentd-...), with limits and lists of the models and"
+        " channels it may use. It is shown once, when it is created or reissued.",
+    ),
+    Concept(
+        "limit",
+        "What a key may spend in USD in total and per day, week or month of the configured"
+        " time zone, and its requests, tokens and parallel calls. A call reserves its maximum.",
+    ),
+    Concept(
+        "request log", "One record per model request: caller, model, outcome, tokens and cost."
+    ),
+    Concept(
+        "secret rule",
+        "What counts as a secret in requests. A match is masked for suppliers and restored in"
+        " replies, or blocks the request, or is only reported.",
+    ),
+    Concept(
+        "leak", "A secret that a rule found in a request: the rule and the place, not the value."
+    ),
+    Concept("licence", "Required for model requests, not for these endpoints."),
+    Concept(
+        "change", "Every change made here is logged with its author and origin, and can be undone."
+    ),
+)
+
+SECRETS = [
+    "Secrets can be written but never read back: suppliers' keys, proxy URLs with a password, VPN"
+    " links and secret headers are shown masked, as **** and their last characters.",
+    "A masked value may be sent back unchanged; it stands for the stored secret. When the"
+    " supplier's URL changes, the secret must be sent in full: the masked value is refused, and if"
+    " the secret is omitted, the channel has none from then on.",
+    "In the file a person may refer to a secret as env:NAME or file:PATH instead; such a reference"
+    " is shown as it is and cannot be set through this API.",
+    "An access key is shown once, in the response that created it; only its hash is stored, and its"
+    " last four characters are shown later.",
+    "No response, log, report or dry run contains the value of a secret found in a request.",
+]
+
+CONVENTIONS = [
+    "Bodies are JSON in UTF-8 (Content-Type: application/json). Unknown fields are refused, as are"
+    " unknown query parameters of an endpoint that has parameters.",
+    'Errors are {"error", "message", "details"}: a code, a sentence, and a hint. Endpoints below'
+    " /v1 return errors in the format of their dialect instead.",
+    "Lists are paged: limit is the maximum page size and next is the cursor of the following page;"
+    " an empty next marks the last page.",
+    "PATCH changes the fields it names and keeps the rest, in nested objects too; null resets a"
+    " field to its default. Lists and a model's prices are replaced as a whole.",
+    "?dry_run=true validates a change and returns its result; nothing is changed.",
+    "A response about one resource has an ETag. Sent as If-Match, it makes a change fail with 412"
+    " if the resource was changed meanwhile.",
+    "A name that is taken, or a resource that is in use, is answered 409 with the cause.",
+    "Changes are written to the same files that a person edits; comments are preserved. Edits of"
+    " the files take effect here at once.",
+    "Times are ISO 8601 in UTC; money is USD.",
+]

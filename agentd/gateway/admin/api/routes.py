@@ -1,0 +1,97 @@
+"""The routes of the management API, all below ``/api/agent``; each module defines its own."""
+
+from typing import NamedTuple
+
+from agentd.gateway.admin.api import (
+    changes,
+    channel_state,
+    channels,
+    codes,
+    keys,
+    licence,
+    limits,
+    metrics,
+    models,
+    preview,
+    reports,
+    requests,
+    secret_rules,
+    service_log,
+    settings,
+    summary,
+)
+from agentd.gateway.admin.api.changes import ChangeEndpoints
+from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
+from agentd.gateway.admin.api.channels import ChannelEndpoints
+from agentd.gateway.admin.api.codes import CodeEndpoints
+from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
+from agentd.gateway.admin.api.keys import AccessKeyEndpoints
+from agentd.gateway.admin.api.licence import LicenceEndpoints
+from agentd.gateway.admin.api.limits import LimitEndpoints
+from agentd.gateway.admin.api.metrics import MetricsEndpoints
+from agentd.gateway.admin.api.models import ProxyModelEndpoints
+from agentd.gateway.admin.api.preview import PreviewEndpoints
+from agentd.gateway.admin.api.reports import ReportEndpoints
+from agentd.gateway.admin.api.requests import RequestEndpoints
+from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
+from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
+from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
+from agentd.gateway.admin.api.summary import SummaryEndpoints
+from agentd.http.routing import Route
+
+
+class ManagementEndpoints(NamedTuple):
+    """The endpoint objects of the resources."""
+
+    channels: ChannelEndpoints
+    models: ProxyModelEndpoints
+    keys: AccessKeyEndpoints
+    secret_rules: SecretRuleEndpoints
+    settings: GatewaySettingsEndpoints
+    daemon: DaemonSettingsEndpoints
+    changes: ChangeEndpoints
+    preview: PreviewEndpoints
+
+
+def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
+    """Return the routes of all resources."""
+    return (
+        *channels.routes(endpoints.channels),
+        *models.routes(endpoints.models),
+        *keys.routes(endpoints.keys),
+        *secret_rules.routes(endpoints.secret_rules),
+        *settings.routes(endpoints.settings, endpoints.daemon),
+        *changes.routes(endpoints.changes),
+        *preview.routes(endpoints.preview),
+    )
+
+
+class MonitoringEndpoints(NamedTuple):
+    """The endpoint objects of logs, reports, metrics, summary, licence and login codes."""
+
+    requests: RequestEndpoints
+    notes: ServiceLogEndpoints
+    reports: ReportEndpoints
+    limits: LimitEndpoints
+    metrics: MetricsEndpoints
+    channel_state: ChannelStateEndpoints
+    summary: SummaryEndpoints
+    licence: LicenceEndpoints
+    codes: CodeEndpoints
+
+
+def list_monitoring_routes(endpoints: MonitoringEndpoints) -> tuple[Route, ...]:
+    """Return the routes of logs, reports, metrics, summary, licence and login codes."""
+    every = (*reports.routes(endpoints.reports), *limits.routes(endpoints.limits))
+    return (
+        *requests.routes(endpoints.requests),
+        *service_log.routes(endpoints.notes),
+        reports.list_route(every),
+        *every,
+        reports.build_leaks_route(endpoints.reports),
+        *metrics.routes(endpoints.metrics),
+        *channel_state.routes(endpoints.channel_state),
+        *summary.routes(endpoints.summary),
+        *licence.routes(endpoints.licence),
+        *codes.routes(endpoints.codes),
+    )

@@ -1,0 +1,1 @@
+"""Channels to suppliers: their file, their check, and which of them a request takes."""

@@ -1,0 +1,43 @@
+"""A channel: one supplier of models, how it is reached, and with what secret.
+
+The same structs are the schema of ``channels.yml`` and what the daemon runs with.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from agentd.core.secret_text import SecretText
+from agentd.llm.endpoint import ChannelDialect, ChannelTransport, SupplierUrl
+from agentd.models.gateway_model import ChannelName
+
+
+class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A supplier's connection. ``dialects``: those it supports, the preferred one first."""
+
+    name: ChannelName
+    """The name by which models and keys refer to the channel."""
+    dialects: Annotated[tuple[ChannelDialect, ...], Meta(min_length=1)]
+    """The dialects the supplier supports, the preferred one first."""
+    url: SupplierUrl
+    """The supplier's address, to which each dialect's paths are added."""
+    key: SecretText = ""
+    """The supplier's secret; in the file also `env:NAME` or `file:PATH`. Shown masked."""
+    enabled: bool = True
+    """True if it is used."""
+    local: bool = False
+    """True if the address may be one of this machine or its network."""
+    transport: ChannelTransport = ChannelTransport()
+    """The transport to the supplier."""
+    headers: dict[str, str] = {}
+    """Sent with every call, beside the key's."""
+    on_leave: Literal["cut", "drain"] = "cut"
+    """The treatment of a call whose caller disconnected: aborted, or read on for its usage."""
+    cool_down: Annotated[float, Meta(ge=0, le=86400)] = 30.0
+    """Seconds for which the channel is not called after it failed."""
+    timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
+    """Seconds to wait for the supplier's response to begin."""
+
+    def __repr__(self) -> str:
+        """Return a representation without the key and the headers, for logs and tracebacks."""
+        return f"Channel({self.name!r}, {self.url!r})"

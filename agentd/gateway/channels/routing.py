@@ -1,0 +1,373 @@
+"""Through which channel a request goes, which is tried next, and which rests after failing.
+
+A model's ways are tried by priority, the smallest number first; among equals chance decides, by
+weight. A channel that failed by its own making rests for its ``cool_down``, or for as long as the
+supplier asked. When nothing else is left, the one that is soonest ready is tried all the same:
+for a model with one channel the router is then as good as none. Only a channel whose supplier
+itself said when to come back is left alone until then.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, inf, log
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from agentd.core.errors import (
+    AgentdError,
+    AllChannelsCoolingDown,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Unavailable,
+    suggest_name,
+)
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.keys.model import AccessKey
+from agentd.llm.conversation import ErrorKind
+from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.price import Prices
+from agentd.models.gateway_model import GatewayModel, ModelRoute
+
+Failure: TypeAlias = ErrorKind | Literal["unreachable"]
+"""``unreachable``: no answer came at all."""
+
+CHANNEL_FAILURES: frozenset[Failure] = frozenset(
+    {
+        "authentication",
+        "rate_limit",
+        "quota",
+        "overloaded",
+        "server",
+        "garbled",
+        "broken",
+        "unreachable",
+    }
+)
+"""The failures that start a channel's cooldown. Callers could cause any other for everybody:
+``permission`` is also how suppliers refuse certain prompts."""
+
+MODEL_FAILURES: frozenset[Failure] = frozenset({"rate_limit", "overloaded"})
+"""... or only of the supplier's model, if it is known: suppliers limit each model separately."""
+
+FALLBACK_FAILURES: frozenset[Failure] = CHANNEL_FAILURES | {"permission", "not_found"}
+"""Failures after which another channel may do better; an invalid request fails everywhere."""
+
+MAX_HINT_CHARS = 500
+"""Characters; more names than that help nobody."""
+
+RECENT_CALLS = 100
+"""The number of a channel's last calls whose success is remembered."""
+
+MAX_COOLDOWN_SECONDS = 3600.0
+"""Seconds; a supplier that wants more is asked again once an hour."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A channel to try."""
+
+    model: str
+    """The model as callers name it: the requested one, or a fallback."""
+    channel: Channel
+    supplier_model: str
+    prices: Prices | None
+    """``None``: not known."""
+    is_passthrough: bool
+    """True if the channel speaks the caller's dialect, so that nothing needs to be translated."""
+    dialect: ChannelDialect
+    """The one to speak to it: the caller's, else the one that the channel prefers."""
+
+    @property
+    def route_id(self) -> tuple[str, str, str]:
+        """The model, the channel's name, and the supplier's name of the model."""
+        return self.model, self.channel.name, self.supplier_model
+
+    def is_allowed_for(self, key: AccessKey) -> bool:
+        """Return whether the key may use this channel and model; checked before sending, too."""
+        return key.may_call(self.model) and key.may_use(self.channel.name)
+
+
+class ChannelHealth(Struct, frozen=True, kw_only=True):
+    """The health of a channel."""
+
+    state: Literal["ok", "cooldown", "disabled"]
+    seconds: float = 0.0
+    """The seconds until the end of its cooldown."""
+    error: str = ""
+    """Why it failed last; empty: it never did."""
+    ago: float = 0.0
+    """Seconds since then."""
+    succeeded: int = 0
+    failed: int = 0
+    models: dict[str, float] = {}
+    """The supplier's models in cooldown while the channel is not: remaining seconds by name."""
+    reasons: dict[str, Failure] = {}
+    """Why each of them is in cooldown, and by an empty name why the whole channel is."""
+    detail: str = ""
+    """More about ``error``, for operators only."""
+    recent_calls: int = 0
+    """Calls among the last ones that did not fail by the caller's fault ..."""
+    recent_failures: int = 0
+    """... and how many of them failed."""
+
+
+class _Cooldown(Struct):
+    """Why and until when; ``by_supplier``: the supplier itself named the time."""
+
+    channel: Channel
+    until: float
+    by_supplier: bool
+    kind: Failure
+
+
+class _History(Struct):
+    """The recent history of a channel."""
+
+    succeeded: int = 0
+    failed: int = 0
+    error: Failure | Literal[""] = ""
+    detail: str = ""
+    at: float = 0.0
+    recent: deque[bool] = field(default_factory=lambda: deque(maxlen=RECENT_CALLS))
+    """The last calls: true if they succeeded; failures by the caller's fault are left out."""
+
+
+class ChannelListener(Protocol):
+    """Listens to channels (``gateway.relay.service_log_writer.ServiceLogWriter``)."""
+
+    def on_cooldown(self, channel: Channel, why: str, seconds: float) -> None:
+        """Handle that a whole channel is in cooldown for so many seconds."""
+        ...
+
+    def on_success(self, channel: Channel) -> None:
+        """Handle that a channel answered."""
+        ...
+
+
+class Router:
+    """Chooses channels and remembers their failures. One for all requests, on one loop.
+
+    ``random`` returns a number from 0 to below 1; ``now`` returns monotonic seconds. ``listener``
+    is called when a channel goes into cooldown, and when one answers.
+    """
+
+    def __init__(
+        self,
+        random: Callable[[], float],
+        now: Callable[[], float],
+        listener: ChannelListener | None = None,
+    ) -> None:
+        self._random = random
+        self._now = now
+        self._listener = listener
+        self._cooldowns: dict[tuple[str, str], _Cooldown] = {}
+        """Cooldowns by channel and supplier's model; an empty model is the whole channel."""
+        self._records: dict[str, _History] = {}
+
+    def find_candidates(
+        self,
+        model: GatewayModel,
+        channels: Mapping[str, Channel],
+        key: AccessKey,
+        dialect: ChannelDialect,
+        *,
+        translate: bool = True,
+    ) -> list[Candidate]:
+        """Return the candidates for a request in this dialect, in the order in which to try them.
+
+        Without ``translate`` only channels that speak the dialect themselves. Routes of weight 0
+        come after all others of their priority. If the list is empty, ``explain_no_candidates``
+        says why.
+        """
+        usable = []
+        for way in model.routes:
+            channel = channels.get(way.channel)
+            if model.enabled and channel and channel.enabled:
+                choice = _make_candidate(model, way, channel, dialect)
+                if choice.is_allowed_for(key) and (translate or choice.is_passthrough):
+                    usable.append((way, choice))
+        ready = (
+            [pair for pair in usable if not self._find_cooldown(pair[1])]
+            if self._cooldowns
+            else usable
+        )
+        if len(ready) > 1:
+            ready.sort(key=self._rank)
+        return [choice for _, choice in ready] + self._find_last_resort(usable)
+
+    def record_failure(
+        self,
+        channel: Channel,
+        kind: Failure,
+        retry_after: float | None = None,
+        supplier_model: str = "",
+        detail: str = "",
+    ) -> None:
+        """Record a failed call.
+
+        ``retry_after`` is the time in seconds for which the supplier asks not to be called. Only
+        the kinds in ``CHANNEL_FAILURES`` start a cooldown, and only if the channel's ``cool_down``
+        is not 0. ``detail`` is for the operator.
+        """
+        record = self._records.setdefault(channel.name, _History())
+        record.failed += 1
+        record.error, record.detail, record.at = kind, detail, self._now()
+        if kind in CHANNEL_FAILURES:
+            record.recent.append(False)
+        if kind not in CHANNEL_FAILURES or not channel.cool_down:
+            return
+        seconds = (
+            channel.cool_down if retry_after is None else min(retry_after, MAX_COOLDOWN_SECONDS)
+        )
+        now = self._now()
+        self._cooldowns = {
+            place: rest for place, rest in self._cooldowns.items() if rest.until > now
+        }
+        place = channel.name, supplier_model if kind in MODEL_FAILURES else ""
+        self._cooldowns[place] = _Cooldown(channel, now + seconds, retry_after is not None, kind)
+        if self._listener and not place[1]:
+            self._listener.on_cooldown(channel, f"{kind} ({detail})" if detail else kind, seconds)
+
+    def record_success(self, channel: Channel) -> None:
+        """Record a successful call. It ends no cooldown: the call may be older than the failure."""
+        record = self._records.setdefault(channel.name, _History())
+        record.succeeded += 1
+        record.recent.append(True)
+        if self._listener:
+            self._listener.on_success(channel)
+
+    def get_health(self, channels: Mapping[str, Channel]) -> dict[str, ChannelHealth]:
+        """Return the health of each channel by name; deleted channels are forgotten."""
+        for name in self._records.keys() - channels.keys():
+            del self._records[name]
+        for place in [place for place in self._cooldowns if place[0] not in channels]:
+            del self._cooldowns[place]
+        return {name: self._describe_health(channel) for name, channel in channels.items()}
+
+    def explain_no_candidates(
+        self,
+        model: GatewayModel,
+        channels: Mapping[str, Channel],
+        key: AccessKey,
+        dialect: ChannelDialect,
+        *,
+        translate: bool = True,
+    ) -> AgentdError:
+        """Return the error that explains an empty result of ``find_candidates``; same arguments."""
+        if not (model.enabled and key.may_call(model.name)):
+            return make_not_found(model.name, ())
+        known = [channels[way.channel] for way in model.routes if way.channel in channels]
+        enabled = [channel for channel in known if channel.enabled]
+        allowed = [channel for channel in enabled if key.may_use(channel.name)]
+        if not enabled:
+            disabled = f'Every channel of the model "{model.name}" is disabled.'
+            missing = f'No channel of the model "{model.name}" exists.'
+            return Unavailable(disabled if known else missing)
+        if not allowed:
+            return Forbidden(f'This key may use none of the channels of the model "{model.name}".')
+        if not (translate or any(dialect in channel.dialects for channel in allowed)):
+            return BadRequest(f'No channel of the model "{model.name}" supports this endpoint.')
+        resting = [
+            rest
+            for way in model.routes
+            if channels.get(way.channel) in allowed
+            and (
+                rest := self._find_cooldown(
+                    _make_candidate(model, way, channels[way.channel], dialect)
+                )
+            )
+        ]
+        wait = min((rest.until for rest in resting), default=self._now()) - self._now()
+        return AllChannelsCoolingDown(
+            f'Every channel of the model "{model.name}" is in cooldown.',
+            max(ceil(wait), 1),
+            rate_limited=bool(resting) and all(rest.kind == "rate_limit" for rest in resting),
+        )
+
+    def _find_cooldown(self, choice: Candidate) -> _Cooldown | None:
+        """Return a candidate's cooldown, if any; a channel that was edited since has none."""
+        if not self._cooldowns:
+            return None
+        found = [
+            rest
+            for model in {"", choice.supplier_model}
+            if (rest := self._cooldowns.get((choice.channel.name, model)))
+            and rest.until > self._now()
+            and rest.channel == choice.channel
+        ]
+        return max(found, key=lambda rest: rest.until, default=None)
+
+    def _rank(self, pair: tuple[ModelRoute, Candidate]) -> tuple[int, float]:
+        """Return a random sort key: sorting by it is a weighted draw without replacement."""
+        way, _ = pair
+        return way.priority, -log(1.0 - self._random()) / way.weight if way.weight else inf
+
+    def _find_last_resort(self, usable: Sequence[tuple[ModelRoute, Candidate]]) -> list[Candidate]:
+        if not self._cooldowns:
+            return []
+        resting = [(rest, choice) for _, choice in usable if (rest := self._find_cooldown(choice))]
+        patient = [pair for pair in resting if not pair[0].by_supplier]
+        return [choice for _, choice in sorted(patient, key=lambda pair: pair[0].until)[:1]]
+
+    def _describe_health(self, channel: Channel) -> ChannelHealth:
+        now, record = self._now(), self._records.get(channel.name, _History())
+        cooldowns = {
+            model: rest
+            for (name, model), rest in self._cooldowns.items()
+            if name == channel.name and rest.until > now and rest.channel == channel
+        }
+        rests = {model: rest.until - now for model, rest in cooldowns.items()}
+        seconds = rests.pop("", 0.0)
+        return ChannelHealth(
+            state="disabled" if not channel.enabled else "cooldown" if seconds else "ok",
+            seconds=seconds,
+            error=record.error,
+            ago=now - record.at if record.error else 0.0,
+            succeeded=record.succeeded,
+            failed=record.failed,
+            models=rests,
+            reasons={model: rest.kind for model, rest in cooldowns.items()},
+            detail=record.detail,
+            recent_calls=len(record.recent),
+            recent_failures=record.recent.count(False),
+        )
+
+
+def find_model(models: Mapping[str, GatewayModel], name: str, key: AccessKey) -> GatewayModel:
+    """Return the model of exactly this name, if the key may call it; case and spaces count.
+
+    ``NotFound`` is the same for a model that does not exist, is disabled, or is not allowed for
+    this key, and names the nearest one of those that it may call.
+    """
+    model = models.get(name)
+    if model and model.enabled and key.may_call(name):
+        return model
+    raise make_not_found(name, list_callable(models, key))
+
+
+def list_callable(models: Mapping[str, GatewayModel], key: AccessKey) -> list[str]:
+    """Return the names of the models that a key may call, in the file's order."""
+    return [name for name, model in models.items() if model.enabled and key.may_call(name)]
+
+
+def make_not_found(name: str, known: Sequence[str]) -> NotFound:
+    """Build the error for a model that the caller does not have, with the nearest known name."""
+    near = suggest_name(name, known)
+    if len(near) > MAX_HINT_CHARS:
+        near = "; GET /v1/models lists those that it may call"
+    return NotFound(f'There is no model "{name[:100]}", or this key may not call it{near}')
+
+
+def _make_candidate(
+    model: GatewayModel, way: ModelRoute, channel: Channel, dialect: ChannelDialect
+) -> Candidate:
+    passes = dialect in channel.dialects
+    return Candidate(
+        model=model.name,
+        channel=channel,
+        supplier_model=way.model or model.name,
+        prices=way.prices or model.prices,
+        is_passthrough=passes,
+        dialect=dialect if passes else channel.dialects[0],
+    )

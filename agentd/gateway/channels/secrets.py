@@ -1,0 +1,81 @@
+"""The secrets of channels at the moment of use."""
+
+import asyncio
+from collections.abc import Mapping
+from os.path import expanduser
+from typing import Literal, NamedTuple, TypeAlias
+
+from agentd.gateway.channels.model import Channel
+from agentd.storage import document
+from agentd.storage.document import FileStamp
+from agentd.storage.secret_ref import resolve_secret
+
+SecretField: TypeAlias = Literal["key", "transport"]
+"""The name of a channel's secret."""
+
+
+SECRET_FIELDS: tuple[SecretField, ...] = ("key", "transport")
+
+
+class _CachedSecret(NamedTuple):
+    stamp: FileStamp
+    value: str
+
+
+class ChannelSecrets:
+    """The secrets of channels at the moment of use.
+
+    A secret in a file is read again only if the file changed, so that an ordinary call costs one
+    ``stat`` and never waits.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._files: dict[str, _CachedSecret] = {}
+
+    def get(self, channel: Channel, field: SecretField = "key") -> str | None:
+        """Return the channel's secret, empty if it has none; ``None``: ask ``fetch``.
+
+        Raises ``ConfigError`` as ``resolve`` does.
+        """
+        secret = get_reference(channel, field)
+        if not secret.startswith("file:"):
+            return self._resolve(channel, field)
+        kept = self._files.get(secret)
+        return (
+            kept.value
+            if kept and kept.stamp == document.get_stamp(_get_file_path(secret))
+            else None
+        )
+
+    async def fetch(self, channel: Channel, field: SecretField = "key") -> str:
+        """Read the channel's secret again. Raises ``ConfigError`` or ``Unavailable``."""
+        secret = get_reference(channel, field)
+        stamp = document.get_stamp(
+            _get_file_path(secret)
+        )  # before the content: an edit in between is seen
+        value = await asyncio.to_thread(self._resolve, channel, field)
+        if stamp and secret.startswith("file:"):
+            self._files[secret] = _CachedSecret(stamp, value)
+        return value
+
+    def _resolve(self, channel: Channel, field: SecretField) -> str:
+        return resolve_channel_secret(channel, self._environ, field)
+
+
+def resolve_channel_secret(
+    channel: Channel, environ: Mapping[str, str], field: SecretField = "key"
+) -> str:
+    """Return a channel's secret, as ``resolve``. Blocking."""
+    where = f"channels.{channel.name}.{'key' if field == 'key' else 'transport.url'}"
+    whose = "the supplier's" if field == "key" else "the proxy's address or the VPN's"
+    return resolve_secret(get_reference(channel, field), environ, where, whose)
+
+
+def get_reference(channel: Channel, field: SecretField) -> str:
+    """Return a channel's secret as it stands in the file."""
+    return channel.key if field == "key" else channel.transport.url
+
+
+def _get_file_path(secret: str) -> str:
+    return expanduser(secret.removeprefix("file:"))

@@ -1,0 +1,126 @@
+"""All channels of ``channels.yml`` together: what does not fit in them."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from urllib.parse import urlsplit
+
+from agentd.core.errors import BadRequest, suggest_name
+from agentd.core.secret_text import explain_malformed_secret, is_reference
+from agentd.gateway.channels.masking import is_credential_header
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.vpn.links import parse_link
+from agentd.llm.endpoint import ChannelTransport
+from agentd.llm.proxy_address import parse_proxy_address
+from agentd.llm.upstream.public_addresses import may_be_public
+from agentd.models.gateway_model import GatewayModel
+
+_RESERVED_HEADERS = {
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "accept-encoding",
+    "te",
+}
+"""Headers that only the sender of a request can set."""
+
+_HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile("[ -~]*")
+
+
+def validate(
+    channels: Sequence[Channel],
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield problems that the schema cannot express: the place below the list, and why.
+
+    No secret is repeated.
+    """
+    names = [channel.name for channel in channels]
+    for number, channel in enumerate(channels):
+        if names.index(channel.name) != number:
+            what = f'"{channel.name}" is the name of a channel above; choose another'
+            yield (number, "name"), what
+        for which, dialect in enumerate(channel.dialects):
+            if channel.dialects.index(dialect) != which:
+                yield (number, "dialects", which), f"{dialect} is listed twice"
+        if wrong := explain_malformed_secret(channel.key):
+            yield (number, "key"), wrong
+        if not (channel.local or may_be_public(urlsplit(channel.url).hostname or "")):
+            yield (number, "url"), "leads to this machine or its network; add local: true"
+        yield from (
+            ((number, "transport"), what) for what in _validate_transport(channel.transport)
+        )
+        for name, value in channel.headers.items():
+            if wrong := _find_header_problem(name, value):
+                yield (number, "headers", name), wrong
+
+
+def require_known_channels(
+    model: GatewayModel, channels: Collection[str], before: GatewayModel | None = None
+) -> GatewayModel:
+    """Return the model, if each way of it leads through one of these channels, or did ``before``.
+
+    Raises ``BadRequest`` with the nearest name.
+    """
+    known = {way.channel for way in before.routes} if before else set()
+    for way in model.routes:
+        if way.channel not in channels and way.channel not in known:
+            near = suggest_name(way.channel, channels) or "; there are none yet"
+            raise BadRequest(
+                f'There is no channel "{way.channel[:100]}"{near}',
+                "Add the channel first, then the model that leads through it.",
+            )
+    return model
+
+
+def holds_secret(channel: Channel) -> bool:
+    """Return whether a secret itself stands in the file, so that nobody else may read it."""
+    headers = [
+        value for name, value in channel.headers.items() if is_credential_header(name, value)
+    ]
+    return any(
+        secret and not is_reference(secret)
+        for secret in (channel.key, channel.transport.url, *headers)
+    )
+
+
+def _validate_transport(transport: ChannelTransport) -> Iterator[str]:
+    kind, url = transport.kind, transport.url
+    if kind == "direct" and (url or transport.server):
+        yield "url and server mean nothing to kind direct; remove them, or name another kind"
+    if kind != "direct" and not url:
+        yield f'"url" is missing; kind {kind} needs it'
+    if kind in ("http", "socks5") and transport.server:
+        yield f'"server" means nothing to kind {kind}; remove it'
+    if wrong := explain_malformed_secret(url):
+        yield f"url: {wrong}"
+    elif kind == "vpn" and url and not is_reference(url):
+        yield from _validate_link(url)
+    elif kind in ("http", "socks5") and url and not is_reference(url):
+        try:
+            parse_proxy_address(transport)
+        except BadRequest as error:
+            yield f"url: {error.message}"
+
+
+def _validate_link(url: str) -> Iterator[str]:
+    """Find what is wrong with a VPN's link, or a subscription's address; nothing is repeated."""
+    if url.lower().startswith(("http://", "https://")):
+        if not urlsplit(url).hostname:
+            yield "url: the subscription's address names no host"
+        return
+    try:
+        parse_link(url)
+    except BadRequest as error:
+        yield (
+            f"url: {error.message}; expected a link such as vless://… or ss://…, or the https"
+            " address of a subscription"
+        )
+
+
+def _find_header_problem(name: str, value: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        return "is not a valid header name"
+    if name.lower() in _RESERVED_HEADERS:
+        return "is set by agentd itself; remove it"
+    return "" if _HEADER_VALUE.fullmatch(value) else "its value has odd characters in it"

@@ -1,0 +1,1 @@
+"""Export of the ledger to an analytics database."""

@@ -1,0 +1,1 @@
+"""Access keys of the gateway: their file, their secrets, who is revoked."""

@@ -1,0 +1,251 @@
+"""The keys of the model gateway: how one is kept, what it may call, and how much.
+
+An access key is ``sk-agentd-``, the 12 letters of its id, a dash and 32 random letters. The id is
+no secret: it finds the key among thousands by one look, so one salted SHA-256 decides.
+"""
+
+import hmac
+import re
+import unicodedata
+from datetime import timedelta
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta, Struct, structs
+
+from agentd.core import ids
+from agentd.core.clock import Timestamp, format_iso, format_iso_rounded_up, parse_iso
+
+PREFIX = ids.ACCESS_KEY_PREFIX
+_KEY_ID = re.compile("[A-Za-z0-9]{12}")
+KEY_PATTERN = re.compile(r"sk-agentd-([A-Za-z0-9]{12})-[A-Za-z0-9]{32}")
+"""The form of our keys; its group is the key's id."""
+
+MAX_USD = 10**9
+"""The highest limit."""
+
+MIN_EXPONENT = -12
+"""The smallest power of ten in which an amount is shown."""
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
+Glob: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z0-9._:/@+*?-]{1,200}$",
+        extra={"form": "a name, or a pattern such as gpt-*"},
+    ),
+]
+"""A name of a model or channel, or a pattern of names: ``*`` is any letters, ``?`` is one."""
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**12)]
+
+
+class KeyLimits(Struct, frozen=True, omit_defaults=True):
+    """The limits of a key; ``None`` is unlimited, 0 forbids everything.
+
+    Money in USD per window of the configured time zone; ``week`` begins on Monday.
+    Raises ``ValueError`` for what is no amount.
+    """
+
+    total: Decimal | None = None
+    """USD in total; never reset."""
+    day: Decimal | None = None
+    """USD a day."""
+    week: Decimal | None = None
+    """USD a week, from Monday on."""
+    month: Decimal | None = None
+    """USD a month."""
+    requests_per_minute: Count | None = None
+    """Requests per minute of the clock."""
+    tokens_per_minute: Count | None = None
+    """Input and output tokens per minute of the clock."""
+    parallel: Count | None = None
+    """Requests at the same time."""
+
+    def __post_init__(self) -> None:
+        for name, limit in structs.asdict(self).items():
+            if isinstance(limit, Decimal) and not _is_amount(limit):
+                raise ValueError(f"{name}: {limit} is not a limit; expected 0 to {MAX_USD} USD")
+
+    @property
+    def has_usd_limit(self) -> bool:
+        """True if any of them is of money."""
+        return (self.total, self.day, self.week, self.month) != (None, None, None, None)
+
+    @property
+    def bounds_spending(self) -> bool:
+        """True if there is a limit of money, or of tokens, which a single reply can pass."""
+        return self.has_usd_limit or self.tokens_per_minute is not None
+
+
+class SecretHash(Struct, frozen=True):
+    """The salted hash of a key: the key cannot be recovered from it."""
+
+    salt: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", extra={"secret": True})]
+    last4: Annotated[str, Meta(pattern="^[A-Za-z0-9]{4}$")]
+
+    def matches(self, presented: str) -> bool:
+        """Return whether this is the key; in constant time."""
+        made = _digest(self.salt, presented)
+        return hmac.compare_digest(made, bytes.fromhex(self.sha256))
+
+
+class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A key of the model gateway, as it stands in ``access-keys.yml``.
+
+    Moments may be written as any ISO 8601 one; they are kept in the one form of ``clock``.
+    Raises ``ValueError`` for what is no moment, and for a name that no terminal could show.
+    """
+
+    id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
+    """The id, part of the key; it stays the same after a reissue."""
+    name: Name
+    """The name for people; no two keys share one."""
+    secret: SecretHash
+    """The hash that a presented key is compared with."""
+    created: Timestamp
+    """The time of its creation."""
+    enabled: bool = True
+    """True if it is accepted."""
+    expires: Timestamp | None = None
+    """When it expires; null: never."""
+    models: tuple[Glob, ...] | None = None
+    """Exact names or patterns with ``*`` and ``?``; absent: all, empty: none."""
+    channels: tuple[Glob, ...] | None = None
+    """The channels that its requests may use, in the same form."""
+    limits: KeyLimits = KeyLimits()
+    """The limits on its spending and usage."""
+    keep_bodies: bool = False
+    """True if the bodies of its requests are stored, with secrets masked."""
+    before: SecretHash | None = None
+    """The secret before the last reissue ..."""
+    before_until: Timestamp | None = None
+    """... and until when they are still good."""
+    created_by: Annotated[str, Meta(max_length=200)] = ""
+    """The creator, such as ``key:laptop``, ``user:ann``, ``management`` or ``cli``.
+
+    Empty: not known.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.name.isprintable() or self.name != self.name.strip():
+            raise ValueError("name: expected visible characters, without blanks at the ends")
+        for field in ("created", "expires", "before_until"):
+            text = getattr(self, field)
+            if text is not None:
+                structs.force_setattr(self, field, _parse_moment(field, text))
+        if (self.before is None) != (self.before_until is None):
+            raise ValueError("before and before_until go together; one is missing")
+
+    def matches(self, presented: str, now: Timestamp) -> bool:
+        """Return whether this is its secret, or the previous one during the grace period."""
+        return _matches(self, presented, now)
+
+    def is_expired(self, now: Timestamp) -> bool:
+        """Return whether its time is over."""
+        return self.expires is not None and now >= self.expires
+
+    def is_active(self, now: Timestamp) -> bool:
+        """Return whether it is good for anything."""
+        return self.enabled and not self.is_expired(now)
+
+    def may_call(self, model: str) -> bool:
+        """Return whether the key is for this model."""
+        return self.models is None or any(fnmatchcase(model, one) for one in self.models)
+
+    def may_use(self, channel: str) -> bool:
+        """Return whether requests of the key may go through this channel."""
+        return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+
+class PendingReissue(Struct, frozen=True, omit_defaults=True):
+    """A reissue whose new secret nobody is known to have: the previous one stays valid."""
+
+    key_id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
+    new: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """The digest of the secret that the key has in its file."""
+    secret: SecretHash
+    """The previous secret, valid until somebody is known to have the new one ..."""
+    before: SecretHash | None = None
+    """... and the one before, valid beside it ..."""
+    before_until: Timestamp | None = None
+    """... until then."""
+
+    @property
+    def name(self) -> str:
+        """The permanent name: the key's id, because people may rename the key."""
+        return self.key_id
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the previous secret."""
+        return self.secret.sha256
+
+    def matches(self, presented: str, now: Timestamp) -> bool:
+        """Return whether this is the previous secret, or the one before in its grace period."""
+        return _matches(self, presented, now)
+
+
+def is_key_id(text: str) -> bool:
+    """Return whether this has the form of an access key's id."""
+    return bool(_KEY_ID.fullmatch(text))
+
+
+def casefold_name(name: str) -> str:
+    """Return the same for all names that a reader would take for one."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def issue(name: str, created: Timestamp, by: str = "") -> tuple[str, AccessKey]:
+    """Make a key: the key itself, to be shown once, and what is kept of it. ``ValueError``."""
+    key_id, key = ids.generate_access_key()
+    secret = _hash_secret(key)
+    return key, AccessKey(id=key_id, name=name, secret=secret, created=created, created_by=by)
+
+
+def reissue(known: AccessKey, now: Timestamp, grace: int, by: str = "") -> tuple[str, AccessKey]:
+    """Give a key a new secret; the previous one stays valid for ``grace`` seconds.
+
+    ``by`` is who gets the new secret, and becomes the key's creator.
+    """
+    _, key = ids.generate_access_key(known.id)
+    before = known.secret if grace > 0 else None
+    until = format_iso_rounded_up(parse_iso(now) + timedelta(seconds=grace)) if before else None
+    return key, structs.replace(
+        known,
+        secret=_hash_secret(key),
+        before=before,
+        before_until=until,
+        created_by=by or known.created_by,
+    )
+
+
+def _matches(key: AccessKey | PendingReissue, presented: str, now: Timestamp) -> bool:
+    good = key.secret.matches(presented)
+    if key.before and key.before_until and now < key.before_until:
+        good |= key.before.matches(presented)
+    return good
+
+
+def _hash_secret(key: str) -> SecretHash:
+    salt = ids.generate_salt()
+    return SecretHash(salt, _digest(salt, key).hex(), key[-4:])
+
+
+def _digest(salt: str, key: str) -> bytes:
+    return sha256(salt.encode() + key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_amount(limit: Decimal) -> bool:
+    place = limit.as_tuple().exponent
+    return isinstance(place, int) and place >= MIN_EXPONENT and 0 <= limit <= MAX_USD
+
+
+def _parse_moment(field: str, text: str) -> Timestamp:
+    try:
+        return format_iso(parse_iso(text))
+    except ValueError as error:
+        raise ValueError(f"{field}: {text[:40]!r} is not a time; expected ISO 8601") from error

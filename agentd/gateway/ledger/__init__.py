@@ -1,0 +1,1 @@
+"""The ledger: what each request cost, on disk and in reports."""

@@ -1,0 +1,317 @@
+"""The model gateway's ledger: one line for each request, and reports of what they add up to.
+
+The day files are the source of truth. Recording a request appends a line (``writer``); reports
+read what was appended (``daily_reports``) on a thread of their own, so no report delays a request.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
+from typing import TypeVar
+
+from agentd.core.clock import Clock
+from agentd.core.errors import AgentdError, Unavailable
+from agentd.core.local_days import get_slot_minutes
+from agentd.gateway.ledger.daily_reports import DailyReports, prepare_folders
+from agentd.gateway.ledger.daily_totals import RequestTotals
+from agentd.gateway.ledger.day_file import ReadPosition, read_records
+from agentd.gateway.ledger.pages import find_request, read_page
+from agentd.gateway.ledger.pending_calls import (
+    PendingCalls,
+    find_next_number,
+    is_pending_file,
+    record_interrupted_calls,
+)
+from agentd.gateway.ledger.queries import ALL_ROWS, LedgerQueries
+from agentd.gateway.ledger.query import RecordPage, RequestFilter
+from agentd.gateway.ledger.record import PendingCall, RequestRecord
+from agentd.gateway.ledger.reprice import DayRepricing
+from agentd.gateway.ledger.writer import LedgerWriter
+from agentd.gateway.limits.spend_by_quarter_hour import SpendByQuarterHour
+from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary
+from agentd.gateway.reports.overview import LedgerOverview
+from agentd.gateway.reports.reports import (
+    EVERYTHING,
+    GroupBy,
+    LeakRow,
+    ReportFilter,
+    ReportTable,
+    TimedGroupBy,
+    TimePage,
+)
+from agentd.storage.checksummed_json import encode_checksummed
+from agentd.storage.layout import Layout
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REFRESH_EVERY = 1000
+"""Lines after which they are added up although no report was requested."""
+
+ROLLUP_PAUSE = 0.01
+"""Seconds between two rollups that are built in the background."""
+
+OVERVIEW_SECONDS = 10.0
+"""Seconds after which an overview is rebuilt although nothing was recorded."""
+
+
+class Ledger:
+    """Stores every request of the model gateway.
+
+    The day of a file is that of its records' ``at``, in UTC; days of reports are those of ``zone``.
+    """
+
+    def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
+        self._layout = layout
+        self._clock = clock
+        self.sync = sync
+        """True if a request counts as recorded only when its line is synced; may be changed."""
+        self.zone: tzinfo = UTC
+        """The time zone of the days of reports; may be changed."""
+        self._today: Callable[[], str] = lambda: clock.now()[:10]
+        self._days = DailyReports(
+            layout, self._today, self._get_size, slot=lambda: get_slot_minutes(self.zone)
+        )
+        self._queries = LedgerQueries(self._days, clock.now, lambda: self.zone)
+        self._overview: tuple[object, LedgerOverview] | None = None
+        self._thread = ThreadPoolExecutor(1, "ledger days")
+        self._writer: LedgerWriter | None = None
+        self._pending = PendingCalls(1)
+        self.on_recorded: Callable[[RequestRecord], object] = lambda _: None
+        self.interrupted_calls = 0
+        """Calls interrupted by the end of the previous process, recorded by this start."""
+        self._change_count = self._unread_count = 0
+        self._added_meanwhile: list[RequestRecord] | None = None
+        """Requests recorded while spend is being counted, see ``count_spend``; else None."""
+        self._count_lock = asyncio.Lock()
+        """Held while counting spend or repricing: neither may run during the other."""
+
+    async def open(self, window_starts: Iterable[datetime] = ()) -> SpendByQuarterHour:
+        """Repair files after a crash, record interrupted calls and count what each key spent.
+
+        Spend is available in total and since each of ``window_starts``, such as the starts of the
+        limits' windows (to the quarter hour). Raises ``Unavailable`` or ``ConfigError``.
+        """
+        await self._run(lambda: prepare_folders(self._layout))
+        try:
+            record = partial(record_interrupted_calls, self._layout, self._clock.now())
+            self.interrupted_calls = await self._run(record)
+        except AgentdError as error:
+            log.error("interrupted calls will be recorded by the next start: %s", error.message)
+        self._pending = PendingCalls(await self._run(lambda: find_next_number(self._layout)))
+        self._writer = LedgerWriter(self._layout)
+        return await self.count_spend(window_starts)
+
+    async def mark_pending(self, call: PendingCall) -> None:
+        """Write down a call before its supplier is called, so that a crash cannot lose its cost.
+
+        If this process dies before the request is recorded, the next start records it. Only a
+        power cut within the next ``SYNC_DELAY`` could lose the line: waiting for the sync would
+        make each call wait for the disk twice, and cost 6 to 14 % more CPU time. Raises
+        ``Unavailable`` when it could not be written.
+        """
+        assert self._writer, "the ledger is not open"
+        try:
+            await self._writer.append(self._pending.begin(call.id), encode_checksummed(call))
+        except Unavailable:
+            self._end_pending(call.id)
+            raise
+
+    async def add_record(self, record: RequestRecord) -> None:
+        """Record a finished request; return once its line is written (with ``sync``: synced).
+
+        A written line survives the death of this process; the sync that makes it survive a power
+        cut follows at once. Raises ``Unavailable`` when it could not be written (disk full); it is
+        then not in the ledger, or not before the next start.
+        """
+        assert self._writer, "the ledger is not open"
+        line, mark = encode_checksummed(record), self._pending.get_current_file(record.id)
+        # A second copy beside the pending calls is synced with the next of them: one sync, not two.
+        copied = self._writer.append(mark, line, safe=True) if mark and self.sync else None
+        written = self._writer.append(record.at[:10], line, safe=self.sync and copied is None)
+        if self._added_meanwhile is not None:
+            self._added_meanwhile.append(record)
+        if copied:
+            await copied  # the later of the two, so the waiting task wakes up only once
+        await written
+        self.on_recorded(record)
+        self._end_pending(record.id)
+        self._change_count += 1
+        self._unread_count += 1
+        if self._unread_count % REFRESH_EVERY == 0:
+            self._thread.submit(self._days.refresh)
+
+    @property
+    def problem(self) -> str:
+        """Why requests cannot be recorded now; empty: they can."""
+        return self._writer.problem if self._writer else ""
+
+    async def probe(self) -> None:
+        """Return if requests can be recorded again. Raises ``Unavailable``, ``ConfigError``."""
+        assert self._writer, "the ledger is not open"
+        await self._writer.probe(self._today())
+
+    async def close(self) -> None:
+        """Write waiting lines and save the reports of the open day; a failure is only logged.
+
+        Reports can be rebuilt from the day files at the next start.
+        """
+        if self._writer:
+            self._delete_finished_files(closing=True)
+            await self._writer.close()
+            self._writer = None
+            try:
+                await self._run(self._days.refresh)
+                await self._run(self._days.flush)
+            except AgentdError as error:
+                log.error("the ledger's reports were not saved: %s", error.message)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def count_spend(self, window_starts: Iterable[datetime] = ()) -> SpendByQuarterHour:
+        """Count what each key has spent up to the moment of the return; see ``open``.
+
+        The result contains exactly the requests whose ``add_record`` was called before: a caller
+        that starts using it without awaiting misses none and counts none twice.
+        """
+        async with self._count_lock:
+            assert self._writer, "the ledger is not open"
+            sums, sizes = await self._query(lambda: self._days.count_spend(window_starts))
+            since = self._added_meanwhile = []
+            try:  # between groups: after everything recorded before this moment, before the rest
+                behind = await self._writer.run_between_groups(lambda: self._read_behind(sizes))
+            finally:
+                self._added_meanwhile = None
+            for entry in (*behind, *since):
+                sums.add_record(entry)
+            return sums
+
+    async def read_page(
+        self, wanted: RequestFilter, limit: int = 50, cursor: str = ""
+    ) -> RecordPage:
+        """Return one page of requests, newest first. ``BadRequest`` for an invalid cursor."""
+        return await asyncio.to_thread(read_page, self._layout, wanted, limit, cursor)
+
+    async def find_request(self, id_: str, day: str = "") -> RequestRecord | None:
+        """Return the request with this id; faster if its ``day`` is given. ``Unavailable``."""
+        return await asyncio.to_thread(find_request, self._layout, id_, day)
+
+    async def get_totals(
+        self, by: GroupBy, first: str, last: str, only: ReportFilter = EVERYTHING
+    ) -> ReportTable[RequestTotals]:
+        """Return totals of the days ``first`` to ``last``; cached, so it must not be changed."""
+        return await self._query(lambda: self._queries.get_totals(by, first, last, only))
+
+    async def get_times(
+        self,
+        by: TimedGroupBy,
+        first: str,
+        last: str,
+        only: ReportFilter = EVERYTHING,
+        rows: slice = ALL_ROWS,
+    ) -> TimePage:
+        """Return response times of these days: some ``rows`` of the report, or all."""
+        return await self._query(lambda: self._queries.get_times(by, first, last, only, rows))
+
+    async def get_leaks(self, first: str, last: str) -> list[LeakRow]:
+        """Return the secrets found on these days, by day, key and rule."""
+        return await self._query(lambda: self._queries.get_leaks(first, last))
+
+    async def get_overview(self) -> LedgerOverview:
+        """Return a summary of the current day and month; cached until something is recorded."""
+        now = (
+            self._change_count,
+            self.zone,
+            self._clock.now()[:13],
+            int(self._clock.monotonic() / OVERVIEW_SECONDS),
+        )
+        if self._overview is None or self._overview[0] != now:
+            self._overview = now, await self._query(self._queries.get_overview)
+        return self._overview[1]
+
+    async def build_rollups(self) -> None:
+        """Write missing rollups of closed days, one by one so that reports come between.
+
+        It may be cancelled at any time.
+        """
+        for rollup in await self._run(self._days.list_rollups):
+            try:
+                if not await self._query(partial(self._days.write_rollup, rollup)):
+                    return
+            except Unavailable as error:  # every report of these days fails the same way
+                log.info("from %s on some days cannot be read: %s", rollup.first, error.message)
+            await asyncio.sleep(ROLLUP_PAUSE)
+
+    async def list_corruption(self) -> list[str]:
+        """Return each corrupt line as ``path:line: why``; they are counted nowhere."""
+        return await self._query(lambda: list(self._days.iter_corruption()))
+
+    async def delete_old(self, keep_days: int, needed: str = "") -> list[str]:
+        """Delete the requests of days that ended ``keep_days`` ago; return these days.
+
+        Days from ``needed`` on are kept in any case; reports of deleted days stay. Raises
+        ``Unavailable`` if such a report cannot be written.
+        """
+        oldest = (date.fromisoformat(self._today()) - timedelta(keep_days)).isoformat()
+        return await self._run(
+            lambda: list(self._days.delete_before(min(oldest, needed or oldest)))
+        )
+
+    async def reprice(
+        self, first: str, last: str, prices_of: PricesOf, *, dry_run: bool = False
+    ) -> RepricingSummary:
+        """Reprice the requests of these days by ``prices_of``; return the difference.
+
+        Each day's file is replaced as a whole, so a crash leaves some days repriced and others
+        not; repeating it is harmless. Call ``count_spend`` afterwards. ``prices_of`` is called on
+        another thread. A ``dry_run`` changes nothing. Raises ``Unavailable``.
+        """
+        async with self._count_lock:
+            difference = RepricingSummary()
+            for day in await self._run(self._days.list_days):
+                if first <= day <= last:
+                    one = DayRepricing(self._layout, day, prices_of)
+                    await asyncio.to_thread(one.prepare, self._get_size(day), dry_run=dry_run)
+                    if not dry_run and one.difference.changed:
+                        await self._replace_day(one)
+                    difference.add(one.difference)
+            return difference
+
+    def _end_pending(self, id_: str) -> None:
+        self._pending.end(id_)
+        self._delete_finished_files()
+
+    def _delete_finished_files(self, *, closing: bool = False) -> None:
+        for name in self._pending.pop_finished(closing=closing):
+            if self._writer:
+                self._writer.delete_file(name)
+
+    async def _replace_day(self, one: DayRepricing) -> None:
+        assert self._writer, "the ledger is not open"
+        forget = partial(self._writer.release_file, one.day)
+        await self._writer.run_between_groups(lambda: one.replace(forget))
+        await self._run(lambda: self._days.invalidate(one.day))
+        self._change_count += 1
+
+    def _read_behind(self, sizes: Mapping[str, int]) -> list[RequestRecord]:
+        """Read what was appended after these sizes of the days' files. On the writing thread."""
+        assert self._writer
+        found: list[RequestRecord] = []
+        days = [one for one in self._writer.get_sizes().items() if not is_pending_file(one[0])]
+        for day, size in days:
+            found += read_records(
+                self._layout.ledger_day_file(day), ReadPosition(sizes.get(day, 0)), size
+            )
+        return found
+
+    def _get_size(self, day: str) -> int | None:
+        return self._writer.get_size(day) if self._writer else None
+
+    async def _query(self, do: Callable[[], T]) -> T:
+        return await self._run(lambda: self._days.query(do))
+
+    async def _run(self, do: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do)

@@ -1,0 +1,332 @@
+"""Queries over the ledger's days, and the cache of their results.
+
+A report of closed days does not change while these do not: it is computed once, and its pages are
+served from memory. The current day is added each time. Days are those of a time zone; where they
+begin at other times than those of UTC, the days of UTC are split by the hour. Everything here
+blocks, and belongs to one thread.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
+from heapq import nlargest
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+from msgspec import structs
+
+from agentd.core.clock import Timestamp
+from agentd.core.local_days import (
+    DayPiece,
+    get_local_hour,
+    get_today,
+    get_utc_range,
+    is_utc,
+    split_utc_days,
+)
+from agentd.gateway.ledger.daily_reports import DailyReports, DayReport
+from agentd.gateway.ledger.daily_totals import Cell, Figures, RequestTotals, ResponseTimes
+from agentd.gateway.ledger.day_report import DayFold
+from agentd.gateway.reports import reports
+from agentd.gateway.reports.overview import CorruptDay, LedgerOverview
+from agentd.gateway.reports.reports import (
+    EVERYTHING,
+    GroupBy,
+    LeakRow,
+    ReportFilter,
+    ReportSources,
+    ReportTable,
+    TimedGroupBy,
+    TimePage,
+    needs_each_day,
+)
+
+T = TypeVar("T")
+
+CacheKey: TypeAlias = tuple[object, ...]
+
+MAX_CACHED_ROWS = 50_000
+"""Rows of all answers that are remembered, about 20 MB; the one that was asked for longest ago
+is forgotten first."""
+
+HISTOGRAM_WEIGHT = 50
+"""Other rows for which there is room where two full histograms are."""
+
+TOP_MODELS = 5
+"""Number of models in an overview."""
+
+ALL_ROWS = slice(None)
+"""All rows of a report."""
+
+
+class LedgerQueries:
+    """Answers questions about ``days``, which are those of a ``zone``; ``now`` is the present."""
+
+    def __init__(
+        self,
+        days: DailyReports,
+        now: Callable[[], Timestamp],
+        zone: Callable[[], tzinfo] = lambda: UTC,
+    ) -> None:
+        self._days = days
+        self._now = now
+        self._zone = zone
+        self._cache: OrderedDict[CacheKey, tuple[object, Any, int]] = OrderedDict()
+
+    def get_totals(
+        self, by: GroupBy, first: str, last: str, only: ReportFilter = EVERYTHING
+    ) -> ReportTable[RequestTotals]:
+        """Return what the days from ``first`` to ``last`` add up to."""
+
+        def build_part(
+            parts: ReportSources, before: ReportTable[RequestTotals] | None = None
+        ) -> ReportTable[RequestTotals]:
+            return reports.build_totals(by, parts, only, before)
+
+        question = _Question(("totals", by, only), needs_each_day(by, only), by, only)
+        report = self._report(question, first, last, build_part)
+        if by == "key" and only != EVERYTHING:
+            keys = frozenset(key for key, _ in report.rows)
+            return structs.replace(report, names=self._find_key_names(keys, first, last))
+        return report
+
+    def get_times(
+        self,
+        by: TimedGroupBy,
+        first: str,
+        last: str,
+        only: ReportFilter = EVERYTHING,
+        rows: slice = ALL_ROWS,
+    ) -> TimePage:
+        """Return response times: ``rows`` of the report.
+
+        How often something answered stands elsewhere, so histograms are read of these rows alone.
+        """
+        each = only != EVERYTHING or needs_each_day(by)
+        order = [] if each else reports.rank_by_answers(self.get_totals(by, first, last))
+        names = None if each else frozenset(order[rows])
+
+        def build_part(
+            parts: ReportSources, before: ReportTable[ResponseTimes] | None = None
+        ) -> ReportTable[ResponseTimes]:
+            return reports.build_times(by, parts, only, before, names)
+
+        question = _Question(("times", by, only, names), each, by, only)
+        report = self._report(question, first, last, build_part)
+        if each:
+            return TimePage(report.rows[rows], report.total, len(report.rows))
+        return TimePage(report.rows, report.total, len(order))
+
+    def get_leaks(self, first: str, last: str) -> list[LeakRow]:
+        """Return the secrets found by day, key and rule, in this order."""
+
+        def build_part(parts: ReportSources, before: list[LeakRow] | None = None) -> list[LeakRow]:
+            return [*(before or ()), *reports.list_leaks(parts, self._find_key_names)]
+
+        return reports.merge_leaks(
+            self._report(_Question(("leaks",), True), first, last, build_part)
+        )
+
+    def get_overview(self) -> LedgerOverview:
+        """Return the present day and month in short, and what is damaged."""
+        zone = self._zone()
+        today = get_today(zone, self._now())
+        if is_utc(zone):
+            now = self._days.get_day(today)
+            totals, rows = now.total.totals.copy(), now.iter_rows("model")
+        else:
+            report = self.get_totals("model", today, today)
+            totals, rows = report.total.copy(), iter(report.rows)
+        top = nlargest(TOP_MODELS, rows, key=lambda row: (row[1].cost, row[1].requests))
+        month = self.get_totals("total", f"{today[:8]}01", today).total
+        return LedgerOverview(
+            day=today,
+            today=totals,
+            month=month,
+            models=[(name, totals.copy()) for name, totals in top],
+            corrupt_days=[
+                CorruptDay(day, count)
+                for day in self._days.list_days()
+                if (count := len(self._days.get_day(day).position.corrupt_lines))
+            ],
+        )
+
+    @property
+    def _utc_today(self) -> str:
+        return self._now()[:10]
+
+    def _find_key_names(self, keys: Collection[str], first: str, last: str) -> Mapping[str, str]:
+        """Return the last name that each of some keys had in these days, or just beside them."""
+        made = partial(reports.find_key_names, keys)
+        begin, end = get_utc_range(first, last, self._zone())
+        question = _Question(("titles", frozenset(keys)), False)
+        return self._report_utc(question, begin.date().isoformat(), _find_last_day(end), made)
+
+    def _report(self, question: "_Question", first: str, last: str, made: Callable[..., T]) -> T:
+        """Return ``made`` of some days of the zone."""
+        zone = self._zone()
+        if is_utc(zone):
+            return self._report_utc(question, first, last, made)
+        begin, end = get_utc_range(first, last, zone)
+        zoned = _ZonedQuestion(question, zone, first, last)
+        if question.apart:
+            return self._report_pieces(zoned, begin, end, made)
+        return self._report_whole_days(zoned, begin, end, made)
+
+    def _report_utc(
+        self, question: "_Question", first: str, last: str, made: Callable[..., T]
+    ) -> T:
+        """Return ``made`` of the closed UTC days, from the cache, and then of the others."""
+        today = self._utc_today
+        before = None
+        if first < today:
+            end = min(last, _get_day_before(today))
+            before = self._get_cached(
+                (*question.what, first, end),
+                first,
+                end,
+                lambda: made(
+                    self._days.iter_days(first, end)
+                    if question.apart
+                    else self._days.iter_sources(first, end)
+                ),
+            )
+            if last < today:
+                return before
+        return made(self._days.iter_days(max(first, today), last), before)
+
+    def _report_pieces(
+        self, zoned: "_ZonedQuestion", begin: datetime, end: datetime, made: Callable[..., T]
+    ) -> T:
+        """Return ``made`` of each local day, from the parts of all UTC days that it overlaps."""
+        first, last = begin.date().isoformat(), _find_last_day(end)
+        known = [day for day in self._days.list_days() if first <= day <= last]
+        closed = [day for day in known if day < self._utc_today]
+        before = None
+        if closed:
+            what = (*zoned.question.what, "in", str(zoned.zone), zoned.first, zoned.last)
+            before = self._get_cached(
+                what, closed[0], closed[-1], lambda: made(self._cut_days(closed, zoned))
+            )
+            if closed == known:
+                return before
+        return made(self._cut_days(known[len(closed) :], zoned), before)
+
+    def _report_whole_days(
+        self, zoned: "_ZonedQuestion", begin: datetime, end: datetime, made: Callable[..., T]
+    ) -> T:
+        """Return ``made`` of the UTC days within these local ones, and then of the rest."""
+        first, last = _find_first_day(begin), _get_day_before(end.date().isoformat())
+        edges = {begin.date().isoformat(), _find_last_day(end)}
+        before = None
+        if first <= last:
+            before = self._report_utc(zoned.question, first, last, made)
+            edges = {day for day in edges if not first <= day <= last}
+        days = [day for day in self._days.list_days() if day in edges]
+        return made(self._cut_days(days, zoned), before) if days or before is None else before
+
+    def _cut_days(
+        self, utc_days: Iterable[str], zoned: "_ZonedQuestion"
+    ) -> list[tuple[str, DayFold]]:
+        """Return what of some days of UTC is in the local ones, each piece with its local date."""
+        cut = split_utc_days(utc_days, zoned.first, zoned.last, zoned.zone)
+        return [(piece.local_day, self._cut_piece(piece, zoned)) for piece in cut]
+
+    def _cut_piece(self, piece: DayPiece, zoned: "_ZonedQuestion") -> DayFold:
+        """Return what of a day of UTC is in a piece of it; that of closed days is remembered."""
+        day, question = self._days.get_day(piece.utc_day), zoned.question
+        if piece.utc_day >= self._utc_today:
+            return cut_day(day, piece, zoned.zone, question.only, by_hour=question.by_hour)
+        what = ("piece", piece, str(zoned.zone), question.only, question.by_hour)
+        return self._get_cached(
+            what,
+            piece.utc_day,
+            piece.utc_day,
+            lambda: cut_day(day, piece, zoned.zone, question.only, by_hour=question.by_hour),
+        )
+
+    def _get_cached(self, question: CacheKey, first: str, last: str, make: Callable[[], T]) -> T:
+        """Return what was made of closed days of UTC, as long as these are what they were."""
+        version = self._days.get_version(first, last)
+        known = self._cache.get(question)
+        if known and known[0] == version:
+            self._cache.move_to_end(question)
+            return cast("T", known[1])
+        answer = make()
+        self._cache[question] = version, answer, _get_weight(answer)
+        while (
+            len(self._cache) > 1 and sum(one[2] for one in self._cache.values()) > MAX_CACHED_ROWS
+        ):
+            self._cache.popitem(last=False)
+        return answer
+
+
+class _Question(NamedTuple):
+    """A query over days; ``apart``: to each day separately."""
+
+    what: CacheKey
+    apart: bool
+    by: str = ""
+    only: ReportFilter = EVERYTHING
+
+    @property
+    def by_hour(self) -> bool:
+        """True if the hours of a day suffice for the question."""
+        return self.only == EVERYTHING and self.by in ("total", "day", "hour")
+
+
+class _ZonedQuestion(NamedTuple):
+    """A question about the days of a zone."""
+
+    question: _Question
+    zone: tzinfo
+    first: str
+    last: str
+
+
+def cut_day(
+    day: DayReport, piece: DayPiece, zone: tzinfo, only: ReportFilter, *, by_hour: bool
+) -> DayFold:
+    """Return what of a day of UTC is in a piece of it, by the hours of the zone.
+
+    ``by_hour`` gives the totals alone, cheaply. A slot that began before belongs to what it
+    began in: so where a day's requests are gone that were counted for a zone of other hours.
+    """
+    fold = DayFold(piece.local_day)
+    for cell, figures in _iter_hours(day) if by_hour else day.iter_cells(only):
+        hour, _, minute = cell.hour.partition(":")
+        midnight = datetime.fromisoformat(piece.utc_day).replace(tzinfo=UTC)
+        at = midnight + timedelta(hours=int(hour), minutes=int(minute or 0))
+        if piece.begin <= at < piece.end:
+            fold.totals.add_cell(cell._replace(hour=get_local_hour(at, zone)), figures)
+    fold.totals.names = dict(day.get_key_names())
+    return fold
+
+
+def _iter_hours(day: DayReport) -> Iterator[tuple[Cell, Figures]]:
+    times = dict(day.iter_times("hour"))
+    for hour, totals in day.iter_rows("hour"):
+        yield Cell(hour, "", "", ""), Figures(totals, times.get(hour, ResponseTimes()))
+
+
+def _find_first_day(begin: datetime) -> str:
+    """Return the first day of UTC that begins at a moment or later."""
+    whole = begin.time() == datetime.min.time()
+    return (begin.date() + timedelta(days=not whole)).isoformat()
+
+
+def _find_last_day(end: datetime) -> str:
+    """Return the last day of UTC that begins before a moment."""
+    return (end - timedelta(microseconds=1)).date().isoformat()
+
+
+def _get_day_before(day: str) -> str:
+    return (date.fromisoformat(day) - timedelta(days=1)).isoformat()
+
+
+def _get_weight(answer: object) -> int:
+    if isinstance(answer, DayFold):
+        return len(answer.totals.cells)
+    if not isinstance(answer, ReportTable):
+        return len(cast("Sized", answer))
+    return len(answer.rows) * (HISTOGRAM_WEIGHT if isinstance(answer.total, ResponseTimes) else 1)

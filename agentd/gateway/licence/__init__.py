@@ -1,0 +1,1 @@
+"""Licences of the gateway."""

@@ -1,0 +1,1 @@
+"""Spend limits and rate limits of access keys."""

@@ -1,0 +1,336 @@
+"""The spend of each access key in its windows, and whether it may spend more.
+
+Before a call its highest possible cost is reserved; after it the actual cost is counted instead.
+So parallel calls cannot exceed a limit together, except by what a call costs more than was reserved
+for it. The sums that enforce limits are those that are shown.
+
+Days, weeks (from Monday) and months are those of the configured time zone. Requests and tokens per
+minute are counted by the minutes of the clock: at the turn of one, twice as many may come in a
+minute's time as the limit says.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import Decimal
+from math import ceil
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from agentd.core.clock import Clock, Timestamp, format_iso, format_iso_rounded_up, parse_iso
+from agentd.core.errors import LimitReached
+from agentd.core.local_days import get_day_start, get_local_day
+from agentd.gateway.keys.model import KeyLimits
+from agentd.llm.price import add_amounts, sum_amounts
+
+NEVER_SECONDS = 86400
+"""Seconds to wait if waiting does not help: a person must raise the limit."""
+
+SOON_SECONDS = 1
+"""Seconds to wait for what another call's end will bring."""
+
+_MINUTE_CHARS = len("2026-11-21T07:50")
+
+
+class Window(NamedTuple):
+    """A span of time from ``start`` on and before ``end``."""
+
+    start: Timestamp
+    end: Timestamp
+
+
+class Windows(Struct, frozen=True):
+    """The day, the week and the month that a moment is in."""
+
+    day: Window
+    week: Window
+    month: Window
+
+
+class Used(Struct, frozen=True):
+    """USD that one key has spent, in all and in the windows of now."""
+
+    total: Decimal = Decimal(0)
+    day: Decimal = Decimal(0)
+    week: Decimal = Decimal(0)
+    month: Decimal = Decimal(0)
+
+
+class LimitStatus(Struct, frozen=True, rename="camel"):
+    """A limit, and its usage."""
+
+    name: str
+    """The field of ``KeyLimits``."""
+    limit: Decimal | int
+    used: Decimal | int
+    reserved: Decimal | int
+    """The amount reserved by the calls under way."""
+    resets: Timestamp | None
+    """When ``used`` is 0 again; ``None``: never."""
+
+
+class OverLimit(LimitReached):
+    """A limit of an access key is reached; ``status`` says which, and how much is used."""
+
+    def __init__(self, status: LimitStatus, asked: Decimal | int, retry_after: int) -> None:
+        super().__init__(_describe(status, asked), retry_after)
+        self.status = status
+
+    @property
+    def limit_name(self) -> str:
+        """The field of ``KeyLimits``, such as ``day``."""
+        return self.status.name
+
+
+class WindowCalendar:
+    """The windows of a time zone, worked out once a day for all keys."""
+
+    def __init__(self, zone: tzinfo, clock: Clock) -> None:
+        self._zone = zone
+        self._clock = clock
+        self._windows = self.get_windows(clock.now())
+
+    def now(self) -> tuple[Timestamp, Windows]:
+        """Return the present and its windows: the same object while they are the same."""
+        now = self._clock.now()
+        start, end = self._windows.day
+        if not start <= now < end:
+            self._windows = self.get_windows(now)
+        return now, self._windows
+
+    def get_windows(self, moment: Timestamp) -> Windows:
+        """Return the windows that a moment is in."""
+        day = get_local_day(parse_iso(moment), self._zone)
+        monday = day - timedelta(days=day.weekday())
+        first = day.replace(day=1)
+        return Windows(
+            self._make_window(day, day + timedelta(days=1)),
+            self._make_window(monday, monday + timedelta(days=7)),
+            self._make_window(first, (first + timedelta(days=31)).replace(day=1)),
+        )
+
+    def sum_used(self, spent: Callable[[datetime | None], Decimal]) -> Used:
+        """Return the used amounts; ``spent`` returns the spend since a time, or in total (None)."""
+        _, windows = self.now()
+        day, week, month = (
+            spent(parse_iso(span.start)) for span in (windows.day, windows.week, windows.month)
+        )
+        return Used(spent(None), day, week, month)
+
+    def _make_window(self, begin: date, end: date) -> Window:
+        return Window(
+            format_iso(get_day_start(begin, self._zone)), format_iso(get_day_start(end, self._zone))
+        )
+
+
+class Reservation:
+    """The amount reserved for a call; ``open`` until it is settled or released."""
+
+    __slots__ = ("open", "tokens", "upper")
+
+    def __init__(self, upper: Decimal, tokens: int) -> None:
+        self.upper = upper
+        self.tokens = tokens
+        self.open = True
+
+
+class KeyMeter:
+    """The sums of one key. Nothing here waits, so every method is one step for all calls."""
+
+    def __init__(self, calendar: WindowCalendar, used: Used | None = None) -> None:
+        self._calendar = calendar
+        self._reserved = Decimal(0)
+        self._parallel = self._tokens_reserved = 0
+        self._minute = self._minute_ends = ""
+        self._requests = self._tokens = 0
+        self.reset_to(used or Used())
+
+    def reset_to(self, used: Used, calendar: WindowCalendar | None = None) -> None:
+        """Take these sums instead, as after a new pricing, or with a ``calendar`` of another zone.
+
+        Calls under way stay reserved.
+        """
+        self._calendar = calendar or self._calendar
+        _, self._windows = self._calendar.now()
+        self._total, self._day = used.total, used.day
+        self._week, self._month = used.week, used.month
+
+    @property
+    def used(self) -> Used:
+        """The amount spent so far."""
+        self._roll_windows()
+        return Used(self._total, self._day, self._week, self._month)
+
+    def reserve(self, limits: KeyLimits, upper: Decimal, tokens: int) -> Reservation:
+        """Set aside the most USD and tokens that a call can take. Raises ``OverLimit``.
+
+        A limit that is used up lets not even a call through that costs nothing.
+        """
+        now = self._roll_windows()
+        if limits != _NO_LIMITS:
+            self._require_room(limits, upper, tokens, now)
+        self._reserved = add_amounts(self._reserved, upper)
+        self._tokens_reserved += tokens
+        self._parallel += 1
+        self._requests += 1
+        return Reservation(upper, tokens)
+
+    def extend(
+        self, reservation: Reservation, limits: KeyLimits, upper: Decimal, tokens: int
+    ) -> None:
+        """Set aside at least so much for a call that is under way.
+
+        Raises ``OverLimit`` if there is no room for more; what was reserved stays reserved.
+        """
+        usd = add_amounts(upper, reservation.upper.copy_negate())
+        more = {"tokens_per_minute": tokens - reservation.tokens}
+        more |= {"requests_per_minute": 0, "parallel": 0}  # it is counted already
+        now = self._roll_windows()
+        for limit in self._iter_limits(limits):
+            asked = more.get(limit.name, usd)
+            gone = _add_amounts(limit.used, limit.reserved)
+            if asked > 0 and _add_amounts(gone, asked) > limit.limit:
+                raise OverLimit(limit, asked, _count_seconds_to_wait(limit, asked, now))
+        if usd > 0:
+            reservation.upper = upper
+            self._reserved = add_amounts(self._reserved, usd)
+        if tokens > reservation.tokens:
+            self._tokens_reserved += tokens - reservation.tokens
+            reservation.tokens = tokens
+
+    def settle(self, reservation: Reservation, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Count what it did take instead, in the windows of ``at``. Once: later is nothing."""
+        if not reservation.open:
+            return
+        self.release(reservation)
+        self._roll_windows()
+        if cost:
+            self._total = add_amounts(self._total, cost)
+            self._day = _add_to_window(self._day, cost, at, self._windows.day)
+            self._week = _add_to_window(self._week, cost, at, self._windows.week)
+            self._month = _add_to_window(self._month, cost, at, self._windows.month)
+        if at[:_MINUTE_CHARS] == self._minute:
+            self._tokens += tokens
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was reserved; the call cost nothing. Once: later is nothing."""
+        if reservation.open:
+            reservation.open = False
+            self._reserved = add_amounts(self._reserved, reservation.upper.copy_negate())
+            self._tokens_reserved -= reservation.tokens
+            self._parallel -= 1
+
+    def describe_limits(self, limits: KeyLimits) -> tuple[LimitStatus, ...]:
+        """Return each limit that is set, with the numbers that enforce it."""
+        self._roll_windows()
+        return tuple(self._iter_limits(limits))
+
+    def _require_room(self, limits: KeyLimits, upper: Decimal, tokens: int, now: Timestamp) -> None:
+        asked = {"requests_per_minute": 1, "tokens_per_minute": tokens, "parallel": 1}
+        for limit in self._iter_limits(limits):
+            more = asked.get(limit.name, upper)
+            gone = _add_amounts(limit.used, limit.reserved)
+            if gone >= limit.limit or _add_amounts(gone, more) > limit.limit:
+                raise OverLimit(limit, more, _count_seconds_to_wait(limit, more, now))
+
+    def _iter_limits(self, limits: KeyLimits) -> Iterator[LimitStatus]:
+        """Yield limits that never reset, then the latest reset first; the first exceeded counts."""
+        windows, reserved = self._windows, self._reserved
+        for name, limit, used, resets in (
+            ("total", limits.total, self._total, None),
+            ("month", limits.month, self._month, windows.month.end),
+            ("week", limits.week, self._week, windows.week.end),
+            ("day", limits.day, self._day, windows.day.end),
+        ):
+            if limit is not None:
+                yield LimitStatus(name, limit, used, reserved, resets)
+        tokens, ends = self._tokens_reserved, self._minute_ends
+        for name, count, done, held, resets in (
+            ("requests_per_minute", limits.requests_per_minute, self._requests, 0, ends),
+            ("tokens_per_minute", limits.tokens_per_minute, self._tokens, tokens, ends),
+            ("parallel", limits.parallel, 0, self._parallel, None),
+        ):
+            if count is not None:
+                yield LimitStatus(name, count, done, held, resets)
+
+    def _roll_windows(self) -> Timestamp:
+        """Return the current time, after resetting the windows that ended.
+
+        Sums are kept when the clock was put back: nothing is forgiven by that.
+        """
+        now, windows = self._calendar.now()
+        if windows is not self._windows:
+            before, self._windows = self._windows, windows
+            self._day = _carry_over(self._day, before.day, windows.day)
+            self._week = _carry_over(self._week, before.week, windows.week)
+            self._month = _carry_over(self._month, before.month, windows.month)
+        if now[:_MINUTE_CHARS] != self._minute:
+            self._minute, self._minute_ends = now[:_MINUTE_CHARS], _get_next_minute(now)
+            self._requests = self._tokens = 0
+        return now
+
+
+_NO_LIMITS = KeyLimits()
+
+
+def _carry_over(sum_: Decimal, before: Window, now: Window) -> Decimal:
+    return Decimal(0) if now.start > before.start else sum_
+
+
+def _add_amounts(one: Decimal | int, other: Decimal | int) -> Decimal | int:
+    if isinstance(one, Decimal) and isinstance(other, Decimal):
+        return add_amounts(one, other)
+    return one + other
+
+
+def _add_to_window(sum_: Decimal, cost: Decimal, at: Timestamp, span: Window) -> Decimal:
+    """Return the window's sum after adding a cost recorded at a given time.
+
+    It may be of an earlier window.
+    """
+    return add_amounts(sum_, cost) if at >= span.start else sum_
+
+
+def _get_next_minute(now: Timestamp) -> Timestamp:
+    return format_iso_rounded_up(parse_iso(now[:_MINUTE_CHARS] + "Z") + timedelta(minutes=1))
+
+
+def _count_seconds_to_wait(limit: LimitStatus, asked: Decimal | int, now: Timestamp) -> int:
+    """Count the whole seconds until trying again makes sense."""
+    if limit.used < limit.limit and _add_amounts(limit.used, asked) <= limit.limit:
+        return SOON_SECONDS  # only calls under way are in the way
+    if limit.resets is None:
+        return NEVER_SECONDS
+    return max(ceil((parse_iso(limit.resets) - parse_iso(now)).total_seconds()), 1)
+
+
+_WORDS = {
+    "total": "in all",
+    "month": "a month",
+    "week": "a week",
+    "day": "a day",
+    "requests_per_minute": "requests a minute",
+    "tokens_per_minute": "tokens a minute",
+    "parallel": "requests at the same time",
+}
+
+
+def _describe(status: LimitStatus, requested: Decimal | int) -> str:
+    """Describe it: ``The access key's limit is 5 USD a day: 4.9 USD used, ...``."""
+    unit = " USD" if isinstance(status.limit, Decimal) else ""
+    limit = f"{_format_amount(status.limit)}{unit} {_WORDS[status.name]}"
+    text = f"The access key's limit is {limit}: "
+    if status.name == "parallel":
+        return f"{text}{status.reserved} are under way."
+    text += f"{_format_amount(status.used)}{unit} used"
+    if status.reserved:
+        text += f", {_format_amount(status.reserved)}{unit} reserved by requests under way"
+    if status.name != "requests_per_minute":
+        text += f", and this request may take up to {_format_amount(requested)}{unit}"
+        text += " (less if it allows fewer output tokens)"
+    return f"{text}. It {f'resets at {status.resets}' if status.resets else 'never resets'}."
+
+
+def _format_amount(amount: Decimal | int) -> str:
+    """Format an amount without an exponent and without trailing zeros."""
+    return f"{sum_amounts((amount,)):f}" if isinstance(amount, Decimal) else str(amount)

@@ -1,0 +1,1 @@
+"""Upper bounds for the cost of a request, and repricing of recorded requests."""

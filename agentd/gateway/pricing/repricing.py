@@ -1,0 +1,93 @@
+"""Repricing of recorded requests: by other prices, or by prices that were not known then."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from agentd.gateway.ledger.record import RequestRecord
+from agentd.gateway.pricing.bounds import compute_version
+from agentd.llm.price import NO_USAGE, Prices, add_amounts, compute_cost, find_assumed_buckets
+from agentd.models.gateway_model import GatewayModel
+
+PricesOf: TypeAlias = Callable[[RequestRecord], tuple[Prices | None, str]]
+"""The prices of a request and their version; ``None`` where none are known."""
+
+
+def make_price_lookup(models: Mapping[str, GatewayModel]) -> PricesOf:
+    """Return a lookup of today's prices: of the route that a request took, else of its model."""
+    known: dict[tuple[str, str, str], Prices] = {}
+    for model in models.values():
+        for route in model.routes:
+            prices = route.prices or model.prices
+            if prices:
+                known[model.name, route.channel, route.model or model.name] = prices
+
+    def find_prices(entry: RequestRecord) -> tuple[Prices | None, str]:
+        name = entry.fallback or entry.model
+        model = models.get(name)
+        otherwise = model.prices if model else None
+        usual = known.get((name, entry.channel, entry.supplier_model), otherwise)
+        prices = usual and (usual.for_service(entry.tier) or usual)
+        return prices, compute_version(prices) if prices else ""
+
+    return find_prices
+
+
+class RepricingSummary(Struct):
+    """The changes made by a repricing."""
+
+    requests: int = 0
+    """Requests of these days that have any usage."""
+    changed: int = 0
+    """Requests among them whose cost or version of prices changed."""
+    unpriced: int = 0
+    """Requests among them without known prices, which stay unchanged."""
+    before: Decimal = Decimal(0)
+    """Cost of all of them before, in USD."""
+    after: Decimal = Decimal(0)
+    """Their cost afterwards, in USD."""
+
+    def add_request(self, was: RequestRecord, now: RequestRecord, *, known: bool) -> None:
+        """Count a request in."""
+        self.requests += 1
+        self.changed += was != now
+        self.unpriced += not known
+        self.before = add_amounts(self.before, was.cost)
+        self.after = add_amounts(self.after, now.cost)
+
+    def add(self, other: "RepricingSummary") -> None:
+        """Count the other in."""
+        self.requests += other.requests
+        self.changed += other.changed
+        self.unpriced += other.unpriced
+        self.before = add_amounts(self.before, other.before)
+        self.after = add_amounts(self.after, other.after)
+
+
+def reprice(
+    entry: RequestRecord, find_prices: PricesOf, difference: RepricingSummary
+) -> RequestRecord:
+    """Return the request at these prices, and what that changes noted.
+
+    The first cost stays in ``was``.
+
+    Estimated records stay marked: it is unknown whether the usage or the price was estimated.
+    """
+    if entry.usage == NO_USAGE:
+        return entry
+    prices, version = find_prices(entry)
+    now = entry
+    if prices:
+        first = entry.cost if entry.was is None else entry.was
+        repriced = compute_cost(entry.usage, prices)
+        now = structs.replace(
+            entry,
+            cost=repriced,
+            was=None if repriced == first else first,
+            priced=version,
+            estimated=entry.estimated or bool(find_assumed_buckets(entry.usage, prices)),
+        )
+    difference.add_request(entry, now, known=prices is not None)
+    return now

@@ -1,0 +1,1 @@
+"""A gateway request from its admission to its record in the ledger."""

@@ -1,0 +1,303 @@
+"""The cost of one request: reserved before the call, recorded once, however it ends."""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Protocol, TypeVar
+
+from msgspec import Struct, structs
+
+from agentd.core.clock import Clock, Timestamp
+from agentd.gateway.channels.routing import Candidate
+from agentd.gateway.keys.model import AccessKey, KeyLimits
+from agentd.gateway.ledger.record import (
+    FailedTry,
+    Outcome,
+    PendingCall,
+    RequestRecord,
+    Timings,
+)
+from agentd.gateway.pricing.bounds import (
+    Pricing,
+    RecordedCost,
+    compute_recorded_cost,
+    compute_worst_case_usage,
+)
+from agentd.gateway.relay.request import GatewayRequest
+from agentd.gateway.relay.token_estimate import OutputTokenEstimator
+from agentd.llm.dialects.caller import RequestSummary
+from agentd.llm.dialects.service_tier import mentions_paid_tools
+from agentd.llm.price import NO_USAGE, Usage
+
+R = TypeVar("R")
+
+
+class ReservedCall(Struct, frozen=True):
+    """The amounts reserved for a call of one candidate."""
+
+    pricing: Pricing
+    output_tokens: int
+    """Upper bound of the output tokens."""
+    upper: Decimal
+    """Upper bound of the cost."""
+
+
+class SpendMeter(Protocol[R]):
+    """Counts what one key spends; ``spend.KeyMeter`` is one."""
+
+    def reserve(self, limits: KeyLimits, upper: Decimal, tokens: int) -> R:
+        """Reserve what a call may cost; raises ``OverLimit``."""
+        ...
+
+    def extend(self, reservation: R, limits: KeyLimits, upper: Decimal, tokens: int) -> None:
+        """Reserve at least so much for a call under way; raises ``OverLimit``."""
+        ...
+
+    def settle(self, reservation: R, cost: Decimal, tokens: int, at: Timestamp) -> None:
+        """Replace a reservation by the actual cost."""
+        ...
+
+
+class RequestLedger(Protocol):
+    """The ledger (``gateway.ledger.ledger.Ledger``)."""
+
+    async def mark_pending(self, mark: PendingCall) -> None:
+        """Return once a crash cannot lose the call: the next start records it.
+
+        Raises ``Unavailable``.
+        """
+        ...
+
+    async def add_record(self, entry: RequestRecord) -> None:
+        """Return once the record is written. Raises ``Unavailable``."""
+        ...
+
+    async def probe(self) -> None:
+        """Return if records can be written again. Raises ``Unavailable``, ``ConfigError``."""
+        ...
+
+
+class RequestAccounting:
+    """Collects what the ledger records of one request."""
+
+    def __init__(self, request: GatewayRequest, clock: Clock) -> None:
+        self.summary = RequestSummary("")
+        """The summary of the caller's request."""
+        self.masked_counts: Mapping[str, int] = {}
+        """Number of masked secrets by rule."""
+        self.input_tokens = 0
+        """Upper bound of the input tokens."""
+        self.reserved_calls: dict[tuple[str, str, str], ReservedCall] = {}
+        """The highest cost of each candidate's call, by its ``route_id``; or empty."""
+        self.supplier_called = False
+        """True if a supplier may have begun to reply, and so to charge."""
+        self.abandoned = False
+        """True if we dropped a supplier that may still generate output, and charge for it."""
+        self.bytes_sent = 0
+        """Bytes sent to the caller."""
+        self.draining = False
+        """The caller disconnected before the reply, and the reply is still read for its usage."""
+        self.is_closed = False
+        """True if the record was made: exactly one for each request."""
+        self._request = request
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._candidate: Candidate | None = None
+        self._attempts = 0
+        self._failed_tries: list[FailedTry] = []
+        self._attempt_began = 0.0
+        self._usage: Usage | None = None
+        self._is_final = False
+        self._reached: dict[str, float] = {}
+        """The time of each stage by the monotonic clock."""
+        self._has_fee = False
+        """True if the supplier's own tools were used, whose cost is unknown."""
+        self._output = OutputTokenEstimator(request.endpoint.dialect)
+        self._extend: Callable[[KeyLimits, Decimal, int], None] | None = None
+        self._settle: Callable[[Decimal, int, Timestamp], None] | None = None
+
+    @property
+    def key(self) -> AccessKey:
+        """The access key of the request."""
+        return self._request.key
+
+    @property
+    def _fallback(self) -> str:
+        """The fallback model that was called last; empty: none, or the requested one."""
+        called = self._candidate.model if self._candidate else self.summary.model
+        return "" if called == self.summary.model else called
+
+    def reserve(self, meter: SpendMeter[R], limits: KeyLimits, upper: Decimal, tokens: int) -> None:
+        """Reserve what the request may cost, or as much as is missing of that.
+
+        Raises ``OverLimit``.
+        """
+        if self._extend:
+            self._extend(limits, upper, tokens)
+            return
+        reservation = meter.reserve(limits, upper, tokens)
+        self._extend = partial(meter.extend, reservation)
+        self._settle = partial(meter.settle, reservation)
+
+    def on_attempt(self, candidate: Candidate) -> None:
+        """Count an attempt: the channel is called next."""
+        self._candidate = candidate
+        self._attempts += 1
+        self._attempt_began = self._clock.monotonic()
+        self._reached["ready"] = self._attempt_began
+
+    def on_failed_attempt(self, error: str) -> None:
+        """Note that the channel that was called last brought no reply."""
+        if self._candidate:
+            spent = (self._clock.monotonic() - self._attempt_began) * 1000
+            name = self._candidate.channel.name
+            self._failed_tries.append(FailedTry(name, error, round(spent, 2), self._fallback))
+
+    def set_usage(self, usage: Usage | None, *, final: bool) -> None:
+        """Set the supplier's usage; ``final``: the reply is complete, so it will not change."""
+        self._usage = usage
+        self._is_final = final and usage is not None
+
+    def on_chunk(self, chunk: bytes) -> None:
+        """Count a chunk of a stream that is sent to the caller."""
+        self.bytes_sent += len(chunk)
+        self._output.feed(chunk)
+        if self.summary.uses_paid_tools and not self._has_fee:
+            self._has_fee = bool(mentions_paid_tools(chunk))
+
+    def on_body(self, body: bytes) -> None:
+        """Count a complete reply that is sent to the caller."""
+        self.bytes_sent = len(body)
+        self._output.set_body(body)
+        self._has_fee = self.summary.uses_paid_tools and bool(mentions_paid_tools(body))
+
+    def mark_stage(self, stage: str) -> None:
+        """Record that a stage of ``Timings`` is reached; a later attempt overwrites it."""
+        self._reached[stage] = self._clock.monotonic()
+
+    def format_server_timing(self) -> str:
+        """Return the stages so far in the format of the header ``Server-Timing``."""
+        began = self._began
+        spent = [f"{stage};dur={(at - began) * 1000:.2f}" for stage, at in self._reached.items()]
+        return ", ".join(spent)
+
+    def make_pending_call(self) -> PendingCall | None:
+        """Return what the ledger records if this process dies during the call; None: it is free.
+
+        What the supplier charges is unknown then, so the cost is everything that was reserved.
+        """
+        request, summary, candidate = self._request, self.summary, self._candidate
+        if candidate is None or not self.reserved_calls:
+            return None
+        reserved = self.reserved_calls[candidate.route_id]
+        return PendingCall(
+            begun=self._clock.now(),
+            id=request.id,
+            key=request.key.id,
+            key_name=request.key.name,
+            endpoint=request.endpoint.path,
+            model=summary.model,
+            channel=candidate.channel.name,
+            supplier_model=candidate.supplier_model,
+            fallback=self._fallback,
+            tier=summary.service_tier if candidate.is_passthrough else "",
+            tries=self._attempts,
+            stream=summary.stream,
+            usage=compute_worst_case_usage(
+                reserved.pricing, NO_USAGE, self.input_tokens, reserved.output_tokens
+            ),
+            cost=reserved.upper,
+            priced=reserved.pricing.version,
+            received=len(request.body),
+            hidden=dict(self.masked_counts),
+        )
+
+    def close(self, outcome: Outcome, status: int, error: str = "") -> RequestRecord:
+        """Settle the reservation and return the record for the ledger; only once."""
+        assert not self.is_closed
+        self.is_closed = True
+        self.mark_stage("total")
+        cost, usage = self._compute_cost(outcome)
+        at = self._clock.now()
+        if self._settle:
+            self._settle(cost.cost, usage.total_input + usage.total_output, at)
+        return self._make_record(outcome, status, error, cost, usage, at)
+
+    def _make_record(
+        self,
+        outcome: Outcome,
+        status: int,
+        error: str,
+        cost: RecordedCost,
+        usage: Usage,
+        at: Timestamp,
+    ) -> RequestRecord:
+        request, summary, candidate = self._request, self.summary, self._candidate
+        return RequestRecord(
+            id=request.id,
+            at=at,
+            key=request.key.id,
+            key_name=request.key.name,
+            endpoint=request.endpoint.path,
+            model=summary.model,
+            channel=candidate.channel.name if candidate else "",
+            supplier_model=candidate.supplier_model if candidate else "",
+            fallback=self._fallback,
+            tier=summary.service_tier if candidate and candidate.is_passthrough else "",
+            tries=self._attempts,
+            failed_tries=tuple(self._failed_tries),
+            stream=summary.stream,
+            status=status,
+            outcome=outcome,
+            error=error,
+            usage=usage,
+            cost=cost.cost,
+            priced=cost.priced,
+            estimated=cost.estimated,
+            timings=self._make_timings(),
+            received=len(request.body),
+            sent=0 if self.draining else self.bytes_sent,
+            hidden=dict(self.masked_counts),
+        )
+
+    def _make_timings(self) -> Timings:
+        began = self._began
+        return Timings(
+            **{stage: round((at - began) * 1000, 2) for stage, at in self._reached.items()}
+        )
+
+    def _compute_cost(self, outcome: Outcome) -> tuple[RecordedCost, Usage]:
+        """Return the cost: by the supplier's usage, or estimated if the supplier broke off.
+
+        A call that we abandoned costs everything that was reserved: what the supplier charges is
+        unknown, and disconnecting must not be cheaper than reading the reply.
+        """
+        unpaid = outcome in ("failed", "refused") and not self.abandoned
+        is_free = unpaid or not self.supplier_called or not self.reserved_calls
+        if self._candidate is None or is_free:
+            return RecordedCost(Decimal(0), "", False), NO_USAGE
+        reserved = self.reserved_calls[self._candidate.route_id]
+        pricing = reserved.pricing
+        usage, reported = self._usage or NO_USAGE, self._is_final and self._is_usage_credible()
+        if not reported:
+            if outcome == "left" or self.abandoned:
+                usage = compute_worst_case_usage(
+                    pricing, usage, self.input_tokens, reserved.output_tokens
+                )
+            else:
+                usage = self._estimate_usage(usage, reserved.output_tokens)
+        cost = compute_recorded_cost(usage, pricing, reported=reported)
+        return (structs.replace(cost, estimated=True) if self._has_fee else cost), usage
+
+    def _is_usage_credible(self) -> bool:
+        """Return whether the supplier's usage is plausible: some report only zeros."""
+        usage = self._usage or NO_USAGE
+        silent = usage.total_output or not self._output.has_output
+        return bool(usage.total_input and (silent or self._request.endpoint.kind == "embeddings"))
+
+    def _estimate_usage(self, usage: Usage, most: int) -> Usage:
+        """Estimate the usage from what was sent to the caller; ``most`` tokens of output."""
+        if not usage.total_input:
+            usage = structs.replace(usage, input=self.input_tokens)
+        estimated = min(self._output.tokens, most)
+        return structs.replace(usage, output=max(usage.output, estimated - usage.reasoning))

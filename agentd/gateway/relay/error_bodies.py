@@ -1,0 +1,83 @@
+"""Errors of the model gateway's endpoints, in the format of each dialect."""
+
+import logging
+from collections.abc import Iterable
+from math import ceil
+
+from agentd.core.errors import AgentdError, MethodNotAllowed
+from agentd.core.redaction import scrub
+from agentd.gateway.relay.errors import from_error
+from agentd.http.errors import ErrorKind
+from agentd.http.request import Response
+from agentd.http.routing import Schema
+from agentd.llm.dialects import error_bodies
+from agentd.llm.dialects.caller import GatewayErrorKind
+from agentd.llm.endpoint import ChannelDialect
+
+log = logging.getLogger(__name__)
+
+COMMON_ERRORS: tuple[GatewayErrorKind, ...] = ("authentication", "misdirected", "server")
+"""The errors that every endpoint of the gateway may return."""
+
+MODEL_REQUEST_ERRORS: tuple[GatewayErrorKind, ...] = (
+    *COMMON_ERRORS,
+    "permission",
+    "not_found",
+    "invalid_request",
+    "context_too_long",
+    "content_refused",
+    "rate_limit",
+    "overloaded",
+    "garbled",
+    "broken",
+    "limit",
+    "no_licence",
+    "blocked",
+    "too_large",
+)
+"""The errors of model requests; a supplier's ``quota`` is mapped to ``server``."""
+
+
+class DialectErrorRenderer:
+    """Renders the errors of an endpoint in a dialect; ``kinds`` are the possible ones."""
+
+    def __init__(
+        self, dialect: ChannelDialect, kinds: Iterable[GatewayErrorKind] = MODEL_REQUEST_ERRORS
+    ) -> None:
+        self._dialect = dialect
+        self.error_kinds = tuple(
+            sorted(
+                ErrorKind(
+                    *error_bodies.get_error_status(dialect, kind), error_bodies.DESCRIPTIONS[kind]
+                )
+                for kind in {*COMMON_ERRORS, *kinds}
+            )
+        )
+        self.schema: Schema = error_bodies.build_error_schema(dialect)
+
+    def __call__(self, error: Exception, request_id: str) -> Response:
+        """Render the response to the request of that id; an unexpected error is logged."""
+        if not isinstance(error, AgentdError):
+            log.error("unexpected error", exc_info=error)
+            error = AgentdError("Unexpected server error")
+        no = from_error(error)
+        status, body = error_bodies.render_error(
+            self._dialect, no.kind, scrub(no.message), request_id, no.facts
+        )
+        headers = {"x-agentd-request-id": request_id}
+        if no.retry_after is not None:
+            headers["Retry-After"] = str(ceil(no.retry_after))
+        if isinstance(error, MethodNotAllowed):
+            headers["Allow"] = ", ".join(error.allowed)
+        return Response(body, status, headers)
+
+
+_BY_PREFIX = (
+    ("/v1beta/", DialectErrorRenderer("gemini")),
+    ("/v1/", DialectErrorRenderer("openai-chat")),
+)
+
+
+def get_renderer_for_unknown_path(path: str) -> DialectErrorRenderer | None:
+    """Return the renderer for a path without a route, by its prefix; None: not the gateway's."""
+    return next((renderer for begin, renderer in _BY_PREFIX if path.startswith(begin)), None)

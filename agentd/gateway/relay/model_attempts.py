@@ -1,0 +1,261 @@
+"""Tries the routes of a model, and then its fallbacks, until one of them gives a reply."""
+
+import logging
+from decimal import Decimal
+from functools import partial
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from agentd.core.clock import Clock, parse_iso
+from agentd.core.errors import AgentdError, BadRequest, Unavailable
+from agentd.gateway.channels.fallbacks import list_next
+from agentd.gateway.channels.routing import FALLBACK_FAILURES, Candidate, Failure
+from agentd.gateway.pricing.bounds import (
+    Pricing,
+    choose_output_limit,
+    compute_max_output_tokens,
+    compute_upper_bound,
+    settle_pricing,
+)
+from agentd.gateway.relay.accounting import RequestAccounting, ReservedCall
+from agentd.gateway.relay.attempts import FailedAttempt, UpstreamAttempts
+from agentd.gateway.relay.errors import from_supplier
+from agentd.gateway.relay.item_cache import ItemCache
+from agentd.gateway.relay.recorder import RequestRecorder
+from agentd.gateway.relay.request import GatewayRequest, GatewayResponse
+from agentd.gateway.relay.services import RelayServices
+from agentd.gateway.relay.upstream_call import UpstreamCall
+from agentd.gateway.secrets.masker import MaskedRequest
+from agentd.gateway.settings.model import GatewaySettings
+from agentd.llm.dialects import openai_embeddings, token_estimate
+from agentd.models.gateway_model import GatewayModel
+
+log = logging.getLogger(__name__)
+
+_Failure: TypeAlias = FailedAttempt | AgentdError
+"""A model brought no reply: its last failed call, or the reason why none could be made."""
+
+
+class ReadyRequest(Struct, frozen=True):
+    """A request whose secrets are masked, and what the ledger records of it."""
+
+    request: GatewayRequest
+    accounting: RequestAccounting
+    masked: MaskedRequest
+
+
+class ModelAttempts:
+    """Tries models for requests; one for all of them."""
+
+    def __init__(
+        self,
+        services: RelayServices,
+        recorder: RequestRecorder,
+        attempts: UpstreamAttempts,
+        item_cache: ItemCache,
+    ) -> None:
+        self._services = services
+        self._recorder = recorder
+        self._attempts = attempts
+        self._item_cache = item_cache
+
+    def find_candidates(
+        self, request: GatewayRequest, model: GatewayModel
+    ) -> list[Candidate] | Unavailable:
+        """Return the candidates in the order in which to try them, or why fallbacks are needed.
+
+        An empty list: no channel can count tokens in the caller's dialect. Raises the reason why
+        there are no candidates if fallbacks are no remedy, or the model has none.
+        """
+        router, dialect = self._services.router, request.endpoint.dialect
+        channels, translate = self._services.channels(), request.endpoint.kind == "reply"
+        candidates = router.find_candidates(
+            model, channels, request.key, dialect, translate=translate
+        )
+        if candidates or request.endpoint.kind == "count":
+            return candidates[: self._services.settings().tries]
+        reason = router.explain_no_candidates(
+            model, channels, request.key, dialect, translate=translate
+        )
+        if model.fallbacks and isinstance(reason, Unavailable):
+            return reason
+        raise reason
+
+    async def answer(
+        self, ready: ReadyRequest, model: GatewayModel, candidates: list[Candidate] | Unavailable
+    ) -> GatewayResponse:
+        """Return the first reply, or the last supplier's own error body.
+
+        Raises ``AgentdError`` when there is neither, or when the request cannot be paid.
+        """
+        result: GatewayResponse | _Failure
+        if isinstance(candidates, Unavailable):
+            result = candidates
+        else:
+            call = self._open_call(ready, model, candidates)
+            result = await self._try_candidates(call, ready.accounting, candidates)
+        if isinstance(result, GatewayResponse):
+            return result
+        if model.all_fallbacks and ready.request.endpoint.kind != "count":  # models count otherwise
+            result = await self._try_fallbacks(ready, model, result)
+            if isinstance(result, GatewayResponse):
+                return result
+        return await self._finish_failed(ready.accounting, result)
+
+    async def _try_fallbacks(
+        self, ready: ReadyRequest, model: GatewayModel, failure: _Failure
+    ) -> GatewayResponse | _Failure:
+        """Return the first reply of a model's fallbacks, or else the last failure.
+
+        A model that cannot be used now (its channels are in cooldown, its price is not known, the
+        key has not so much left) failed without a call. One that is disabled, or that the key may
+        not call, is passed over.
+        """
+        models, tried, waiting = self._services.models(), [model.name], list[str]()
+        failed, kind = model, _get_kind(failure)
+        while waiting := list_next(failed, kind, waiting, tried):
+            name = waiting.pop(0)
+            tried.append(name)
+            fallback = models.get(name)
+            if not (fallback and fallback.enabled and ready.request.key.may_call(name)):
+                continue
+            try:
+                candidates = self.find_candidates(ready.request, fallback)
+                if isinstance(candidates, Unavailable):
+                    raise candidates
+                call = self._open_call(ready, fallback, candidates)
+            except AgentdError as error:
+                log.info("request %s: no fallback to %s: %s", ready.request.id, name, error.message)
+                failed, kind = fallback, "unreachable"
+                continue
+            result = await self._try_candidates(call, ready.accounting, candidates)
+            if isinstance(result, GatewayResponse):
+                return result
+            failed, kind, failure = fallback, _get_kind(result), result
+        return failure
+
+    def _open_call(
+        self, ready: ReadyRequest, model: GatewayModel, candidates: list[Candidate]
+    ) -> UpstreamCall:
+        """Reserve what a call of any candidate can cost. Raises ``Forbidden``, ``OverLimit``."""
+        request, accounting = ready.request, ready.accounting
+        limit = choose_output_limit(
+            accounting.summary.max_output,
+            model.max_output,
+            bounded=request.key.limits.bounds_spending,
+        )
+        self._reserve(request, accounting, model, candidates, limit)
+        return UpstreamCall(
+            request,
+            accounting.summary,
+            limit,
+            ready.masked,
+            self._item_cache,
+            partial(_get_unix_seconds, self._services.clock),
+        )
+
+    def _reserve(
+        self,
+        request: GatewayRequest,
+        accounting: RequestAccounting,
+        model: GatewayModel,
+        candidates: list[Candidate],
+        limit: int,
+    ) -> None:
+        """Reserve the highest cost among the candidates, at ``limit`` tokens a reply."""
+        summary, settings = accounting.summary, self._services.settings()
+        meter, limits = self._services.meter(request.key), request.key.limits
+        input_tokens = accounting.input_tokens or _estimate_input_tokens(request)
+        accounting.input_tokens = input_tokens
+        if request.endpoint.kind == "count":  # counting tokens is free
+            accounting.reserve(meter, limits, Decimal(0), 0)
+            return
+        pricings = _price_candidates(model, candidates, settings, summary.service_tier)
+        is_reply = request.endpoint.kind == "reply"
+        output_tokens = compute_max_output_tokens(limit, summary.replies) if is_reply else 0
+        calls = {
+            place: ReservedCall(
+                pricing, output_tokens, compute_upper_bound(pricing, input_tokens, output_tokens)
+            )
+            for place, pricing in pricings.items()
+        }
+        upper = max(call.upper for call in calls.values())
+        accounting.reserve(meter, limits, upper, input_tokens + output_tokens)
+        accounting.reserved_calls |= calls
+
+    async def _try_candidates(
+        self, call: UpstreamCall, accounting: RequestAccounting, candidates: list[Candidate]
+    ) -> GatewayResponse | _Failure:
+        """Return the first reply that a candidate gives, or the last failure.
+
+        ``BadRequest`` is one if no candidate's dialect can express the request. Raises
+        ``GatewayError`` and ``Unavailable`` as ``UpstreamAttempts.ask``.
+        """
+        last: FailedAttempt | None = None
+        inexpressible: BadRequest | None = None
+        router = self._services.router
+        for candidate in candidates:
+            drains = candidate.channel.on_leave == "drain"
+            ask = self._attempts.ask_and_drain if drains else self._attempts.ask
+            try:
+                result = await ask(call, accounting, candidate)
+            except BadRequest as error:  # another channel may speak the caller's own dialect
+                inexpressible = error
+                continue
+            if isinstance(result, GatewayResponse):
+                return result
+            last = result
+            accounting.on_failed_attempt(last.kind)
+            wait, model = last.error.retry_after, candidate.supplier_model
+            router.record_failure(candidate.channel, last.kind, wait, model, last.detail)
+            if last.kind not in FALLBACK_FAILURES:
+                break
+        failure = last or inexpressible
+        assert failure
+        return failure
+
+    async def _finish_failed(
+        self, accounting: RequestAccounting, failure: _Failure
+    ) -> GatewayResponse:
+        """Record a failed request and return the supplier's own error body; else raise it."""
+        if isinstance(failure, AgentdError):
+            raise failure
+        if failure.raw is None:
+            raise from_supplier(failure.error, failure.kind)
+        accounting.bytes_sent = len(failure.raw.body)
+        await self._recorder.record(accounting, "failed", failure.raw.status, failure.kind)
+        return failure.raw
+
+
+def _get_kind(failure: _Failure) -> Failure:
+    """Return the kind of a failure, by which fallbacks are chosen."""
+    return failure.kind if isinstance(failure, FailedAttempt) else "unreachable"
+
+
+def _estimate_input_tokens(request: GatewayRequest) -> int:
+    """Return the most tokens that a supplier can count of the request, before any does."""
+    if request.endpoint.kind == "embeddings":
+        return openai_embeddings.estimate_tokens(request.body)
+    return token_estimate.estimate_tokens(request.body)
+
+
+def _price_candidates(
+    model: GatewayModel, candidates: list[Candidate], settings: GatewaySettings, tier: str
+) -> dict[tuple[str, str, str], Pricing]:
+    """Return the prices by which each candidate's call is counted. Raises ``Forbidden``."""
+    return {
+        candidate.route_id: settle_pricing(
+            model.name,
+            candidate.prices,
+            settings.unknown_price,
+            settings.assumed_prices,
+            tier if candidate.is_passthrough else "",
+        )
+        for candidate in candidates
+    }
+
+
+def _get_unix_seconds(clock: Clock) -> int:
+    """Return the seconds since 1970."""
+    return int(parse_iso(clock.now()).timestamp())

@@ -1,0 +1,92 @@
+"""Requests to the gateway, and their responses."""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from agentd.core.errors import AgentdError
+from agentd.gateway.keys.model import AccessKey
+from agentd.llm.dialects.caller import GatewayErrorKind
+from agentd.llm.endpoint import ChannelDialect
+
+STATUS_CLIENT_LEFT = 499
+"""The status of a call whose caller did not wait for the answer; nobody reads it but the ledger."""
+
+STATUS_KEY_REVOKED = 401
+"""The status of a request that waited for its reply when its key was revoked."""
+
+ERROR_KEY_REVOKED = "revoked"
+"""The error of what was ended with its key, as the ledger has it."""
+
+
+class GatewayEndpoint(Struct, frozen=True):
+    """An address of the gateway: the dialect spoken there, and what is asked for."""
+
+    path: str
+    """The path as in the table of routes."""
+    dialect: ChannelDialect
+    kind: Literal["reply", "embeddings", "count"] = "reply"
+
+
+class GatewayRequest(Struct, frozen=True, kw_only=True):
+    """A request admitted by its key."""
+
+    id: str
+    """The request's, unlike every other's."""
+    endpoint: GatewayEndpoint
+    key: AccessKey
+    body: bytes
+    headers: Mapping[str, str] = {}
+    """The headers that are forwarded to a supplier of the same dialect."""
+    model: str = ""
+    """The model, if the address names it (Gemini)."""
+    stream: bool = False
+    """True if the path asks for a stream (Gemini)."""
+
+
+class StreamedReply(Protocol):
+    """An answer's body, as it is made."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the portions, in their order."""
+        ...
+
+    def aclose(self) -> Awaitable[None]:
+        """Close the stream; to be called in any case, at its end too."""
+        ...
+
+
+class GatewayResponse(Struct, frozen=True):
+    """The answer to the caller: a ``body``, or ``portions`` of one."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = b""
+    stream: StreamedReply | None = None
+
+
+class GatewayError(AgentdError):
+    """An error of the gateway or of a supplier, to be rendered in the caller's dialect.
+
+    ``by_gateway``: no supplier was asked. ``retry_after``: suggested wait in seconds.
+    """
+
+    def __init__(
+        self,
+        kind: GatewayErrorKind,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        code: str = "",
+        by_gateway: bool = True,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after = retry_after
+        self.code = code or kind
+        """The error in the ledger: the code, or the kind if there is none."""
+        self.by_gateway = by_gateway
+        self.facts = facts or {}
+        """The facts that the client's library acts upon, if its dialect has a place for them."""

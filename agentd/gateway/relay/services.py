@@ -1,0 +1,67 @@
+"""The services that the relay uses."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agentd.core.clock import Clock, Timestamp
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.routing import Router
+from agentd.gateway.keys.model import AccessKey
+from agentd.gateway.relay.accounting import RequestLedger, SpendMeter
+from agentd.gateway.relay.service_log_writer import ServiceLogWriter
+from agentd.gateway.secrets.known_values import KnownSecret
+from agentd.gateway.secrets.masker import SecretMasker
+from agentd.gateway.settings.model import GatewaySettings
+from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.upstream.protocol import Upstream
+from agentd.models.gateway_model import GatewayModel
+
+
+class SupplierConnections(Protocol):
+    """Connects to the suppliers of channels."""
+
+    def reach(self, channel: Channel) -> Awaitable[tuple[Upstream, str]]:
+        """Return the channel's HTTP client and secret. ``ConfigError``, ``Unavailable``."""
+        ...
+
+
+class BodyRecorder(Protocol):
+    """Stores the bodies of some keys' requests (``gateway.ledger.bodies``)."""
+
+    def store(
+        self,
+        id_: str,
+        at: Timestamp,
+        request: bytes,
+        response: bytes,
+        clean: Callable[[bytes], bytes],
+    ) -> None:
+        """Store an exchange in the background, each body as ``clean`` returns it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelayServices:
+    """The services that the relay uses."""
+
+    models: Callable[[], Mapping[str, GatewayModel]]
+    channels: Callable[[], Mapping[str, Channel]]
+    settings: Callable[[], GatewaySettings]
+    masker: Callable[[], SecretMasker | None]
+    """None: secrets are not masked."""
+    remember_secrets: Callable[[Sequence[KnownSecret]], Awaitable[None]]
+    """Keeps what was hidden for the first time over a restart; never raises."""
+    mask_for_storage: Callable[[bytes, ChannelDialect, str], bytes]
+    """A body of a key, as it may be kept; also where nothing is hidden from suppliers."""
+    licence_problem: Callable[[], str]
+    """Why nothing may flow, with what to do; empty: it may."""
+    is_still_valid: Callable[[AccessKey], bool]
+    """A check whether work begun with a key may continue."""
+    meter: Callable[[AccessKey], SpendMeter[Any]]
+    router: Router
+    suppliers: SupplierConnections
+    ledger: RequestLedger
+    bodies: BodyRecorder
+    service_log: ServiceLogWriter
+    clock: Clock

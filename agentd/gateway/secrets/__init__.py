@@ -1,0 +1,1 @@
+"""Hiding secrets from suppliers, and putting them back in replies."""

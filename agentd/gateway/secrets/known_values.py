@@ -1,0 +1,116 @@
+"""The secrets of one access key that were hidden lately: hidden wherever they turn up again.
+
+A secret that was found because of what stands around it comes back bare: in the arguments of a
+tool call into which it was put back, or in what the tool prints. Everything is in memory only.
+"""
+
+import re
+from threading import Lock
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from agentd.core.lru_cache import LruCache
+from agentd.gateway.secrets.detect import KnownValueMatcher
+from agentd.gateway.secrets.escape_layers import decode_identity, list_forms
+from agentd.gateway.secrets.exact_values import HEAD, LONGEST, ExactValues
+
+MOST = 1000
+"""Secrets that are remembered of a key; those not met for longest are forgotten."""
+
+MOST_BYTES = 2 * 2**20
+"""Bytes of them all. A larger one is hidden and put back, but not remembered: what is so long is
+found again by the rule that found it first, such as base64 with a key in it."""
+
+BARE = HEAD
+"""The minimum bytes of a secret that is searched without its context."""
+
+_SAME_IN_JSON = re.compile(rb"[A-Za-z0-9_.~+=:@%!#$*,;()-]+")
+"""No encoder writes these in more than one way (``/``, ``&`` and ``<`` some do)."""
+
+
+class KnownSecret(Struct, frozen=True):
+    """A secret that was masked for an access key, as stored across restarts."""
+
+    key: str
+    """The access key's id."""
+    rule: str
+    value: str
+    """The normalized value: its ``writing.identity``."""
+
+    def __repr__(self) -> str:
+        """Omit the value."""
+        return f"Secret(key={self.key!r}, rule={self.rule!r})"
+
+
+class _Kept(NamedTuple):
+    placeholder: str
+    rule: str
+    number: int
+
+
+class KnownSecrets:
+    """The secrets of one access key."""
+
+    def __init__(self) -> None:
+        self.mark = 0
+        """Rises with every secret that is new."""
+        self._adding = Lock()
+        self._kept: LruCache[bytes, _Kept] = LruCache(MOST, MOST_BYTES)
+        self._looks: tuple[int, KnownValueMatcher | None] = (0, None)
+        self._newer: tuple[int, int, ExactValues | None] = (0, 0, None)
+
+    def get_placeholder(self, value: bytes) -> str:
+        """Return the placeholder of this secret; empty if it is new."""
+        kept = self._kept.get(value)
+        return kept.placeholder if kept else ""
+
+    def add(self, value: bytes, placeholder: str, rule: str) -> str:
+        """Add a secret and return its placeholder; another thread may have chosen it."""
+        with self._adding:
+            kept = self._kept.get(value)
+            if kept is None:
+                kept = _Kept(placeholder, rule, self.mark + 1)
+                if self._kept.put(value, kept, len(value)):
+                    self.mark += 1
+            return kept.placeholder
+
+    def filter_by_rules(self, rules: frozenset[str]) -> "KnownSecrets":
+        """Return a copy with only the secrets found by these rules."""
+        fewer = KnownSecrets()
+        for value, kept in self._kept.items():
+            if kept.rule in rules:
+                fewer.add(value, kept.placeholder, kept.rule)
+        return fewer
+
+    def get_values(self) -> dict[str, str]:
+        """Return every placeholder with the secret it stands for."""
+        return {kept.placeholder: decode_identity(value) for value, kept in self._kept.items()}
+
+    def get_matcher(self) -> tuple[int, KnownValueMatcher | None]:
+        """Return the mark, and a matcher for all secrets up to it, or None if there are none."""
+        if self._looks[0] != self.mark:
+            mark, kept = self.mark, self._kept.items()
+            bare = {form: one.rule for value, one in kept for form in _list_terms(value)}
+            self._looks = mark, KnownValueMatcher(bare) if bare else None
+        return self._looks
+
+    def may_hold(self, raw: bytes, since: int) -> bool:
+        """Return whether JSON text may hold a secret that is newer than the mark ``since``."""
+        known_since, mark, values = self._newer
+        if (known_since, mark) != (since, self.mark):
+            mark = self.mark
+            kept = self._kept.items()
+            newer = [
+                form for value, one in kept if one.number > since for form in _list_terms(value)
+            ]
+            same = all(_SAME_IN_JSON.fullmatch(value) for value in newer)
+            values = ExactValues(newer) if same else None
+            self._newer = since, mark, values
+        return values is None or values.is_any_in(raw)
+
+
+def _list_terms(value: bytes) -> list[bytes]:
+    """Return the forms in which the secret of this value is searched."""
+    forms = (value,) if _SAME_IN_JSON.fullmatch(value) else list_forms(value)
+    return [form for form in forms if BARE <= len(form) <= LONGEST]

@@ -1,0 +1,1 @@
+"""Operational events of the gateway."""

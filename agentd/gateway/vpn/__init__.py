@@ -1,0 +1,1 @@
+"""VPN links, subscriptions and the programs that serve them."""

@@ -1,0 +1,1 @@
+"""The web server: requests, responses, routing, JSON bodies, errors, OpenAPI, limits."""

@@ -1,0 +1,84 @@
+"""Readable errors for invalid JSON bodies: msgspec's messages, with suggestions.
+
+msgspec names the path; the field names and values that are valid there come from the body's type.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from msgspec import inspect
+
+from agentd.core.errors import suggest_name
+
+_PATH = r"(?: - at `(?P<path>\$[^`]*)`)?"
+_UNKNOWN_FIELD = re.compile(rf"Object contains unknown field `(?P<name>.*?)`{_PATH}", re.DOTALL)
+_INVALID_VALUE = re.compile(rf"Invalid enum value '(?P<name>.*?)'{_PATH}", re.DOTALL)
+_NO_MATCH = re.compile(rf"Expected `str` matching regex '.*'{_PATH}", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+_KEPT_ENDS = 300
+"""Characters that are kept of either end of a long message; what was sent is in its middle."""
+
+
+def explain_validation_error(message: str, kind: Any) -> str:
+    """Return msgspec's message about a body of this type, with the nearest or all valid names.
+
+    Instead of a pattern it shows the description of ``Meta(extra={"form": …})``, if there is one.
+    """
+    if len(message) > 2 * _KEPT_ENDS:
+        message = f"{message[:_KEPT_ENDS]}…{message[-_KEPT_ENDS:]}"
+    if field := _UNKNOWN_FIELD.fullmatch(message):
+        types = [one for one, _ in _find_types(kind, field["path"])]
+        structs = [one for one in types if isinstance(one, inspect.StructType)]
+        return message + suggest_name(
+            field["name"], [one.encode_name for each in structs for one in each.fields]
+        )
+    if value := _INVALID_VALUE.fullmatch(message):
+        types = [one for one, _ in _find_types(kind, value["path"])]
+        choices = [one for one in types if isinstance(one, inspect.LiteralType)]
+        return message + suggest_name(
+            value["name"], [str(one) for each in choices for one in each.values]
+        )
+    if text := _NO_MATCH.fullmatch(message):
+        forms = [form for _, form in _find_types(kind, text["path"]) if form]
+        return f"Expected {forms[0]} - at `{text['path'] or '$'}`" if forms else message
+    return message
+
+
+def _find_types(kind: Any, path: str | None) -> list[tuple[inspect.Type, str]]:
+    """Return the types that a path of the body may have, each with the ``form`` of its text."""
+    found = list(_unwrap(_inspect(kind)))
+    for step in _STEP.finditer(path or ""):
+        inner = [_step_into(one, step[1]) for one, _ in found]
+        found = [each for one in inner if one is not None for each in _unwrap(one)]
+    return found
+
+
+def _step_into(kind: inspect.Type, name: str | None) -> inspect.Type | None:
+    """Return the type of a field, or of an item if there is no name."""
+    match kind:
+        case inspect.StructType(fields=fields) if name is not None:
+            return next((field.type for field in fields if field.encode_name == name), None)
+        case inspect.DictType(value_type=inner) if name is None:
+            return inner
+        case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
+            return inner
+    return None
+
+
+def _unwrap(kind: inspect.Type, form: str = "") -> Iterator[tuple[inspect.Type, str]]:
+    """Yield each type of a union, without its metadata except ``form``."""
+    match kind:
+        case inspect.Metadata(type=inner, extra=extra):
+            yield from _unwrap(inner, (extra or {}).get("form", form))
+        case inspect.UnionType(types=types):
+            for one in types:
+                yield from _unwrap(one, form)
+        case _:
+            yield kind, form
+
+
+@cache
+def _inspect(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)

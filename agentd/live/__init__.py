@@ -1,0 +1,1 @@
+"""Live events: feed, event log, replay, server-sent events and the SignalR hub."""

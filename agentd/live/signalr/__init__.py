@@ -1,0 +1,1 @@
+"""The SignalR protocol and the rules of its hub, without I/O."""

@@ -1,0 +1,1 @@
+"""Speaking to model suppliers: the neutral conversation, dialects, prices, HTTP client."""

@@ -1,0 +1,1 @@
+"""Model APIs: parsed from and rendered to callers, and spoken to suppliers."""

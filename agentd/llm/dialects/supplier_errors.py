@@ -1,0 +1,207 @@
+"""Classifies suppliers' errors. Their codes hardly overlap, so one table covers all dialects."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from agentd.llm.conversation import ErrorKind, SupplierError
+
+_MOST_MESSAGE = 600
+"""The maximum characters of a supplier's message that are forwarded."""
+
+_MOST_WAIT = 31 * 86400.0
+
+_WORDS: dict[str, ErrorKind] = {
+    "authentication_error": "authentication",
+    "invalid_api_key": "authentication",
+    "invalid_authentication": "authentication",
+    "UNAUTHENTICATED": "authentication",
+    "permission_error": "permission",
+    "permission_denied": "permission",
+    "PERMISSION_DENIED": "permission",
+    "not_found_error": "not_found",
+    "model_not_found": "not_found",
+    "NOT_FOUND": "not_found",
+    "context_length_exceeded": "context_too_long",
+    "string_above_max_length": "context_too_long",
+    "request_too_large": "context_too_long",
+    "content_filter": "content_refused",
+    "content_policy_violation": "content_refused",
+    "image_content_policy_violation": "content_refused",
+    "moderation_blocked": "content_refused",
+    "data_inspection_failed": "content_refused",
+    "DataInspectionFailed": "content_refused",
+    "insufficient_quota": "quota",
+    "billing_error": "quota",
+    "billing_hard_limit_reached": "quota",
+    "usage_limit_reached": "quota",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "overloaded_error": "overloaded",
+    "server_is_overloaded": "overloaded",
+    "slow_down": "overloaded",
+    "engine_overloaded": "overloaded",
+    "UNAVAILABLE": "overloaded",
+    "api_error": "server",
+    "server_error": "server",
+    "internal_server_error": "server",
+    "timeout_error": "server",
+    "INTERNAL": "server",
+    "invalid_request_error": "invalid_request",
+    "invalid_prompt": "invalid_request",
+    "INVALID_ARGUMENT": "invalid_request",
+}
+"""The kinds of errors by their ``code``, ``type`` or ``status``."""
+
+_STATUSES: dict[int, ErrorKind] = {
+    401: "authentication",
+    402: "quota",
+    403: "permission",
+    404: "not_found",
+    413: "context_too_long",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+
+_TOO_LONG = re.compile(
+    r"maximum context|context (length|window|limit|size)|prompt is too long|too many tokens"
+    r"|input is too long|exceeds? the (maximum|available) (context|number of tokens)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"content filtering policy|content management policy|content exists risk"
+    r"|prompt was flagged as potentially violating",
+    re.IGNORECASE,
+)
+_NO_MONEY = re.compile(
+    r"credit balance|insufficient (balance|credits?|funds)|exceeded your current quota",
+    re.IGNORECASE,
+)
+_TRY_AGAIN = re.compile(
+    r"(?:try again|resets?) in "
+    r"((?:[\d.]+ ?(?:ms|[dhms]|seconds?|minutes?|hours?|days?)(?![a-z]),? ?)+)",
+    re.I,
+)
+_SPAN = re.compile(r"([\d.]+) ?(ms|[dhms])", re.I)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_error_response(status: int, headers: Mapping[str, str], body: bytes) -> SupplierError:
+    """Parse a response with an error status, in whichever dialect; never raises.
+
+    ``headers`` have lower-case names.
+    """
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        said = _decode_text(body)
+    return parse_error(said, status, headers)
+
+
+def parse_error(
+    said: object, status: int = 0, headers: Mapping[str, str] | None = None
+) -> SupplierError:
+    """Classify a decoded error, of a body or of a stream event; ``status`` 0: unknown."""
+    words = list(_read_codes(said))
+    message = _read_message(said)
+    kind = _classify(words, message, status)
+    if not message:
+        name = ", ".join(dict.fromkeys(word for word in words if not word.isdigit()))
+        message = f"The supplier gave no reason ({name or f'HTTP {status}'})"
+    waits = kind in ("rate_limit", "quota", "overloaded", "server")
+    return SupplierError(kind, message, _read_wait(headers or {}, message) if waits else None)
+
+
+def _classify(words: list[str], message: str, status: int) -> ErrorKind:
+    """Return the kind: codes before types before the status; some show only in the message."""
+    known = [_WORDS[word] for word in words if word in _WORDS]
+    kind: ErrorKind = known[0] if known else _classify_status(words, status)
+    if kind in ("invalid_request", "server"):  # which some say of everything
+        kind = _STATUSES.get(status, kind)
+    if kind in ("invalid_request", "server", "context_too_long") and _TOO_LONG.search(message):
+        return "context_too_long"
+    if kind == "invalid_request" and _REFUSED.search(message):
+        return "content_refused"
+    if kind in ("invalid_request", "rate_limit", "permission") and _NO_MONEY.search(message):
+        return "quota"
+    return kind
+
+
+def _classify_status(words: list[str], status: int) -> ErrorKind:
+    if status < 300:  # a stream began well
+        status = next((int(word) for word in words if re.fullmatch(r"[45]\d\d", word)), 500)
+    callers = 400 <= status < 500 and status not in (408, 409)
+    return _STATUSES.get(status) or ("invalid_request" if callers else "server")
+
+
+def _read_codes(said: object) -> Iterator[str]:
+    """Yield the codes and types of an error, the most specific first."""
+    error = _unwrap_error(said)
+    if isinstance(error, Mapping):
+        for name in ("code", "type", "status"):
+            word = error.get(name)
+            if isinstance(word, str | int) and not isinstance(word, bool) and word != "error":
+                yield str(word)
+
+
+def _read_message(said: object) -> str:
+    error = _unwrap_error(said)
+    if isinstance(error, Mapping):
+        found = (error.get(name) for name in ("message", "detail", "error_msg"))
+        error = next((text for text in found if isinstance(text, str) and text), "")
+    text = " ".join(error.split()) if isinstance(error, str) else ""
+    return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 1] + "…"
+
+
+def _unwrap_error(said: object) -> object:
+    """Return the error itself: ``{"error": {…}}``, ``{"error": "…"}``, a list of one, or bare."""
+    if isinstance(said, list) and said:
+        said = said[0]
+    inner = said.get("error") if isinstance(said, Mapping) else None
+    return inner if isinstance(inner, Mapping | str) and inner else said
+
+
+def _decode_text(body: bytes) -> str:
+    text = body[: 4 * _MOST_MESSAGE].decode(errors="replace").strip()
+    return "" if text.startswith("<") else text
+
+
+def _read_wait(headers: Mapping[str, str], message: str) -> float | None:
+    """Return the seconds to wait, from the headers or, as OpenAI also does, from the message."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        wait = _parse_seconds(headers.get(name, ""), unit)
+        if wait is not None:
+            return wait
+    if until := _parse_date(headers.get("retry-after", "")):
+        now = _parse_date(headers.get("date", ""))  # the supplier's own clock, so ours may be wrong
+        return min(max(until - now, 0.0), _MOST_WAIT) if now else None
+    return parse_wait(message)
+
+
+def parse_wait(message: str) -> float | None:
+    """Return the seconds after which a message says to try again, or None."""
+    hint = _TRY_AGAIN.search(message)
+    spans = _SPAN.findall(hint[1]) if hint else []
+    waits = [_parse_seconds(count, _SECONDS[unit.lower()]) for count, unit in spans]
+    known = [wait for wait in waits if wait is not None]
+    return min(sum(known), _MOST_WAIT) if known else None
+
+
+def _parse_seconds(text: str, unit: float) -> float | None:
+    try:
+        seconds = float(text) * unit
+    except ValueError:
+        return None
+    return min(seconds, _MOST_WAIT) if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _parse_date(text: str) -> float | None:
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None

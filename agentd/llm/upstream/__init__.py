@@ -1,0 +1,1 @@
+"""Connections to suppliers: HTTP client, proxies, addresses that may be called."""

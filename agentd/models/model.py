@@ -1,0 +1,187 @@
+"""The models that a chat can choose, and where each is reached.
+
+The same ``Models`` is the schema of the file ``models.yml`` and what the daemon runs with.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from agentd.core.errors import NotFound, suggest_name
+from agentd.core.secret_text import explain_malformed_secret, is_reference
+from agentd.llm.price import Prices
+from agentd.models.fallback_validation import validate_fallbacks
+from agentd.models.gateway_model import GatewayModel
+
+ModelName: TypeAlias = Annotated[str, Meta(pattern="[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")]
+"""The name of a model as a chat writes it."""
+
+Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
+
+Dialect: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic"]
+"""The wire format that a supplier speaks."""
+
+GATEWAY = "agentd"
+"""The supplier that is this daemon's own model gateway."""
+
+EngineName: TypeAlias = Literal["offline", "native", "codex", "claude-code", "acp"]
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {"native": ("model", "supplier"), "acp": ("command",)}
+_IDLE: Mapping[str, tuple[str, ...]] = {
+    "native": ("command",),
+    "offline": ("model", "supplier", "command", "effort", "context", "max_output", "prices"),
+}
+
+
+class Supplier(Struct, frozen=True):
+    """A supplier that is called directly."""
+
+    dialect: Dialect
+    url: Annotated[str, Meta(pattern="https?://[^\\s/?#@]+[^\\s?#]*", max_length=1000)]
+    """The base address: what the supplier's documentation puts before ``/v1``, or with it."""
+    key: Annotated[str, Meta(max_length=4096, extra={"secret": True})] = ""
+    """The key itself, ``env:NAME`` or ``file:PATH``; empty: none is sent."""
+
+    def __post_init__(self) -> None:
+        if wrong := explain_malformed_secret(self.key):
+            raise ValueError(f"key: {wrong}")
+
+    @property
+    def holds_key(self) -> bool:
+        """True if the key itself stands in the file, not only where to find it."""
+        return bool(self.key) and not is_reference(self.key)
+
+    def __repr__(self) -> str:
+        """Return a representation without the key, for logs and tracebacks."""
+        return f"Supplier(dialect={self.dialect!r}, url={self.url!r})"
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """A model as a chat names it, the engine that drives it, and what it costs."""
+
+    name: ModelName
+    engine: EngineName
+    model: Annotated[str, Meta(max_length=200)] = ""
+    """The supplier's name of the model; empty: the engine's own default."""
+    supplier: str = ""
+    """The name of a supplier, ``agentd`` for the gateway; empty: the program's own sign-in."""
+    command: tuple[Line, ...] = ()
+    """The command line of an external program; empty: the engine's usual one."""
+    effort: Annotated[str, Meta(pattern="[a-z]{0,20}|[1-9][0-9]{2,6}")] = ""
+    """The reasoning effort, as the supplier calls it, or for Anthropic's older models the maximum
+    tokens of thinking; empty: the supplier's default."""
+    context: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None
+    """Maximum tokens of a conversation; ``None``: unknown."""
+    max_output: Annotated[int, Meta(ge=256, le=10_000_000)] | None = None
+    """Maximum tokens of one reply, thinking included; ``None``: unknown."""
+    prices: Prices | None = None
+    """``None``: unknown, so only costs that the engine reports are counted."""
+
+
+class Models(Struct, frozen=True):
+    """The models in the file's order, and their suppliers."""
+
+    default: str = ""
+    """The model of a chat that names none; empty: the engine of the settings decides."""
+    suppliers: dict[str, Supplier] = {}
+    models: tuple[Model, ...] = ()
+    proxy: tuple[GatewayModel, ...] = ()
+    """The models that callers of the model gateway can name; they are of no concern to chats."""
+
+    def find(self, name: str) -> Model:
+        """Return the model of this name. ``NotFound`` suggests the nearest one."""
+        for model in self.models:
+            if model.name == name:
+                return model
+        raise NotFound(f'No model is named "{name[:100]}"{suggest_name(name, self.names)}')
+
+    def get_gateway_prices(self, name: str) -> Prices | None:
+        """Return the prices of a gateway model by its first route, as the ledger uses them."""
+        for model in self.proxy:
+            if model.name == name:
+                return model.routes[0].prices or model.prices
+        return None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names as chats write them, in the file's order."""
+        return tuple(model.name for model in self.models)
+
+    @property
+    def by_channel(self) -> dict[str, tuple[str, ...]]:
+        """The models of the gateway that have a way through each channel, by its name."""
+        found: dict[str, dict[str, None]] = {}
+        for model in self.proxy:
+            for way in model.routes:
+                found.setdefault(way.channel, {})[model.name] = None
+        return {channel: tuple(names) for channel, names in found.items()}
+
+    def list_falling_back_to(self, name: str) -> tuple[str, ...]:
+        """Return the gateway models that name this one as a fallback."""
+        return tuple(model.name for model in self.proxy if name in model.all_fallbacks)
+
+    def list_using(self, channel: str) -> tuple[str, ...]:
+        """Return the gateway models that have a route through this channel."""
+        return tuple(
+            model.name
+            for model in self.proxy
+            if any(way.channel == channel for way in model.routes)
+        )
+
+
+def validate(models: Models) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield each inconsistency in ``models.yml``: where, and why."""
+    names = models.names
+    for number, model in enumerate(models.models):
+        place = ("models", number)
+        if names.index(model.name) != number:
+            yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
+        if model.supplier not in ("", GATEWAY, *models.suppliers):
+            near = suggest_name(model.supplier, models.suppliers) or "; there are none yet"
+            yield (*place, "supplier"), f'"{model.supplier}" is none of the suppliers{near}'
+        yield from ((place, what) for what in _validate_engine(model))
+    if GATEWAY in models.suppliers:
+        yield ("suppliers", GATEWAY), f'"{GATEWAY}" is the name of the gateway; choose another'
+    if models.default and models.default not in names:
+        near = suggest_name(models.default, names) or "; there are none yet"
+        yield ("default",), f'"{models.default}" is none of the models{near}'
+    yield from _validate_gateway_models(models.proxy)
+
+
+def find_unknown_channels(
+    models: Models, channels: Collection[str]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield each route in ``models.yml`` to an unknown channel: where, and why."""
+    for number, model in enumerate(models.proxy):
+        for which, way in enumerate(model.routes):
+            if way.channel not in channels:
+                near = suggest_name(way.channel, channels) or "; there are none yet"
+                place = ("proxy", number, "routes", which, "channel")
+                yield place, f'"{way.channel}" is no channel of channels.yml{near}'
+
+
+def _validate_gateway_models(
+    models: Sequence[GatewayModel],
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    names = [model.name for model in models]
+    for number, model in enumerate(models):
+        place = ("proxy", number)
+        if names.index(model.name) != number:
+            yield (*place, "name"), f'"{model.name}" is the name of a model above; choose another'
+        targets = [(way.channel, way.model or model.name) for way in model.routes]
+        for which, target in enumerate(targets):
+            if targets.index(target) != which:
+                yield (*place, "routes", which), "is the same route as one above; remove it"
+    for below, what in validate_fallbacks(models):
+        yield ("proxy", *below), what
+
+
+def _validate_engine(model: Model) -> Iterator[str]:
+    """Yield what the engine needs but lacks, or has but cannot use."""
+    for name in _NEEDED.get(model.engine, ()):
+        if not getattr(model, name):
+            yield f'"{name}" is missing; engine {model.engine} needs it'
+    for name in _IDLE.get(model.engine, ()):
+        if getattr(model, name):
+            yield f'"{name}" means nothing to engine {model.engine}; remove it'

@@ -1,1 +1,0 @@
-"""The world around: programs, the workspace, the service manager."""

@@ -1,1 +1,0 @@
-"""The model proxy: what goes to a supplier, what comes back, and what it costs."""

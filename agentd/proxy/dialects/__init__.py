@@ -1,1 +1,0 @@
-"""The languages in which suppliers are spoken to, and the neutral one between them."""

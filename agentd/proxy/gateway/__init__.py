@@ -1,1 +1,0 @@
-"""The model gateway at work: one request from its admission to its line in the ledger."""

@@ -1,1 +1,0 @@
-"""What is managed of the gateway: every change under one journal, and how it is undone."""

@@ -1,1 +1,0 @@
-"""VPN servers: read from links and subscriptions, written as the settings of an engine."""

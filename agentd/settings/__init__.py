@@ -1,0 +1,1 @@
+"""The settings of the daemon and of its chats."""

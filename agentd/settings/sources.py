@@ -1,0 +1,222 @@
+"""The sources of settings: the command line, the environment, ``.env`` and ``agentd.yml``."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from os.path import abspath, dirname, expanduser, isfile, join, realpath
+from typing import NamedTuple, TypeVar
+
+from msgspec import structs
+
+from agentd.core.errors import ConfigError, ConfigProblem
+from agentd.settings import dotenv
+from agentd.settings.model import (
+    CONFIG_VARIABLE,
+    DOTENV_VARIABLES,
+    VARIABLES,
+    Settings,
+    SourcedValue,
+    collect_overrides,
+    resolve_settings,
+)
+from agentd.settings.status import SettingsFileContents
+from agentd.storage import document
+from agentd.storage.layout import Layout
+from agentd.storage.yaml import reader as yaml_reader
+from agentd.system.protected_paths import explain_unusable_workspace
+
+T = TypeVar("T")
+
+LIMIT = yaml_reader.MAX_FILE_SIZE
+
+UNIT_WORKSPACE = "AGENTD_DEFAULT_WORKSPACE"
+"""The variable by which a unit names the workspace for who names none: the lowest source."""
+
+PACKAGE = dirname(dirname(realpath(__file__)))
+"""The folder of the package that runs."""
+
+
+class Overrides(NamedTuple):
+    """Settings of the command line and environment; they override ``agentd.yml``."""
+
+    from_cli_and_env: Mapping[str, SourcedValue]
+    folder: str
+    """The folder that relative paths start from."""
+    state: str
+    """The state folder when nobody names one."""
+    workspace: str = ""
+    """The workspace when nobody names one; empty: ``folder``."""
+    unused: tuple[str, ...] = ()
+    """Variables of the folder's ``.env`` that are agentd's, but not taken from there."""
+
+    @property
+    def dotenv(self) -> str:
+        """The path of the file ``.env``."""
+        return join(self.folder, ".env")
+
+    def resolve(self, file: Settings, where: str) -> Settings:
+        """Return the effective settings for this content of ``where``, with absolute paths.
+
+        Raises ``ConfigError`` with every mistake.
+        """
+        settings = resolve_settings(self.from_cli_and_env, file, where)
+        state = _resolve_path(self.folder, settings.state or self.state)
+        workspace = _resolve_path(self.folder, settings.workspace or self.workspace)
+        if why := explain_unusable_workspace(realpath(workspace), realpath(state)):
+            _, source = self.from_cli_and_env.get("workspace", ("", where))
+            raise ConfigError([ConfigProblem(source, 0, why)])
+        return structs.replace(settings, state=state, workspace=workspace)
+
+
+class ResolvedConfig(NamedTuple):
+    """The daemon's configuration and the places of its files. All paths are absolute."""
+
+    settings: Settings
+    layout: Layout
+    overrides: Overrides
+
+    @property
+    def sources(self) -> str:
+        """The source of each setting, for a reader; without values."""
+        return describe_sources(self.settings, self.layout, self.overrides)
+
+
+def describe_sources(settings: Settings, layout: Layout, outside: Overrides) -> str:
+    """Return where the settings come from and the folders they lead to, without any value."""
+    by_place: defaultdict[str, list[str]] = defaultdict(list)
+    for _, source in outside.from_cli_and_env.values():
+        variable, in_file, path = source.partition(" in ")
+        place = "command line" if source.startswith("--") else path if in_file else "environment"
+        by_place[place].append(variable)
+    parts = [f"{place} ({', '.join(names)})" for place, names in by_place.items()]
+    files = [layout.settings] if isfile(layout.settings) else []
+    return (
+        f"settings from {', '.join([*parts, *files]) or 'nowhere, the defaults hold'};"
+        f" config {layout.config}, state {layout.state}, workspace {settings.workspace}"
+    )
+
+
+def describe_unused(outside: Overrides) -> str:
+    """Return what of a ``.env`` was passed over, and where it may stand; empty for nothing."""
+    if not outside.unused:
+        return ""
+    return (
+        f"{outside.dotenv}: {', '.join(outside.unused)} not taken from here, where only"
+        f" {' and '.join(DOTENV_VARIABLES)} may stand; use the environment or agentd.yml"
+    )
+
+
+class _Sources:
+    """The settings of every source, and all problems found in them."""
+
+    def __init__(self, options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
+        self.problems: list[ConfigProblem] = []
+        path = join(folder, ".env")
+        dotenv_file = self.collect(lambda: _read_dotenv(path), _Dotenv({}, ()))
+        self.typed = collect_overrides(options, environ, dotenv_file.taken, path)
+        self.state, config = find_default_folders(environ, folder)
+        self.config = _resolve_path(folder, self.typed.get("config", (config, ""))[0])
+        self.outside = Overrides(
+            self.typed,
+            folder,
+            self.state,
+            environ.get(UNIT_WORKSPACE, ""),
+            dotenv_file.unused,
+        )
+        self.path = Layout(self.state, self.config).settings
+        self.file = self.collect(lambda: read_settings_file(self.path).settings, Settings())
+
+    def collect(self, read: Callable[[], T], default: T) -> T:
+        """Return what was read; on problems collect them and return ``default``."""
+        try:
+            return read()
+        except ConfigError as error:
+            self.problems += error.problems
+            return default
+
+
+def load(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> ResolvedConfig:
+    """Resolve the settings for a command that was typed in ``folder``.
+
+    ``options`` is what was typed on the command line, by setting and ``config``. The precedence
+    is: command line, environment, ``.env``, file. A missing file means the defaults. Raises
+    ``ConfigError`` with the mistakes of every source at once.
+    """
+    said = _Sources(options, environ, folder)
+    settings = said.collect(lambda: said.outside.resolve(said.file, said.path), Settings())
+    if said.problems:
+        raise ConfigError(said.problems)
+    return ResolvedConfig(settings, Layout(settings.state, said.config), said.outside)
+
+
+def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) -> Layout:
+    """Locate the files without reading settings: a mistake in one must not block a revocation.
+
+    Raises ``ConfigError`` only if the place is unknown, because it may be named where
+    the mistake is.
+    """
+    said = _Sources(options, environ, folder)
+    state, _ = said.typed.get("state", (said.file.state or said.state, ""))
+    if said.problems and "state" not in said.typed:
+        raise ConfigError(said.problems)
+    return Layout(_resolve_path(folder, state), said.config)
+
+
+def find_default_folders(environ: Mapping[str, str], folder: str) -> tuple[str, str]:
+    """Return the folders of state and config when nobody named them.
+
+    Under systemd the ones that it made; in the checkout that this very package runs from,
+    ``state`` and ``config`` there; else the user's own (XDG). Another folder that only looks like
+    a checkout may be a stranger's repository, whose files must not command this daemon.
+    """
+    if join(realpath(folder), "agentd") == PACKAGE and isfile(join(folder, "setup.cfg")):
+        state, config = join(folder, "state"), join(folder, "config")
+    else:
+        state = join(_apply_xdg(environ, "XDG_STATE_HOME", "~/.local/state"), "agentd")
+        config = join(_apply_xdg(environ, "XDG_CONFIG_HOME", "~/.config"), "agentd")
+    return (
+        environ.get("STATE_DIRECTORY", "").split(":")[0] or state,
+        environ.get("CONFIGURATION_DIRECTORY", "").split(":")[0] or config,
+    )
+
+
+def _apply_xdg(environ: Mapping[str, str], variable: str, default: str) -> str:
+    """Apply the XDG rule: a path that is not absolute is ignored."""
+    named = environ.get(variable, "")
+    return named if os.path.isabs(named) else expanduser(default)
+
+
+def _resolve_path(folder: str, path: str) -> str:
+    return abspath(join(folder, expanduser(path)))
+
+
+class _Dotenv(NamedTuple):
+    """The contents of a file ``.env``: the values used, and the variables that were ignored."""
+
+    taken: Mapping[str, str]
+    unused: tuple[str, ...]
+
+
+def _read_dotenv(path: str) -> _Dotenv:
+    found = document.read_document(path, LIMIT)
+    if found is None:
+        return _Dotenv({}, ())
+    others = [name for name in (*VARIABLES, CONFIG_VARIABLE) if name not in DOTENV_VARIABLES]
+    taken = dotenv.load(path, found.data, DOTENV_VARIABLES)
+    return _Dotenv(taken, dotenv.find_assigned(found.data, others))
+
+
+def read_settings_file(path: str) -> SettingsFileContents:
+    """Read ``agentd.yml``; empty when there is none. Blocking.
+
+    Raises ``ConfigError`` or ``Unavailable``.
+    """
+    found = document.read_document(path, LIMIT)
+    return parse_settings_file(path, found.data) if found else SettingsFileContents()
+
+
+def parse_settings_file(path: str, data: bytes) -> SettingsFileContents:
+    """Parse this content of ``agentd.yml``. Raises ``ConfigError``."""
+    return SettingsFileContents(
+        yaml_reader.load_yaml(path, data, Settings), yaml_reader.find_entry_lines(data)
+    )

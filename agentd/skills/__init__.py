@@ -1,0 +1,1 @@
+"""Skills: instructions that a chat can be given."""

@@ -1,0 +1,1 @@
+"""Transcription and speech synthesis."""

@@ -1,0 +1,1 @@
+"""Storage: journal, atomic documents, locks, watched files, folder layout."""

@@ -1,0 +1,258 @@
+"""Durable appends: many waiters, one write and one fsync per journal, one batch at a time.
+
+Whoever appends gets a future that is done when the line is safe on disk. While one batch is
+being written the next one gathers, so batching needs no timer. Batches are global: what was
+appended earlier, to whichever journal, is announced earlier, so events go out in the order of
+their sequence numbers.
+
+After an error nothing is guessed. A write that failed is cut off again; when that cannot be
+done, or an fsync failed (the kernel may have dropped the data and will not say so twice), the
+journal accepts nothing more until the daemon has restarted and read it again.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+
+from agentd.core.errors import AgentdError, Unavailable
+from agentd.core.ids import HighWaterMarks, Sequences
+from agentd.storage.checksummed_json import encode_checksummed
+from agentd.storage.document import explain_os_error, replace_document, sync_folder, write_all
+from agentd.storage.layout import Layout
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def open_journal_file(layout: Layout, chat_id: int) -> int:
+    """Open a chat's journal for reading; raises ``OSError``."""
+    return os.open(layout.journal(chat_id), _READ)
+
+
+log = logging.getLogger(__name__)
+
+MAX_PENDING_BYTES = 8 * 1024 * 1024
+"""Bytes that may wait for the disk before more are refused."""
+
+_OPEN = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Journal(Struct, eq=False):
+    """An append-only file and the records waiting to be appended to it."""
+
+    path: str
+    size: int
+    """Bytes that are safe on disk."""
+    fresh: bool = False
+    """Its folder and file are made with the first append."""
+    lines: list[bytes] = []
+    done: "asyncio.Future[None] | None" = None
+    """Done when ``lines`` are safe."""
+    busy: "asyncio.Future[None] | None" = None
+    """Done when the lines being written now are safe."""
+    error: Unavailable | None = None
+    """The reason why nothing more is accepted; the holder must drop this journal."""
+    dead: bool = False
+    """True if not even a newly read journal of this path may be written before a restart."""
+
+    @property
+    def is_settled(self) -> bool:
+        """True when all that was appended is safe on disk."""
+        return self.done is None and self.busy is None
+
+
+class _Job(Struct):
+    journal: Journal
+    data: bytes
+    error: Unavailable | None = None
+    dead: bool = False
+
+
+class GroupCommitter:
+    """Writes appended lines to disk in batches, off the loop."""
+
+    def __init__(self, layout: Layout, sequences: Sequences) -> None:
+        self._layout = layout
+        self._sequences = sequences
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self._syncs = ThreadPoolExecutor(8, "fsync")
+        self._dirty: list[Journal] = []
+        self._callbacks: list[tuple[Journal, Callable[[], None]]] = []
+        self._waiting = 0
+        self._pump: asyncio.Task[None] | None = None
+
+    def append(
+        self, journal: Journal, line: bytes, on_durable: Callable[[], None]
+    ) -> "asyncio.Future[None]":
+        """Append ``line``; ``on_durable`` is called, in global order, once it is safe on disk.
+
+        The future raises ``Unavailable`` when the line could not be made safe. Whether it is on
+        disk all the same is then unknown, as after any failed write.
+        """
+        if journal.error:
+            raise journal.error
+        if self._waiting and self._waiting + len(line) > MAX_PENDING_BYTES:
+            raise Unavailable("The disk does not keep up", "Try again in a moment.")
+        if journal.done is None:
+            journal.done = asyncio.get_running_loop().create_future()
+            self._dirty.append(journal)
+        journal.lines.append(line)
+        self._callbacks.append((journal, on_durable))
+        self._waiting += len(line)
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._run())
+        return journal.done
+
+    async def close(self) -> None:
+        """Wait until everything that was appended is settled, and end the threads."""
+        while self._pump:
+            await asyncio.wait([self._pump])
+        self._thread.shutdown()
+        self._syncs.shutdown()
+
+    async def ping(self) -> None:
+        """Return once the disk thread has responded."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: None)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._dirty:
+            jobs = [_Job(journal, b"".join(journal.lines)) for journal in self._dirty]
+            callbacks, self._callbacks = self._callbacks, []
+            self._dirty, self._waiting = [], 0
+            for job in jobs:
+                job.journal.lines = []
+                job.journal.busy, job.journal.done = job.journal.done, None
+            marks = self._sequences.get_marks_to_reserve()
+            try:
+                await loop.run_in_executor(self._thread, self._commit, jobs, marks)
+            except Exception:  # a task boundary: nobody may wait forever
+                log.exception("the disk thread failed")
+                for job in jobs:
+                    job.error, job.dead = Unavailable("The disk thread failed"), True
+            if marks and not all(job.error for job in jobs):
+                self._sequences.mark_reserved(marks)
+            self._finish(jobs, callbacks)
+        self._pump = None
+
+    def _finish(
+        self, jobs: list[_Job], callbacks: list[tuple[Journal, Callable[[], None]]]
+    ) -> None:
+        for job in jobs:
+            job.journal.error = job.error
+            job.journal.dead = job.dead
+        for journal, on_durable in callbacks:
+            if journal.error is None:
+                _call(on_durable)
+        for job in jobs:
+            journal = job.journal
+            busy, journal.busy = journal.busy, None
+            if job.error is None:
+                journal.size += len(job.data)
+                journal.fresh = False
+                if busy:
+                    busy.set_result(None)
+                continue
+            log.error("%s", job.error.message)
+            for future in (busy, journal.done):
+                if future:
+                    future.set_exception(job.error)
+                    future.exception()  # the loop does not report it where nobody waits any more
+            if journal in self._dirty:
+                self._dirty.remove(journal)
+                self._callbacks = [row for row in self._callbacks if row[0] is not journal]
+                self._waiting -= sum(map(len, journal.lines))
+            journal.lines, journal.done = [], None
+
+    def _commit(self, jobs: list[_Job], marks: HighWaterMarks | None) -> None:
+        """Write one batch, on the disk thread; each job gets its own error."""
+        if marks:
+            try:
+                replace_document(self._layout.ids, encode_checksummed(marks))
+            except AgentdError as error:
+                for job in jobs:
+                    job.error = Unavailable(error.message, error.details)
+                return
+        opened = [(job, fd) for job in jobs if (fd := _write(job)) is not None]
+        if len(opened) == 1:
+            _sync(*opened[0])
+        else:
+            list(self._syncs.map(lambda pair: _sync(*pair), opened))
+        self._sync_new(jobs)
+
+    def _sync_new(self, jobs: list[_Job]) -> None:
+        """Sync the folder that names new files: without it they are not safe."""
+        new = [job for job in jobs if job.journal.fresh and not job.error]
+        try:
+            if new:
+                sync_folder(self._layout.chats)
+        except OSError as error:
+            for job in new:
+                job.error, job.dead = _make_error(self._layout.chats, error), True
+
+
+def _call(on_durable: Callable[[], None]) -> None:
+    try:
+        on_durable()
+    except Exception:  # a task boundary: the others' lines are safe too, and they wait
+        log.exception("the callback of a durable line failed")
+
+
+def _write(job: _Job) -> int | None:
+    """Append the batch. Return the open file, or None after an error."""
+    journal = job.journal
+    fd = None
+    try:
+        if journal.fresh:
+            os.mkdir(os.path.dirname(journal.path), 0o700)
+        fd = os.open(journal.path, _OPEN | (os.O_CREAT | os.O_EXCL if journal.fresh else 0), 0o600)
+        if os.fstat(fd).st_size != journal.size:
+            _refuse_foreign(job, fd)
+            return None
+        write_all(fd, job.data)
+        return fd
+    except OSError as error:
+        job.error = _make_error(journal.path, error)
+        if fd is not None:
+            job.dead = not _cut_back(fd, journal.size)
+            os.close(fd)
+        return None
+
+
+def _make_error(path: str, error: OSError) -> Unavailable:
+    explained = explain_os_error(path, "write", error)
+    return Unavailable(explained.message, explained.details)
+
+
+def _refuse_foreign(job: _Job, fd: int) -> None:
+    """Close a journal that another program wrote to, and leave its bytes as they are."""
+    os.close(fd)
+    path = job.journal.path
+    job.error = Unavailable(
+        f"{path} was changed by another program", "Restart agentd, which reads it again."
+    )
+    job.dead = True
+
+
+def _cut_back(fd: int, size: int) -> bool:
+    try:
+        if os.fstat(fd).st_size > size:
+            os.ftruncate(fd, size)
+            os.fdatasync(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _sync(job: _Job, fd: int) -> None:
+    try:
+        os.fdatasync(fd)
+        if job.journal.fresh:
+            sync_folder(os.path.dirname(job.journal.path))
+    except OSError as error:
+        job.error, job.dead = _make_error(job.journal.path, error), True
+    finally:
+        os.close(fd)

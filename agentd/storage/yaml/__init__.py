@@ -1,0 +1,1 @@
+"""Hand-written YAML: strict reading with line numbers, and edits that keep comments."""

@@ -1,0 +1,393 @@
+"""Edit values and list items of a hand-written YAML file; every other byte stays as it is.
+
+Nothing is written but what changes: its place is found by the marks of the parsed nodes, and the
+new text is put there. It means the same to every reader: texts are quoted, lists and maps stand in
+one line.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, TypeAlias, TypeVar
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from agentd.core.errors import BadRequest, ConfigError, Conflict
+from agentd.storage import document
+from agentd.storage.yaml import reader as yaml_reader
+
+T = TypeVar("T")
+
+YamlPath: TypeAlias = tuple[str | int, ...]
+"""The names of entries, and numbers of items from 0, on the way from the outermost map on."""
+
+NEW_FILE_MODE = 0o644
+"""The mode of a file that was not there: settings are no secret unless a person says so."""
+
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Libyaml's, where it is: twenty times as fast, and every mark of it is the same."""
+
+_PLAIN = re.compile(
+    r"(?!(?:yes|no|on|off|true|false|null|y|n)$)[a-z][a-z0-9._-]*", re.IGNORECASE | re.ASCII
+)
+"""Names that every reader of YAML takes for text."""
+
+
+def edit_yaml_file(
+    path: str,
+    load: Callable[[bytes], T],
+    change: "Callable[[YamlEditor], None]",
+    is_expected: Callable[[T, T], bool],
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+) -> T:
+    """Edit the hand-written file at ``path``, which may not exist yet. Blocking.
+
+    ``load`` parses content; ``is_expected(before, after)`` says whether only the intended value
+    changed. A ``private`` file is readable by nobody else; a ``dry_run`` writes nothing. Returns
+    the value after the edit. Raises ``ConfigError`` when the new content is not valid, and
+    ``Conflict`` when the present one is not, or cannot be edited, or somebody else saved the file
+    meanwhile: then it stays as it was.
+    """
+    found = document.read_document(path, yaml_reader.MAX_FILE_SIZE)
+    data = found.data if found else b""
+    try:
+        before = load(data)
+    except ConfigError as error:
+        raise Conflict(
+            f"{path} is not valid; fix it by hand before it is changed here", error.message
+        ) from error
+    text = YamlEditor(path, data.decode())
+    change(text)
+    after = load(text.content.encode())
+    if not is_expected(before, after):
+        raise Conflict(yaml_reader.explain_not_editable(path))
+    if text.content.encode() != data and not dry_run:
+        document.make_folder(path.rpartition("/")[0])
+        stamp, mode = (found.stamp, _get_mode(path)) if found else (None, NEW_FILE_MODE)
+        mode = 0o600 if private else mode
+        document.replace_document(path, text.content.encode(), expected=stamp, mode=mode)
+    return after
+
+
+def edit_content(where: str, content: bytes, change: "Callable[[YamlEditor], object]") -> bytes:
+    """Return the content of the file ``where`` with a change made to it.
+
+    ``content`` must have been accepted by ``reader.load_yaml``, and the result must be read by it
+    before it is written: nothing is validated here. Raises ``Conflict`` when it cannot be edited.
+    """
+    text = YamlEditor(where, content.decode())
+    change(text)
+    return text.content.encode()
+
+
+class YamlEditor:
+    """The content of a file that is being edited. Each edit parses it to find its place."""
+
+    def __init__(self, where: str, content: str) -> None:
+        self.content = content
+        self._where = where
+        self._break = "\r\n" if "\r\n" in content else "\n"
+
+    def set(self, path: YamlPath, value: object) -> None:
+        """Set the value of the entry at ``path``; it and the maps above it may be missing."""
+        holder = self._find_map(path[:-1])
+        if holder is None and len(path) > 1:
+            self.set(path[:-1], {path[-1]: value})
+        elif holder and (found := _find_entry(holder, path[-1])):
+            self._replace_value(*found, _render_value(value))
+        else:
+            self._add_entry(holder, path, _render_value(value))
+
+    def delete(self, path: YamlPath) -> None:
+        """Remove an entry with its lines; the comments above it stay."""
+        holder = self._find_map(path[:-1])
+        found = _find_entry(holder, path[-1]) if holder else None
+        if holder is None or found is None:
+            return
+        key, value = found
+        if holder.flow_style:
+            others = [pair for pair in holder.value if pair[0] is not key]
+            text = ", ".join(
+                self._slice(one.start_mark.index, self._find_end_of_value(two))
+                for one, two in others
+            )
+            self._replace(holder.start_mark.index, holder.end_mark.index, f"{{{text}}}")
+        elif len(path) > 1 and len(holder.value) == 1:
+            self._replace(holder.start_mark.index, self._find_end_of_value(value), "{}")
+        else:
+            self._replace(
+                self._find_line_start(key.start_mark.index),
+                self._find_line_end(self._find_end_of_value(value)),
+                "",
+            )
+
+    def prune_empty(self, path: YamlPath) -> None:
+        """Remove the map at ``path`` if it is empty, and those above it that then are.
+
+        A map with a comment on its lines stays.
+        """
+        holder = self._find_map(path[:-1]) if path else None
+        found = _find_entry(holder, path[-1]) if holder else None
+        if found and isinstance(found[1], MappingNode) and not found[1].value:
+            key, value = found
+            if "#" not in self._slice(
+                key.start_mark.index, self._find_line_end(self._find_end_of_value(value))
+            ):
+                self.delete(path)
+                self.prune_empty(path[:-1])
+
+    def append_item(self, path: YamlPath, entry: Mapping[str, object]) -> None:
+        """Append an item, a map, to the list at ``path``, which may be missing."""
+        holder = self._find_map(path[:-1])
+        pair = _find_entry(holder, path[-1]) if holder else None
+        if holder is None or pair is None:
+            self._add_entry(holder, path, "[]")
+            self.append_item(path, entry)
+            return
+        key, items = pair
+        if isinstance(items, SequenceNode) and items.value:
+            end = self._find_end_of_value(items.value[-1])
+            if items.flow_style:
+                self._replace(end, end, f", {_render_value(entry)}")
+            else:
+                self._insert_item(entry, self._find_line_end(end), items.start_mark.column)
+        elif not (isinstance(items, SequenceNode) or _is_nothing(items)):
+            raise Conflict(yaml_reader.explain_not_editable(self._where))
+        elif holder.flow_style:
+            self._replace_value(key, items, f"[{_render_value(entry)}]")
+        else:
+            self._replace(key.end_mark.index + 1, self._find_end_of_value(items), "")
+            self._insert_item(
+                entry, self._find_line_end(key.end_mark.index), key.start_mark.column + 2
+            )
+
+    def update_item(self, path: YamlPath, index: int, values: Mapping[str, object]) -> None:
+        """Set values of the item, a map, of the list at ``path``; those it has stay as typed."""
+        for name, value in values.items():
+            item = self._find_map((*path, index))
+            found = _find_entry(item, name) if item else None
+            if not (found and isinstance(found[1], ScalarNode) and found[1].value == value):
+                self.set((*path, index, name), value)
+
+    def remove_item(self, path: YamlPath, index: int) -> None:
+        """Remove an item of the list at ``path``, with the comments right above it.
+
+        A comment that a blank line parts from it (the heading of a section), or that is indented
+        like what stands in the item before, stays.
+        """
+        holder = self._find_map(path[:-1])
+        pair = _find_entry(holder, path[-1]) if holder else None
+        key, items = pair or (None, None)
+        if key is None or not isinstance(items, SequenceNode):
+            raise Conflict(yaml_reader.explain_not_editable(self._where))
+        item = items.value[index]
+        if items.flow_style:
+            others = [one for one in items.value if one is not item]
+            text = ", ".join(
+                self._slice(one.start_mark.index, self._find_end_of_value(one)) for one in others
+            )
+            self._replace(items.start_mark.index, items.end_mark.index, f"[{text}]")
+            return
+        begin = self._find_line_start(item.start_mark.index)
+        if self._slice(begin, item.start_mark.index).strip() != "-":
+            raise Conflict(yaml_reader.explain_not_editable(self._where))
+        above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
+        start = self._start_of_item(begin, self._find_line_end(above))
+        self._replace(start, self._find_line_end(self._find_end_of_value(item)), "")
+        if len(items.value) == 1:
+            self._replace(key.end_mark.index + 1, key.end_mark.index + 1, " []")
+
+    def reorder(self, path: YamlPath, names: Iterable[str]) -> None:
+        """Put the entries of the map at ``path`` into this order, each with its comments."""
+        holder = self._find_map(path)
+        wanted = list(names)
+        if holder is None or [key.value for key, _ in holder.value] == wanted:
+            return
+        pieces: dict[str, str] = {}
+        begin = first = self._start_of_entry(holder)
+        for key, value in holder.value:
+            end = (
+                self._find_end_of_value(value)
+                if holder.flow_style
+                else self._find_line_end(self._find_end_of_value(value))
+            )
+            start = key.start_mark.index if holder.flow_style else begin
+            pieces[key.value] = self._slice(start, end)
+            begin = end
+        if holder.flow_style:
+            text = ", ".join(pieces[name] for name in wanted)
+            self._replace(holder.start_mark.index, holder.end_mark.index, f"{{{text}}}")
+        else:
+            lines = [
+                piece.rstrip("\r\n") + self._break for piece in map(pieces.get, wanted) if piece
+            ]
+            self._replace(first, begin, "".join(lines))
+
+    def _find_map(self, path: YamlPath) -> MappingNode | None:
+        """Return the map at a path; None if there is none yet. ``Conflict`` for anything else."""
+        node: Node | None = yaml.compose(self.content, Loader=_LOADER)
+        for step in path:
+            if isinstance(step, int):
+                node = node.value[step] if isinstance(node, SequenceNode) else None
+                continue
+            found = _find_entry(node, step) if isinstance(node, MappingNode) else None
+            node = found[1] if found else None
+        if node is None or _is_nothing(node):
+            return None
+        if not isinstance(node, MappingNode):
+            raise Conflict(yaml_reader.explain_not_editable(self._where))
+        return node
+
+    def _replace_value(self, key: Node, value: Node, text: str) -> None:
+        begin, end = value.start_mark.index, self._find_end_of_value(value)
+        if begin == key.end_mark.index + 1 or value.start_mark.column <= key.start_mark.column:
+            text = f" {text}"  # right behind the colon, or in the key's own column
+        self._replace(begin, end, text)
+
+    def _add_entry(self, holder: MappingNode | None, path: YamlPath, text: str) -> None:
+        line = f"{_render_name(str(path[-1]))}: {text}"
+        if holder is None:
+            self._append_line(line, 0)
+        elif holder.flow_style:
+            place = (
+                self._find_end_of_value(holder.value[-1][1])
+                if holder.value
+                else holder.start_mark.index + 1
+            )
+            self._replace(place, place, f", {line}" if holder.value else line)
+        elif len(path) == 1:
+            self._append_line(line, holder.start_mark.column)
+        else:
+            place = self._find_line_end(self._find_end_of_value(holder.value[-1][1]))
+            indent = " " * holder.start_mark.column
+            self._replace(
+                place, place, self._get_leading_newline(place) + indent + line + self._break
+            )
+
+    def _append_line(self, line: str, indent: int) -> None:
+        """Add a line of the outermost map: below where it is commented out, or at the end."""
+        name = re.escape(line.partition(":")[0])
+        shown = list(re.finditer(rf"(?m)^# ?{name}:.*$", self.content))
+        place = self._find_line_end(shown[-1].end()) if shown else len(self.content)
+        self._replace(
+            place, place, self._get_leading_newline(place) + " " * indent + line + self._break
+        )
+
+    def _insert_item(self, entry: Mapping[str, object], place: int, indent: int) -> None:
+        """Insert the lines of a new item of a block list."""
+        lines = [f"{_render_name(name)}: {_render_value(value)}" for name, value in entry.items()]
+        dashed = [("  " if number else "- ") + line for number, line in enumerate(lines)]
+        text = "".join(" " * indent + line + self._break for line in dashed)
+        self._replace(place, place, self._get_leading_newline(place) + text)
+
+    def _get_leading_newline(self, place: int) -> str:
+        """Return what is missing for a new line to begin there."""
+        return self._break if place and self.content[place - 1] != "\n" else ""
+
+    def _start_of_entry(self, holder: Node) -> int:
+        """Return where its first entry begins: at its line, or at the comments above it."""
+        place = self._find_line_start(holder.start_mark.index)
+        while place and self._slice(self._find_line_start(place - 1), place).lstrip().startswith(
+            "#"
+        ):
+            place = self._find_line_start(place - 1)
+        return place
+
+    def _start_of_item(self, begin: int, least: int) -> int:
+        """Return where an item begins whose dash is in the line at ``begin``.
+
+        That is at the comments right above it, or at the blank lines between these and the item
+        before.
+        """
+        line = self._slice(begin, self._find_line_end(begin))
+        dash = line.index("-")
+        while begin > least:
+            above = self._find_line_start(begin - 1)
+            comment = self._slice(above, begin)
+            if not comment.lstrip().startswith("#") or comment.index("#") > dash:
+                break
+            begin = above
+        between = self._slice(least, begin)
+        return begin if between.strip() else least
+
+    def _find_end_of_value(self, node: Node) -> int:
+        """Return where a value ends: a block's end mark is behind the comments below it."""
+        if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+            last = node.value[-1]
+            return self._find_end_of_value(last[1] if isinstance(node, MappingNode) else last)
+        end: int = node.end_mark.index
+        if isinstance(node, ScalarNode) and node.style in ("|", ">"):
+            return len(self.content[:end].rstrip("\r\n"))
+        return end
+
+    def _find_line_start(self, place: int) -> int:
+        return self.content.rfind("\n", 0, place) + 1
+
+    def _find_line_end(self, place: int) -> int:
+        """Return where the line after the one of ``place`` begins."""
+        found = self.content.find("\n", place)
+        return found + 1 if found >= 0 else len(self.content)
+
+    def _slice(self, begin: int, end: int) -> str:
+        return self.content[begin:end]
+
+    def _replace(self, begin: int, end: int, text: str) -> None:
+        self.content = self.content[:begin] + text + self.content[end:]
+
+
+def _find_entry(node: MappingNode, name: str | int) -> tuple[Node, Node] | None:
+    return next((pair for pair in node.value if pair[0].value == name), None)
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value in ("", "~", "null")
+
+
+def _get_mode(path: str) -> int:
+    with document.translate_os_errors(path, "read"):
+        return stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)
+
+
+def _render_value(value: object, depth: int = 0) -> str:
+    """Return a value in one line of YAML. ``BadRequest`` when it nests deeper than any file may."""
+    if depth > yaml_reader.MAX_DEPTH:
+        raise BadRequest(f"nests deeper than {yaml_reader.MAX_DEPTH} levels")
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float() | Decimal():
+            return str(value).removesuffix(".0")
+        case str():
+            return _quote(value)
+        case Mapping():
+            text = ", ".join(
+                f"{_render_name(str(name))}: {_render_value(one, depth + 1)}"
+                for name, one in value.items()
+            )
+            return f"{{{text}}}"
+        case list() | tuple():
+            return f"[{', '.join(_render_value(one, depth + 1) for one in value)}]"
+    raise TypeError(f"{type(value).__name__} has no form in a file")
+
+
+def _quote(text: str) -> str:
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
+
+
+def _render_name(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else _quote(text)

@@ -1,0 +1,201 @@
+"""Edits of one list in a hand-written file, whose entries have names.
+
+Comments, order and every other byte stay as the person wrote them (``editor.py``).
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from agentd.core.errors import BadRequest, ConfigError, Conflict, NotFound, suggest_name
+from agentd.storage.watched_file import WatchedFile
+from agentd.storage.yaml import editor as yaml_editor
+from agentd.storage.yaml import reader as yaml_reader
+from agentd.storage.yaml import schema
+from agentd.storage.yaml.editor import YamlEditor
+
+E = TypeVar("E", bound=msgspec.Struct)
+
+
+class NamedEntries(Generic[E]):
+    """The list ``section`` of the file at ``path``, which has this ``shape``. Everything blocks.
+
+    ``what`` says in errors what an entry is, and ``called`` is the field with its name. Nobody else
+    can read a ``private`` file. Each change is made to the file as it is at that moment, unless it
+    is a ``dry_run``, and raises ``Conflict`` when somebody else saves it meanwhile, when it is not
+    valid, or when a name is taken; ``BadRequest`` when the entry would not be valid.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        shape: type[Any],
+        section: str,
+        check: schema.ValueCheck[Any],
+        what: str,
+        *,
+        called: str = "name",
+        private: bool = False,
+    ) -> None:
+        self._name = attrgetter(called)
+        self._path = path
+        self._shape = shape
+        self._section = section
+        self._check = check
+        self._what = what
+        self._private = private
+
+    def add(self, entry: E, *, dry_run: bool = False) -> E:
+        """Add an entry at the end."""
+
+        def change(entries: list[E], text: YamlEditor) -> E:
+            self._require_free_name(entries, self._name(entry))
+            entries.append(entry)
+            text.append_item((self._section,), to_plain(entry))
+            return entry
+
+        return self._edit(change, dry_run)
+
+    def change(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
+        """Replace the entry of this name by what ``revise`` makes of it; ``NotFound``."""
+
+        def change(entries: list[E], text: YamlEditor) -> E:
+            number = self._find_index(entries, name)
+            before, after = entries[number], revise(entries[number])
+            if self._name(after) != name:
+                self._require_free_name(entries, self._name(after))
+            entries[number] = after
+            old, new = to_plain(before), to_plain(after)
+            kind: Any = type(after)
+            for field in structs.fields(kind):
+                if old.get(field.name) != new.get(field.name):
+                    value = new[field.name] if field.name in new else _get_default(field)
+                    text.set((self._section, number, field.name), value)
+            return after
+
+        return self._edit(change, dry_run)
+
+    def copy(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
+        """Add what ``revise`` makes of the entry of this name, at the end; ``NotFound``."""
+
+        def change(entries: list[E], text: YamlEditor) -> E:
+            made = revise(entries[self._find_index(entries, name)])
+            self._require_free_name(entries, self._name(made))
+            entries.append(made)
+            text.append_item((self._section,), to_plain(made))
+            return made
+
+        return self._edit(change, dry_run)
+
+    def remove(self, name: str, check: Callable[[E], object] = bool, *, dry_run: bool = False) -> E:
+        """Remove and return the entry of this name, unless ``check`` raises; ``NotFound``."""
+
+        def change(entries: list[E], text: YamlEditor) -> E:
+            number = self._find_index(entries, name)
+            check(entries[number])
+            text.remove_item((self._section,), number)
+            return entries.pop(number)
+
+        return self._edit(change, dry_run)
+
+    def _edit(self, change: Callable[[list[E], YamlEditor], E], dry_run: bool) -> E:
+        answer: list[E] = []
+        wanted: list[E] = []
+
+        def apply_change(text: YamlEditor) -> None:
+            wanted[:] = self._get_entries(self._load(text.content.encode()))
+            answer.append(change(wanted, text))
+
+        def fits(before: Any, after: Any) -> bool:
+            same = {self._section: ()}
+            rest = structs.replace(before, **same) == structs.replace(after, **same)
+            return rest and list(self._get_entries(after)) == wanted
+
+        try:
+            yaml_editor.edit_yaml_file(
+                self._path, self._load, apply_change, fits, private=self._private, dry_run=dry_run
+            )
+        except ConfigError as error:
+            place = re.compile(rf"{self._section}\[\d+\](?:\.|: )")  # which is the entry itself
+            problems = [place.sub("", problem.what, count=1) for problem in error.problems]
+            raise BadRequest(f"The {self._what} is not valid", "\n".join(problems)) from error
+        return answer[0]
+
+    def _load(self, data: bytes) -> Any:
+        return yaml_reader.load_yaml(self._path, data, self._shape, self._check)
+
+    def _get_entries(self, content: Any) -> tuple[E, ...]:
+        entries: tuple[E, ...] = getattr(content, self._section) or ()
+        return entries
+
+    def _require_free_name(self, entries: list[E], name: str) -> None:
+        if any(self._name(entry) == name for entry in entries):
+            raise Conflict(f'There is a {self._what} "{name[:100]}" already.')
+
+    def _find_index(self, entries: list[E], name: str) -> int:
+        names = [self._name(entry) for entry in entries]
+        if name not in names:
+            raise NotFound(f'There is no {self._what} "{name[:100]}"{suggest_name(name, names)}')
+        return names.index(name)
+
+
+class WatchedEntries(Generic[E]):
+    """Changes entries of a ``file`` that is followed: a change is in force when a method returns.
+
+    Each returns what the entry is then, with ``dry_run`` what it would be, and raises what
+    ``NamedEntries`` does.
+    """
+
+    def __init__(self, entries: NamedEntries[E], file: WatchedFile[Any]) -> None:
+        self.entries = entries
+        self._followed = file
+        self._writing = asyncio.Lock()
+
+    async def add(self, entry: E, *, dry_run: bool = False) -> E:
+        """Add an entry at the end."""
+        return await self.write(partial(self.entries.add, entry), dry_run=dry_run)
+
+    async def change(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
+        """Replace the entry of this name by what ``revise`` returns; it may be renamed."""
+        return await self.write(partial(self.entries.change, name, revise), dry_run=dry_run)
+
+    async def remove(
+        self, name: str, check: Callable[[E], object] = bool, *, dry_run: bool = False
+    ) -> E:
+        """Remove the entry of this name, unless ``check`` raises."""
+        return await self.write(partial(self.entries.remove, name, check), dry_run=dry_run)
+
+    async def write(self, change: Callable[..., E], *, dry_run: bool) -> E:
+        """Run a method of ``NamedEntries`` in a thread, and read the file again."""
+        async with self._writing:
+            entry = await asyncio.to_thread(change, dry_run=dry_run)
+            if not dry_run:
+                await self._followed.refresh()
+        return entry
+
+
+def to_plain(entry: object) -> dict[str, Any]:
+    """Return a struct as it is written into a file, without what is empty or unknown."""
+    values: dict[str, object] = msgspec.to_builtins(entry)
+    return {name: _tidy(value) for name, value in values.items() if value not in (None, {})}
+
+
+def _tidy(value: object) -> object:
+    match value:
+        case dict():
+            return {name: _tidy(one) for name, one in value.items() if one not in (None, [], ())}
+        case list() | tuple():
+            return [_tidy(one) for one in value]
+    return value
+
+
+def _get_default(field: structs.FieldInfo) -> object:
+    """Return what to write where a field gets its default again."""
+    made = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return _tidy(msgspec.to_builtins(made))

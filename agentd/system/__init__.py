@@ -1,0 +1,1 @@
+"""The operating system: child processes, confined folders, safe writes, ports."""

@@ -1,1 +1,0 @@
-"""HTTP: the only package that knows Tornado's handlers."""

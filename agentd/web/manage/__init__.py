@@ -1,1 +1,0 @@
-"""The management of the model gateway over HTTP: one module for each resource."""

@@ -1,1 +1,0 @@
-"""Rows of the routes table by surface; ``web.routes`` puts them together."""

@@ -1,1 +1,0 @@
-"""Bytes and values, without waiting."""

@@ -1,0 +1,1 @@
+"""Failed builds handed to the agent."""

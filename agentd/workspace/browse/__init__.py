@@ -1,0 +1,1 @@
+"""Reading the workspace: its folders, files and what is written in them."""

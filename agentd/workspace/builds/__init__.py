@@ -1,0 +1,1 @@
+"""Builds: commands, their output and the problems in it."""

@@ -1,0 +1,1 @@
+"""Deployments: programs started from the repository."""

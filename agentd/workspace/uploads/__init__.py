@@ -1,0 +1,1 @@
+"""Files that callers upload for a chat."""

@@ -1,0 +1,105 @@
+"""The code that the conversations with external programs share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.engine import TurnRequest
+from agentd.agent.engines.external.common import (
+    CONTINUE_PROMPT,
+    MAX_HISTORY_LENGTH,
+    ModelEndpoint,
+    ToolAccess,
+    WorkspaceBounds,
+    build_first_prompt,
+    build_resume_prompt,
+    shorten,
+)
+from agentd.chats.model import Message
+
+BOUNDS = WorkspaceBounds("/home/someone/project")
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("a.txt", True),
+        ("/home/someone/project", True),
+        ("/home/someone/project/src/a.py", True),
+        ("src/../a.txt", True),
+        ("../a.txt", False),
+        ("/home/someone/project/../other", False),
+        ("/home/someone/project-two/a", False),
+        ("/etc/passwd", False),
+        ("a\0b", False),
+    ],
+)
+def test_a_path_is_inside_the_workspace_or_not(path: str, inside: bool) -> None:
+    assert BOUNDS.contains(path) is inside
+
+
+def test_one_path_outside_makes_a_change_outside_and_so_does_none_at_all() -> None:
+    assert BOUNDS.classify_write(["a", "b/c"]) == ToolAccess("write")
+    assert BOUNDS.classify_write(["a", "/srv/x"]) == ToolAccess("outside")
+    assert BOUNDS.classify_write([]) == ToolAccess("outside")
+
+
+def test_a_link_out_of_the_workspace_is_seen_where_the_file_system_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to("/etc")
+    folder = str(tmp_path / "work")
+    assert WorkspaceBounds(folder).contains("link/hosts")
+    assert not WorkspaceBounds(folder, os.path.realpath).contains("link/hosts")
+    assert WorkspaceBounds(folder, os.path.realpath).contains("new/file")
+
+
+def test_a_long_text_loses_its_middle_and_what_steers_a_terminal() -> None:
+    result = shorten("a" * 50 + "b" * 50, most=20)
+    assert result.startswith("a" * 10 + "\n") and result.endswith("\n" + "b" * 10)
+    assert "80 characters" in result
+    assert "\x1b" not in shorten("\x1b[31mred\x1b[0m")
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://h:1", "http://h:1/v1"),
+        ("http://h:1/v1/", "http://h:1/v1"),
+        ("https://h/api/v4", "https://h/api/v4"),
+    ],
+)
+def test_an_address_is_taken_with_its_version_or_without(url: str, base: str) -> None:
+    assert ModelEndpoint(url, "sk-secret").base_url == base
+    assert "sk-secret" not in repr(ModelEndpoint(url, "sk-secret"))
+
+
+def test_a_new_session_is_shown_what_went_before() -> None:
+    history = (
+        Message(1, "user", "What is this?", ""),
+        Message(2, "tool", "ls", "", tool="shell"),
+        Message(3, "assistant", "A daemon.", ""),
+    )
+    result = build_first_prompt("Go on.", history, "Be terse.")
+    assert (
+        result.index("Be terse.") < result.index("User: What is this?") < result.index("A daemon.")
+    )
+    assert result.endswith("\n\nGo on.")
+    assert "ls" not in result
+    assert build_first_prompt("Go on.", ()) == "Go on."
+    long = (Message(1, "user", "x" * 2 * MAX_HISTORY_LENGTH, ""),)
+    assert len(build_first_prompt("p", long)) < MAX_HISTORY_LENGTH + 100
+
+
+def test_a_session_that_goes_on_is_shown_what_was_said_with_other_engines() -> None:
+    missed = (Message(3, "user", "Rename it to x.", ""), Message(4, "assistant", "It is x.", ""))
+    history = (Message(1, "user", "Long known.", ""), *missed)
+    result = build_resume_prompt(
+        TurnRequest(1, "Go on.", history=history, missed=missed), "Be terse."
+    )
+    assert (
+        result.index("Be terse.") < result.index("User: Rename it to x.") < result.index("It is x.")
+    )
+    assert result.endswith("\n\nGo on.") and "Long known." not in result
+    assert build_resume_prompt(TurnRequest(1, "Go on.", history=history)) == "Go on."
+    assert build_resume_prompt(TurnRequest(1, "Go on.", is_retry=True)) == CONTINUE_PROMPT

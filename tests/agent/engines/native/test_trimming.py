@@ -1,0 +1,143 @@
+"""A conversation is made to fit by the stated rule, and stays one that suppliers take."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentd.agent.engines.native.trimming import LEFT_OUT, TurnTranscript, measure, trim
+from agentd.llm.conversation import ModelMessage, TextPart, ToolCall, ToolResult
+from agentd.llm.dialects.message_order import normalize_messages
+
+
+def make_message(role, text: str) -> ModelMessage:
+    return ModelMessage(role, (TextPart(text),))
+
+
+def make_step(calls: list[str], number: int) -> tuple[ModelMessage, ModelMessage]:
+    """Return a reply with calls, and the results of these calls."""
+    ids = [f"c{number}.{index}" for index in range(len(calls))]
+    asked = tuple(ToolCall(id_, "read_file", '{"path": "a"}') for id_ in ids)
+    brought = tuple(
+        ToolResult(id_, (TextPart(text),)) for id_, text in zip(ids, calls, strict=True)
+    )
+    return ModelMessage("assistant", (TextPart("Looking."), *asked)), ModelMessage("user", brought)
+
+
+LONG = st.integers(0, 3000).map(lambda length: "x" * length)
+EXCHANGES = st.lists(st.tuples(LONG, LONG), max_size=5)
+STEPS = st.lists(st.lists(LONG, min_size=1, max_size=3), max_size=6)
+
+
+@st.composite
+def transcripts(draw) -> TurnTranscript:
+    messages: list[ModelMessage] = []
+    number = 0
+    for prompt, reply in draw(EXCHANGES):
+        messages.append(make_message("user", "earlier " + prompt))
+        for calls in draw(st.lists(st.lists(LONG, min_size=1, max_size=2), max_size=2)):
+            number += 1
+            messages += make_step(calls, number)
+        messages.append(make_message("assistant", "reply " + reply))
+    at = len(messages)
+    messages.append(make_message("user", "the prompt " + draw(LONG)))
+    for calls in draw(STEPS):
+        number += 1
+        messages += make_step(calls, number)
+    return TurnTranscript(tuple(messages), at)
+
+
+ROOMS = st.integers(-100, 30_000)
+
+
+def list_texts(message: ModelMessage) -> list[str]:
+    return [
+        part.content[0].text if isinstance(part, ToolResult) else getattr(part, "text", "")
+        for part in message.parts
+    ]
+
+
+@settings(deadline=None)
+@given(transcripts(), ROOMS)
+def test_the_prompt_stays_and_every_call_keeps_its_result(transcript, room):
+    short = trim(transcript, room)
+    assert short.messages[short.prompt] == transcript.messages[transcript.prompt]
+    normalize_messages(short.messages)
+    assert short.messages[0].role == "user"
+
+
+@settings(deadline=None)
+@given(transcripts(), ROOMS)
+def test_it_fits_or_there_is_nothing_left_to_leave_out(transcript, room):
+    short = trim(transcript, room)
+    if measure(short.messages) > max(room, 0):
+        assert short.prompt == 0
+        assert len(short.messages) <= 3
+        for message in short.messages:
+            for part, text in zip(message.parts, list_texts(message), strict=True):
+                if isinstance(part, ToolResult):
+                    assert len(text) <= len(LEFT_OUT)
+
+
+@settings(deadline=None)
+@given(transcripts(), ROOMS)
+def test_what_fits_is_not_touched_and_trimming_twice_changes_nothing(transcript, room):
+    if measure(transcript.messages) <= room:
+        assert trim(transcript, room) is transcript
+    once = trim(transcript, room)
+    assert trim(once, room) == once
+
+
+@settings(deadline=None)
+@given(transcripts(), ROOMS)
+def test_what_stays_is_in_order_and_as_it_was_but_for_left_out_results(transcript, room):
+    rest = iter(transcript.messages)
+    for message in trim(transcript, room).messages:
+        assert any(
+            message.role == old.role
+            and len(message.parts) == len(old.parts)
+            and all(
+                new in (was, LEFT_OUT)
+                for new, was in zip(list_texts(message), list_texts(old), strict=True)
+            )
+            for old in rest
+        )
+
+
+@settings(deadline=None)
+@given(transcripts(), ROOMS)
+def test_the_latest_step_of_the_turn_is_always_there(transcript, room):
+    steps = transcript.messages[transcript.prompt + 1 :]
+    if steps:
+        short = trim(transcript, room)
+        assert short.messages[-2].parts == steps[-2].parts
+
+
+def test_old_results_go_before_exchanges_and_the_latest_results_last():
+    big = "y" * 4000
+    transcript = TurnTranscript(
+        (
+            make_message("user", "one"),
+            make_message("assistant", "two " + big),
+            make_message("user", "prompt"),
+            *make_step([big, big], 1),
+            *make_step([big], 2),
+        ),
+        2,
+    )
+    whole = measure(transcript.messages)
+    first = trim(transcript, whole - 1)
+    assert [list_texts(message) for message in first.messages[3:]] == [
+        ["Looking.", "", ""],
+        [LEFT_OUT, LEFT_OUT],
+        ["Looking.", ""],
+        [big],
+    ]
+    assert len(first.messages) == len(transcript.messages)
+    second = trim(transcript, 7000)
+    assert list_texts(second.messages[0]) == ["prompt"]
+    assert list_texts(second.messages[-1]) == [big]
+    third = trim(transcript, 100)
+    assert [list_texts(message)[0] for message in third.messages] == [
+        "prompt",
+        "Looking.",
+        LEFT_OUT,
+    ]

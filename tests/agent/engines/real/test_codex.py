@@ -1,0 +1,245 @@
+"""The real Codex as an engine, with a scripted supplier of models."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from agentd.agent.engine import (
+    Question,
+    RateLimited,
+    ReplyCompleted,
+    ReplyDelta,
+    ToolStarted,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+    UsageReported,
+)
+from agentd.agent.engines.codex.conversation import BAD_KEY, LOST, CodexConversation
+from agentd.agent.engines.codex.launch import build_launch
+from agentd.agent.engines.external.common import CONTINUE_PROMPT, WorkspaceBounds
+from agentd.agent.engines.external.conversation import ProgramLaunch
+from agentd.chats.model import Message
+from agentd.llm.price import Usage
+from tests.agent.engines.conversing import drop_engine_state, filter_steps, sum_usage
+from tests.agent.engines.real.codex_talks import PATCH
+from tests.agent.engines.real.driving import Chat, find_processes, list_group
+from tests.agent.engines.real.programs import CODEX, KEY, build_path_without, make_place
+from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall, Tokens
+from tests.supplier.supplier import Supplier
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.gen_test(timeout=120),
+    pytest.mark.skipif(
+        not shutil.which(CODEX), reason=f"no {CODEX}: npm install --prefix {Path(__file__).parent}"
+    ),
+]
+
+ONE_CALL = Usage(input=10, output=5)
+QUICK = ("request_max_retries=0", "stream_max_retries=1")
+"""So that failures come without many tries."""
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        yield serving
+
+
+def converse(
+    assignment: TurnRequest, bounds: WorkspaceBounds, _: ProgramLaunch
+) -> CodexConversation:
+    return CodexConversation(assignment, bounds)
+
+
+@pytest.fixture
+def chat(tmp_path: Path, supplier: Supplier) -> Chat:
+    options = [word for one in QUICK for word in ("-c", f"model_providers.agentd.{one}")]
+    return Chat(make_place(tmp_path), supplier, (str(CODEX), *options), build_launch, converse)
+
+
+async def test_a_file_is_edited_with_leave_and_the_thread_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    tokens = Tokens(input=100, cached=900, output=20, reasoning=8)
+    edit = (Say("I translate."), Call("exec_command", {"cmd": PATCH}))
+    supplier.script(Answer(edit, usage=tokens), Say("It is done."))
+    received = await chat.run_turn("Translate one.", instructions="Be terse.")
+    assert chat.where.notes.read_text() == "uno\ntwo\n"
+    (asked,) = chat.asked
+    assert structs.replace(asked, diff="") == Question("write", "edit", "notes.txt", "M notes.txt")
+    assert asked.diff.splitlines()[-3:] == ["-one", "+uno", " two"]
+    [tool] = filter_steps(received, ToolUsed)
+    assert (tool.name, tool.input) == ("edit", "M notes.txt") and "+uno" in tool.outcome
+    assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == [
+        "I translate.",
+        "It is done.",
+    ]
+    assert sum_usage(received) == Usage(input=110, cache_read=900, output=17, reasoning=8)
+    assert (
+        "".join(step.text for step in filter_steps(received, ReplyDelta))
+        == "I translate.It is done."
+    )
+    first = supplier.requests[0]
+    assert first.model == "scripted-large" and "Be terse." in str(first.turns)
+
+    supplier.script(Say("As I said."))
+    again = await chat.run_turn("And now?")
+    assert [reply.text for reply in filter_steps(again, ReplyCompleted)] == ["As I said."]
+    assert sum_usage(again) == ONE_CALL
+    seen = str(supplier.requests[-1].turns)
+    assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+
+
+async def test_changed_instructions_reach_the_model_in_a_thread_that_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Say("One."), Say("Two."))
+    await chat.run_turn("Begin.", instructions="Be terse.")
+    await chat.run_turn("Go on.", instructions="Be verbose.")
+    assert "Be verbose." in json.dumps(supplier.requests[-1].body)
+
+
+async def test_without_leave_nothing_happens(chat: Chat, supplier: Supplier) -> None:
+    chat.decide = lambda _: False
+    run = Call("exec_command", {"cmd": "rm notes.txt"})
+    supplier.script(run, Call("exec_command", {"cmd": PATCH}), Say("I leave it."))
+    received = await chat.run_turn("Delete it.")
+    assert chat.where.notes.read_text() == "one\ntwo\n"
+    assert [question.kind for question in chat.asked] == ["shell", "write"]
+    assert chat.asked[0].subject == "rm notes.txt"
+    assert {tool.outcome for tool in filter_steps(received, ToolUsed)} == {"Not allowed."}
+    assert filter_steps(received, ReplyCompleted)[-1].text == "I leave it."
+
+
+async def test_the_key_is_in_no_argument_and_in_no_command_s_environment(
+    chat: Chat, supplier: Supplier, tmp_path: Path
+) -> None:
+    # Codex' sandbox finds itself beneath its home, which is in /tmp here, where bubblewrap's is.
+    chat.environment["PATH"] = build_path_without(tmp_path / "programs", "bwrap")
+    supplier.script(Call("exec_command", {"cmd": "env; echo the end"}), Say("Done."))
+    arguments: list[bytes] = []
+
+    def look(step: object) -> bool:
+        if isinstance(step, ToolStarted):
+            arguments.append(Path(f"/proc/{chat.process}/cmdline").read_bytes())
+        return False
+
+    received = await chat.run_turn("What is set?", look)
+    [tool] = filter_steps(received, ToolUsed)
+    assert "the end" in tool.outcome and KEY not in tool.outcome
+    assert arguments and KEY.encode() not in arguments[0]
+    assert supplier.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_thread_that_is_gone_is_restarted(chat: Chat, supplier: Supplier) -> None:
+    chat.memory = "01a1fdcb-e1c9-7872-bc09-000000000000"
+    supplier.script(Say("Forty-two."))
+    history = (Message(1, "user", "The answer is 42.", ""),)
+    received = await chat.run_turn("What is it?", history=history)
+    assert (
+        ToolUsed("codex", f"resume {'01a1fdcb-e1c9-7872-bc09-000000000000'}", LOST, ok=False)
+        in received
+    )
+    assert [drop_engine_state(one) for one in filter_steps(received, ReplyCompleted)] == [
+        ReplyCompleted("Forty-two.", ONE_CALL)
+    ]
+    assert "The answer is 42." in str(supplier.requests[0].turns)
+    assert "000000000000" not in chat.memory
+
+
+async def test_a_stop_while_the_model_writes_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Answer((Say("I will think about this for long."),), faults=(Stall(after=6),)))
+    await chat.run_turn("Think.", lambda step: isinstance(step, ReplyDelta))
+    assert chat.process and not list_group(chat.process)
+    supplier.requests[0].gone.result(60)
+
+
+async def test_a_stop_while_a_command_runs_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    supplier.script(Call("exec_command", {"cmd": "touch begun; sleep 123456.5"}))
+    await chat.stop_when("Sleep.", (chat.where.workspace / "begun").exists)
+    assert not list_group(chat.process)
+    assert not find_processes("123456.5")
+    supplier.script(Say("Still here."))
+    received = await chat.run_turn("Are you there?")
+    assert filter_steps(received, ReplyCompleted)[-1].text == "Still here."
+
+
+async def test_a_used_up_limit_shows_its_reset_and_the_prompt_is_not_given_twice(
+    chat: Chat, supplier: Supplier
+) -> None:
+    headers = {
+        "x-codex-primary-used-percent": "100",
+        "x-codex-primary-window-minutes": "300",
+        "x-codex-primary-reset-at": "1900000000",
+    }
+    body = {"error": {"type": "usage_limit_reached", "message": "The usage limit is reached"}}
+    supplier.script(Refuse(429, headers=headers, body=body))
+    received = await chat.run_turn("Count to three.")
+    [limited] = filter_steps(received, RateLimited)
+    assert limited.until == "2030-03-17T17:46:40.000Z"
+    supplier.script(Say("One, two, three."))
+    received = await chat.run_turn("Count to three.", is_retry=True)
+    assert [drop_engine_state(one) for one in filter_steps(received, ReplyCompleted)] == [
+        ReplyCompleted("One, two, three.", ONE_CALL)
+    ]
+    seen = str(supplier.requests[-1].turns)
+    assert seen.count("Count to three.") == 1 and CONTINUE_PROMPT in seen
+
+
+async def test_too_many_requests_are_a_limit_too(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(429))
+    assert filter_steps(await chat.run_turn("Hello."), RateLimited)
+
+
+async def test_a_refused_key_is_reported(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(401, "Wrong key"))
+    [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
+    assert failed.reason.startswith(BAD_KEY) and KEY not in failed.reason
+
+
+async def test_a_broken_stream_is_tried_again_and_then_reported(
+    chat: Chat, supplier: Supplier
+) -> None:
+    half = Answer((Say("Half of it"),), faults=(Break(after=5),))
+    supplier.script(half, Say("All of it."))
+    received = await chat.run_turn("Say it.")
+    assert filter_steps(received, ReplyCompleted)[-1].text == "All of it."
+    supplier.always(half)
+    [failed] = filter_steps(await chat.run_turn("Say it again."), TurnFailed)
+    assert "stream" in failed.reason
+    assert not list_group(chat.process)
+
+
+async def test_what_a_killed_turn_used_is_recorded_by_the_next_one_once(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """The thread's own count goes on; how much of it is booked is kept with each booking."""
+    supplier.script(Say("One."))
+    await chat.run_turn("First.")
+    memory = chat.memory
+    supplier.script(Say("Two."))
+    await chat.run_turn("Second.")
+    chat.memory = memory  # the daemon was killed before it booked anything of the second turn
+    supplier.script(Say("Three."), Say("Four."))
+    third = await chat.run_turn("Third.")
+    assert sum_usage(third) == ONE_CALL + ONE_CALL
+    assert sum_usage(await chat.run_turn("Fourth.")) == ONE_CALL
+
+
+async def test_what_was_used_before_a_failure_is_recorded(chat: Chat, supplier: Supplier) -> None:
+    supplier.script(Call("exec_command", {"cmd": "true"}), Refuse(400, "No more"))
+    received = await chat.run_turn("Do two things.")
+    assert [drop_engine_state(one) for one in filter_steps(received, UsageReported)] == [
+        UsageReported(ONE_CALL)
+    ]
+    assert "No more" in filter_steps(received, TurnFailed)[0].reason

@@ -1,0 +1,268 @@
+"""The real Codex, the real opencode and our own engine behind the real daemon, over its API."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.chats.turns import TOOL_INTERRUPTED
+from tests.agent.engines.real.codex_talks import PATCH
+from tests.agent.engines.real.driving import find_processes
+from tests.agent.engines.real.opencode_talks import answer_title
+from tests.agent.engines.real.programs import CLAUDE, CODEX, KEY, MODEL, OPENCODE, install
+from tests.agent.served import Caller, Served
+from tests.supplier.steps import Answer, Call, Say, Stall, Step
+from tests.supplier.supplier import Supplier
+from tests.support.daemon import Beats, until
+
+pytestmark = pytest.mark.engines
+
+QUICK = pytest.mark.parametrize("engine", ["codex", "native"], indirect=True)
+"""The engines that start at once, for what is alike with all."""
+
+PROGRAMS = {"codex": CODEX, "opencode": OPENCODE, "claude-code": CLAUDE}
+TOOLS = {"claude-code": "Bash"}
+"""The tool that runs commands, where its name is not ``shell``."""
+SLEEP = "sleep 300.25"
+
+
+@pytest.fixture(params=["codex", "opencode", "native"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of an engine, and of its model."""
+    name: str = request.param
+    program = PROGRAMS.get(name)
+    if program and not shutil.which(program):
+        pytest.skip(f"no {program}: npm install --prefix {Path(__file__).parent}")
+    return name
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        serving.always(answer_title)
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that the programs find as they left it, with the programs in ``bin``."""
+    return install(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture
+def environ(home: Path) -> dict[str, str]:
+    """Return the environment in which the daemon is started."""
+    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {"HOME": str(home), "PATH": path, "SCRIPTED_KEY": KEY}
+
+
+@pytest.fixture
+def served(tmp_path: Path, supplier: Supplier) -> Served:
+    """A daemon that asks before every change; its workspace is a repository with one file."""
+    dialects = {
+        "codex": "openai-responses",
+        "opencode": "openai-chat",
+        "claude-code": "anthropic",
+        "native": "anthropic",
+    }
+    known = {"model": MODEL, "context": 100_000, "prices": {"input": 3, "output": 15}}
+    models = {
+        "suppliers": {
+            name: {"dialect": dialect, "url": supplier.url, "key": "env:SCRIPTED_KEY"}
+            for name, dialect in dialects.items()
+        },
+        "models": [
+            {"name": "codex", "engine": "codex", "supplier": "codex", **known},
+            {"name": "opencode", "engine": "acp", "supplier": "opencode", **known}
+            | {"command": ["opencode", "acp"]},
+            {"name": "claude-code", "engine": "claude-code", "supplier": "claude-code", **known},
+            {"name": "native", "engine": "native", "supplier": "native", **known},
+        ],
+    }
+    made = Served(tmp_path, models, approval_rules=[{"decision": "ask", "kind": "write"}])
+    subprocess.run(["git", "init", "--quiet", str(made.workspace)], check=True)
+    (made.workspace / "notes.txt").write_text("one\ntwo\n")
+    return made
+
+
+def edit(engine: str, served: Served) -> Call:
+    """The model's call that translates the first line of the file."""
+    if engine == "codex":
+        return Call("exec_command", {"cmd": PATCH})
+    if engine == "native":
+        return Call("edit_file", {"path": "notes.txt", "old": "one", "new": "uno"})
+    notes = str(served.workspace / "notes.txt")
+    return Call("edit", {"filePath": notes, "oldString": "one", "newString": "uno"})
+
+
+def sleep(engine: str) -> Call:
+    """The model's call of a command that takes long."""
+    if engine == "codex":
+        return Call("exec_command", {"cmd": SLEEP})
+    if engine == "native":
+        return Call("shell", {"command": SLEEP, "seconds": 600})
+    if engine == "claude-code":
+        return Call(
+            "Bash",
+            {"command": f"touch begun; {SLEEP}", "description": "sleeps", "timeout": 600_000},
+        )
+    return Call("bash", {"command": SLEEP, "description": "sleeps"})
+
+
+def find_sleeping() -> list[int]:
+    """Return the processes that carry out the long command."""
+    return find_processes(SLEEP.replace(" ", "\0"))
+
+
+def list_roles(messages: list[dict[str, Any]]) -> list[str]:
+    return [message["role"] for message in messages]
+
+
+def begin_to_sleep(engine: str, caller: Caller, supplier: Supplier, *after: Step) -> int:
+    """A chat in whose turn the long command runs, with leave, and another prompt that waits."""
+    supplier.script(sleep(engine), *after)
+    chat = caller.create_chat("Sleep.", model=engine)
+    caller.append(chat, "And then?")
+    assert SLEEP in caller.allow(chat)["subject"]
+    until(find_sleeping, 60)
+    return chat
+
+
+def test_a_file_is_edited_with_leave_and_the_session_goes_on_in_the_next_daemon_too(
+    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+) -> None:
+    supplier.script((Say("I translate."), edit(engine, served)), Say("It is done."))
+    with served.running(**environ) as caller:
+        chat = caller.create_chat("Translate one.", model=engine)
+        asked = caller.wait_for_question(chat)
+        assert (asked["kind"], asked["state"]) == ("write", "open")
+        assert "notes.txt" in asked["subject"]
+        assert (served.workspace / "notes.txt").read_text() == "one\ntwo\n"
+        caller.allow(chat)
+        messages = caller.wait_until_idle(chat)
+        assert (served.workspace / "notes.txt").read_text() == "uno\ntwo\n"
+        assert "error" not in list_roles(messages), messages
+        said = [(one["role"], one["content"]) for one in messages]
+        tools = [text for role, text in said if role == "tool"]
+        assert "Tool: approval" in tools
+        assert "Tool: edit" in tools or "Tool: edit_file" in tools
+        assert [text for role, text in said if role == "assistant"] == [
+            "I translate.",
+            "It is done.",
+        ]
+        assert sum(one["tokens"]["input"] for one in messages)
+        assert sum(one["tokens"]["output"] for one in messages)
+        cost = sum(Decimal(str(one["cost"])) for one in messages)
+        assert cost == Decimal(str(caller.client.status(chat)["totalCost"])) > 0
+
+        supplier.script(Say("As I said."))
+        caller.append(chat, "And now?")
+        assert caller.wait_until_idle(chat)[-1]["content"] == "As I said."
+        assert served.process.end(signal.SIGTERM) == 0
+    assert served.marked == []
+
+    supplier.script(Say("Once more."))
+    with served.running(**environ) as caller:
+        caller.append(chat, "What did I want?")
+        assert caller.wait_until_idle(chat)[-1]["content"] == "Once more."
+        assert served.marked == []
+    seen = str(supplier.requests[-1].turns)
+    for words in ("Translate one.", "It is done.", "And now?", "As I said.", "What did I want?"):
+        assert seen.count(words) == 1, "the session went on: it knows all, and once"
+
+
+@pytest.mark.parametrize("engine", ["codex", "opencode", "claude-code", "native"], indirect=True)
+def test_after_kill_9_nothing_is_left_and_the_queue_goes_on(
+    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+) -> None:
+    with served.running(**environ) as caller:
+        chat = begin_to_sleep(engine, caller, supplier, Say("Here I am."))
+        before = {*served.marked, *find_sleeping()}
+        assert before
+        served.process.end(signal.SIGKILL)
+    with served.running(**environ) as caller:
+        left = before.intersection(served.marked)
+        assert not left, "when it answers, what the killed one left behind has ended"
+        messages = caller.wait_until_idle(chat)
+        said = [(one["role"], one["content"]) for one in messages if one["role"] != "tool"]
+        assert said[0] == ("user", "Sleep.")
+        assert said[1][0] == "error" and said[1][1].startswith("Interrupted")
+        assert said[2:] == [("user", "And then?"), ("assistant", "Here I am.")]
+        tool, turn = caller.cut_off(chat)
+        assert (tool["role"], tool["tool"], turn["role"]) == (
+            "tool",
+            TOOLS.get(engine, "shell"),
+            "error",
+        )
+        assert SLEEP in tool["content"] and TOOL_INTERRUPTED in tool["content"]
+        assert caller.look(chat)["approvals"] == []
+        until(lambda: not served.marked and not find_sleeping())
+        if engine == "codex":  # its thread's count goes on, so the killed call is booked, too
+            booked = [sum(one["tokens"][way] for one in messages) for way in ("input", "output")]
+            # Codex may be killed before it has written the call's count: then it is unknown.
+            assert booked in ([20, 10], [10, 5])
+
+
+def test_a_stop_ends_all_that_runs_and_holds_the_queue(
+    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+) -> None:
+    with served.running(**environ) as caller, Beats() as beats:
+        chat = begin_to_sleep(engine, caller, supplier, Say("Here I am."))
+        began = beats.seconds
+        caller.stop(chat)
+        assert beats.seconds - began < 10
+        assert not served.marked and not find_sleeping()
+        found = caller.look(chat)
+        assert (found["chat"]["status"], found["held"]) == (
+            "queued",
+            "The turn was stopped by a person.",
+        )
+        output = str(caller.client.messages(chat))
+        assert "Tool: shell" in output and "Tool: stop" in output
+        if engine != "opencode":  # it forgets what a step used that it does not finish
+            assert caller.client.status(chat)["totalCost"] > 0
+        caller.release(chat)
+        messages = caller.wait_until_idle(chat)
+        assert messages[-1]["content"] == "Here I am."
+        assert "error" not in list_roles(messages)
+
+
+@QUICK
+def test_sigterm_lets_a_turn_end(
+    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+) -> None:
+    stall = Stall(after=5)
+    supplier.script(Answer((Say("It takes its time, but it comes."),), faults=(stall,)))
+    with served.running(**environ) as caller:
+        chat = caller.create_chat("Say it.", model=engine)
+        stall.reached.result(60)
+        served.process.child.send_signal(signal.SIGTERM)
+        until(lambda: "stopping" in served.process.log)
+        stall.release()
+        assert served.process.child.wait(60) == 0
+    assert served.marked == []
+    with served.running(**environ) as caller:
+        said = [(one["role"], one["content"]) for one in caller.wait_until_idle(chat)]
+        assert said == [("user", "Say it."), ("assistant", "It takes its time, but it comes.")]
+
+
+@QUICK
+def test_sigterm_interrupts_what_does_not_end_in_time(
+    engine: str, tmp_path: Path, served: Served, supplier: Supplier, environ: dict[str, str]
+) -> None:
+    config = tmp_path / "config" / "agentd.yml"
+    config.write_text(config.read_text().replace("{", '{"drain_seconds": 0.2, ', 1))
+    with served.running(**environ) as caller:
+        chat = begin_to_sleep(engine, caller, supplier, Say("Here I am."))
+        assert served.process.end(signal.SIGTERM) == 0
+        assert not served.marked and not find_sleeping()
+    with served.running(**environ) as caller:
+        said = [(one["role"], one["content"][:11]) for one in caller.wait_until_idle(chat)]
+        assert ("error", "Interrupted") in said
+        assert said[-2:] == [("user", "And then?"), ("assistant", "Here I am.")]

@@ -1,0 +1,195 @@
+"""The real opencode as an engine over the Agent Client Protocol, with a scripted supplier."""
+
+import shutil
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agentd.agent.engine import (
+    RateLimited,
+    ReplyCompleted,
+    ReplyDelta,
+    ToolUsed,
+    TurnFailed,
+    TurnRequest,
+)
+from agentd.agent.engines.acp.conversation import WAITS, AcpConversation
+from agentd.agent.engines.acp.launch import build_launch
+from agentd.agent.engines.acp.session import LOST
+from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.conversation import ProgramLaunch
+from agentd.agent.engines.external.turn import TurnTimeouts
+from agentd.llm.price import Prices
+from tests.agent.engines.conversing import filter_steps, sum_cost, sum_usage
+from tests.agent.engines.real.driving import Chat, find_processes, list_group
+from tests.agent.engines.real.opencode_talks import answer_title
+from tests.agent.engines.real.programs import KEY, OPENCODE, make_place
+from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall
+from tests.supplier.supplier import Supplier
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.gen_test(timeout=240),
+    pytest.mark.skipif(
+        not shutil.which(OPENCODE),
+        reason=f"no {OPENCODE}: npm install --prefix {Path(__file__).parent}",
+    ),
+]
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as serving:
+        serving.always(answer_title)
+        yield serving
+
+
+def converse(assignment: TurnRequest, bounds: WorkspaceBounds, _: ProgramLaunch) -> AcpConversation:
+    return AcpConversation(assignment, bounds)
+
+
+@pytest.fixture
+def chat(tmp_path: Path, supplier: Supplier) -> Chat:
+    return Chat(make_place(tmp_path), supplier, (str(OPENCODE), "acp"), build_launch, converse)
+
+
+async def test_a_file_is_edited_with_leave_and_the_session_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    notes = str(chat.where.notes)
+    edit = Call("edit", {"filePath": notes, "oldString": "one", "newString": "uno"})
+    run = Call("bash", {"command": "touch made.txt", "description": "makes it"})
+    supplier.script((Say("I translate."), edit), run, Say("It is done."))
+    received = await chat.run_turn("Translate one.", instructions="Be terse.")
+    assert chat.where.notes.read_text() == "uno\ntwo\n"
+    assert (chat.where.workspace / "made.txt").exists()
+    asked = [(question.kind, question.tool, question.subject) for question in chat.asked]
+    assert ("write", "edit", "notes.txt") in asked
+    assert ("shell", "shell", "touch made.txt") in asked
+    names = [(tool.name, tool.input) for tool in filter_steps(received, ToolUsed)]
+    assert names == [("edit", "notes.txt"), ("shell", "touch made.txt")]
+    assert "+uno" in filter_steps(received, ToolUsed)[0].outcome
+    assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == [
+        "I translate.",
+        "It is done.",
+    ]
+    assert sum_usage(received).input and sum_usage(received).output
+    first = next(one for one in supplier.requests if one.tools)
+    assert first.model == "scripted-large" and "Be terse." in str(first.turns)
+
+    supplier.script(Say("As I said."))
+    again = await chat.run_turn("And now?", instructions="Be terse.")
+    assert [reply.text for reply in filter_steps(again, ReplyCompleted)] == ["As I said."]
+    seen = str(supplier.requests[-1].turns)
+    assert "Translate one." in seen and "It is done." in seen and "And now?" in seen
+    assert sum_cost(again) == Decimal(0)  # no prices are known
+
+
+async def test_the_key_reaches_the_supplier_and_no_command(chat: Chat, supplier: Supplier) -> None:
+    look = "env; cat /proc/self/fd/*; cat /proc/$PPID/cmdline /proc/$PPID/environ; echo the end"
+    supplier.script(Call("bash", {"command": look, "description": "looks"}), Say("Done."))
+    [tool] = filter_steps(await chat.run_turn("What is set?"), ToolUsed)
+    assert "the end" in tool.outcome and KEY not in tool.outcome
+    assert supplier.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+async def test_all_that_a_turn_cost_is_reported_though_nothing_is_known_of_the_model(
+    tmp_path: Path, supplier: Supplier
+) -> None:
+    priced = partial(build_launch, prices=Prices(input=Decimal(3), output=Decimal(15)))
+    chat = Chat(make_place(tmp_path), supplier, (str(OPENCODE), "acp"), priced, converse)
+    runs = [Call("bash", {"command": f"echo {n}", "description": "tells"}) for n in (1, 2)]
+    supplier.script(*runs, Say("Done."))
+    assert sum_cost(await chat.run_turn("Tell.")) == Decimal("0.000315")
+    supplier.script(Say("Again."))
+    assert sum_cost(await chat.run_turn("And now?")) == Decimal("0.000105")
+
+
+async def test_without_leave_nothing_is_written_outside_the_workspace(
+    chat: Chat, supplier: Supplier
+) -> None:
+    chat.decide = lambda question: question.kind == "write"
+    outside = chat.where.home / "outside.txt"
+    write = Call("write", {"filePath": str(outside), "content": "hello"})
+    supplier.script(write, Say("I leave it."))
+    await chat.run_turn("Write it.")
+    assert chat.asked and {question.kind for question in chat.asked} <= {"outside", "other"}
+    assert any(str(outside) in question.subject for question in chat.asked)
+    assert not outside.exists()
+
+
+async def test_a_no_reaches_the_model_with_its_note_and_the_turn_goes_on(
+    chat: Chat, supplier: Supplier
+) -> None:
+    chat.decide = lambda _: False
+    chat.note = "Keep the notes."
+    run = Call("bash", {"command": "rm notes.txt", "description": "removes it"})
+    supplier.script(run, Say("I leave it."))
+    received = await chat.run_turn("Remove it.")
+    assert chat.where.notes.exists()
+    assert [reply.text for reply in filter_steps(received, ReplyCompleted)] == ["I leave it."]
+    assert "Keep the notes." in str(supplier.requests[-1].turns)
+
+
+async def test_a_stop_while_a_command_runs_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    run = {"command": "touch begun; sleep 123457.5", "description": "sleeps"}
+    supplier.script((Say("I sleep."), Call("bash", run)))
+    chat.memory = '{"session": "ses_of_nobody"}'
+    received = await chat.stop_when("Sleep.", (chat.where.workspace / "begun").exists)
+    assert ToolUsed("session", "resume ses_of_nobody", LOST, ok=False) in received
+    assert not list_group(chat.process)
+    assert not find_processes("123457.5")
+
+
+async def test_a_stop_while_a_supplier_is_silent_leaves_no_process(
+    chat: Chat, supplier: Supplier
+) -> None:
+    answer = Answer((Say("I will think about this for long."),), faults=(Stall(after=4),))
+    supplier.script(answer)
+    await chat.run_turn("Think.", lambda step: isinstance(step, ReplyDelta))
+    assert not list_group(chat.process)
+    [asked] = [request for request in supplier.requests if answer_title(request) is None]
+    asked.gone.result(60)  # the one for a title may come before it or after
+
+
+async def test_an_error_of_the_supplier_is_reported(chat: Chat, supplier: Supplier) -> None:
+    supplier.always(Refuse(400, "No such luck"))
+    [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
+    assert "No such luck" in failed.reason
+
+
+async def test_a_supplier_that_wants_to_be_left_alone_for_long_is_a_limit(
+    chat: Chat, supplier: Supplier
+) -> None:
+    """It waits in silence, as long as it is told to: its log alone says why."""
+    supplier.script(*[Refuse(429, "Later.", headers={"Retry-After": "900"})] * 3)
+    chat.be_patient(TurnTimeouts(silence=40.0))
+    *_, limited = await chat.run_turn("Do it.")
+    assert limited == RateLimited(f"{WAITS} Later.")
+    assert len([one for one in supplier.requests if one.tools]) == 1
+
+
+async def test_a_limit_is_waited_for_and_a_broken_stream_tried_again_after_what_it_had_reported(
+    chat: Chat, supplier: Supplier
+) -> None:
+    told_of = Stall(after=3)
+    half = Answer((Say("Half of it"),), faults=(told_of, Break(after=3)))
+    supplier.script(Refuse(429, headers={"retry-after": "1"}), half, Say("All of it."))
+    words = ""
+
+    def break_it(step: object) -> bool:
+        nonlocal words
+        words += step.text if isinstance(step, ReplyDelta) else ""
+        if words == "Half of":
+            told_of.release()
+        return False
+
+    received = await chat.run_turn("Say it.", break_it)
+    [reply] = filter_steps(received, ReplyCompleted)
+    assert reply.text == "Half ofAll of it."  # nothing in its updates takes the half back
+    assert not supplier.left

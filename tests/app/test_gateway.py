@@ -1,0 +1,91 @@
+"""The gateway as it is composed: limits go on counting while days come to begin elsewhere."""
+
+import asyncio
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from agentd.app.gateway import ModelGateway
+from agentd.core.clock import SystemClock
+from agentd.core.events import EventBus
+from agentd.gateway.keys.file import AccessKeyFile
+from agentd.gateway.keys.model import KeyLimits, issue
+from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.models.model import Models
+from tests.conftest import until
+from tests.gateway.ledger.entries import build_record
+
+pytestmark = pytest.mark.gen_test
+
+CALLERS, CALLS = 8, 100
+COUNTED = 5
+"""The number of full recounts of all calls while calls are recorded."""
+PACE = 0.001
+"""Seconds between two calls of one caller, once there are many: a slow disk has less to count."""
+COST = Decimal("0.25")
+
+
+def make_gateway(layout):
+    clock = SystemClock()
+    keys = AccessKeyRepository(AccessKeyFile(layout), clock)
+    return ModelGateway(layout, {}, clock, keys, Models, "g", EventBus())
+
+
+async def test_a_change_of_the_time_zone_loses_and_doubles_no_call(layout):
+    clock = SystemClock()
+    key = issue("laptop", clock.now())[1]
+    gateway = make_gateway(layout)
+    spent = Decimal(0)
+
+    async def call(caller):
+        nonlocal spent
+        for number in count():
+            if number >= CALLS:
+                if counts >= COUNTED:
+                    return
+                await asyncio.sleep(PACE)
+            meter, at = gateway.meters.for_key(key), clock.now()
+            held = meter.reserve(KeyLimits(total=Decimal(10**6)), COST, 1)
+            meter.settle(held, COST, 1, at)
+            spent += COST
+            await gateway.ledger.add_record(
+                build_record(caller + CALLERS * number, at, key=key.id, cost=COST)
+            )
+
+    counts = 0
+    async with gateway:
+        calls = [asyncio.create_task(call(caller)) for caller in range(CALLERS)]
+        while not all(one.done() for one in calls):
+            await gateway.recount()
+            assert gateway.meters.for_key(key).used.total == spent
+            counts += 1
+        await asyncio.gather(*calls)
+        assert spent >= CALLERS * CALLS * COST
+
+
+async def test_the_time_zone_in_force_is_the_one_that_was_written_last(layout, monkeypatch):
+    gateway = make_gateway(layout)
+    file = Path(layout.gateway_settings)
+    async with gateway:
+        chores = len(gateway._tasks)
+        counted, go = asyncio.Event(), asyncio.Event()
+        sums = gateway.ledger.count_spend
+
+        async def sum_slowly(cuts):
+            found = await sums(cuts)
+            counted.set()
+            await go.wait()
+            return found
+
+        monkeypatch.setattr(gateway.ledger, "count_spend", sum_slowly)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for zone in ("Asia/Kathmandu", "UTC"):
+            file.write_text(f"time_zone: {zone}\n")
+            file.chmod(0o600)
+            await gateway.settings.refresh()
+            await counted.wait()
+        go.set()
+        await until(lambda: len(gateway._tasks) == chores)
+        assert str(gateway.meters.zone) == "UTC"

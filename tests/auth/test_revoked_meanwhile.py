@@ -1,0 +1,126 @@
+"""A key that is revoked between the gate's first look and the answer opens nothing any more."""
+
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+from tornado.httputil import HTTPHeaders, RequestStartLine
+
+from agentd.auth.key_service import KeyFileContents
+from agentd.http.request_handler import RequestHandler
+from tests.live.hub.support import HUB, delete_by_hand
+from tests.support.daemon import (
+    PATIENCE,
+    Reply,
+    Serving,
+    build_request,
+    parse_replies,
+    read_journals,
+)
+
+UPGRADE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+CASES = pytest.mark.parametrize(
+    ("method", "path", "lines"),
+    [
+        ("POST", "/api/remote/chats", ()),
+        ("DELETE", "/api/remote/chats/1/queue/1", ()),
+        ("POST", f"{HUB}/negotiate?negotiateVersion=1", ()),
+        ("GET", HUB, UPGRADE),
+        ("GET", "/api/events?since=0", ()),
+    ],
+)
+
+
+def send_in_two_steps(
+    daemon: Serving, data: bytes, body: bytes, meanwhile: Callable[[], None]
+) -> Reply:
+    """Send a head; once the gate let it in and ``meanwhile`` was done, send the body."""
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(data)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        meanwhile()
+        connection.sendall(body)
+        return read_reply(connection)
+
+
+def read_reply(connection: socket.socket) -> Reply:
+    """Return the first reply; the connection may stay open."""
+    data = b""
+    while b"}" not in data and not data.startswith(b"HTTP/1.1 101 "):
+        more = connection.recv(65536)
+        assert more, data
+        data += more
+    return next(parse_replies(data))
+
+
+@CASES
+@pytest.mark.parametrize("framing", ["sized", "chunked", "chunked and empty"])
+def test_while_the_body_dawdles(
+    daemon: Serving, method: str, path: str, lines: tuple[str, ...], framing: str
+) -> None:
+    """Specification 5.3: deleting a key takes effect at once."""
+    key = daemon.new_key("lost")
+    sized = framing == "sized"
+    length = "Content-Length: 2" if sized else "Transfer-Encoding: chunked"
+    body = {"sized": b"{}", "chunked": b"2\r\n{}\r\n0\r\n\r\n"}.get(framing, b"0\r\n\r\n")
+    head = build_request(method, path, "Expect: 100-continue", length, *lines, key=key)
+    answer = send_in_two_steps(daemon, head, body, lambda: delete_by_hand(daemon.layout, "lost"))
+    assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
+    assert read_journals(daemon.layout) == {}
+
+
+@pytest.mark.parametrize("framing", ["sized", "chunked"])
+def test_while_the_body_comes_in_the_very_turn_of_the_loop(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, framing: str
+) -> None:
+    """Specification 5.3: nothing of ours runs meanwhile, but the world goes on."""
+    key = daemon.new_key("lost")
+    admitted, sent = threading.Event(), threading.Event()
+    hear = RequestHandler.headers_received
+
+    async def pause_after_head(
+        self: RequestHandler, line: RequestStartLine, headers: HTTPHeaders
+    ) -> None:
+        await hear(self, line, headers)
+        admitted.set()
+        assert sent.wait(PATIENCE)
+
+    monkeypatch.setattr(RequestHandler, "headers_received", pause_after_head)
+    length = "Content-Length: 2" if framing == "sized" else "Transfer-Encoding: chunked"
+    body = b"{}" if framing == "sized" else b"2\r\n{}\r\n0\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(build_request("POST", "/api/remote/chats", length, key=key))
+        assert admitted.wait(PATIENCE)
+        delete_by_hand(daemon.layout, "lost")
+        connection.sendall(body)
+        sent.set()
+        answer = read_reply(connection)
+    assert (answer.status, answer["message"]) == (401, "Invalid or missing API key")
+    assert read_journals(daemon.layout) == {}
+
+
+@pytest.mark.parametrize(("path", "lines"), [(HUB, UPGRADE), ("/api/events", ())])
+def test_in_the_very_turn_of_the_loop_before_a_stream_begins(
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, path: str, lines: tuple[str, ...]
+) -> None:
+    """Specification 5.3."""
+    key = daemon.new_key("lost")
+    assert daemon.client(key).get("/api/remote/bots").status == 200
+    later = RequestHandler._start_task
+
+    def revoke_first(self: RequestHandler, answer: object) -> None:
+        later(self, answer)  # type: ignore[arg-type]
+        keys = self._context.keys
+        keys._file._file.value = KeyFileContents()  # type: ignore[attr-defined]
+        keys._apply()  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(RequestHandler, "_start_task", revoke_first)
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=PATIENCE) as connection:
+        connection.sendall(build_request("GET", path, *lines, key=key))
+        assert read_reply(connection).status == 401

@@ -1,0 +1,46 @@
+"""The parts that a bot works with, tested alone."""
+
+import asyncio
+import threading
+
+import pytest
+
+from agentd.bots.runtime import SavedState
+from agentd.bots.state import BotState
+from tests.conftest import until
+
+pytestmark = pytest.mark.gen_test
+
+
+class Slow:
+    """Keeps memories; the first takes until it is let go on."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.begun, self.may_save = threading.Event(), threading.Event()
+
+    def load(self, bot_id: str) -> BotState:
+        return BotState(offset=self.offsets[-1])
+
+    def save(self, bot_id: str, memory: BotState) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.may_save.wait(60)
+        self.offsets.append(memory.offset)
+
+
+async def test_what_was_kept_last_is_what_is_known_though_who_kept_the_rest_was_cancelled():
+    """A bot's settings change: it ends, and begins again with its stored state."""
+    store = Slow()
+    saved = SavedState(store, "a", BotState(offset=1))
+    cancelled = asyncio.create_task(saved.save())
+    await until(store.begun.is_set)
+    cancelled.cancel()
+    saved.state.offset = 2
+    later = asyncio.create_task(saved.save())
+    await asyncio.wait([later], timeout=0.1)
+    store.may_save.set()
+    await asyncio.wait([cancelled, later])
+    await until(lambda: len(store.offsets) == 2)
+    assert cancelled.cancelled()
+    assert (await SavedState.load(store, "a")).state.offset == 2

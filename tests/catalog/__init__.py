@@ -1,1 +1,0 @@
-"""The small lists that a chat chooses from."""

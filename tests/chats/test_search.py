@@ -1,0 +1,76 @@
+"""The messages of one chat that contain a text (specification 4, extended surface)."""
+
+from pathlib import Path
+
+import pytest
+
+from agentd.chats import history_api
+from tests.support.daemon import Client, Serving
+
+
+def search_chat(client: Client, chat: int, text: str, place: int = 0) -> list[str]:
+    """Return the excerpt around the text from each message that contains it."""
+    reply = client.get(f"/api/chat/{chat}/search?text={text}&place={place}")
+    assert reply.status == 200, reply.body
+    return [one["excerpt"] for one in reply["matches"]]
+
+
+@pytest.fixture
+def chat(client: Client) -> int:
+    """A chat of eight messages."""
+    chat = client.create_chat(prompt="The Kettle boils")
+    for text in ("no such word", "kettles and KETTLES", "straße"):
+        client.messages(chat)
+        client.post(f"/api/remote/chats/{chat}/queue", {"prompt": text})
+    client.messages(chat)
+    return chat
+
+
+def test_all_messages_that_contain_a_text_are_found_in_their_order(
+    client: Client, chat: int
+) -> None:
+    other = client.create_chat(prompt="another kettle")
+    client.messages(other)
+    reply = client.get(f"/api/chat/{chat}/search?text=kettle").json()
+    assert reply["next"] is None
+    whole = client.get(f"/api/chat/{chat}/messages")["messages"]
+    wanted = [one["id"] for one in whole if "kettle" in one["content"].casefold()]
+    assert [one["messageId"] for one in reply["matches"]] == wanted
+    assert len(wanted) == 4
+    assert search_chat(client, chat, "STRASSE") == ["straße", "echo: straße"]
+    assert search_chat(client, chat, "nobody") == []
+
+
+def test_what_asks_for_nothing_or_nowhere_is_refused(client: Client, chat: int) -> None:
+    for query in ("", "?text=", "?text=x&place=-1", "?text=x&place=y"):
+        assert client.get(f"/api/chat/{chat}/search{query}").status == 400
+    assert client.get("/api/chat/999999/search?text=x").status == 404
+
+
+def test_a_search_goes_on_where_it_ended_and_misses_nothing(
+    client: Client, chat: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = client.get(f"/api/chat/{chat}/search?text=kettle")["matches"]
+    for name, value in (("MOST_MATCHES", 1), ("SEARCHED_BYTES", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(history_api, name, value)
+            matches, place, pages = [], 0, 0
+            while place is not None:
+                reply = client.get(f"/api/chat/{chat}/search?text=kettle&place={place}").json()
+                matches += reply["matches"]
+                place = reply["next"]
+                pages += 1
+        assert matches == whole
+        assert pages > 3
+
+
+def test_any_place_is_searched_from_without_harm(client: Client, chat: int) -> None:
+    """A place within a line, or behind the end, is where nobody was sent: it finds less."""
+    whole = search_chat(client, chat, "kettle")
+    for place in (1, 99, 1000, 10**12):
+        assert set(search_chat(client, chat, "kettle", place)) <= set(whole)
+
+
+def test_a_journal_that_cannot_be_read_is_told(client: Client, chat: int, daemon: Serving) -> None:
+    Path(daemon.layout.journal(chat)).rename(Path(daemon.layout.journal(chat) + ".away"))
+    assert client.get(f"/api/chat/{chat}/search?text=kettle").status == 503

@@ -1,0 +1,112 @@
+"""A gateway in which every address of the management has something to answer."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.gateway.admin.api.described import Description, Manager
+from tests.gateway.admin.api.following import Follower
+from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
+from tests.gateway.conftest import SECRET, House
+from tests.supplier.steps import Answer, Say, Tokens
+from tests.supplier.supplier import Supplier
+from tests.support.daemon import Reply, Serving
+
+Address = dict[str, Any]
+
+MADE = ("channels", "models", "keys", "secret-rules")
+"""The resources of which the examples make one each, in this order: later ones name earlier."""
+
+NOBODY = "https://127.0.0.1:9"
+"""Where nothing listens."""
+
+
+class Place:
+    """A gateway whose recipe was followed, with the resources that the examples create."""
+
+    def __init__(self, house: House, daemon: Serving) -> None:
+        self.house = house
+        self.daemon = daemon
+        self._manager = Manager(daemon.url, MANAGEMENT_KEY)
+        follower = Follower(
+            daemon.url,
+            supplier_url=house.supplier.url,
+            supplier_key=SECRET,
+            supplier_model="scripted-large",
+            supplier_is_local=True,
+        )
+        self.walked = {
+            (one["method"], one["path"].partition("?")[0]) for one in follower.follow(keep=True)
+        }
+        """What was answered well, as a method and a path of the description."""
+        self.description = Description(self.manager.get("/api/agent").json())
+        licence = Path(house.layout.licence).read_text()
+        self._bodies = {
+            ("PUT", "/api/agent/licence"): {"token": licence},
+            ("POST", "/api/agent/channels/{name}/copy"): {"name": "copied"},
+        }
+        self._names = {
+            "/api/agent/requests/{id}": follower.values["request_id"],
+            "/api/agent/channels/{name}/check": follower.values["channel"],
+            "/api/agent/models/{name}/check": follower.values["model"],
+            "DELETE /api/agent/channels/{name}": "copied",  # the others are in use
+            "DELETE /api/agent/models/{name}": "large-2",
+        }
+        for resource in MADE:
+            path = f"/api/agent/{resource}"
+            made = self.send_good(self.description.addresses["POST", path]).json()
+            self._names[path] = made.get("id", made.get("name"))
+        for resource in ("channels", "models"):
+            self.send_good(
+                self.description.addresses["POST", f"/api/agent/{resource}/{{name}}/copy"]
+            )
+        self.manager.post("/api/agent/channels/openai/copy", {"name": "undone"})
+        changes = self.manager.get("/api/agent/changes?limit=1")
+        self._change: int = changes["items"][0]["number"]
+
+    @property
+    def manager(self) -> Manager:
+        """A client with a fresh connection, since idle ones are closed."""
+        self._manager.close()
+        return self._manager
+
+    def send_good(self, address: Address) -> Reply:
+        """Send the request of the description; the answer is a success."""
+        reply = self.manager.send(
+            address["method"], self.build_path(address), self.build_body(address)
+        )
+        assert reply.status == address["status"], (address["method"], address["path"], reply.body)
+        self.walked.add((address["method"], address["path"]))
+        return reply
+
+    def build_body(self, address: Address) -> Any:
+        """Return a body that is accepted here; None if there is none."""
+        result = self._bodies.get((address["method"], address["path"]))
+        return result or next((one["example"] for one in address["body"]), None)
+
+    def build_path(self, address: Address, name: str = "") -> str:
+        """Return the address of an existing resource, or of another ``name``."""
+        path: str = address["path"]
+        if "{number}" in path:
+            return path.replace("{number}", name or str(self._change))
+        usual = self._names.get(path) or self._names.get(path.partition("/{")[0], "")
+        name = name or self._names.get(f"{address['method']} {path}") or usual
+        return re.sub("{.*?}", name, path)
+
+
+@contextmanager
+def open_place(folder: Path) -> Iterator[Place]:
+    """Open a place for the duration of the block."""
+    with ExitStack() as stack:
+        supplier = stack.enter_context(Supplier())
+        supplier.always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+        house = House(folder, supplier)
+        house.channels, house.models = [], []
+        house.settings = {"export": {"url": NOBODY.replace("https", "http")}}
+        house.write()
+        daemon = stack.enter_context(Serving(folder, environ={"PROXY_APP_HASH": HASH}))
+        place = Place(house, daemon)
+        stack.callback(place.manager.close)
+        yield place

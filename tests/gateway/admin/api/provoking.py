@@ -1,0 +1,225 @@
+"""Requests that provoke each error of each address of the management."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from agentd.http.request import Request
+from agentd.http.routing import Route, RouteMatch
+from agentd.storage import document
+from tests.gateway.admin.api.place import Address, Place
+from tests.gateway.admin.conftest import MANAGEMENT_KEY
+from tests.support.daemon import Reply, build_request, send_raw, until
+
+Provoke = Callable[[Place, Address], Iterator[Reply]]
+"""Attempts, of which one is to be answered with the error."""
+
+_WRONG = (
+    "limit=0",
+    "dry_run=maybe",
+    "enabled=maybe",
+    "from=once",
+    "paid=maybe",
+    "cursor=%00x",
+    "day=once",
+)
+
+
+def send_variant(place: Place, address: Address, *lines: str, path: str = "", **more: Any) -> Reply:
+    """Send the good request with other headers, another path, body or key."""
+    body = more.pop("body", place.build_body(address))
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    head = ["Connection: close", *lines]
+    if data and not any(line.startswith("Content-Type") for line in lines):
+        head.append("Content-Type: application/json")
+    key = more.pop("key", MANAGEMENT_KEY)
+    sent = build_request(
+        address["method"], path or place.build_path(address), *head, body=data, key=key
+    )
+    (reply, *_) = send_raw(place.daemon.port, sent)
+    return reply
+
+
+def provoke_unauthorized(place: Place, address: Address) -> Iterator[Reply]:
+    """Send a wrong key."""
+    yield send_variant(place, address, key="wrong")
+
+
+def provoke_misdirected(place: Place, address: Address) -> Iterator[Reply]:
+    """Send another host's name."""
+    path = place.build_path(address)
+    head = f"{address['method']} {path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    yield from send_raw(place.daemon.port, head.encode())
+
+
+def provoke_too_large(place: Place, address: Address) -> Iterator[Reply]:
+    """Announce more bytes than any address accepts."""
+    yield send_variant(
+        place, address, "Content-Length: 999999999", "Content-Type: application/json", body=b""
+    )
+
+
+def provoke_unsupported_type(place: Place, address: Address) -> Iterator[Reply]:
+    """Send JSON as another media type."""
+    yield send_variant(place, address, "Content-Type: text/plain")
+
+
+def provoke_bad_request(place: Place, address: Address) -> Iterator[Reply]:
+    """Send a wrong body, parameter or header."""
+    if address["body"]:
+        yield send_variant(place, address, body=b"{")
+        return
+    if address["method"] != "GET":
+        yield send_variant(place, address, body=b'{"dry_run": true}')
+    names = {one["name"] for one in address["parameters"]}
+    for query in _WRONG:
+        if query.partition("=")[0] in names:
+            yield send_variant(place, address, path=f"{place.build_path(address)}?{query}")
+    if "If-Match" in names:
+        yield send_variant(place, address, "If-Match: any")
+
+
+def provoke_not_found(place: Place, address: Address) -> Iterator[Reply]:
+    """Name a resource that does not exist."""
+    if "{" in address["path"]:
+        yield send_variant(place, address, path=place.build_path(address, "999999"))
+    else:
+        yield send_variant(place, address, path=f"{place.build_path(address)}?key=nobody-at-all")
+
+
+def provoke_precondition_failed(place: Place, address: Address) -> Iterator[Reply]:
+    """Send the tag of another version."""
+    yield send_variant(place, address, 'If-Match: "00000000"')
+
+
+def provoke_server_error(place: Place, address: Address) -> Iterator[Reply]:
+    """Let the endpoint raise an unexpected exception."""
+
+    def raise_bug(call: Request) -> Any:
+        raise RuntimeError("a bug")
+
+    def find_broken_route(found: RouteMatch, method: str) -> Route | None:
+        known = whole(found, method)
+        return known and replace(known, endpoint=raise_bug)
+
+    whole = RouteMatch.find_route
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RouteMatch, "find_route", find_broken_route)
+        yield send_variant(place, address)
+
+
+def provoke_conflict(place: Place, address: Address) -> Iterator[Reply]:
+    """Use a taken name, or save the file by hand at the same moment."""
+    if address["status"] == 201:
+        yield send_variant(place, address)
+        return
+    with _with_other_state(place, address), pytest.MonkeyPatch.context() as patch:
+        written = document._write_temporary
+
+        def write_after_edit(folder: int, name: str, data: bytes, mode: int) -> str:
+            temporary = written(folder, name, data, mode)
+            if name.endswith(".yml"):
+                file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, dir_fd=folder)
+                os.write(file, b"# by hand\n")
+                os.close(file)
+            return temporary
+
+        patch.setattr(document, "_write_temporary", write_after_edit)
+        yield send_variant(place, address)
+
+
+def provoke_unavailable(place: Place, address: Address) -> Iterator[Reply]:
+    """Let the disk be full."""
+
+    def raise_disk_full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = place.build_path(address)
+    if any(one["name"] == "paid" for one in address["parameters"]):
+        path += "?paid=true"
+    with _with_other_state(place, address), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", raise_disk_full)
+        patch.setattr("os.fdatasync", raise_disk_full)
+        yield send_variant(place, address, path=path, body=_rename_body(place.build_body(address)))
+
+
+def provoke_bad_gateway(place: Place, address: Address) -> Iterator[Reply]:
+    """Give a subscription's address where nothing listens."""
+    yield send_variant(place, address, body={"url": f"{NOWHERE}/subscription", "local": True})
+
+
+def send_unchanged(place: Place, address: Address) -> Iterator[Reply]:
+    """Send the good request: the place itself is at fault."""
+    yield send_variant(place, address)
+
+
+def remove_channels(place: Place) -> Place:
+    """Remove all channels and the export."""
+    layout = place.house.layout
+    Path(layout.channels).write_text("channels: []")
+    Path(layout.gateway_settings).write_text("{}")
+    until(lambda: not place.manager.get("/api/agent/channels")["items"])
+    until(lambda: place.manager.get("/api/agent/export")["phase"] == "off")
+    return place
+
+
+@contextmanager
+def unreadable_records(place: Place) -> Iterator[Place]:
+    """Make ledger, changes and log unreadable for the duration of the block."""
+    layout = place.house.layout
+    names = (layout.ledger, layout.ledger_reports, layout.changes, layout.service_log)
+    places = [Path(name) for name in names]
+    there = [path for path in places if path.exists()]
+    for path in there:
+        path.rename(f"{path}.away")
+    for path in places:
+        if path.suffix:
+            path.symlink_to(f"{path}.away")
+        else:
+            path.write_text("no folder")
+    yield place
+    for path in places:
+        path.unlink()
+    for path in there:
+        Path(f"{path}.away").rename(path)
+
+
+@contextmanager
+def _with_other_state(place: Place, address: Address) -> Iterator[None]:
+    """Switch the resource the other way before, so that there is something to do."""
+    other = {"enable": "disable", "disable": "enable"}
+    path, _, verb = place.build_path(address).rpartition("/")
+    if verb in other:
+        assert place.manager.post(f"{path}/{other[verb]}", None).status == 200
+    yield
+
+
+def _rename_body(body: Any) -> Any:
+    """Return the body with another name."""
+    if not isinstance(body, dict):
+        return body
+    return {name: f"{value}-9" if name in ("name", "id") else value for name, value in body.items()}
+
+
+NOWHERE = "http://127.0.0.1:9"
+
+GENERAL: dict[str, Provoke] = {
+    "BadRequest": provoke_bad_request,
+    "Conflict": provoke_conflict,
+    "InternalServerError": provoke_server_error,
+    "Misdirected": provoke_misdirected,
+    "NotFound": provoke_not_found,
+    "PreconditionFailed": provoke_precondition_failed,
+    "TooLarge": provoke_too_large,
+    "Unauthorized": provoke_unauthorized,
+    "Unavailable": provoke_unavailable,
+    "UnsupportedMediaType": provoke_unsupported_type,
+}
+"""By the name of the error, in a place that is in order."""

@@ -1,0 +1,175 @@
+"""Reports by the days of a time zone are a recount of the entries, around each change of clocks."""
+
+import asyncio
+from collections import defaultdict
+from datetime import datetime, timedelta
+from decimal import Decimal
+from tempfile import TemporaryDirectory
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentd.core.clock import FrozenClock, format_iso, parse_iso
+from agentd.core.local_days import get_local_day, get_local_hour
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.ledger.record import RequestRecord, Timings
+from agentd.gateway.reports.reports import EVERYTHING, ReportFilter
+from agentd.storage.layout import Layout
+from tests.gateway.ledger.entries import build_record
+from tests.support.examples import limit_examples
+
+pytestmark = pytest.mark.gen_test
+
+CHANGES = {
+    "Europe/Berlin": ("2026-03-29T01:00:00.000Z", "2026-10-25T01:00:00.000Z"),
+    "America/New_York": ("2026-03-08T07:00:00.000Z", "2026-11-01T06:00:00.000Z"),
+    "Australia/Lord_Howe": ("2026-04-04T15:00:00.000Z", "2026-10-03T15:30:00.000Z"),
+    "Asia/Kathmandu": ("2026-05-01T00:00:00.000Z",),
+    "Asia/Kolkata": ("2026-05-01T00:00:00.000Z",),
+    "Asia/Beirut": ("2026-03-28T22:00:00.000Z",),
+    "UTC": ("2026-05-01T00:00:00.000Z",),
+}
+MINUTES = 4 * 24 * 60
+
+places = st.sampled_from([(zone, at) for zone, moments in CHANGES.items() for at in moments])
+calls = st.lists(
+    st.tuples(
+        st.integers(-MINUTES // 2, MINUTES // 2),
+        st.sampled_from(["a" * 12, "b" * 12]),
+        st.sampled_from(["small", "large"]),
+        st.integers(1, 1000),
+    ),
+    max_size=25,
+)
+
+
+def build_records(change: str, made: list[tuple[int, str, str, int]]) -> list[RequestRecord]:
+    return [
+        build_record(
+            number,
+            format_iso(parse_iso(change) + timedelta(minutes=minutes, seconds=59)),
+            key=key,
+            key_name=key[:1],
+            model=model,
+            cost=Decimal(cents) / 100,
+            hidden={"jwt": cents},
+            timings=Timings(1, 2, 3, cents),
+        )
+        for number, (minutes, key, model, cents) in enumerate(made)
+    ]
+
+
+def get_row_names(one: RequestRecord, zone: ZoneInfo) -> dict[str, str]:
+    """Return the row name of a request in each kind of report."""
+    at = parse_iso(one.at)
+    day = get_local_day(at, zone).isoformat()
+    hour = f"{day}T{get_local_hour(at, zone)}"
+    return {"total": "", "day": day, "hour": hour, "model": one.model, "key": one.key}
+
+
+def count_by(
+    entries: list[RequestRecord], by: str, zone: ZoneInfo
+) -> dict[str, tuple[Decimal, int]]:
+    found: defaultdict[str, tuple[Decimal, int]] = defaultdict(lambda: (Decimal(0), 0))
+    for one in entries:
+        cost, count = found[get_row_names(one, zone)[by]]
+        found[get_row_names(one, zone)[by]] = cost + one.cost, count + 1
+    return dict(found)
+
+
+async def get_rows(
+    ledger: Ledger, by: Any, days: tuple[str, str], only: ReportFilter = EVERYTHING
+) -> Any:
+    report = await ledger.get_totals(by, *days, only)
+    rows = {name: (row.cost, row.requests) for name, row in report.rows if row.requests}
+    assert (report.total.cost, report.total.requests) == (
+        sum((cost for cost, _ in rows.values()), Decimal(0)),
+        sum(count for _, count in rows.values()),
+    )
+    return rows
+
+
+async def compare_reports(
+    ledger: Ledger, entries: list[RequestRecord], days: tuple[str, str]
+) -> None:
+    zone = ledger.zone
+    assert isinstance(zone, ZoneInfo)
+    within = [one for one in entries if days[0] <= get_row_names(one, zone)["day"] <= days[1]]
+    for _ in range(2):  # the second time from memory
+        for by in ("total", "day", "hour", "model", "key"):
+            assert await get_rows(ledger, by, days) == count_by(within, by, zone)
+            some = [one for one in within if one.model == "large"]
+            only = ReportFilter(model="large")
+            assert await get_rows(ledger, by, days, only) == count_by(some, by, zone)
+        by_day = dict((await ledger.get_times("day", *days)).rows)
+        for name, (_, count) in count_by(within, "day", zone).items():
+            assert sum(by_day[name].took.values()) == count
+        leaks = {(one.day, one.key): one.count for one in await ledger.get_leaks(*days)}
+        assert sum(leaks.values()) == sum(one.hidden["jwt"] for one in within)
+        assert len(leaks) == len({(get_row_names(one, zone)["day"], one.key) for one in within})
+
+
+async def check_zone(
+    layout: Layout, place: tuple[str, str], entries: list[RequestRecord], late: int
+) -> None:
+    name, change = place
+    zone, moment = ZoneInfo(name), parse_iso(change)
+    spans = [(-3, 3), (0, 0), (-1, 0), (0, 1)]
+    ranges = [
+        tuple((moment + timedelta(days=n)).astimezone(zone).date().isoformat() for n in span)
+        for span in spans
+    ]
+    clock = FrozenClock(format_iso(moment + timedelta(hours=late)))
+    ledger = Ledger(layout, clock)
+    ledger.zone = zone
+    await ledger.open()
+    await asyncio.gather(*map(ledger.add_record, entries))
+    for days in ranges:
+        await compare_reports(ledger, entries, (days[0], days[1]))
+    overview = await ledger.get_overview()
+    today = [one for one in entries if get_row_names(one, zone)["day"] == overview.day]
+    assert overview.day == get_local_day(parse_iso(clock.now()), zone).isoformat()
+    assert overview.today.cost == sum((one.cost for one in today), Decimal(0))
+    await ledger.close()
+
+
+@settings(max_examples=limit_examples(30), deadline=None)
+@given(places, calls, st.sampled_from([0, 2, 23, 200]))
+def test_reports_are_a_recount_by_the_days_and_hours_of_the_zone(place, made, late):
+    with TemporaryDirectory() as folder:
+        entries = build_records(place[1], made)
+        asyncio.run(check_zone(Layout(folder, folder), place, entries, late))
+
+
+async def test_a_zone_that_is_changed_holds_for_days_that_were_added_up_before(layout):
+    change = "2026-05-01T00:00:00.000Z"
+    made = [(minute, "a" * 12, "large", 1 + minute % 7) for minute in range(-2000, 2000, 37)]
+    entries = build_records(change, made)
+    ledger = Ledger(layout, FrozenClock("2026-06-01T00:00:00.000Z"))
+    await ledger.open()
+    await asyncio.gather(*map(ledger.add_record, entries))
+    for zone in ("UTC", "Asia/Kathmandu", "America/New_York", "Asia/Kolkata", "UTC"):
+        ledger.zone = ZoneInfo(zone)
+        await compare_reports(ledger, entries, ("2026-04-30", "2026-05-01"))
+        today = "2026-05-31" if zone == "America/New_York" else "2026-06-01"
+        assert (await ledger.get_overview()).day == today
+    await ledger.close()
+
+
+async def test_limits_and_reports_have_the_same_day(layout):
+    """At half past midnight in Berlin the day is half an hour old, whoever tells of it."""
+    clock = FrozenClock("2026-07-14T22:30:00.000Z")
+    ledger = Ledger(layout, clock)
+    ledger.zone = ZoneInfo("Europe/Berlin")
+    await ledger.open()
+    await ledger.add_record(build_record(1, "2026-07-14T21:59:00.000Z", cost=Decimal("0.126")))
+    await ledger.add_record(build_record(2, "2026-07-14T22:10:00.000Z", cost=Decimal("0.126")))
+    overview = await ledger.get_overview()
+    since = datetime.fromisoformat("2026-07-14T22:00:00+00:00")
+    limit = (await ledger.count_spend([since])).get_spend("abcdefghijkl", since)
+    assert (overview.day, overview.today.cost) == ("2026-07-15", Decimal("0.126"))
+    assert limit == overview.today.cost
+    await ledger.close()

@@ -1,0 +1,62 @@
+"""How long limits last at the rate at which they are used."""
+
+from datetime import UTC
+from decimal import Decimal
+
+from msgspec import structs
+
+from agentd.core.clock import FrozenClock
+from agentd.gateway.keys.model import KeyLimits, issue
+from agentd.gateway.limits.burn_down import compute_burn_down
+from agentd.gateway.limits.spend import KeyMeter, Used, WindowCalendar
+
+CREATED, NOON = "2026-01-01T00:00:00.000Z", "2026-01-11T12:00:00.000Z"
+
+
+def compute_by_window(limits: KeyLimits, used: Used, now: str = NOON):
+    _, key = issue("ann", CREATED)
+    clock = FrozenClock(now)
+    calendar = WindowCalendar(UTC, clock)
+    meter = KeyMeter(calendar, used)
+    key = structs.replace(key, limits=limits)
+    _, windows = calendar.now()
+    return {
+        one.window: one
+        for one in compute_burn_down(key, meter.describe_limits(limits), windows, clock.now())
+    }
+
+
+def test_the_rate_is_that_of_the_window_so_far():
+    limits = KeyLimits(total=Decimal(21), day=Decimal(4), month=Decimal(300))
+    found = compute_by_window(limits, Used(total=Decimal("10.5"), day=Decimal(1), month=Decimal(1)))
+    assert found["total"].days_left == 10.5
+    assert found["day"].days_left == 1.5
+    assert found["day"].lasts
+    assert found["month"].days_left == 299 * 10.5
+    assert found["month"].lasts
+
+
+def test_what_is_used_up_before_it_resets_does_not_last():
+    found = compute_by_window(
+        KeyLimits(day=Decimal(4), total=Decimal(9)), Used(day=Decimal(3), total=Decimal(3))
+    )
+    assert found["day"].days_left < 0.5
+    assert not found["day"].lasts
+    assert not found["total"].lasts
+
+
+def test_what_is_used_up_has_no_day_left_and_what_is_unused_lasts():
+    found = compute_by_window(KeyLimits(day=Decimal(4), week=Decimal(4)), Used(day=Decimal(4)))
+    assert (found["day"].days_left, found["day"].lasts) == (0, False)
+    assert (found["week"].days_left, found["week"].lasts) == (None, True)
+
+
+def test_only_money_is_reported():
+    assert not compute_by_window(KeyLimits(parallel=3, requests_per_minute=1), Used())
+
+
+def test_at_the_very_beginning_of_a_window_nothing_is_divided_by_nothing():
+    found = compute_by_window(
+        KeyLimits(day=Decimal(4)), Used(day=Decimal(1)), "2026-01-11T00:00:00.000Z"
+    )
+    assert found["day"].days_left > 0

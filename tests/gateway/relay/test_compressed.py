@@ -1,0 +1,104 @@
+"""Requests may come compressed; how large they become is bounded, and told in the dialect."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agentd.llm.endpoint import ChannelDialect
+from tests.gateway.conftest import House
+from tests.gateway.relay.callers import (
+    CHANNELS,
+    Standing,
+    Told,
+    build_call,
+    every_dialect,
+    read_answer,
+    running_gateway,
+)
+from tests.supplier.steps import Say
+from tests.support.processor import busy_for_less_than
+
+MOST = 64 * 1024
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    def prepare(house: House) -> None:
+        house.settings["max_body"] = MOST
+
+    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+        yield made
+
+
+def send_compressed(place: Standing, dialect: ChannelDialect, data: bytes, coding: str) -> Told:
+    caller = place.add_caller()
+    path, _ = build_call(dialect, f"by-{CHANNELS[dialect]}")
+    with caller.connect() as line:
+        line.sendall(caller.build_request(path, data, f"Content-Encoding: {coding}"))
+        return read_answer(line, dialect)
+
+
+def build_body(dialect: ChannelDialect, text: str = "hello") -> bytes:
+    return json.dumps(build_call(dialect, f"by-{CHANNELS[dialect]}", text=text)[1]).encode()
+
+
+def _compress_in_two_members(data: bytes) -> bytes:
+    return gzip.compress(data[:9]) + gzip.compress(data[9:])
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    ("coding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("x-gzip", _compress_in_two_members),
+        ("deflate", zlib.compress),
+        ("identity", bytes),
+    ],
+)
+def test_a_compressed_request_is_taken_as_any_other(
+    place: Standing, dialect: ChannelDialect, coding: str, compress: Callable[[bytes], bytes]
+) -> None:
+    place.supplier.script(Say("well"))
+    result = send_compressed(
+        place, dialect, compress(build_body(dialect, "compressed, please")), coding
+    )
+    assert (result.status, result.text()) == (200, "well")
+    assert place.supplier.requests[-1].prompt == "compressed, please"
+    assert "content-encoding" not in place.supplier.requests[-1].headers
+
+
+@every_dialect
+def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
+    place: Standing, dialect: ChannelDialect
+) -> None:
+    bomb = gzip.compress(b" " * (48 * 2**20), 9)
+    assert len(bomb) < MOST
+    with busy_for_less_than(2):
+        result = send_compressed(place, dialect, bomb, "gzip")
+    assert result.status == 413
+    assert str(MOST) in result.error()["message"]
+
+
+@every_dialect
+@pytest.mark.parametrize(
+    ("coding", "data"),
+    [
+        ("gzip", b"{}"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-4]),
+        ("gzip", b""),
+        ("zstd", b"\x28\xb5\x2f\xfd"),
+        ("br", b"\x0b\x01"),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0)),
+    ],
+)
+def test_what_cannot_be_decompressed_is_a_bad_request(
+    place: Standing, dialect: ChannelDialect, coding: str, data: bytes
+) -> None:
+    result = send_compressed(place, dialect, data, coding)
+    assert result.status == 400
+    assert "decompressed" in result.error()["message"] or f"'{coding}'" in result.error()["message"]

@@ -1,0 +1,93 @@
+"""The calls of Gemini's clients, at the addresses of older and newer ones."""
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.gateway.conftest import House
+from tests.supplier.steps import Answer, Refuse, Say, Tokens
+from tests.support.daemon import Serving
+
+HELLO = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+SAID = Answer((Say("one two three"),), Tokens(input=1000, output=100))
+
+every_version = pytest.mark.parametrize("version", ["v1beta", "v1"])
+every_model = pytest.mark.parametrize("model", ["by-gemini", "by-chat", "by-messages"])
+
+
+@pytest.fixture
+def client(house: House, up: Callable[..., Serving]) -> Iterator[httpx.Client]:
+    """A client with an access key."""
+    headers = {"x-goog-api-key": house.add_key()}
+    with httpx.Client(base_url=up().url, headers=headers, trust_env=False) as client:
+        yield client
+
+
+@every_version
+@every_model
+def test_a_reply_comes_whole(house: House, client: httpx.Client, version: str, model: str) -> None:
+    house.supplier.script(SAID)
+    reply = client.post(f"/{version}/models/{model}:generateContent", json=HELLO)
+    assert reply.status_code == 200
+    assert reply.headers["content-type"].startswith("application/json")
+    (candidate,) = reply.json()["candidates"]
+    assert candidate["content"]["parts"] == [{"text": "one two three"}]
+    (entry,) = house.wait_for_records(1)
+    assert (entry.outcome, str(entry.cost)) == ("ok", "0.0045")
+    assert entry.endpoint == f"/{version}/models/{{name}}"
+
+
+@every_version
+@every_model
+def test_a_stream_comes_as_events(
+    house: House, client: httpx.Client, version: str, model: str
+) -> None:
+    house.supplier.script(SAID)
+    path = f"/{version}/models/{model}:streamGenerateContent?alt=sse"
+    with client.stream("POST", path, json=HELLO) as reply:
+        assert reply.status_code == 200
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        result = "".join(reply.iter_lines())
+    assert "three" in result
+    assert '"finishReason":"STOP"' in result.replace(": ", ":")
+    assert house.wait_for_records(1)[0].stream
+
+
+@every_version
+@pytest.mark.parametrize("query", ["", "?alt=json", "?alt=", "?alt=sse&alt=json"])
+def test_a_stream_in_another_form_is_refused_before_anything_is_asked(
+    house: House, client: httpx.Client, version: str, query: str
+) -> None:
+    path = f"/{version}/models/by-gemini:streamGenerateContent{query}"
+    reply = client.post(path, json=HELLO)
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
+    assert "?alt=sse" in error["message"]
+    assert not house.supplier.requests
+
+
+@every_version
+def test_what_is_no_method_is_not_found(client: httpx.Client, version: str) -> None:
+    for call in ("by-gemini", "by-gemini:embedContent", ":", "by-gemini:generatecontent"):
+        reply = client.post(f"/{version}/models/{call}", json=HELLO)
+        assert (reply.status_code, reply.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+def test_one_model_is_reported(client: httpx.Client) -> None:
+    result = client.get("/v1beta/models/by-chat").json()
+    assert (result["name"], result["outputTokenLimit"]) == ("models/by-chat", 1000)
+    assert result in client.get("/v1beta/models").json()["models"]
+    near = client.get("/v1beta/models/by-chatt").json()["error"]["message"]
+    assert 'did you mean "by-chat"?' in near
+    missing = client.get("/v1beta/models/no-such")
+    assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+def test_anthropics_status_of_overload_is_reported(house: House, client: httpx.Client) -> None:
+    """529 is no status that HTTP knows."""
+    house.supplier.script(Refuse(529, "busy", "overloaded_error"))
+    said = {"model": "by-messages", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
+    reply = client.post("/v1/messages", json=said)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (529, "overloaded_error")

@@ -1,0 +1,151 @@
+"""Each error has one name, whatever a supplier calls it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentd.llm.dialects.supplier_errors import parse_error_response
+
+
+def openai(message="It failed", **more):
+    return {"error": {"message": message, "param": None, **more}}
+
+
+def claude(kind, message="It failed"):
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, openai(type="invalid_request_error", code="invalid_api_key"), "authentication"),
+        (403, openai(type="permission_error"), "permission"),
+        (404, openai(type="invalid_request_error", code="model_not_found"), "not_found"),
+        (400, openai(type="invalid_request_error", code=None), "invalid_request"),
+        (401, openai(type="invalid_request_error", code=None), "authentication"),
+        (400, openai(code="context_length_exceeded"), "context_too_long"),
+        (400, openai("This model's maximum context length is 8192 tokens"), "context_too_long"),
+        (400, openai("Not this", type=None, code="content_filter"), "content_refused"),
+        (400, openai("Not this", code="content_policy_violation"), "content_refused"),
+        (400, openai("Not this", type="content_filter"), "content_refused"),
+        (400, openai("Your prompt was flagged as potentially violating our usage policy.",
+            type="invalid_request_error", code="invalid_prompt"), "content_refused"),
+        (400, openai("Content Exists Risk", type="invalid_request_error"), "content_refused"),
+        (400, openai(type="invalid_request_error", code="data_inspection_failed"),
+            "content_refused"),
+        (400, claude("invalid_request_error", "Output blocked by content filtering policy"),
+            "content_refused"),
+        (500, openai("It cannot be known whether the content filtering policy applies"), "server"),
+        (429, openai(type="tokens", code="rate_limit_exceeded"), "rate_limit"),
+        (429, openai(type="insufficient_quota", code="insufficient_quota"), "quota"),
+        (500, openai(type="server_error"), "server"),
+        (503, openai(type="server_error", code="slow_down"), "overloaded"),
+        (200, openai(code=502), "server"),
+        (200, openai(code="429"), "rate_limit"),
+        (400, claude("invalid_request_error"), "invalid_request"),
+        (400, claude("invalid_request_error", "prompt is too long: 9 > 8"), "context_too_long"),
+        (400, claude("invalid_request_error", "Your credit balance is too low"), "quota"),
+        (401, claude("authentication_error"), "authentication"),
+        (402, claude("billing_error"), "quota"),
+        (403, claude("permission_error"), "permission"),
+        (404, claude("not_found_error"), "not_found"),
+        (413, claude("request_too_large"), "context_too_long"),
+        (429, claude("rate_limit_error"), "rate_limit"),
+        (500, claude("api_error"), "server"),
+        (504, claude("timeout_error"), "server"),
+        (529, claude("overloaded_error"), "overloaded"),
+        (429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, "rate_limit"),
+        (400, [{"error": {"code": 400, "status": "INVALID_ARGUMENT"}}], "invalid_request"),
+        (404, {"error": "model 'x' not found, try pulling it first"}, "not_found"),
+        (422, {"detail": [{"msg": "extra"}]}, "invalid_request"),
+        (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}, "quota"),
+        (401, {"message": "Unauthorized"}, "authentication"),
+        (302, {}, "server"),
+        (408, {}, "server"),
+        (599, {}, "server"),
+    ],
+)  # fmt: skip
+def test_every_error_has_its_kind(status, body, kind):
+    found = parse_error_response(status, {}, json.dumps(body).encode())
+    assert found.kind == kind
+    assert found.message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": {"message": " It\\n failed "}}', "It failed"),
+        (b'{"error": "Not here"}', "Not here"),
+        (b'{"detail": "Not allowed"}', "Not allowed"),
+        (b"upstream connect error", "upstream connect error"),
+        (b"<html><h1>502</h1></html>", "The supplier gave no reason (HTTP 502)"),
+        (b"", "The supplier gave no reason (HTTP 502)"),
+        (b'{"error": {"type": "api_error"}}', "The supplier gave no reason (api_error)"),
+    ],
+)
+def test_the_message_is_the_suppliers_own(body, message):
+    assert parse_error_response(502, {}, body).message == message
+
+
+def test_a_long_message_is_cut():
+    assert len(parse_error_response(500, {}, b"x " * 10_000).message) == 600
+
+
+@pytest.mark.parametrize(
+    ("headers", "message", "seconds"),
+    [
+        ({"retry-after": "7"}, "", 7),
+        ({"retry-after": "0.5"}, "", 0.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, "", 0.25),
+        (
+            {
+                "retry-after": "Sat, 21 Nov 2026 10:01:00 GMT",
+                "date": "Sat, 21 Nov 2026 10:00:00 GMT",
+            },
+            "",
+            60,
+        ),
+        (
+            {
+                "retry-after": "Sat, 21 Nov 2026 09:00:00 GMT",
+                "date": "Sat, 21 Nov 2026 10:00:00 GMT",
+            },
+            "",
+            0,
+        ),
+        ({}, "Rate limit reached. Please try again in 1.5s. Visit", 1.5),
+        ({}, "Please try again in 6m0s.", 360),
+        ({}, "Please try again in 1h2m3s", 3723),
+        ({}, "Please try again in 20ms", 0.02),
+        ({}, "Please try again in 3 minutes", 180),
+        ({}, "or try again in 5 days 22 hours 11 minutes.", 5 * 86400 + 22 * 3600 + 660),
+        ({}, "Your limit resets in 2 hours 5 minutes", 7500),
+        ({}, "Try again in 1D 2H", 26 * 3600),
+        ({}, "Please try again in 40 days", 31 * 86400),
+        ({}, "Please try again in 3 months", None),
+        ({"retry-after": "soon"}, "", None),
+        ({"retry-after": "-1"}, "", None),
+        ({"retry-after": "nan"}, "", None),
+        ({"retry-after": "inf"}, "", None),
+        ({"retry-after": "1e300"}, "", 31 * 86400),
+        ({"retry-after": "Sat, 21 Nov 2026 10:01:00 GMT"}, "", None),
+        ({}, "", None),
+    ],
+)
+def test_the_time_to_wait_is_read_wherever_it_stands(headers, message, seconds):
+    body = json.dumps(openai(message, type="rate_limit_error")).encode()
+    assert parse_error_response(429, headers, body).retry_after == pytest.approx(seconds)
+
+
+def test_nobody_waits_for_what_will_not_get_better():
+    assert parse_error_response(400, {"retry-after": "7"}, b"").retry_after is None
+
+
+@given(st.integers(100, 999), st.binary(max_size=40), st.text(max_size=30))
+def test_nothing_that_a_supplier_says_breaks_it(status, body, wait):
+    parse_error_response(status, {"retry-after": wait, "date": wait}, body)
+    parse_error_response(
+        status, {"retry-after-ms": wait}, json.dumps({"error": {"code": wait}}).encode()
+    )

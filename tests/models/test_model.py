@@ -1,0 +1,90 @@
+"""The consistency of ``models.yml``, and the errors of a supplier that are never repeated."""
+
+import msgspec
+import pytest
+
+from agentd.core.errors import NotFound
+from agentd.models.model import Model, Models, Supplier, validate
+
+SUPPLIER = Supplier("anthropic", "https://api.anthropic.com", "sk-secret")
+
+
+def list_problems(*models: Model, default: str = "") -> list[tuple[tuple[str | int, ...], str]]:
+    return list(validate(Models(default, {"anthropic": SUPPLIER}, models)))
+
+
+def make_native(name: str = "sonnet", **fields: object) -> Model:
+    return msgspec.structs.replace(
+        Model(name=name, engine="native", model="m", supplier="anthropic"), **fields
+    )
+
+
+def test_a_model_is_found_by_its_name_and_a_wrong_one_names_the_nearest():
+    models = Models(models=(make_native(), make_native("opus")))
+    assert models.find("opus").name == "opus"
+    assert models.names == ("sonnet", "opus")
+    with pytest.raises(NotFound, match='No model is named "sonet"; did you mean "sonnet"'):
+        models.find("sonet")
+
+
+def test_what_fits_together_is_no_contradiction():
+    models = [
+        make_native(),
+        Model(name="offline", engine="offline"),
+        Model(name="c", engine="claude-code"),
+        Model(name="x", engine="codex", model="gpt", supplier="anthropic", command=("codex",)),
+        Model(name="o", engine="acp", command=("opencode", "acp")),
+    ]
+    assert not list_problems(*models, default="c")
+
+
+def test_two_models_of_one_name_an_unknown_supplier_and_an_unknown_default_are_told_in_place():
+    found = list_problems(
+        make_native(), make_native(), make_native("opus", supplier="antropic"), default="sonet"
+    )
+    assert [place for place, _ in found] == [
+        ("models", 1, "name"),
+        ("models", 2, "supplier"),
+        ("default",),
+    ]
+    assert 'did you mean "anthropic"' in found[1][1]
+    assert 'did you mean "sonnet"' in found[2][1]
+
+
+@pytest.mark.parametrize(
+    ("model", "result"),
+    [
+        (make_native(supplier=""), '"supplier" is missing; engine native needs it'),
+        (make_native(model=""), '"model" is missing; engine native needs it'),
+        (make_native(command=("x",)), '"command" means nothing to engine native'),
+        (Model(name="a", engine="acp"), '"command" is missing; engine acp needs it'),
+        (Model(name="a", engine="offline", effort="high"), '"effort" means nothing to engine off'),
+    ],
+)
+def test_what_an_engine_needs_or_cannot_use_is_reported(model, result):
+    ((place, what),) = list_problems(model)
+    assert place == ("models", 0)
+    assert result in what
+
+
+def test_the_key_of_a_supplier_is_not_printed():
+    models = Models(suppliers={"anthropic": SUPPLIER})
+    for text in (repr(SUPPLIER), str(SUPPLIER), f"{models}", repr(models.suppliers)):
+        assert "sk-secret" not in text
+    assert "api.anthropic.com" in repr(models)
+
+
+@pytest.mark.parametrize(
+    ("key", "holds"), [("sk-1", True), ("env:A", False), ("file:/k", False), ("", False)]
+)
+def test_whether_the_key_itself_stands_there(key, holds):
+    assert Supplier("anthropic", "https://a.b", key).holds_key == holds
+
+
+@pytest.mark.parametrize(
+    "key", ["env:", "env:A-B", "env:1A", "file:", "file:k", "a b", "a\nb", "é"]
+)
+def test_what_is_no_key_is_refused_and_not_reported(key):
+    with pytest.raises(ValueError, match="key: ") as caught:
+        Supplier("anthropic", "https://a.b", key)
+    assert not key or key not in str(caught.value) or key in ("env:", "file:")

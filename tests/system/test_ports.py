@@ -1,0 +1,28 @@
+"""A port is only ours while the very process that we started listens there."""
+
+import os
+import socket
+import subprocess
+import sys
+
+from agentd.system.ports import find_free_port, listens
+
+
+def test_a_process_listens_where_it_does_and_nowhere_else():
+    with socket.socket() as own, subprocess.Popen([sys.executable, "-c", "input()"],
+                                                  stdin=subprocess.PIPE) as other:  # fmt: skip
+        own.bind(("127.0.0.1", 0))
+        port = own.getsockname()[1]
+        assert not listens(os.getpid(), port)
+        own.listen()
+        assert listens(os.getpid(), port)
+        assert not listens(other.pid, port)
+        assert not listens(os.getpid(), find_free_port())
+        other.communicate(b"\n")
+
+
+def test_a_process_that_is_gone_listens_nowhere():
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        assert not listens(2**22 + 1, own.getsockname()[1])

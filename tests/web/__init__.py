@@ -1,1 +1,0 @@
-"""The HTTP surface, over real sockets and real files."""
