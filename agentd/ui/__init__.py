@@ -1,0 +1,1 @@
+"""The browser interface: static files as they are written, and the page that loads them."""

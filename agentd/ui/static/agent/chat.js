@@ -1,0 +1,323 @@
+/** A chat: its script, what it asks, its queue, and where the next prompt is written. */
+
+import { may, post, put } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { link, query, setQuery } from "../core/router.js";
+import * as live from "../core/live.js";
+import { computed, detached, effect, flush, onEnd, signal } from "../core/signals.js";
+import * as store from "../core/store.js";
+import { approvalCard } from "../parts/approval.js";
+import { composer } from "../parts/composer.js";
+import { confirm } from "../parts/dialog.js";
+import { failure } from "../parts/frame.js";
+import { addKeys } from "../parts/keys.js";
+import { menuButton } from "../parts/menu.js";
+import { notifyButton } from "../parts/notify.js";
+import { queuePanel } from "../parts/queue.js";
+import { toastError } from "../parts/toast.js";
+import { chatItems } from "./chat_actions.js";
+import { followChat } from "./chat_data.js";
+import { labelChips } from "./labels.js";
+import { chats, markSeen } from "./chats.js";
+import { modelItems, modelLabel, skillItems, skills } from "./choices.js";
+import { list } from "../core/list.js";
+import { seen } from "./me.js";
+import { send } from "./outbox.js";
+import { chatPanel } from "./panel.js";
+import { findPlace, showPlace } from "./place.js";
+import { turnList } from "./turns.js";
+
+const NEAR_END = 48;
+
+/**
+ * @param {Record<string, string>} params
+ * @returns {import("../core/router.js").Page}
+ */
+export function page(params) {
+  const chatId = Number(params["chatId"]);
+  const chat = followChat(chatId, { isAtEnd: () => atEnd, keepPlace });
+  /** Where one was when one left this entry of the browser's history, or what a link leads to. */
+  const place = /** @type {import("./place.js").Place | undefined} */ (history.state?.place);
+  const wanted = place?.id ?? Number(/^#m(\d+)$/.exec(location.hash)?.[1] ?? 0);
+
+  const row = computed(() => chats.value.get(chatId));
+  const title = computed(() => row.value?.title ?? chat.work.value?.chat.title ?? "Chat");
+  const status = computed(() => describeStatus(chat));
+  const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off" });
+  const fresh = signal(0);
+
+  /** @param {string} text @param {boolean} [now] */
+  async function sendPrompt(text, now = false) {
+    toEnd();
+    const added = await send({ chatId, text });
+    if (now && added?.id) await sendNow(added.id);
+  }
+
+  /** @param {number} promptId */
+  async function sendNow(promptId) {
+    try {
+      await post(`/api/MessageQueue/${chatId}/${promptId}/move`, { position: 0 });
+      if (chat.queue.peek().find((one) => one.id === promptId)?.isPaused) await post(`/api/MessageQueue/${chatId}/${promptId}/resume`);
+      await post(`/api/chat/${chatId}/stop`);
+      await post(`/api/MessageQueue/${chatId}/release`);
+    } catch (error) {
+      toastError(error, () => void sendNow(promptId));
+    }
+  }
+
+  async function stop() {
+    const yes = await confirm({ title: "Stop this turn?", text: "What it started is ended, and the queue is put on hold until you continue it.", action: "Stop", danger: true });
+    if (yes) await post(`/api/chat/${chatId}/stop`).catch(toastError);
+  }
+
+  const queue = queuePanel(chat, { sendNow: (promptId) => void sendNow(promptId) });
+  const settings = computed(() => chat.work.value?.settings);
+  const writer = composer({
+    draft: String(chatId), placeholder: "Ask for the next step…",
+    autofocus: matchMedia("(hover: hover)").matches,
+    onsend: (text, now) => void sendPrompt(text, now),
+    note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
+    tools: [
+      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],
+        () => modelItems(settings.peek()?.model ?? "", (model) => void change({ model }))),
+      menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skillLabel(settings.value?.skill)), icon("down")],
+        () => skillItems(settings.peek()?.skill ?? "", (skill) => void change({ skill }))),
+    ],
+  });
+
+  /** @param {Record<string, string>} changes */
+  async function change(changes) {
+    const before = chat.work.peek();
+    if (before) chat.work.value = { ...before, settings: { ...before.settings, ...changes } };
+    try {
+      await put(`/api/chat/${chatId}/settings`, changes);
+    } catch (error) {
+      chat.work.value = before;
+      toastError(error, () => void change(changes));
+    }
+  }
+
+  // The questions that are open, and the keys that answer the first.
+  const questions = el("div", { class: "questions" });
+  /** @type {Map<number, ReturnType<typeof approvalCard>>} */
+  const cards = new Map();
+  list(questions, () => chat.questions.value, (one) => one.id, (one) => {
+    const card = approvalCard(one.peek());
+    cards.set(one.peek().id, card);
+    onEnd(() => cards.delete(one.peek().id));
+    return card.node;
+  });
+  const answer = (/** @type {"allow" | "deny"} */ decision) => [...cards.values()][0]?.answer(decision);
+
+  const script = el("div", { class: "script" },
+    () => (chat.earlier.value
+      ? el("div", { class: "earlier" },
+        el("button", { class: "btn plain small", onclick: () => void toStart() }, icon("up"), "To the start"),
+        el("button", { class: "btn plain small", onclick: () => void earlier() }, "Earlier messages"))
+      : null),
+    turnList(chat, (prompt) => void sendPrompt(prompt)),
+    questions,
+    el("div", { class: "notify-row" }, () => (chat.questions.value.length ? el("span", null, notifyButton()) : null)),
+    () => chat.work.value && !chat.messages.value.length && !chat.working.value && !chat.queue.value.length ? el("div", { class: "empty" }, icon("chat"), el("h2", null, "Nothing here yet"), el("p", null, "Write what the agent should do.")) : null);
+  scroll.append(script);
+
+  // Follow the end while one is there; count what comes meanwhile elsewhere.
+  let atEnd = true;
+  function toEnd() {
+    atEnd = true;
+    fresh.value = 0;
+    scroll.scrollTop = scroll.scrollHeight;
+  }
+  async function toStart() {
+    atEnd = false;
+    if (chat.earlier.peek()) await chat.load(1);
+    flush();
+    scroll.scrollTop = 0;
+  }
+  async function toLast() {
+    if (chat.later.peek()) await chat.load();
+    flush();
+    toEnd();
+  }
+  /** @param {() => void} change adds or removes messages above what one reads, which stays in sight */
+  function keepPlace(change) {
+    const reading = atEnd ? null : findPlace(scroll);
+    change();
+    flush();
+    if (reading) showPlace(scroll, reading);
+  }
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let remembering;
+  const here = location.pathname;
+  function rememberPlace() {
+    if (location.pathname === here) history.replaceState({ ...history.state, place: atEnd ? undefined : findPlace(scroll) }, "");
+  }
+  onEnd(() => clearTimeout(remembering));
+  onEnd(live.onGap(async () => {
+    const reading = atEnd ? null : findPlace(scroll);
+    await chat.load(reading?.id);
+    flush();
+    if (reading) showPlace(scroll, reading);
+  }));
+  scroll.addEventListener("scroll", () => {
+    atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_END && !chat.later.peek();
+    if (atEnd) fresh.value = 0;
+    clearTimeout(remembering);
+    remembering = setTimeout(rememberPlace, 150);
+    if (scroll.scrollTop < 200) void earlier();
+    if (chat.later.peek() && scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 400) void chat.loadLater();
+  }, { passive: true });
+  const growth = new ResizeObserver(() => atEnd && (scroll.scrollTop = scroll.scrollHeight));
+  growth.observe(script);
+  growth.observe(scroll);
+  onEnd(() => growth.disconnect());
+  let lastSeen = 0;
+  let sawAll = false;
+  effect(() => {
+    const messages = chat.messages.value;
+    const [before, all] = [lastSeen, !chat.later.peek()];
+    lastSeen = messages.at(-1)?.id ?? 0;
+    if (!atEnd && before && all && sawAll) fresh.value = fresh.peek() + messages.filter((message) => message.id > before).length;
+    sawAll = all;
+  });
+  async function earlier() {
+    if (chat.earlier.peek() && scroll.isConnected) await chat.loadEarlier();
+  }
+
+  effect(() => {
+    void chat.messages.value;
+    void seen.value;
+    if (row.value && !document.hidden) markSeen(chatId);
+  });
+  const shown = () => !document.hidden && markSeen(chatId);
+  document.addEventListener("visibilitychange", shown);
+  onEnd(() => document.removeEventListener("visibilitychange", shown));
+
+  // Finding in the chat, whose bar is loaded once it is wanted.
+  const finder = signal(/** @type {{ node: HTMLElement, focus: () => void } | null} */ (null));
+  let endFinder = () => {};
+  onEnd(() => endFinder());
+  const closeFinder = () => {
+    endFinder();
+    endFinder = () => {};
+    finder.value = null;
+    scroll.focus({ preventScroll: true });
+  };
+  async function find() {
+    const { findBar } = await import("./find.js");
+    if (!finder.peek() && scroll.isConnected) {
+      const [made, end] = detached(() => findBar(chat, { scroll, leaveEnd: () => (atEnd = false), close: closeFinder }));
+      [finder.value, endFinder] = [made, end];
+    }
+    queueMicrotask(() => finder.peek()?.focus());
+  }
+
+  addKeys([
+    { keys: "Ctrl F", label: "Find in this chat", run: () => void find(), typing: true },
+    { keys: "A", label: "Allow what the agent asks", run: () => answer("allow") },
+    { keys: "D", label: "Deny what the agent asks", run: () => answer("deny") },
+    { keys: "E", label: "Edit the next prompt of the queue", run: queue.editNext },
+    { keys: "Esc", label: "Stop the turn", run: () => chat.working.peek() && void stop() },
+    { keys: "[", label: "Previous turn", run: () => stepTurn(scroll, -1) },
+    { keys: "]", label: "Next turn", run: () => stepTurn(scroll, 1) },
+    { keys: "Home", label: "Start of the chat", run: () => void toStart() },
+    { keys: "End", label: "End of the chat", run: () => void toLast() },
+  ]);
+
+  void chat.load(wanted).then(() => {
+    atEnd = !wanted;
+    requestAnimationFrame(() => {
+      if (place) showPlace(scroll, place);
+      else if (wanted) showMessage(wanted);
+      else toEnd();
+    });
+  });
+
+  const usual = matchMedia("(min-width: 1181px)").matches ? store.read("panel", "details") : "";
+  const panel = computed(() => query.value.get("panel") ?? usual);
+  const actions = () => chatItems(chatId, title.peek(), [
+    { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
+    { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
+    { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
+    null,
+  ]);
+
+  const body = el("div", { class: () => `chat-page${isShown(panel.value) ? " panelled" : ""}` },
+    el("div", { class: "frame" },
+      el("header", { class: "bar" },
+        el("a", { class: "btn plain icon only-phone", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")),
+        el("div", { class: "titles" }, el("h1", null, () => title.value), () => stateTag(status.value, "only-phone")),
+        el("span", { class: "chips not-phone" }, () => labelChips(row.value?.labels ?? [])),
+        el("span", { class: "grow" }),
+        () => stateTag(status.value, "not-phone"),
+        () => (chat.working.value && may("manager") ? el("button", { class: "btn plain stop small", title: "Stop (Esc)", "aria-label": "Stop", onclick: () => void stop() }, icon("stop"), el("span", { class: "not-phone" }, "Stop")) : null),
+        menuButton({ class: "btn plain icon", "aria-label": "More" }, [icon("more")], actions)),
+      () => finder.value?.node ?? null,
+      () => chat.error.value
+        ? failure(chat.error.value, () => void chat.load())
+        : scroll,
+      el("div", { class: "low" },
+        () => (fresh.value || chat.later.value ? el("button", { class: "btn small jump", onclick: () => void toLast() }, icon("down"), fresh.value ? `${fresh.value} new` : "To the end") : null),
+        queue.node,
+        writer.node,
+        el("div", { class: "hint not-phone" }, el("span", null, el("kbd", null, "Enter"), " queue"),
+          el("span", null, el("kbd", null, "Ctrl"), " ", el("kbd", null, "Enter"), " interrupt and send now"),
+          el("span", null, el("kbd", null, "?"), " all keys")))),
+    () => (isShown(panel.value) ? chatPanel(chat, panel.value, showPanel, writer.insert) : null));
+  return { title: () => title.value, body };
+}
+
+/** @param {string} panel */
+function isShown(panel) {
+  return panel !== "" && panel !== "none";
+}
+
+/** @param {string} panel */
+function showPanel(panel) {
+  store.write("panel", panel);
+  setQuery({ panel });
+}
+
+/** @param {import("./chat_data.js").ChatData} chat */
+function describeStatus(chat) {
+  const work = chat.work.value;
+  if (chat.questions.value.length) return { kind: "need", text: "Needs you" };
+  if (chat.working.value) return { kind: "run", text: "At work" };
+  if (work?.held && chat.queue.value.length) return { kind: "", text: "On hold" };
+  if (work?.state === "error") return { kind: "bad", text: "Failed" };
+  return { kind: "", text: "" };
+}
+
+/**
+ * @param {{ kind: string, text: string }} status
+ * @param {string} where
+ */
+function stateTag({ kind, text }, where) {
+  return text ? el("span", { class: `state ${kind} ${where}` }, el("span", { class: `dot ${kind || "off"}` }), text) : null;
+}
+
+/** @param {string | undefined} skill */
+function skillLabel(skill) {
+  return !skill || skill === "none" ? "No skill" : skill;
+}
+
+/**
+ * Show a message, or the turn that it is folded away in.
+ * @param {number} id
+ */
+function showMessage(id) {
+  const node = document.getElementById(`m${id}`);
+  (node?.checkVisibility() ? node : node?.closest(".turn"))?.scrollIntoView({ block: "center" });
+}
+
+/**
+ * @param {HTMLElement} scroll
+ * @param {1 | -1} by
+ */
+function stepTurn(scroll, by) {
+  const turns = /** @type {HTMLElement[]} */ ([...scroll.querySelectorAll(".turn")]);
+  const top = scroll.getBoundingClientRect().top;
+  const offsets = turns.map((turn) => turn.getBoundingClientRect().top - top);
+  const next = by > 0 ? turns.find((_, index) => (offsets[index] ?? 0) > 24) : turns.findLast((_, index) => (offsets[index] ?? 0) < -2);
+  next?.scrollIntoView({ block: "start" });
+}

@@ -1,0 +1,75 @@
+/** What can be done with a chat as a whole: the menu of its row, and of its page. */
+
+import { may, post, put, remove, sendInOrder } from "../core/api.js";
+import { link, navigate, path } from "../core/router.js";
+import { ask } from "../parts/dialog.js";
+import { toast, toastError } from "../parts/toast.js";
+import { changeChat, chats, dropChat, putChat } from "./chats.js";
+import { labelItems } from "./labels.js";
+import { pins, setPinned } from "./me.js";
+
+/**
+ * The entries of a chat's menu; `more` stand before the last.
+ * @param {number} chatId
+ * @param {string} title
+ * @param {(import("../parts/menu.js").Item | null)[]} [more]
+ */
+export function chatItems(chatId, title, more = []) {
+  const isPinned = pins.peek().includes(chatId);
+  return [
+    { label: "Rename", icon: "pencil", disabled: !may("manager"), onselect: () => void rename(chatId, title) },
+    ...labelItems(chatId),
+    { label: isPinned ? "Unpin" : "Pin", icon: "pin", onselect: () => void setPinned(chatId, !isPinned) },
+    { label: "Duplicate", icon: "copy", disabled: !may("manager"), onselect: () => void duplicate(chatId) },
+    { label: "Export as Markdown", icon: "download", onselect: () => location.assign(link(`/api/chats/${chatId}/export`)) },
+    null,
+    ...more,
+    { label: "Move to the trash", icon: "trash", danger: true, disabled: !may("manager"), onselect: () => void trash(chatId) },
+  ];
+}
+
+/** @param {number} chatId @param {string} title */
+async function rename(chatId, title) {
+  const name = await ask({ title: "Rename the chat", label: "Title", value: title, action: "Rename" });
+  if (name && name !== title) await setTitle(chatId, name);
+}
+
+/**
+ * Show another title at once, and the one before when the daemon refuses it.
+ * @param {number} chatId
+ * @param {string} title
+ */
+async function setTitle(chatId, title) {
+  const before = chats.peek().get(chatId);
+  changeChat(chatId, { title });
+  try {
+    putChat(await sendInOrder(`chat ${chatId}`, () => put(`/api/chats/${chatId}`, { title })));
+  } catch (error) {
+    if (before && chats.peek().get(chatId)?.title === title) changeChat(chatId, { title: before.title });
+    toastError(error, () => void setTitle(chatId, title));
+  }
+}
+
+/** @param {number} chatId */
+async function duplicate(chatId) {
+  const copy = await post(`/api/chats/${chatId}/duplicate`, {}).catch(toastError);
+  if (copy) void navigate(`/${copy.chatId}`);
+}
+
+/** @param {number} chatId */
+async function trash(chatId) {
+  try {
+    await sendInOrder(`chat ${chatId}`, () => remove(`/api/chats/${chatId}`));
+  } catch (error) {
+    toastError(error, () => void trash(chatId));
+    return;
+  }
+  const shown = path.peek() === `/${chatId}`;
+  dropChat(chatId);
+  if (shown) void navigate("/chats");
+  const restore = async () => {
+    putChat(await post(`/api/chats/${chatId}/restore`));
+    if (shown) await navigate(`/${chatId}`);
+  };
+  toast("The chat is in the trash", { action: "Undo", onaction: () => void restore().catch(toastError) });
+}

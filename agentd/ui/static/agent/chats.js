@@ -1,0 +1,167 @@
+/** The chats and the questions that are open, as every page sees them: read once, then followed. */
+
+import { ApiError, get, session } from "../core/api.js";
+import * as live from "../core/live.js";
+import { computed, signal } from "../core/signals.js";
+import { dayGroup } from "../core/time.js";
+import { loadChoices, takeChoices } from "./choices.js";
+import { loadMe, markSeenUpTo, pins, seen, takeMe } from "./me.js";
+
+/**
+ * @typedef {import("../api.d.ts").ListedChat} Chat
+ * @typedef {import("../api.d.ts").ApprovalView} Approval
+ * @typedef {import("../api.d.ts").LabelRow} Label
+ */
+
+/** All that were read so far, by their ids. */
+export const chats = signal(/** @type {ReadonlyMap<number, Chat>} */ (new Map()));
+/** The questions that are open, the longest open first. */
+export const approvals = signal(/** @type {readonly Approval[]} */ ([]));
+export const labels = signal(/** @type {readonly Label[]} */ ([]));
+/** `before` of the next page; null when all were read. */
+export const next = signal(/** @type {number | null} */ (null));
+export const loading = signal(/** @type {"loading" | "ready" | ApiError} */ ("loading"));
+
+const PAGE = 200;
+/** Milliseconds until what the daemon did not answer is asked again. */
+const RETRY = 2000;
+const events = live.follower();
+
+/** The chats under their headings: who needs somebody, who works, then by days. */
+export const groups = computed(() => {
+  // Times compare as text; localeCompare would need a tenth of a second for 10,000 chats.
+  const rows = [...chats.value.values()].sort((one, other) => Number(one.updatedAt < other.updatedAt) - Number(one.updatedAt > other.updatedAt));
+  /** @type {Map<string, Chat[]>} */
+  const found = new Map(["Needs you", "At work", "Pinned", "Today", "Yesterday", "Last 7 days", "Earlier"].map((name) => [name, []]));
+  for (const chat of rows) found.get(groupOf(chat))?.push(chat);
+  return [...found].filter(([, members]) => members.length).map(([name, members]) => ({ name, chats: members }));
+});
+
+export const asking = computed(() => approvals.value.length);
+
+/** Read what every page shows, and follow it from now on. */
+export async function loadChats() {
+  try {
+    await events.read(() => get("/api/start"), (start) => {
+      takeMe(start.me);
+      takeChoices(start.models, start.skills);
+      chats.value = new Map(start.chats.chats.map(entryOf));
+      next.value = start.chats.next;
+      approvals.value = start.approvals.approvals;
+      labels.value = start.labels.labels;
+      loading.value = "ready";
+    });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (loading.peek() !== "ready") loading.value = error;
+    else if (error.passing) setTimeout(() => void loadChats(), RETRY);
+  }
+}
+
+/** @param {Chat} chat */
+function entryOf(chat) {
+  return /** @type {const} */ ([chat.chatId, chat]);
+}
+
+/** Read the next page of chats. */
+export async function loadMore() {
+  if (next.peek() === null) return;
+  const page = await get("/api/chats", { limit: PAGE, before: next.peek() });
+  chats.value = new Map([...chats.peek(), ...page.chats.map(entryOf)]);
+  next.value = page.next;
+}
+
+/**
+ * Take up what the daemon tells of a chat.
+ * @param {Partial<Chat> & { chatId: number }} told
+ */
+export function putChat(told) {
+  const known = chats.peek().get(told.chatId);
+  const merged = { waiting: 0, problem: "", match: null, state: "created", ...known, ...told };
+  chats.value = new Map(chats.peek()).set(told.chatId, /** @type {Chat} */ (merged));
+}
+
+/**
+ * Show a change of a chat, unless it is gone meanwhile.
+ * @param {number} chatId
+ * @param {Partial<Chat>} change
+ */
+export function changeChat(chatId, change) {
+  if (chats.peek().has(chatId)) putChat({ ...change, chatId });
+}
+
+/** @param {number} chatId */
+export function dropChat(chatId) {
+  const rest = new Map(chats.peek());
+  rest.delete(chatId);
+  chats.value = rest;
+}
+
+/**
+ * Whether it has messages that the person has not seen.
+ * @param {Chat} chat
+ */
+export function isUnseen(chat) {
+  return chat.status === "completed" && seen.value !== null && chat.messageCount > (seen.value[chat.chatId] ?? 0);
+}
+
+/**
+ * Remember that all of a chat was seen.
+ * @param {number} chatId
+ */
+export function markSeen(chatId) {
+  markSeenUpTo(chatId, chats.peek().get(chatId)?.messageCount ?? 0);
+}
+
+async function loadLabels() {
+  try {
+    labels.value = (await get("/api/chat-labels")).labels;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+/** @param {Chat} chat */
+function groupOf(chat) {
+  if (chat.asking) return "Needs you";
+  if (chat.status === "processing") return "At work";
+  if (pins.value.includes(chat.chatId)) return "Pinned";
+  return dayGroup(chat.updatedAt);
+}
+
+/** Chats whose rows are to be read again, for events do not tell all of them. */
+const stale = new Set();
+
+/** @param {number} chatId */
+function refreshSoon(chatId, delay = 250) {
+  if (stale.has(chatId)) return;
+  stale.add(chatId);
+  setTimeout(async () => {
+    stale.delete(chatId);
+    if (!session.peek()) return;
+    try {
+      putChat(await get(`/api/chats/${chatId}`));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 404) dropChat(chatId);
+      else if (error.passing) refreshSoon(chatId, RETRY);
+    }
+  }, delay);
+}
+
+live.onInterruption((isGap) => void (isGap || loading.peek() !== "ready" ? loadChats() : Promise.all([loadMe(), loadChoices(), loadLabels()])));
+events.on("chatUpdate", (chat) => {
+  const known = chats.peek().get(chat.chatId);
+  const state = chat.status === "completed" ? (known?.state === "error" ? "error" : "completed") : chat.status;
+  putChat({ ...chat, state });
+  if (!known || known.status !== chat.status) refreshSoon(chat.chatId);
+});
+events.on("chatDeleted", dropChat);
+events.on("queueUpdate", (chatId, prompts) => {
+  changeChat(chatId, { waiting: prompts.length });
+});
+events.on("approvalUpdate", (chatId, approval) => {
+  const others = approvals.peek().filter((one) => one.id !== approval.id || one.chatId !== chatId);
+  approvals.value = approval.state === "open" ? [...others, { ...approval, chatId }] : others;
+});
+live.on("labelsUpdate", () => void loadLabels());

@@ -1,0 +1,69 @@
+/** The models and skills that a chat can be given. */
+
+import { ApiError, get } from "../core/api.js";
+import * as live from "../core/live.js";
+import { signal } from "../core/signals.js";
+
+/**
+ * @typedef {import("../api.d.ts").ModelStatusList} Models
+ * @typedef {import("../api.d.ts").SkillsView} Skills
+ */
+
+export const models = signal(/** @type {Pick<Models, "models" | "default">} */ ({ models: [], default: "" }));
+export const skills = signal(/** @type {Pick<Skills, "skills" | "default">} */ ({ skills: [], default: "" }));
+
+/**
+ * Take up what the daemon has; events keep it current.
+ * @param {Models} foundModels
+ * @param {Skills} foundSkills
+ */
+export function takeChoices(foundModels, foundSkills) {
+  models.value = foundModels;
+  skills.value = foundSkills;
+}
+
+/** Read them again. */
+export async function loadChoices() {
+  try {
+    takeChoices(...await Promise.all([get("/api/models"), get("/api/skills")]));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+live.on("modelsUpdate", () => void loadChoices());
+live.on("skillsUpdate", () => void loadChoices());
+
+/**
+ * The entries of a menu of models.
+ * @param {string} chosen
+ * @param {(name: string) => void} choose
+ */
+export function modelItems(chosen, choose) {
+  const { models: all, default: usual } = models.peek();
+  const other = usual ? `Default: ${usual}` : "Default engine";
+  return [
+    { label: other, checked: chosen === "", onselect: () => choose("") },
+    ...all.map((model) => ({
+      label: model.name, note: model.trouble || [model.engine, model.supplier].filter(Boolean).join(" · "),
+      checked: chosen === model.name, disabled: !model.available, onselect: () => choose(model.name),
+    })),
+  ];
+}
+
+/** @param {string} chosen */
+export function modelLabel(chosen) {
+  return chosen || models.value.default || "Default engine";
+}
+
+/**
+ * The entries of a menu of skills.
+ * @param {string} chosen
+ * @param {(name: string) => void} choose
+ */
+export function skillItems(chosen, choose) {
+  return [
+    { label: "No skill", checked: !chosen || chosen === "none", onselect: () => choose("") },
+    ...skills.peek().skills.map((skill) => ({ label: skill.name, note: skill.description, checked: chosen === skill.name, onselect: () => choose(skill.name) })),
+  ];
+}

@@ -1,0 +1,54 @@
+/** What needs somebody: the questions of all chats, failures, and what finished unseen. */
+
+import { el } from "../core/el.js";
+import { list } from "../core/list.js";
+import { link } from "../core/router.js";
+import { computed } from "../core/signals.js";
+import { fullTime, shortTime } from "../core/time.js";
+import { approvalCard } from "../parts/approval.js";
+import { emptyState, frame } from "../parts/frame.js";
+import { notifyButton } from "../parts/notify.js";
+import { approvals, chats, isUnseen } from "./chats.js";
+import { stateOf } from "./chat_list.js";
+
+/** @typedef {import("./chats.js").Chat} Chat */
+
+/** @returns {import("../core/router.js").Page} */
+export function page() {
+  const failed = computed(() => rows((chat) => chat.state === "error" || Boolean(chat.problem)));
+  const paused = computed(() => rows((chat) => Boolean(chat.held && chat.waiting) || Boolean(chat.waitsUntil)));
+  const finished = computed(() => rows((chat) => isUnseen(chat) && chat.state !== "error" && !chat.asking));
+  const questions = el("div", { class: "questions" });
+  list(questions, () => approvals.value, (one) => `${one.chatId}-${one.id}`, (one) => {
+    const { chatId } = one.peek();
+    return el("div", { class: "about" },
+      el("a", { class: "about-chat", href: link(`/${chatId}`) }, () => chats.value.get(chatId)?.title ?? `Chat ${chatId}`),
+      approvalCard(one.peek()).node);
+  });
+  const nothing = computed(() => !approvals.value.length && ![failed, paused, finished].some((one) => one.value.length));
+  return {
+    title: "Needs you",
+    body: frame({ title: "Needs you", actions: [notifyButton()] }, el("div", { class: "column" },
+      () => (nothing.value ? emptyState("inbox", "Nothing needs you", "Questions of the agent, failures and finished chats that you have not seen appear here.") : null),
+      questions, section("Failed", failed), section("Waiting or on hold", paused), section("Finished, unseen", finished))),
+  };
+}
+
+/** @param {(chat: Chat) => boolean} wanted */
+function rows(wanted) {
+  return [...chats.value.values()].filter(wanted).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
+}
+
+/**
+ * @param {string} title
+ * @param {import("../core/signals.js").ReadonlySignal<Chat[]>} members
+ */
+function section(title, members) {
+  return () => (members.value.length ? el("section", { class: "card rows" }, el("header", null, el("h2", null, title)),
+    el("ul", null, members.value.map((chat) => {
+      const { dot: kind, why } = stateOf(chat);
+      return el("li", null, el("a", { class: "item", href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
+        el("span", { class: "name" }, chat.title), el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
+        why ? el("span", { class: `why ${kind}` }, why) : null));
+    }))) : null);
+}

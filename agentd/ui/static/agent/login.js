@@ -1,0 +1,90 @@
+/** Signing in: by name and password, or by a one-time code, which a link may carry behind its `#`. */
+
+import { ApiError, call, get, may, session } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { link, navigate, query } from "../core/router.js";
+import { signal } from "../core/signals.js";
+import { startSession } from "../main.js";
+import { buildMark } from "../shell.js";
+
+/** @returns {import("../core/router.js").Page} */
+export function page() {
+  const failure = signal(/** @type {ApiError | null} */ (null));
+  const busy = signal(false);
+  const byCode = signal(false);
+  const carried = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (carried) history.replaceState(null, "", location.pathname + location.search);
+
+  /** @param {Record<string, string>} proof */
+  async function signIn(proof) {
+    busy.value = true;
+    failure.value = null;
+    try {
+      session.value = { kind: "user", ...(await call("POST", "/api/session", { body: proof })) };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      failure.value = error;
+      busy.value = false;
+      return;
+    }
+    await startSession();
+    await navigate((await isFirstRun()) ? "/welcome" : nextAddress(), { replace: true });
+  }
+
+  /** @param {SubmitEvent} event */
+  function submit(event) {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const field = (/** @type {string} */ name) => String(form.get(name) ?? "").trim();
+    if (!busy.peek()) void signIn(byCode.peek() ? { code: field("code") } : { user: field("user"), password: String(form.get("password") ?? "") });
+  }
+
+  if (carried) {
+    byCode.value = true;
+    void signIn({ code: carried });
+  }
+
+  const body = el("div", { class: "login" },
+    el("div", { class: "brand" }, buildMark(), "agentd"),
+    el("form", { class: "card", onsubmit: submit },
+      el("h1", null, "Sign in"),
+      el("p", { class: "host" }, location.host),
+      () => byCode.value
+        ? [labelled("One-time code", { name: "code", autocomplete: "one-time-code", spellcheck: "false", class: "input mono", value: carried ?? "" }),
+          el("p", { class: "hint" }, "Whoever runs agentd makes one: ", el("code", null, "agentd login-code"))]
+        : [labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" }),
+          labelled("Password", { name: "password", type: "password", autocomplete: "current-password" })],
+      el("div", { role: "alert" }, () => failure.value ? el("p", { class: "failure" }, icon("warning"),
+        el("span", null, failure.value.message, failure.value.details ? el("small", null, failure.value.details) : null)) : null),
+      el("button", { class: "btn main wide", disabled: () => busy.value }, () => (busy.value ? "Signing in…" : "Sign in")),
+      el("button", { type: "button", class: "btn plain wide", onclick: () => (byCode.value = !byCode.peek()) },
+        () => (byCode.value ? "Use a name and a password" : "Use a one-time code"))));
+  return { title: "Sign in", body };
+}
+
+/**
+ * @param {string} label
+ * @param {import("../core/el.js").Attributes} attributes
+ */
+function labelled(label, attributes) {
+  return el("label", { class: "labelled" }, el("span", null, label),
+    el("input", { class: "input", required: true, autofocus: attributes["name"] !== "password", ...attributes }));
+}
+
+/** Whether nobody can sign in but by a link: then this is how agentd is set up. */
+async function isFirstRun() {
+  if (!may("administrator")) return false;
+  try {
+    return !(await get("/api/users")).users.length;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return false;
+  }
+}
+
+/** Where the person wanted to go: only within agentd. */
+function nextAddress() {
+  const wanted = query.peek().get("next") ?? "/";
+  const url = new URL(link(wanted), location.origin);
+  return wanted.startsWith("/") && !wanted.startsWith("//") && url.origin === location.origin ? wanted : "/";
+}

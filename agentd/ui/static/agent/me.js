@@ -1,0 +1,103 @@
+/** What is kept of the person who is signed in, the same on all devices: seen, pinned, the look. */
+
+import { ApiError, get, put, session } from "../core/api.js";
+import { signal } from "../core/signals.js";
+import { setTheme, theme } from "../parts/theme.js";
+import { toastError } from "../parts/toast.js";
+
+const DELAY = 400;
+
+/** By chat, how many of its messages were seen; null before it is known. */
+export const seen = signal(/** @type {Record<string, number> | null} */ (null));
+/** The pinned chats. */
+export const pins = signal(/** @type {readonly number[]} */ ([]));
+
+/** @type {Record<string, number>} */
+let changed = {};
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+/** Read it again. */
+export async function loadMe() {
+  try {
+    takeMe(await get("/api/me"));
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    seen.value ??= {};
+  }
+}
+
+/**
+ * Take up what the daemon has; null: it cannot be read now.
+ * @param {import("../api.d.ts").MeView | null} me
+ */
+export function takeMe(me) {
+  if (!me) {
+    seen.value ??= {};
+    return;
+  }
+  const ours = { ...me.seen };
+  for (const [chat, count] of Object.entries(changed)) ours[chat] = Math.max(ours[chat] ?? 0, count);
+  seen.value = ours;
+  pins.value = me.pins;
+  const chosen = me.look["theme"] ?? "";
+  if ((chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
+}
+
+/**
+ * Remember that so many messages of a chat were seen.
+ * @param {number} chatId
+ * @param {number} count
+ */
+export function markSeenUpTo(chatId, count) {
+  const known = seen.peek();
+  if (!known || !count || (known[chatId] ?? 0) >= count) return;
+  seen.value = { ...known, [chatId]: count };
+  changed[chatId] = count;
+  clearTimeout(timer);
+  timer = setTimeout(() => void save(), DELAY);
+}
+
+async function save() {
+  const sent = changed;
+  changed = {};
+  try {
+    await put("/api/me", { seen: sent });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    changed = { ...sent, ...changed };
+  }
+}
+
+/**
+ * Pin a chat to the top of the list, or let it go.
+ * @param {number} chatId
+ * @param {boolean} pinned
+ */
+export async function setPinned(chatId, pinned) {
+  const before = pins.peek();
+  pins.value = pinned ? [...before.filter((one) => one !== chatId), chatId] : before.filter((one) => one !== chatId);
+  try {
+    await put("/api/me", pinned ? { pin: [chatId] } : { unpin: [chatId] });
+  } catch (error) {
+    pins.value = before;
+    toastError(error, () => void setPinned(chatId, pinned));
+  }
+}
+
+/**
+ * Choose a look, for all devices of this person.
+ * @param {import("../parts/theme.js").Theme} chosen
+ */
+export function chooseTheme(chosen) {
+  setTheme(chosen);
+  put("/api/me", { look: { theme: chosen || null } }).catch(toastError);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    if (Object.keys(changed).length) void save();
+  } else if (session.peek()) {
+    void loadMe();
+  }
+});

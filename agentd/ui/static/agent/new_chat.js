@@ -1,0 +1,54 @@
+/** A new chat: what the agent should do, with which model and skill. */
+
+import { may } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { link, navigate } from "../core/router.js";
+import { signal } from "../core/signals.js";
+import * as store from "../core/store.js";
+import { composer } from "../parts/composer.js";
+import { menuButton } from "../parts/menu.js";
+import { discard, outbox, send, sendAgain } from "./outbox.js";
+import { modelItems, modelLabel, models, skillItems, skills } from "./choices.js";
+
+const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What changed since yesterday?"];
+
+/** @returns {import("../core/router.js").Page} */
+export function page() {
+  const model = signal(store.read("new model", ""));
+  const skill = signal(store.read("new skill", ""));
+  let here = true;
+  /** What is remembered may be gone by now. @param {string} name @param {readonly { name: string }[]} all */
+  const known = (name, all) => (!all.length || all.some((one) => one.name === name) ? name : "");
+
+  /** @param {string} text */
+  async function begin(text) {
+    store.write("new model", model.peek() || null);
+    store.write("new skill", skill.peek() || null);
+    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills) });
+    if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
+    here = false;
+  }
+
+  const writer = composer({
+    draft: "new", placeholder: "Describe the task…", label: "The first prompt", autofocus: true,
+    onsend: (text) => void begin(text),
+    tools: [
+      menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value)), icon("down")],
+        () => modelItems(model.peek(), (name) => (model.value = name))),
+      menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
+        () => skillItems(skill.peek(), (name) => (skill.value = name))),
+    ],
+  });
+  const body = el("div", { class: "frame" },
+    el("header", { class: "bar only-phone" }, el("a", { class: "btn plain icon", href: link("/chats"), "aria-label": "Back to the chats" }, icon("back")), el("span", { class: "grow" })),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "New chat" },
+      el("div", { class: "begin" },
+        el("h1", null, "What should the agent do?"),
+        may("manager") ? writer.node : el("p", { class: "nothing" }, "Your role reads only: a manager may begin chats."),
+        () => outbox.value.filter((one) => one.chatId === null).map((one) => el("div", { class: "toast" },
+          el("span", { class: "grow" }, one.text, el("small", null, one.failed || "Waits until agentd answers")),
+          one.failed ? el("button", { class: "btn small", onclick: () => sendAgain(one.key) }, "Retry") : null,
+          el("button", { class: "btn plain small", onclick: () => discard(one.key) }, "Discard"))),
+        may("manager") ? el("div", { class: "ideas" }, IDEAS.map((idea) => el("button", { class: "btn small", onclick: () => writer.insert(idea) }, idea))) : null)));
+  return { title: "New chat", body };
+}

@@ -1,0 +1,69 @@
+/** Beside a chat: what is changed, what it spent and how it is set, and an outline of its prompts. */
+
+import { el, icon } from "../core/el.js";
+import { detached, onEnd } from "../core/signals.js";
+import { usd } from "../core/money.js";
+import { fullTime } from "../core/time.js";
+
+/** @typedef {import("./chat_data.js").ChatData} ChatData */
+
+const TABS = [["changes", "Changes"], ["details", "Details"], ["outline", "Outline"]];
+
+/**
+ * @param {ChatData} chat
+ * @param {string} which
+ * @param {(which: string) => void} show
+ * @param {(text: string) => void} insert puts text into the draft
+ */
+export function chatPanel(chat, which, show, insert) {
+  return el("aside", { class: "panel", "aria-label": "This chat" },
+    el("nav", { class: "tabs", "aria-label": "Panel" },
+      TABS.map(([name = "", label]) => el("button", { "aria-current": name === which ? "true" : null, onclick: () => show(name) }, label)),
+      el("span", { class: "grow" }),
+      el("button", { class: "btn plain icon small", "aria-label": "Close the panel", onclick: () => show("none") }, icon("close"))),
+    which === "outline" ? outline(chat) : which === "changes" ? changes(insert) : details(chat));
+}
+
+/**
+ * What is changed in the workspace; its module is loaded once it is wanted.
+ * @param {(text: string) => void} insert
+ */
+function changes(insert) {
+  const holder = el("div", { class: "changes-holder" });
+  let ended = false;
+  let end = () => {};
+  onEnd(() => {
+    ended = true;
+    end();
+  });
+  void import("../workspace/changes_panel.js").then(({ changesPanel }) => {
+    if (ended) return;
+    const [panel, finish] = detached(() => changesPanel(insert));
+    end = finish;
+    holder.append(panel);
+  });
+  return holder;
+}
+
+/** @param {ChatData} chat */
+function details(chat) {
+  return el("section", { class: "sect" }, el("h2", null, "This chat"), () => {
+    const work = chat.work.value;
+    if (!work) return null;
+    const rows = [
+      ["Spent", usd(work.chat.totalCost)], ["Messages", String(work.chat.messageCount)],
+      ["Engine", work.turn?.engine ?? ""], ["Model", work.turn?.model || work.settings.model || "default"],
+      ["Skill", work.settings.skill === "none" ? "" : work.settings.skill],
+      ["Questions", work.settings.approvals || "as the settings say"],
+      ["Created", fullTime(work.chat.createdAt)],
+    ];
+    return el("dl", { class: "kv" }, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
+  });
+}
+
+/** @param {ChatData} chat */
+function outline(chat) {
+  return el("section", { class: "sect" }, el("h2", null, "Prompts"),
+    () => el("ol", { class: "outline" }, chat.turns.value.filter((turn) => turn.prompt).map((turn) => el("li", null,
+      el("button", { dir: "auto", onclick: () => document.getElementById(`m${turn.key}`)?.scrollIntoView({ block: "start" }) }, turn.prompt?.content.split("\n", 1)[0])))));
+}

@@ -1,0 +1,142 @@
+/**
+ * Makes nodes: `el("button", { class: "btn", onclick }, icon("plus"), "New chat")`.
+ *
+ * A function as an attribute or a child is run anew when a signal that it read changes.
+ * Text is always text: nothing here reads HTML.
+ */
+
+import { effect } from "./signals.js";
+
+/** @typedef {Node | string | number | false | null | undefined} Piece */
+/** @typedef {Piece | Piece[] | (() => Piece | Piece[])} Single */
+/** @typedef {Single | Single[] | Single[][]} Child */
+/** @typedef {string | number | boolean | null | undefined} Value */
+/** @typedef {Record<string, Value | (() => Value) | ((event: any) => unknown)>} Attributes */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Where the files of this version are: the folder above `core/`. */
+export const ASSETS = new URL("../", import.meta.url).href;
+
+/**
+ * Make an element.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Attributes | null} [attributes] `on…` are listeners, the rest attributes
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function el(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  setAttributes(element, attributes ?? {});
+  append(element, children);
+  return element;
+}
+
+/**
+ * Make an SVG element.
+ * @param {string} tag
+ * @param {Attributes} [attributes]
+ * @param {...Child} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  setAttributes(element, attributes ?? {});
+  append(element, children);
+  return element;
+}
+
+/**
+ * Make an icon of the sprite.
+ * @param {string} name
+ * @returns {SVGElement}
+ */
+export function icon(name) {
+  const use = svg("use", { href: `${ASSETS}icons.svg#${name}` });
+  return svg("svg", { class: "ic", viewBox: "0 0 16 16", "aria-hidden": "true" }, use);
+}
+
+/**
+ * Make the coloured dot of a state or a hue, which is read by nobody.
+ * @param {string} kind such as `run`, `need`, `good`, `bad`, `off`
+ */
+export function dot(kind) {
+  return el("span", { class: `dot ${kind}`, "aria-hidden": "true" });
+}
+
+/**
+ * Replace what is in an element.
+ * @param {Element} element
+ * @param {...Child} children
+ */
+export function fill(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+/**
+ * Add children at the end.
+ * @param {Element | DocumentFragment} parent
+ * @param {readonly Child[]} children
+ */
+export function append(parent, children) {
+  for (const child of children) {
+    if (typeof child === "function") appendDynamic(parent, child);
+    else if (Array.isArray(child)) append(parent, child);
+    else if (child instanceof Node) parent.append(child);
+    else if (child !== null && child !== undefined && child !== false) parent.append(String(child));
+  }
+}
+
+/**
+ * @param {Element | DocumentFragment} parent
+ * @param {() => Piece | Piece[]} child
+ */
+function appendDynamic(parent, child) {
+  const end = document.createTextNode("");
+  parent.append(end);
+  /** @type {ChildNode[]} */
+  let shown = [];
+  effect(() => {
+    const fragment = document.createDocumentFragment();
+    append(fragment, [child()]);
+    const next = [...fragment.childNodes];
+    for (const node of shown) if (!next.includes(node)) node.remove();
+    end.before(fragment);
+    shown = next;
+  });
+}
+
+/**
+ * @param {Element} element
+ * @param {Attributes} attributes
+ */
+function setAttributes(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) {
+      if (typeof value === "function") element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    } else if (typeof value === "function") {
+      effect(() => setAttribute(element, name, /** @type {() => Value} */ (value)()));
+    } else {
+      setAttribute(element, name, value);
+    }
+  }
+}
+
+/**
+ * @param {Element} element
+ * @param {string} name
+ * @param {Value} value
+ */
+export function setAttribute(element, name, value) {
+  if (name === "value" && "value" in element && !(element instanceof HTMLOptionElement)) {
+    if (element.value !== (value ?? "")) element.value = value ?? "";
+  } else if (name === "checked" && element instanceof HTMLInputElement) {
+    element.checked = Boolean(value);
+  } else if (value === false || value === null || value === undefined) {
+    element.removeAttribute(name);
+  } else {
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * Which page an address shows. A page is a module with `export function page(params)`, which
+ * returns its title and its body; what it makes ends when another page is shown.
+ */
+
+import { BASE } from "./api.js";
+import { scope, signal } from "./signals.js";
+
+/**
+ * @typedef {{ title: string | (() => string), body: Node, area?: "agent" | "settings" | "gateway" }} Page
+ * @typedef {{ page: (params: Record<string, string>) => Page }} PageModule
+ * @typedef {{ path: string, load: () => Promise<PageModule>, bare?: boolean }} Route
+ */
+
+/** The address within agentd, such as `/17`. */
+export const path = signal(currentPath());
+/** What stands behind the question mark. */
+export const query = signal(new URLSearchParams(location.search));
+
+/** @type {readonly Route[]} */
+let routes = [];
+/** @type {(page: Page, route: Route) => void} */
+let show = () => {};
+/** @type {(error: unknown) => void} */
+let fail = () => {};
+/** @type {() => void} */
+let end = () => {};
+let navigation = 0;
+
+/**
+ * Show the pages of these routes from now on, the present one first.
+ * @param {readonly Route[]} table
+ * @param {{ show: (page: Page, route: Route) => void, fail: (error: unknown) => void }} view
+ */
+export function startRouter(table, view) {
+  routes = table;
+  ({ show, fail } = view);
+  addEventListener("popstate", () => void render());
+  document.addEventListener("click", followLink);
+  return render();
+}
+
+/**
+ * Go to an address within agentd.
+ * @param {string} to
+ * @param {{ replace?: boolean }} [options]
+ */
+export function navigate(to, { replace = false } = {}) {
+  const url = link(to);
+  if (replace) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
+  return render();
+}
+
+/**
+ * Change what stands behind the question mark, without another page.
+ * @param {Record<string, string | null>} changes
+ */
+export function setQuery(changes) {
+  const next = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === "") next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  history.replaceState(history.state, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`);
+  query.value = next;
+}
+
+/**
+ * The address of a page of ours, as a link has it.
+ * @param {string} to such as `/17`
+ */
+export function link(to) {
+  return BASE + to.replace(/^\//, "");
+}
+
+/** Show the page of the address again, from the beginning. */
+export async function render() {
+  const ours = ++navigation;
+  path.value = currentPath();
+  query.value = new URLSearchParams(location.search);
+  const found = match(path.peek());
+  try {
+    if (!found) throw new Error("There is no such page");
+    const module = await found.route.load();
+    if (ours !== navigation) return;
+    end();
+    const [page, finish] = scope(() => module.page(found.params));
+    end = finish;
+    show(page, found.route);
+  } catch (error) {
+    if (ours !== navigation) return;
+    end();
+    end = () => {};
+    fail(error);
+  }
+}
+
+/** @param {string} at */
+function match(at) {
+  const given = at.split("/").slice(1);
+  for (const route of routes) {
+    const wanted = route.path.split("/").slice(1);
+    if (wanted.length !== given.length) continue;
+    /** @type {Record<string, string>} */
+    const params = {};
+    const fits = wanted.every((part, index) => {
+      const text = given[index] ?? "";
+      if (!part.startsWith(":")) return part === text;
+      if (part === ":chatId" && !/^[1-9][0-9]{0,15}$/.test(text)) return false;
+      params[part.slice(1)] = decode(text);
+      return text !== "";
+    });
+    if (fits) return { route, params };
+  }
+  return null;
+}
+
+/** @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function currentPath() {
+  const at = location.pathname;
+  return `/${at.startsWith(BASE) ? at.slice(BASE.length) : ""}`;
+}
+
+/** @param {MouseEvent} event */
+function followLink(event) {
+  if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const anchor = event.target instanceof Element ? event.target.closest("a") : null;
+  if (!anchor || anchor.target || anchor.hasAttribute("download")) return;
+  const url = new URL(anchor.href, location.href);
+  if (url.origin !== location.origin || !url.pathname.startsWith(BASE)) return;
+  const inside = `/${url.pathname.slice(BASE.length)}`;
+  if (!match(inside)) return;
+  if (url.hash && url.pathname === location.pathname && url.search === location.search) return;
+  event.preventDefault();
+  void navigate(inside + url.search + url.hash);
+}

@@ -1,0 +1,143 @@
+/** The channels: the gateway's connections to suppliers, how each is, and one of them with its check. */
+
+import { get } from "../core/api.js";
+import { dot, el, icon } from "../core/el.js";
+import { count } from "../core/money.js";
+import { link, navigate, query, setQuery } from "../core/router.js";
+import { duration } from "../core/time.js";
+import { emptyState } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { card } from "../settings/frame.js";
+import { createChannel, editChannel } from "./channel_dialogs.js";
+import { checkPanel } from "./check_panel.js";
+import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
+import { resourceList, usualItems } from "./resource_list.js";
+
+/**
+ * @typedef {{ name: string, dialects: string[], url: string, key: string, enabled: boolean, local: boolean, transport: { kind: string, url: string, server: string },
+ *   headers: Record<string, string>, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
+ * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
+ *   modelCooldowns: Record<string, number> }} Health
+ */
+
+const AGAIN = 3000;
+const WAYS = /** @type {Record<string, string>} */ ({ direct: "direct", http: "HTTP proxy", socks5: "SOCKS5", vpn: "VPN" });
+const EVENTS = ["gatewayConfigUpdate", "modelsUpdate"];
+
+/** How channels are that are not in order, by name. @param {AbortSignal} abort @returns {Promise<Record<string, Health>>} */
+async function readHealth(abort) {
+  const { channels } = await get("/api/agent/summary", {}, abort);
+  return Object.fromEntries(channels.unhealthy.map((/** @type {Health} */ one) => [one.name, one]));
+}
+
+const listPage = forAdministrators("Channels", () => {
+  /** @type {Record<string, Health>} */
+  let health = {};
+  const list = resourceList({
+    resource: "channels", noun: "channels", every: AGAIN, events: EVENTS, row: channelRow,
+    also: async (abort) => (health = await readHealth(abort)),
+    empty: () => emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key: OpenAI, Anthropic, Google, or any server that speaks like one of them.",
+      el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")),
+  });
+  const go = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}?check=1`);
+  function create() {
+    void createChannel(go);
+  }
+  if (query.peek().get("new")) {
+    setQuery({ new: null });
+    queueMicrotask(create);
+  }
+  return {
+    title: "Channels",
+    body: gatewayFrame({ title: "Channels", narrow: true, actions: [el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")] },
+      card({ title: "Channels", text: "Connections to suppliers. Models choose among them; one that fails cools down while others answer. They stand in channels.yml." }, list.node)),
+  };
+
+  /** @param {Channel} channel @returns {HTMLElement} */
+  function channelRow(channel) {
+    const at = `/gateway/channels/${encodeURIComponent(channel.name)}`;
+    const ill = health[channel.name];
+    return el("li", null,
+      el("span", { class: "name" }, dot(kindOf(channel, ill)), el("a", { href: link(at) }, el("b", null, el("bdi", null, channel.name))),
+        channel.enabled ? null : el("span", { class: "chip" }, "disabled")),
+      el("small", null, [channel.dialects.join(", "), hostOf(channel.url), WAYS[channel.transport.kind], channel.models.length ? channel.models.join(", ") : "no model uses it"].filter(Boolean).join(" · ")),
+      ill ? el("small", { class: ill.state === "cooldown" ? "need" : "bad" }, healthWords(ill)) : null,
+      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, list.reload, list.reload))));
+  }
+});
+
+const onePage = forAdministrators("Channel", (params) => {
+  const name = params["name"] ?? "";
+  const at = `/api/agent/channels/${encodeURIComponent(name)}`;
+  const reading = following(async (abort) => {
+    const [channel, health] = await Promise.all([get(at, {}, abort), readHealth(abort)]);
+    return { channel: /** @type {Channel} */ (channel), health: health[name] ?? null };
+  }, { every: AGAIN, events: EVENTS });
+  const reload = () => void reading.reload();
+  const atOnce = query.peek().get("check") === "1";
+  if (atOnce) setQuery({ check: null });
+  return {
+    title: name,
+    body: gatewayFrame({ title: name, back: "/gateway/channels", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
+      part(() => latest.value, ({ channel, health: ill }) => aboutCard(channel, ill, reload)),
+      checkPanel({ path: `${at}/check`, channel: () => name, paid: true, atOnce, done: reload,
+        text: "Step by step, the way that requests go. Only “with a paid request” costs something." })))),
+  };
+});
+
+export const page = (/** @type {Record<string, string>} */ params) => (params["name"] ? onePage : listPage)(params);
+
+/** @param {Channel} channel @param {Health | null | undefined} ill */
+function kindOf(channel, ill) {
+  return !channel.enabled ? "off" : !ill ? "good" : ill.state === "cooldown" ? "need" : ill.error ? "bad" : "need";
+}
+
+/** @param {string} url */
+function hostOf(url) {
+  try {
+    return new URL(url).host;
+  } catch {
+    return url;
+  }
+}
+
+/** @param {Health} ill */
+function healthWords({ state, cooldownSeconds, error, modelCooldowns, failed, succeeded, secondsSinceFailure }) {
+  const models = Object.entries(modelCooldowns).map(([model, seconds]) => `${model} is left out for ${duration(Number(seconds))}`);
+  return [state === "cooldown" ? `Cooling down for ${duration(cooldownSeconds)}` : error ? `The last call failed ${duration(secondsSinceFailure)} ago` : "", error,
+    ...models, `${count(failed)} of ${count(failed + succeeded)} calls failed since the start`].filter(Boolean).join(" · ");
+}
+
+/** @param {Channel} channel @param {() => void} reload @param {() => void} gone */
+function channelItems(channel, reload, gone) {
+  const at = (/** @type {string} */ name) => void navigate(`/gateway/channels/${encodeURIComponent(name)}`);
+  return [
+    { label: "Edit", icon: "pencil", onselect: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : at(name))) },
+    { label: "Check", icon: "play", onselect: () => void navigate(`/gateway/channels/${encodeURIComponent(channel.name)}?check=1`) },
+    { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?channel=${encodeURIComponent(channel.name)}`) },
+    null,
+    ...usualItems({ path: `/api/agent/channels/${encodeURIComponent(channel.name)}`, name: channel.name, enabled: channel.enabled, reload, gone, copied: at,
+      removeText: "It is refused while a model or a key names it. Changes can undo it." }),
+  ];
+}
+
+/** @param {Channel} channel @param {Health | null} ill @param {() => void} reload */
+function aboutCard(channel, ill, reload) {
+  const { transport } = channel;
+  /** @type {[string, import("../core/el.js").Single][]} */
+  const facts = [
+    ["State", el("span", { class: "with-dot" }, dot(kindOf(channel, ill)), !channel.enabled ? "disabled" : ill ? healthWords(ill) : "in order")],
+    ["Dialects", channel.dialects.join(", ")], ["Address", channel.url + (channel.local ? " (local)" : "")],
+    ["Key", channel.key ? el("code", null, channel.key) : "none"],
+    ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],
+    ["Models", channel.models.length ? el("span", null, channel.models.map((model, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat()) : "none"],
+    ...(Object.keys(channel.headers).length ? [/** @type {[string, string]} */ (["Headers", Object.entries(channel.headers).map(([name, value]) => `${name}: ${value}`).join(", ")])] : []),
+    ["Timeout", `${channel.timeout} s until an answer begins`], ["Cooldown", `${channel.coolDown} s after its failures`],
+    ["When a caller leaves", channel.onLeave === "cut" ? "the call is ended" : "the answer is heard out for its count"],
+  ];
+  return card({ title: "Channel", actions: [
+    el("a", { class: "btn", href: requestsLink({ channel: channel.name }) }, icon("rows"), "Its requests"),
+    el("button", { class: "btn", onclick: () => void editChannel(channel.name, (name) => (name === channel.name ? reload() : void navigate(`/gateway/channels/${encodeURIComponent(name)}`))) }, icon("pencil"), "Edit"),
+    menuButton({ class: "btn plain icon", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, reload, () => void navigate("/gateway/channels"))),
+  ] }, el("div", { class: "inside" }, el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
+}

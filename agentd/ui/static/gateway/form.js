@@ -1,0 +1,256 @@
+/** Forms for the gateway's resources, described field by field: what is sent are the fields that were changed. */
+
+import { ApiError, call, callTagged } from "../core/api.js";
+import { el } from "../core/el.js";
+import { signal } from "../core/signals.js";
+import { openDialog } from "../parts/dialog.js";
+import { toast, toastError } from "../parts/toast.js";
+import { failureLine, labelled, sendForm } from "../settings/frame.js";
+
+/**
+ * @typedef {"text" | "number" | "money" | "lines" | "pairs" | "choice" | "set" | "check" | "secret" | "moment" | "long" | "json"} Kind
+ * @typedef {{ name: string, label: string, kind?: Kind, hint?: string, required?: boolean, placeholder?: string, wide?: boolean,
+ *   options?: readonly (readonly [string, string])[], when?: (value: (name: string) => string) => boolean, suggestions?: readonly string[],
+ *   initial?: string }} Field
+ *   `name`: its path, such as `limits.day`; `when`: whether it is shown
+ * @typedef {{ node: HTMLElement, changes: () => any, all: () => any, value: (name: string) => string, set: (name: string, text: string) => void,
+ *   version: import("../core/signals.js").ReadonlySignal<number> }} Form
+ *   `version`: changes with each input
+ */
+
+/** Objects that the API replaces as a whole, so that all of them is sent when a part is changed. */
+const WHOLE = ["prices", "assumed_prices"];
+
+/** @param {any} object @param {string} path */
+function at(object, path) {
+  return path.split(".").reduce((found, name) => found?.[name], object);
+}
+
+/** @param {any} object @param {string} path @param {unknown} value */
+function put(object, path, value) {
+  const names = path.split(".");
+  const last = names.pop() ?? "";
+  const inner = names.reduce((found, name) => (found[name] ??= {}), object);
+  inner[last] = value;
+}
+
+/** @param {Field} field @param {unknown} value */
+function toText({ kind, initial = "" }, value) {
+  if (value === null || value === undefined) return initial;
+  if (kind === "lines") return /** @type {string[]} */ (value).join("\n");
+  if (kind === "set") return /** @type {string[]} */ (value).join(",");
+  if (kind === "pairs") return Object.entries(/** @type {any} */ (value)).map(([name, one]) => `${name}: ${one}`).join("\n");
+  if (kind === "check") return value ? "true" : "";
+  if (kind === "moment") return toLocal(String(value));
+  if (kind === "json") return JSON.stringify(value, null, 1);
+  return String(value);
+}
+
+/** @param {Field} field @param {string} text */
+function toValue({ kind, label }, text) {
+  if (kind === "check") return text === "true";
+  const typed = text.trim();
+  if (kind === "lines") return typed ? typed.split("\n").map((line) => line.trim()).filter(Boolean) : null;
+  if (kind === "pairs") return Object.fromEntries(typed.split("\n").filter(Boolean).map((line) => [line.split(":")[0]?.trim() ?? "", line.slice(line.indexOf(":") + 1).trim()]));
+  if (!typed) return null;
+  if (kind === "set") return typed.split(",");
+  if (kind === "number") {
+    if (Number.isNaN(Number(typed))) throw new Error(`${label}: this is not a number`);
+    return Number(typed);
+  }
+  if (kind === "moment") return new Date(typed).toISOString();
+  if (kind === "json") return JSON.parse(typed);
+  return kind === "long" ? text : typed;
+}
+
+/** @param {string} moment */
+function toLocal(moment) {
+  const date = new Date(moment);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+/**
+ * @param {readonly Field[]} fields
+ * @param {any} before what it is now; for a new one, what it begins with
+ * @returns {Form}
+ */
+export function resourceForm(fields, before) {
+  const version = signal(0);
+  /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
+  const inputs = new Map();
+  const first = new Map(fields.map((field) => [field.name, toText(field, at(before, field.name))]));
+  const value = (/** @type {string} */ name) => {
+    const input = inputs.get(name);
+    return input instanceof HTMLInputElement && input.type === "checkbox" ? (input.checked ? "true" : "") : input?.value ?? "";
+  };
+  const oninput = () => version.value++;
+  const node = el("div", { class: "form-grid", oninput, onchange: oninput }, fields.map((field) => {
+    const input = makeInput(field, first.get(field.name) ?? "");
+    inputs.set(field.name, input);
+    const shown = field.kind === "check"
+      ? el("label", { class: "checked" }, input, el("span", null, field.label, field.hint ? el("small", null, field.hint) : null))
+      : labelled(field.label, input, field.hint);
+    if (!field.when) return field.wide ? wide(shown) : shown;
+    const box = el("div", { hidden: () => {
+      void version.value;
+      const shows = field.when?.(value) ?? true;
+      input.disabled = !shows;
+      return !shows;
+    } }, shown);
+    return field.wide ? wide(box) : box;
+  }));
+  const shows = (/** @type {Field} */ field) => field.when?.(value) ?? true;
+  const fill = (/** @type {any} */ target, /** @type {readonly Field[]} */ given) => {
+    for (const field of given) put(target, field.name, toValue(field, value(field.name)));
+    return target;
+  };
+  return {
+    node, value, version,
+    set: (name, text) => {
+      const input = inputs.get(name);
+      if (input instanceof HTMLInputElement && input.type === "checkbox") input.checked = text === "true";
+      else if (input) input.value = text;
+      oninput();
+    },
+    changes: () => {
+      const changed = fields.filter((field) => shows(field) && value(field.name) !== first.get(field.name));
+      const result = fill({}, changed);
+      for (const name of WHOLE.filter((one) => one in result)) result[name] = wholeOf(fields, name, at(before, name), fill);
+      for (const field of changed.filter((one) => one.kind === "pairs")) {
+        for (const name of Object.keys(at(before, field.name) ?? {})) at(result, field.name)[name] ??= null;
+      }
+      return result;
+    },
+    all: () => {
+      const result = fill({}, fields.filter((field) => shows(field) && value(field.name) !== "" && !WHOLE.includes(field.name.split(".")[0] ?? "")));
+      for (const name of WHOLE) {
+        const whole = wholeOf(fields, name, null, fill);
+        if (whole) result[name] = whole;
+      }
+      return result;
+    },
+  };
+}
+
+/**
+ * @param {readonly Field[]} fields
+ * @param {string} name
+ * @param {any} before
+ * @param {(target: any, fields: readonly Field[]) => any} fill
+ */
+function wholeOf(fields, name, before, fill) {
+  const parts = fields.filter((field) => field.name.startsWith(`${name}.`));
+  const given = fill({}, parts)[name] ?? {};
+  if (!Object.values(given).some((one) => one !== null)) return null;
+  return { ...before, ...given };
+}
+
+/** @template {HTMLElement} Node @param {Node} node */
+function wide(node) {
+  node.classList.add("wide");
+  return node;
+}
+
+let lists = 0;
+
+/** @param {Field} field @param {string} text */
+function makeInput(field, text) {
+  const { kind = "text" } = field;
+  const common = { class: "input", name: field.name, required: field.required ?? false, placeholder: field.placeholder ?? null, autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
+  if (kind === "choice" || kind === "set") {
+    const options = field.options ?? [];
+    const known = options.some(([value]) => value === text) ? options : [...options, /** @type {const} */ ([text, text])];
+    const select = el("select", common, known.map(([value, label]) => el("option", { value }, label)));
+    select.value = text;
+    return select;
+  }
+  if (kind === "check") return el("input", { type: "checkbox", name: field.name, checked: text === "true" });
+  if (kind === "lines" || kind === "pairs" || kind === "long" || kind === "json") return el("textarea", { ...common, class: "input mono", rows: kind === "long" ? 4 : 3, value: text });
+  const type = kind === "secret" ? "password" : kind === "moment" ? "datetime-local" : "text";
+  const input = el("input", { ...common, type, autocomplete: kind === "secret" ? "new-password" : "off", value: text, inputmode: kind === "number" || kind === "money" ? "decimal" : null });
+  if (kind === "secret" && text) input.addEventListener("focus", () => input.select());
+  if (field.suggestions?.length) {
+    const id = `suggestions-${lists++}`;
+    input.setAttribute("list", id);
+    queueMicrotask(() => input.after(el("datalist", { id }, field.suggestions?.map((one) => el("option", { value: one })))));
+  }
+  return input;
+}
+
+/**
+ * A dialog that creates a resource.
+ * @param {{ title: string, path: string, fields: readonly Field[], initial?: any, action?: string, intro?: (form: Form) => import("../core/el.js").Single,
+ *   extra?: (form: Form) => import("../core/el.js").Single, finish?: (body: any) => any, done: (made: any) => unknown }} options
+ */
+export function createDialog({ title, path, fields, initial = {}, action = "Create", intro, extra, finish = (body) => body, done }) {
+  return openDialog(title, (close) => {
+    const form = resourceForm(fields, initial);
+    const send = async () => {
+      const made = await call("POST", path, { body: finish(form.all()) });
+      close();
+      await done(made);
+    };
+    return [sendForm({ action, oncancel: () => close(), send }, intro?.(form) ?? null, form.node, extra?.(form) ?? null)];
+  }, { wide: true });
+}
+
+/**
+ * A dialog that changes a resource; what somebody else changed meanwhile is shown beside one's own.
+ * @param {{ title: string, path: string, fields: readonly Field[], done: (changed: any) => unknown, finish?: (changes: any) => any,
+ *   extra?: (form: Form, before: any) => import("../core/el.js").Single }} options
+ */
+export async function editDialog({ title, path, fields, done, finish = (changes) => changes, extra }) {
+  /** @type {{ body: any, etag: string }} */
+  let known;
+  try {
+    known = await callTagged("GET", path);
+  } catch (error) {
+    toastError(error);
+    return;
+  }
+  await openDialog(title, (close) => {
+    const form = resourceForm(fields, known.body);
+    const other = signal(/** @type {any} */ (null));
+    const send = async () => {
+      const changes = finish(form.changes());
+      if (!Object.keys(changes).length) return close();
+      try {
+        const changed = await call("PATCH", path, { body: changes, ifMatch: known.etag });
+        close();
+        toast("Saved");
+        await done(changed);
+      } catch (error) {
+        if (!(error instanceof ApiError && error.status === 412)) throw error;
+        const now = await callTagged("GET", path);
+        other.value = differences(fields, known.body, now.body, form);
+        known = { body: known.body, etag: now.etag };
+      }
+    };
+    return [sendForm({ action: "Save", oncancel: () => close(), send }, form.node, extra?.(form, known.body) ?? null,
+      el("div", { role: "alert" }, () => (other.value ? conflict(other.value, form) : null)))];
+  }, { wide: true });
+}
+
+/**
+ * @param {readonly Field[]} fields
+ * @param {any} before
+ * @param {any} now
+ * @param {Form} form
+ */
+function differences(fields, before, now, form) {
+  return fields.flatMap((field) => {
+    const theirs = toText(field, at(now, field.name));
+    return theirs === toText(field, at(before, field.name)) ? [] : [{ field, theirs, yours: form.value(field.name) }];
+  });
+}
+
+/**
+ * @param {ReturnType<typeof differences>} found
+ * @param {Form} form
+ */
+function conflict(found, form) {
+  return el("div", { class: "conflict" }, failureLine(new Error("Somebody changed it meanwhile. Choose, and save again.")),
+    el("table", null, el("thead", null, el("tr", null, ["", "Yours", "Theirs"].map((head) => el("th", { scope: "col" }, head)))),
+      el("tbody", null, found.map(({ field, theirs, yours }) => el("tr", null, el("th", { scope: "row" }, field.label), el("td", null, yours || "–"), el("td", null, theirs || "–",
+        " ", el("button", { class: "btn small", type: "button", onclick: () => form.set(field.name, theirs) }, "Take theirs")))))));
+}

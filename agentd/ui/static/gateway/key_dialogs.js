@@ -1,0 +1,131 @@
+/** Dialogs of access keys: create and change one, show it once, reissue it. */
+
+import { post } from "../core/api.js";
+import { BASE } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { signal } from "../core/signals.js";
+import { openDialog } from "../parts/dialog.js";
+import { toast } from "../parts/toast.js";
+import { labelled, sendForm } from "../settings/frame.js";
+import { createDialog, editDialog } from "./form.js";
+import { readAll } from "./frame.js";
+
+/** @typedef {import("./form.js").Field} Field */
+
+/** @type {readonly Field[]} */
+const FIELDS = [
+  { name: "name", label: "Name", required: true, hint: "Of the program or person that gets it." },
+  { name: "expires", label: "Expires", kind: "moment", hint: "From when on it opens nothing; empty: never." },
+  { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one a line; empty: all." },
+  { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "Through which its requests may go, likewise." },
+  { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
+  { name: "limits.week", label: "USD a week", kind: "money", placeholder: "no limit", hint: "From Monday on." },
+  { name: "limits.month", label: "USD a month", kind: "money", placeholder: "no limit" },
+  { name: "limits.total", label: "USD in total", kind: "money", placeholder: "no limit", hint: "Never reset." },
+  { name: "limits.requestsPerMinute", label: "Requests a minute", kind: "number", placeholder: "no limit" },
+  { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
+  { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
+  { name: "keepBodies", label: "Keep the bodies of its requests", kind: "check", hint: "For some days, with secrets hidden." },
+];
+
+/** @param {() => void} reload */
+export function createKey(reload) {
+  return createDialog({
+    title: "New access key", path: "/api/agent/keys", fields: FIELDS, action: "Create key",
+    done: async (made) => {
+      reload();
+      await showKeyOnce(made.name, made.key, made.models);
+    },
+  });
+}
+
+/** @param {string} id @param {string} name @param {() => void} reload */
+export function editKey(id, name, reload) {
+  return editDialog({ title: `Edit ${name}`, path: `/api/agent/keys/${id}`, fields: FIELDS, done: reload });
+}
+
+const GRACES = /** @type {const} */ ([["0", "nothing: it is refused at once"], ["3600", "an hour"], ["86400", "a day"], ["604800", "a week"], ["2592000", "30 days"]]);
+
+/** @param {{ id: string, name: string, models: string[] | null }} key @param {() => void} reload */
+export function reissueKey(key, reload) {
+  return openDialog(`Reissue ${key.name}`, (close) => {
+    const grace = el("select", { class: "input", autofocus: true }, GRACES.map(([value, label]) => el("option", { value }, label)));
+    grace.value = "3600";
+    const send = async () => {
+      const made = await post(`/api/agent/keys/${key.id}/reissue`, { grace: Number(grace.value) });
+      close();
+      reload();
+      await showKeyOnce(made.name, made.key, made.models);
+    };
+    return [sendForm({ action: "Reissue", oncancel: () => close(), send },
+      el("p", null, "The key gets another secret, which is shown once. Its limits, what it has spent and its requests stay."),
+      labelled("The secret before stays good for", grace, "So that programs can be changed one after the other."))];
+  });
+}
+
+/**
+ * Ready-made lines for a terminal, by client.
+ * @param {string} key
+ * @param {string} model
+ * @returns {Record<string, string>}
+ */
+export function exportLines(key, model) {
+  const root = `${location.origin}${BASE}`.replace(/\/$/, "");
+  const provider = `{name="agentd", base_url="${root}/v1", env_key="AGENTD_ACCESS_KEY", wire_api="responses"}`;
+  const opencode = { $schema: "https" + "://opencode.ai/config.json", model: `agentd/${model}`, provider: { agentd: {
+    npm: "@ai-sdk/openai-compatible", options: { baseURL: `${root}/v1`, apiKey: "{env:AGENTD_ACCESS_KEY}" }, models: { [model]: {} } } } };
+  return {
+    "Codex": `export AGENTD_ACCESS_KEY='${key}'\ncodex -m '${model}' -c model_provider=agentd \\\n  -c 'model_providers.agentd=${provider}'`,
+    "Claude Code": `export ANTHROPIC_BASE_URL='${root}'\nexport ANTHROPIC_AUTH_TOKEN='${key}'\nexport ANTHROPIC_MODEL='${model}'\nclaude`,
+    "opencode": `export AGENTD_ACCESS_KEY='${key}'\nexport OPENCODE_CONFIG_CONTENT='${JSON.stringify(opencode)}'\nopencode`,
+    "OpenAI SDK": `export OPENAI_BASE_URL='${root}/v1'\nexport OPENAI_API_KEY='${key}'`,
+    "Anthropic SDK": `export ANTHROPIC_BASE_URL='${root}'\nexport ANTHROPIC_API_KEY='${key}'`,
+  };
+}
+
+/**
+ * Show a key this once: nothing keeps it, not this page either.
+ * @param {string} name
+ * @param {string} key
+ * @param {readonly string[] | null} allowed patterns of the models that it may call
+ */
+export async function showKeyOnce(name, key, allowed) {
+  /** @type {any[]} */
+  let models = [];
+  try {
+    models = (await readAll("models")).filter((one) => one.enabled && (!allowed || allowed.some((glob) => matches(glob, one.name))));
+  } catch {
+    models = []; // the lines then name no model of ours
+  }
+  const lines = exportLines(key, models[0]?.name ?? "MODEL");
+  await openDialog(`The key of ${name}`, (close) => {
+    const chosen = signal("Codex");
+    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
+    const copy = async (/** @type {string} */ what, /** @type {string} */ said) => {
+      try {
+        await navigator.clipboard.writeText(what);
+        toast(said);
+      } catch {
+        getSelection()?.selectAllChildren(text);
+        toast("Press Ctrl C to copy it: the browser lets no page copy without https");
+      }
+    };
+    return [
+      el("div", { class: "stack" }, text,
+        el("p", null, "This is the only time that it is shown: only a salted hash of it is kept."),
+        el("div", { class: "seg clients", role: "group", "aria-label": "Lines for" }, Object.keys(lines).map((client) =>
+          el("button", { "aria-pressed": () => String(chosen.value === client), onclick: () => (chosen.value = client) }, client))),
+        el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" }, () => lines[chosen.value] ?? "")),
+      el("footer", null,
+        el("button", { class: "btn", onclick: () => void copy(key, "The key is copied") }, icon("copy"), "Copy the key"),
+        el("button", { class: "btn", onclick: () => void copy(lines[chosen.peek()] ?? "", "The lines are copied") }, icon("copy"), "Copy the lines"),
+        el("button", { class: "btn main", onclick: () => close() }, "Done")),
+    ];
+  }, { wide: true });
+}
+
+/** @param {string} glob @param {string} name */
+function matches(glob, name) {
+  const pattern = glob.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
+  return new RegExp(`^${pattern}$`).test(name);
+}

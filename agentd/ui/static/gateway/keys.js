@@ -1,0 +1,154 @@
+/** The access keys: what each has spent, how far its nearest limit is used, and when that will be used up. */
+
+import { get } from "../core/api.js";
+import { dot, el, icon } from "../core/el.js";
+import { count, usd } from "../core/money.js";
+import { link, navigate, query, setQuery } from "../core/router.js";
+import { agoTime, fullTime, now } from "../core/time.js";
+import { emptyState } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { card } from "../settings/frame.js";
+import { following, forAdministrators, gatewayFrame, limitBar, part, requestsLink, shown } from "./frame.js";
+import { createKey, editKey, reissueKey } from "./key_dialogs.js";
+import { forecast, windowWords } from "./overview_data.js";
+import { resourceList, usualItems } from "./resource_list.js";
+
+/**
+ * @typedef {{ name: string, limit: number, used: number, reserved: number, resets: string | null }} LimitStatus
+ * @typedef {{ id: string, name: string, created: string, createdBy: string, enabled: boolean, expires: string | null, models: string[] | null,
+ *   channels: string[] | null, limits: Record<string, number | null>, keepBodies: boolean, last4: string, previousUntil: string | null,
+ *   spent: { total: number, day: number, week: number, month: number, zone: string }, limitUsage: LimitStatus[] }} AccessKey
+ * @typedef {import("./overview_data.js").Burn} Burn
+ */
+
+const AGAIN = 3000;
+const COUNTS = /** @type {Record<string, string>} */ ({ requestsPerMinute: "requests a minute", tokensPerMinute: "tokens a minute", parallel: "at the same time" });
+
+const listPage = forAdministrators("Access keys", () => {
+  const list = resourceList({
+    resource: "keys", noun: "keys", every: AGAIN, events: ["modelsUpdate"], row: keyRow,
+    empty: () => emptyState("key", "No access keys yet", "A key lets a program call models through the gateway, with limits of what it may spend.",
+      el("button", { class: "btn main", onclick: create }, icon("plus"), "New key")),
+  });
+  function create() {
+    void createKey(list.reload);
+  }
+  if (query.peek().get("new")) {
+    setQuery({ new: null });
+    queueMicrotask(create);
+  }
+  return {
+    title: "Access keys",
+    body: gatewayFrame({ title: "Access keys", narrow: true, actions: [el("button", { class: "btn main", onclick: create }, icon("plus"), "New key")] },
+      card({ title: "Access keys", text: "Each opens the model gateway for one program or person. Spending counts and limits hold across restarts." }, list.node)),
+  };
+
+  /** @param {AccessKey} key @returns {HTMLElement} */
+  function keyRow(key) {
+    const nearest = [...key.limitUsage].filter((one) => one.limit > 0 || one.used >= one.limit).sort((one, other) => share(other) - share(one))[0];
+    return el("li", { class: "key-row" },
+      el("span", { class: "name" }, stateDot(key), el("a", { href: link(`/gateway/keys/${key.id}`) }, el("b", null, el("bdi", null, key.name))), el("code", null, `…${key.last4}`), chips(key)),
+      el("small", null, el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.month)} this month`), key.models ? ` · ${key.models.join(", ") || "no models"}` : ""),
+      nearest ? el("div", { class: "row-limit" }, limitBar(nearest), el("small", null, limitWords(nearest))) : null,
+      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => keyItems(key, list.reload))));
+  }
+});
+
+const onePage = forAdministrators("Access key", (params) => {
+  const at = `/api/agent/keys/${encodeURIComponent(params["id"] ?? "")}`;
+  const reading = following(async (abort) => {
+    const key = /** @type {AccessKey} */ (await get(at, {}, abort));
+    const burns = await get("/api/agent/reports/limits", { name: key.name, limit: 200 }, abort);
+    return { key, burns: /** @type {Burn[]} */ (burns.items.filter((/** @type {Burn} */ burn) => burn.key === key.id)) };
+  }, { every: AGAIN });
+  const reload = () => void reading.reload();
+  return {
+    title: () => reading.value.value?.key.name ?? "Access key",
+    body: gatewayFrame({ title: () => reading.value.value?.key.name ?? "Access key", back: "/gateway/keys", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
+      part(() => latest.value.key, (key) => aboutCard(key, reload)), part(() => latest.value, ({ key, burns }) => limitsCard(key, burns, reload))))),
+  };
+});
+
+export const page = (/** @type {Record<string, string>} */ params) => (params["id"] ? onePage : listPage)(params);
+
+/** @param {LimitStatus} one */
+function share({ limit, used, reserved }) {
+  return limit > 0 ? (used + reserved) / limit : 1;
+}
+
+/** @param {LimitStatus} one */
+function limitWords({ name, used, limit, reserved }) {
+  if (name in COUNTS) return `${count(used)} of ${count(limit)} ${COUNTS[name]}`;
+  return `${usd(used)} of ${usd(limit)} ${windowWords(name)}${reserved ? ` · ${usd(reserved)} reserved` : ""}`;
+}
+
+/** @param {AccessKey} key */
+function isExpired(key) {
+  return key.expires !== null && Date.parse(key.expires) <= now();
+}
+
+/** @param {AccessKey} key */
+function stateDot(key) {
+  const used = key.limitUsage.some((one) => one.used >= one.limit && !(one.name in COUNTS));
+  return dot(!key.enabled || isExpired(key) ? "off" : used ? "bad" : "good");
+}
+
+/** @param {AccessKey} key */
+function chips(key) {
+  return [
+    key.enabled ? null : el("span", { class: "chip" }, "disabled"),
+    isExpired(key) ? el("span", { class: "chip" }, "expired") : null,
+    key.previousUntil && Date.parse(key.previousUntil) > now() ? el("span", { class: "chip", title: fullTime(key.previousUntil) }, "old secret still good") : null,
+  ];
+}
+
+/**
+ * @param {AccessKey} key
+ * @param {() => void} reload
+ * @param {() => void} [gone]
+ */
+function keyItems(key, reload, gone) {
+  return [
+    { label: "Edit and set limits", icon: "pencil", onselect: () => void editKey(key.id, key.name, reload) },
+    { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?key=${key.id}`) },
+    { label: "Reissue", icon: "reload", note: "Another secret; the old one may stay good for a while", onselect: () => void reissueKey(key, reload) },
+    null,
+    ...usualItems({ path: `/api/agent/keys/${key.id}`, name: key.name, enabled: key.enabled, reload, copies: false, ...(gone ? { gone } : {}),
+      removeText: "It opens nothing from the next request on, and what runs with it ends. Its requests stay in the log." }),
+  ];
+}
+
+/** @param {AccessKey} key @param {() => void} reload */
+function aboutCard(key, reload) {
+  /** @type {[string, import("../core/el.js").Single][]} */
+  const facts = [
+    ["Key", el("code", null, `sk-agentd-${key.id}-…${key.last4}`)],
+    ["Made", `${agoTime(key.created)}${key.createdBy ? ` by ${key.createdBy}` : ""}`],
+    ["Expires", key.expires ? fullTime(key.expires) : "never"],
+    ["Models", key.models ? key.models.join(", ") || "none" : "all"],
+    ["Channels", key.channels ? key.channels.join(", ") || "none" : "all"],
+    ["Bodies", key.keepBodies ? "kept for some days, secrets hidden" : "not kept"],
+    ["Spent", el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.week)} this week · ${usd(key.spent.month)} this month · ${usd(key.spent.total)} in all`)],
+    ...(key.previousUntil && Date.parse(key.previousUntil) > now() ? [/** @type {[string, string]} */ (["Old secret", `good until ${fullTime(key.previousUntil)}`])] : []),
+  ];
+  return card({ title: "Access key", actions: [
+    el("a", { class: "btn", href: requestsLink({ key: key.id }) }, icon("rows"), "Its requests"),
+    el("button", { class: "btn", onclick: () => void editKey(key.id, key.name, reload) }, icon("pencil"), "Edit"),
+    menuButton({ class: "btn plain icon", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => keyItems(key, reload, () => void navigate("/gateway/keys"))),
+  ] }, el("div", { class: "inside" }, el("div", { class: "name" }, chips(key)), el("dl", { class: "pair" }, facts.map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat())));
+}
+
+/** @param {AccessKey} key @param {Burn[]} burns @param {() => void} reload */
+function limitsCard(key, burns, reload) {
+  return card({ title: "Limits", text: `Days and months begin in ${key.spent.zone}. What requests under way can cost at most is reserved.` },
+    key.limitUsage.length
+      ? el("ul", { class: "rows" }, key.limitUsage.map((one) => {
+        const burn = burns.find((line) => line.window === one.name);
+        return el("li", { class: "key-row" },
+          el("span", { class: "name" }, el("b", null, one.name in COUNTS ? COUNTS[one.name] : `USD ${windowWords(one.name)}`)),
+          el("div", { class: "row-limit" }, limitBar(one), el("small", null, limitWords(one))),
+          burn ? el("small", null, forecast(burn)) : null);
+      }))
+      : emptyState("gauge", "No limits", "The key may spend without end. A limit stops a runaway program before it gets expensive.",
+        el("button", { class: "btn", onclick: () => void editKey(key.id, key.name, reload) }, "Set limits")));
+}

@@ -1,0 +1,155 @@
+/** The models that callers can name: their routes, prices and check. */
+
+import { get } from "../core/api.js";
+import { dot, el, icon } from "../core/el.js";
+import { count, usd } from "../core/money.js";
+import { link, navigate, query, setQuery } from "../core/router.js";
+import { emptyState } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { card } from "../settings/frame.js";
+import { checkPanel } from "./check_panel.js";
+import { createDialog, editDialog } from "./form.js";
+import { following, forAdministrators, gatewayFrame, part, readAll, requestsLink, shown } from "./frame.js";
+import { resourceList, usualItems } from "./resource_list.js";
+import { routesCard } from "./route_list.js";
+
+/**
+ * @typedef {{ input: number, output: number, cacheRead: number | null, cacheWrite: number | null, cacheWrite1H: number | null, reasoning: number | null,
+ *   above: any[], services: any[] }} Prices
+ * @typedef {{ name: string, enabled: boolean, routes: import("./route_list.js").Route[], prices: Prices | null, maxOutput: number | null, context: number | null,
+ *   fallbacks: string[], contextFallbacks: string[], contentFallbacks: string[] }} Model
+ */
+
+/** @type {readonly import("./form.js").Field[]} */
+const FIELDS = [
+  { name: "name", label: "Name", required: true, hint: "As callers ask for it." },
+  { name: "context", label: "Context", kind: "number", hint: "The most tokens that it reads." },
+  { name: "maxOutput", label: "Longest reply", kind: "number", hint: "Tokens that are reserved when a caller does not say." },
+  { name: "prices.input", label: "Price of input", kind: "money", hint: "USD for a million tokens, as are those below." },
+  { name: "prices.output", label: "Price of output", kind: "money" },
+  { name: "prices.cacheRead", label: "Price of input from cache", kind: "money", placeholder: "as input" },
+  { name: "prices.cacheWrite", label: "Price of input to cache", kind: "money", placeholder: "as input" },
+  { name: "prices.cacheWrite1H", label: "Price of input to cache for 1 h", kind: "money", placeholder: "as to cache" },
+  { name: "prices.reasoning", label: "Price of reasoning", kind: "money", placeholder: "as output" },
+  { name: "fallbacks", label: "Fallbacks", kind: "lines", hint: "Models to try when all routes failed, one a line." },
+  { name: "contextFallbacks", label: "Fallbacks for long requests", kind: "lines", hint: "When a supplier refuses because the request is too long." },
+  { name: "contentFallbacks", label: "Fallbacks for refused content", kind: "lines", hint: "When a supplier’s content filter refuses." },
+];
+
+const FALLBACKS = /** @type {const} */ ([["fallbacks", "When all routes failed"], ["contextFallbacks", "When it is too long"], ["contentFallbacks", "When the content is refused"]]);
+
+const RATES = /** @type {const} */ ([["input", "In"], ["output", "Out"], ["cacheRead", "In, from cache"], ["cacheWrite", "In, to cache"], ["cacheWrite1H", "In, to cache for 1 h"], ["reasoning", "Reasoning"]]);
+
+const EVENTS = ["modelsUpdate", "gatewayConfigUpdate"];
+
+const listPage = forAdministrators("Models", () => {
+  const list = resourceList({
+    resource: "models", noun: "models", events: EVENTS, row: modelRow,
+    empty: () => emptyState("cube", "No models yet", "A model is a name that callers use, and the channels through which it is had.", addButton()),
+  });
+  const go = (/** @type {string} */ name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`);
+  async function create() {
+    const channels = (await readAll("channels").catch(() => [])).map((one) => one.name);
+    await createDialog({
+      title: "Add a model", path: "/api/agent/models", action: "Add", done: (made) => go(made.name),
+      fields: [
+        ...FIELDS.slice(0, 1),
+        { name: "channel", label: "Channel", kind: "choice", options: channels.map((name) => [name, name]), initial: channels[0] ?? "", required: true, hint: channels.length ? "More routes can be added afterwards." : "Add a channel first." },
+        { name: "supplierModel", label: "The supplier's name of it", hint: "Empty: the same." },
+        ...FIELDS.slice(1),
+      ],
+      finish: ({ channel, supplierModel, ...body }) => ({ ...body, routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
+    });
+  }
+  if (query.peek().get("new")) {
+    setQuery({ new: null });
+    queueMicrotask(() => void create());
+  }
+  function addButton() {
+    return el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a model");
+  }
+  return {
+    title: "Models",
+    body: gatewayFrame({ title: "Models", narrow: true, actions: [addButton()] },
+      card({ title: "Models", text: "What callers of the gateway can name. A model without prices is refused or estimated, as the settings say. They stand in models.yml." }, list.node)),
+  };
+
+  /** @param {Model} model @returns {HTMLElement} */
+  function modelRow(model) {
+    return el("li", null,
+      el("span", { class: "name" }, dot(model.enabled ? "good" : "off"), el("a", { href: link(`/gateway/models/${encodeURIComponent(model.name)}`) }, el("b", null, el("bdi", null, model.name))),
+        model.enabled ? null : el("span", { class: "chip" }, "disabled")),
+      el("small", null, model.routes.map((route) => (route.model ? `${route.channel} (${route.model})` : route.channel)).join(", ")),
+      model.prices ? el("small", { class: "num" }, `${usd(model.prices.input)} in, ${usd(model.prices.output)} out for a million tokens`) : el("small", { class: "need" }, "No prices"),
+      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => modelItems(model, list.reload, list.reload))));
+  }
+});
+
+const onePage = forAdministrators("Model", (params) => {
+  const name = params["name"] ?? "";
+  const at = `/api/agent/models/${encodeURIComponent(name)}`;
+  const reading = following(async (abort) => {
+    const [model, channels] = await Promise.all([get(at, {}, abort), readAll("channels", abort)]);
+    return { model: /** @type {Model} */ (model), channels: /** @type {string[]} */ (channels.map((one) => one.name)) };
+  }, { events: EVENTS });
+  const again = () => {
+    reading.value.value = null;
+    void reading.reload();
+  };
+  return {
+    title: name,
+    body: gatewayFrame({ title: name, back: "/gateway/models", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
+      part(() => latest.value.model, (model) => aboutCard(model, again)),
+      part(() => ({ routes: latest.value.model.routes, channels: latest.value.channels }), ({ routes, channels }) => routesCard(at, routes, channels, again)),
+      checkPanel({ path: `${at}/check`, channel: () => firstChannel(latest.peek().model), paid: true, text: "The first route, step by step. Only “with a paid request” costs something." })))),
+  };
+});
+
+export const page = (/** @type {Record<string, string>} */ params) => (params["name"] ? onePage : listPage)(params);
+
+/** @param {Model} model */
+function firstChannel({ routes }) {
+  return [...routes].sort((one, other) => one.priority - other.priority || other.weight - one.weight)[0]?.channel ?? "";
+}
+
+/** @param {string} name @param {() => void} reload */
+function editModel(name, reload) {
+  return editDialog({ title: `Edit ${name}`, path: `/api/agent/models/${encodeURIComponent(name)}`, fields: FIELDS,
+    done: (changed) => (changed.name === name ? reload() : void navigate(`/gateway/models/${encodeURIComponent(changed.name)}`)) });
+}
+
+/** @param {Model} model @param {() => void} reload @param {() => void} gone */
+function modelItems(model, reload, gone) {
+  return [
+    { label: "Edit and set prices", icon: "pencil", onselect: () => void editModel(model.name, reload) },
+    { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?model=${encodeURIComponent(model.name)}`) },
+    null,
+    ...usualItems({ path: `/api/agent/models/${encodeURIComponent(model.name)}`, name: model.name, enabled: model.enabled, reload, gone,
+      copied: (name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`), removeText: "Callers that name it are refused from then on. Changes can undo it." }),
+  ];
+}
+
+/** @param {readonly string[]} names */
+function fallbackLinks(names) {
+  return el("span", null, names.map((name, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(name)}`) }, el("bdi", null, name))]).flat());
+}
+
+/** @param {Model} model @param {() => void} reload */
+function aboutCard(model, reload) {
+  const { prices } = model;
+  return card({ title: "Model", actions: [
+    el("a", { class: "btn", href: requestsLink({ model: model.name }) }, icon("rows"), "Its requests"),
+    el("button", { class: "btn", onclick: () => void editModel(model.name, reload) }, icon("pencil"), "Edit"),
+    menuButton({ class: "btn plain icon", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => modelItems(model, reload, () => void navigate("/gateway/models"))),
+  ] }, el("div", { class: "inside" },
+    el("dl", { class: "pair" }, [
+      ["State", el("span", { class: "with-dot" }, dot(model.enabled ? "good" : "off"), model.enabled ? "can be called" : "disabled")],
+      ["Context", model.context === null ? "not known" : `${count(model.context)} tokens`], ["Longest reply", model.maxOutput === null ? "not known" : `${count(model.maxOutput)} tokens`],
+      ...FALLBACKS.filter(([kind]) => model[kind].length).map(([kind, label]) => [label, fallbackLinks(model[kind])]),
+    ].map(([name, value]) => [el("dt", null, name ?? ""), el("dd", null, value ?? "")]).flat()),
+    prices
+      ? el("dl", { class: "pair" }, RATES.filter(([rate]) => prices[rate] !== null).map(([rate, label]) => [el("dt", null, label), el("dd", { class: "num" }, `${usd(Number(prices[rate]))} for a million tokens`)]).flat(),
+        prices.above.map((tier) => [el("dt", null, `Above ${count(tier.tokens)} tokens`), el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat(),
+        prices.services.map((tier) => [el("dt", null, `Tier ${tier.tier}`), el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat())
+      : el("p", { class: "failure" }, icon("warning"), el("span", null, "It has no prices", el("small", null, "Its requests are refused or estimated, as the settings of the gateway say.")))));
+}

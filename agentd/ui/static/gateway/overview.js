@@ -1,0 +1,209 @@
+/** The overview: five figures beside yesterday's, spend by model, what needs attention, limits, channels, latest requests. */
+
+import { dot, el, icon } from "../core/el.js";
+import * as live from "../core/live.js";
+import { count, usd } from "../core/money.js";
+import { link, query, setQuery } from "../core/router.js";
+import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
+import { clockTime, now } from "../core/time.js";
+import { chartCard, sparkline } from "../parts/chart.js";
+import { compact, figure, shortSeconds } from "../parts/figures.js";
+import { emptyState } from "../parts/frame.js";
+import { toastError } from "../parts/toast.js";
+import { addDays, following, forAdministrators, gatewayFrame, limitBar, outcomeState, part, requestsLink, shown } from "./frame.js";
+import { SPANS, addUp, attention, forecast, hourly, readOverview, readSpend, windowWords } from "./overview_data.js";
+
+/** @typedef {import("./overview_data.js").Overview} Overview */
+/** @typedef {import("../core/signals.js").ReadonlySignal<Overview>} Latest */
+
+const AGAIN = 3000;
+const SPEND_AGAIN = 15_000;
+const ROWS = 8;
+
+export const page = forAdministrators("Overview", () => {
+  const reading = following(readOverview, { every: AGAIN, events: ["modelsUpdate"] });
+  return {
+    title: "Gateway",
+    body: gatewayFrame({ title: "Overview", actions: [
+      el("a", { class: "btn", href: link("/gateway/keys?new=1") }, icon("plus"), "New key"),
+    ] }, shown(reading, content)),
+  };
+});
+
+/**
+ * @template {keyof Overview} Name
+ * @param {Overview} overview
+ * @param {Name[]} names
+ * @returns {Pick<Overview, Name>}
+ */
+function pick(overview, names) {
+  return /** @type {any} */ (Object.fromEntries(names.map((name) => [name, overview[name]])));
+}
+
+/**
+ * A card of what is rendered.
+ * @template T
+ * @param {string} label
+ * @param {(value: T) => import("../core/el.js").Piece[]} render
+ */
+function boxed(label, render) {
+  return (/** @type {T} */ value) => el("section", { class: "card", "aria-label": label }, render(value));
+}
+
+/** @param {Latest} latest */
+function content(latest) {
+  return el("div", { class: "loaded" },
+    part(() => pick(latest.value, ["summary", "yesterday", "times", "today", "hours", "at", "zone"]), figures),
+    el("div", { class: "two" }, spendCard(latest), part(() => attention(latest.value), boxed("Needs attention", attentionCard))),
+    el("div", { class: "two even" },
+      part(() => latest.value.burns, boxed("Limits", burnCard)),
+      part(() => pick(latest.value, ["channels", "byChannel", "channelTimes", "summary", "today"]), boxed("Channels", channelCard))),
+    part(() => latest.value.latest, boxed("Latest requests", latestCard)));
+}
+
+/** @param {Pick<Overview, "summary" | "yesterday" | "times" | "today" | "hours" | "at" | "zone">} overview */
+function figures(overview) {
+  const { summary, yesterday, times, today } = overview;
+  const { requests, ok, cost, secrets, errors } = summary.today;
+  const failed = requests - ok;
+  const day = { from: today, to: today };
+  const [dayBefore] = [addDays(today, -1)];
+  const first = times.total.firstToken;
+  /** @param {(line: import("./overview_data.js").Line) => number} value @param {boolean} [summed] */
+  const spark = (value, summed = false) => {
+    const [now_, before] = [hourly(overview, "today", value), hourly(overview, "yesterday", value)];
+    return summed ? sparkline(addUp(now_), addUp(before)) : sparkline(now_, before);
+  };
+  const worst = Object.entries(errors).sort((one, other) => Number(other[1]) - Number(one[1]))[0];
+  return el("section", { class: "figures", "aria-label": "Today" },
+    figure("Spent today", usd(cost), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, usd(yesterday.cost)), " yesterday")],
+      spark((line) => line.cost, true), requestsLink(day)),
+    figure("Requests", count(requests), [el("a", { href: requestsLink({ from: dayBefore, to: dayBefore }) }, el("b", null, count(yesterday.requests)), " yesterday")],
+      spark((line) => line.requests), requestsLink(day)),
+    figure("Not ok", [`${+(requests ? (failed / requests) * 100 : 0).toFixed(1)} `, el("small", null, "%")],
+      failed && worst ? [el("a", { href: requestsLink({ ...day, error: worst[0] }) }, el("b", { class: "bad" }, `${count(Number(worst[1]))} ${worst[0]}`)), ` of ${count(failed)}`]
+        : [el("b", null, count(yesterday.requests - yesterday.ok)), " yesterday"],
+      spark((line) => line.requests - line.ok), requestsLink({ ...day, ok: "false" })),
+    figure("First token", first.p50 === null ? "–" : shortSeconds(first.p50 / 1000),
+      first.p95 === null ? ["no answer today"] : ["p95 ", el("b", null, shortSeconds(first.p95 / 1000)), ` · p99 ${shortSeconds((first.p99 ?? 0) / 1000)}`],
+      sparkline(times.items.map((line) => line.firstToken.p50 ?? 0)), link(`/gateway/reports/latency?by=hour&from=${today}&to=${today}`)),
+    figure("Secrets found", count(secrets), [el("a", { href: link(`/gateway/leaks?from=${dayBefore}&to=${dayBefore}`) }, el("b", null, count(yesterday.hidden)), " yesterday")],
+      spark((line) => line.hidden), requestsLink({ ...day, hidden: "true" })));
+}
+
+/** @param {Latest} latest */
+function spendCard(latest) {
+  const days = computed(() => (String(query.value.get("days")) in SPANS ? Number(query.value.get("days")) : 30));
+  const chart = signal(/** @type {import("../parts/chart.js").Chart} */ ({ kind: "bars", places: [], series: [], format: usd }));
+  let abort = new AbortController();
+  const read = () => {
+    abort.abort();
+    const ours = (abort = new AbortController());
+    readSpend(days.peek(), latest.peek().zone, now(), ours.signal).then((next) => {
+      if (!ours.signal.aborted && JSON.stringify(next) !== JSON.stringify(chart.peek())) chart.value = next;
+    }, (error) => {
+      if (!ours.signal.aborted) toastError(error, read);
+    });
+  };
+  effect(() => {
+    if (days.value) untracked(read);
+  });
+  let read_at = now();
+  const ends = [live.onInterruption(read), live.on("gatewayUpdate", () => {
+    if (now() - read_at < SPEND_AGAIN) return;
+    read_at = now();
+    read();
+  })];
+  onEnd(() => {
+    abort.abort();
+    ends.forEach((end) => end());
+  });
+  return chartCard({
+    title: "Spend by model", chart: () => chart.value,
+    controls: el("div", { class: "seg", role: "group", "aria-label": "Range" }, Object.entries(SPANS).map(([name, label]) =>
+      el("button", { "aria-pressed": () => String(days.value === Number(name)), onclick: () => setQuery({ days: name === "30" ? null : name }) }, label))),
+  });
+}
+
+/** @param {ReturnType<typeof attention>} found */
+function attentionCard(found) {
+  return [
+    el("header", null, el("h2", null, "Needs attention"), el("span", { class: "grow" }), found.length ? el("span", { class: "tally" }, found.length) : null),
+    found.length
+      ? el("ul", { class: "notes" }, found.slice(0, ROWS).map((one) => el("li", { class: "note" }, dot(one.kind), el("b", null, one.title), el("p", null, one.text),
+        el("div", { class: "acts" }, one.links.map(([label, to]) => el("a", { href: link(to) }, label))))))
+      : el("div", { class: "calm" }, icon("check"), "Nothing: channels, limits, files and records are in order."),
+  ];
+}
+
+/** @param {Overview["burns"]} burns */
+function burnCard(burns) {
+  const nearest = [...burns].sort((one, other) => share(other) - share(one)).slice(0, ROWS);
+  return [
+    el("header", null, el("h2", null, "Limits"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/keys") }, "All keys")),
+    nearest.length
+      ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Limits as a table" }, el("table", { class: "fold" },
+        el("thead", null, el("tr", null, ["Key", "Used", "Forecast"].map((head) => el("th", { scope: "col" }, head)))),
+        el("tbody", null, nearest.map((burn) => el("tr", null,
+          el("td", null, el("a", { class: "ell", href: link(`/gateway/keys/${burn.key}`) }, el("bdi", null, burn.title))),
+          el("td", { class: "full" }, el("div", { class: "burn" }, limitBar(burn), el("a", { href: requestsLink({ key: burn.key }) }, `${usd(burn.used)} / ${usd(burn.limit)} ${windowWords(burn.window)}`))),
+          el("td", { class: "full wrap" }, el("small", null, forecast(burn))))))))
+      : el("p", { class: "none" }, "No key has a limit in USD. Limits stop a runaway program before it gets expensive."),
+  ];
+}
+
+/** @param {import("./overview_data.js").Burn} burn */
+function share({ limit, used, reserved }) {
+  return limit > 0 ? (used + reserved) / limit : 1;
+}
+
+/** @param {Pick<Overview, "channels" | "byChannel" | "channelTimes" | "summary" | "today">} overview */
+function channelCard({ channels, byChannel, channelTimes, summary, today }) {
+  if (!channels.length) {
+    return [el("header", null, el("h2", null, "Channels")), emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key.",
+      el("a", { class: "btn main", href: link("/gateway/channels?new=1") }, "Add a channel"))];
+  }
+  const unhealthy = new Map(summary.channels.unhealthy.map((/** @type {any} */ one) => [one.name, one]));
+  const spent = new Map(byChannel.map((line) => [line.name, line]));
+  const times = new Map(channelTimes.map((line) => [line.name, line]));
+  const ordered = [...channels].sort((one, other) => (spent.get(other.name)?.requests ?? 0) - (spent.get(one.name)?.requests ?? 0)).slice(0, ROWS);
+  return [
+    el("header", null, el("h2", null, "Channels"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/channels") }, `All ${count(channels.length)}`)),
+    el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Channels as a table" }, el("table", { class: "fold" },
+      el("thead", null, el("tr", null, el("th", { scope: "col" }, "Channel"), ["Requests", "Not ok", "First token"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
+      el("tbody", null, ordered.map((channel) => {
+        const ill = unhealthy.get(channel.name);
+        const line = spent.get(channel.name);
+        const failed = line ? line.requests - line.ok : 0;
+        const first = times.get(channel.name)?.firstToken.p50 ?? null;
+        const state = !channel.enabled ? "off" : ill?.state === "cooldown" ? "need" : ill ? "bad" : "good";
+        return el("tr", null,
+          el("td", null, el("a", { class: "with-dot", href: link(`/gateway/channels/${encodeURIComponent(channel.name)}`), title: ill?.error ?? "" }, dot(state), el("bdi", { class: "ell" }, channel.name)),
+            el("span", { class: "hidden" }, { off: "disabled", need: "cooling down", bad: "the last call failed", good: "in order" }[state])),
+          el("td", { class: "r" }, el("a", { href: requestsLink({ channel: channel.name, from: today }) }, count(line?.requests ?? 0), el("span", { class: "only-phone" }, " requests"))),
+          el("td", { class: "r not-phone" }, failed ? el("a", { class: "bad", href: requestsLink({ channel: channel.name, from: today, ok: "false" }) }, `${+((failed / (line?.requests ?? 1)) * 100).toFixed(1)} %`) : "0 %"),
+          el("td", { class: "r not-phone" }, first === null ? "–" : shortSeconds(first / 1000)));
+      })))),
+  ];
+}
+
+/** @param {Overview["latest"]} latest */
+function latestCard(latest) {
+  return [
+    el("header", null, el("h2", null, "Latest requests"), el("span", { class: "grow" }), el("a", { class: "more", href: link("/gateway/requests") }, "Open the log")),
+    latest.length
+      ? el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Latest requests as a table" }, el("table", { class: "fold" },
+        el("thead", null, el("tr", null, ["Time", "Outcome", "Model", "Key"].map((head) => el("th", { scope: "col" }, head)), ["In", "Out", "Cost"].map((head) => el("th", { scope: "col", class: "r" }, head)))),
+        el("tbody", null, latest.map((one) => el("tr", null,
+          el("td", { class: "not-phone" }, el("a", { href: link(`/gateway/requests/${one.id}`) }, clockTime(one.at))),
+          el("td", { class: "c-out" }, outcomeState(one.outcome, one.error)),
+          el("td", { class: "c-model" }, el("a", { class: "ell", href: link(`/gateway/requests/${one.id}`) }, el("bdi", null, one.model || "–"))),
+          el("td", { class: "c-key" }, el("bdi", { class: "ell" }, one.keyName || "–")),
+          el("td", { class: "r not-phone" }, compact(one.usage.input + one.usage.cacheRead + one.usage.cacheWrite + one.usage.cacheWrite1H)),
+          el("td", { class: "r not-phone" }, compact(one.usage.output + one.usage.reasoning)),
+          el("td", { class: "r c-cost" }, one.cost ? usd(one.cost) : "–"))))))
+      : emptyState("rows", "No requests yet", "Give a program an access key: what it asks models appears here.",
+        el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, icon("plus"), "New key")),
+  ];
+}
+

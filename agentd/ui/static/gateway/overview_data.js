@@ -1,0 +1,167 @@
+/** What the overview reads, and its numbers as series for charts. */
+
+import { get } from "../core/api.js";
+import { count, usd } from "../core/money.js";
+import { clockTime, now } from "../core/time.js";
+import { compact, wholeUsd } from "../parts/figures.js";
+import { addDays, dayIn, readAll } from "./frame.js";
+
+/**
+ * @typedef {{ name: string, title: string, requests: number, ok: number, input: number, output: number, cost: number, hidden: number,
+ *   reasoning: number, cacheRead: number, cacheWrite: number }} Line
+ * @typedef {{ items: Line[], total: Line }} Spend
+ * @typedef {{ p50: number | null, p95: number | null, p99: number | null }} Quantiles
+ * @typedef {{ name: string, answers: number, latency: Quantiles, firstToken: Quantiles }} TimeLine
+ * @typedef {{ key: string, title: string, window: string, limit: number, used: number, reserved: number, resets: string | null,
+ *   daysLeft: number | null, lasts: boolean }} Burn
+ * @typedef {{ at: string, zone: string, today: string, summary: any, hours: Line[], times: { items: TimeLine[], total: TimeLine },
+ *   yesterday: Line, channels: any[], byChannel: Line[], channelTimes: TimeLine[], burns: Burn[], latest: any[] }} Overview
+ */
+
+/** Days within which a limit that is used up needs attention. */
+const SOON = 7;
+/** Shown of the limits and the latest requests. */
+const MOST = 8;
+
+/** @param {AbortSignal} abort @returns {Promise<Overview>} */
+export async function readOverview(abort) {
+  const summary = await get("/api/agent/summary", {}, abort);
+  const today = dayIn(Date.parse(summary.at), summary.zone);
+  const yesterday = addDays(today, -1);
+  const reports = "/api/agent/reports";
+  const [hours, times, byDay, byChannel, channelTimes, channels, burns, latest] = await Promise.all([
+    get(`${reports}/by-hour`, { from: yesterday, to: today }, abort),
+    get(`${reports}/latency`, { by: "hour", from: today, to: today }, abort),
+    get(`${reports}/by-day`, { from: yesterday, to: yesterday }, abort),
+    get(`${reports}/by-channel`, { from: today, to: today }, abort),
+    get(`${reports}/latency`, { by: "channel", from: today, to: today }, abort),
+    readAll("channels", abort),
+    get(`${reports}/limits`, { limit: 200, enabled: true }, abort),
+    get("/api/agent/requests", { limit: MOST }, abort),
+  ]);
+  return {
+    at: summary.at.slice(0, 16), zone: summary.zone, today, summary: { ...summary, at: "" }, hours: hours.items, times, yesterday: byDay.total, channels,
+    byChannel: byChannel.items, channelTimes: channelTimes.items, burns: burns.items, latest: latest.items,
+  };
+}
+
+/**
+ * A value for each hour of a day up to now; the whole day, when it is over.
+ * @param {Pick<Overview, "hours" | "today" | "at" | "zone">} overview
+ * @param {"today" | "yesterday"} which
+ * @param {(line: Line) => number} value
+ */
+export function hourly({ hours, today, at, zone }, which, value) {
+  const day = which === "today" ? today : addDays(today, -1);
+  const known = new Map(hours.filter((line) => line.name.startsWith(day)).map((line) => [Number(line.name.slice(11, 13)), value(line)]));
+  return Array.from({ length: which === "today" ? hourIn(Date.parse(`${at}Z`), zone) + 1 : 24 }, (_, hour) => known.get(hour) ?? 0);
+}
+
+/** @param {number} moment @param {string} zone */
+function hourIn(moment, zone) {
+  return Number(new Intl.DateTimeFormat("en-GB", { timeZone: zone, hour: "2-digit", hourCycle: "h23" }).format(moment));
+}
+
+/** @param {readonly number[]} values */
+export function addUp(values) {
+  let sum = 0;
+  return values.map((value) => (sum += value));
+}
+
+/** The spans of the chart, by the number of their days. */
+export const SPANS = /** @type {Record<number, string>} */ ({ 1: "24 h", 7: "7 d", 30: "30 d", 90: "90 d" });
+
+/**
+ * What models cost, hour by hour or day by day: the five dearest, and the rest.
+ * @param {number} days
+ * @param {string} zone
+ * @param {number} moment
+ * @param {AbortSignal} abort
+ * @returns {Promise<import("../parts/chart.js").Chart>}
+ */
+export async function readSpend(days, zone, moment, abort) {
+  const to = dayIn(moment, zone);
+  const from = addDays(to, 1 - days);
+  const by = days === 1 ? "by-hour" : "by-day";
+  const read = (/** @type {string} */ name, /** @type {any} */ more = {}) => get(`/api/agent/reports/${name}`, { from, to, limit: 1000, ...more }, abort);
+  const [models, all] = await Promise.all([read("by-model", { limit: 6 }), read(by)]);
+  const named = models.items.filter((/** @type {Line} */ line) => line.cost > 0).slice(0, models.items.length > 6 || models.next ? 5 : 6);
+  const each = await Promise.all(named.map((/** @type {Line} */ line) => read(by, { model: line.name })));
+  const names = days === 1 ? Array.from({ length: 24 }, (_, hour) => `${to}T${String(hour).padStart(2, "0")}`)
+    : Array.from({ length: days }, (_, index) => addDays(from, index));
+  const values = (/** @type {Spend} */ report) => {
+    const known = new Map(report.items.map((line) => [line.name, line.cost]));
+    return names.map((name) => known.get(name) ?? 0);
+  };
+  const series = named.map((/** @type {Line} */ line, /** @type {number} */ index) => ({ name: line.name || "unknown model", values: values(each[index]) }));
+  const rest = values(all).map((sum, place) => Math.max(0, sum - series.reduce((/** @type {number} */ others, /** @type {any} */ one) => others + one.values[place], 0)));
+  if (rest.some((value) => value > 1e-9) || !series.length) series.push({ name: series.length ? "others" : "all models", values: rest });
+  return { kind: "bars", series, format: usd, mark: wholeUsd, places: names.map((name) => placeOf(name, to)) };
+}
+
+const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+const full = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+
+/** @param {string} name @param {string} today */
+export function placeOf(name, today) {
+  const [day = "", hour] = name.split("T");
+  if (hour) return { short: `${hour}:00`, full: `${full.format(Date.parse(day))}, ${hour}:00` };
+  return { short: day === today ? "today" : short.format(Date.parse(day)), full: full.format(Date.parse(day)) };
+}
+
+/**
+ * What needs somebody's attention, the worst first.
+ * @param {Overview} overview
+ * @returns {{ kind: "bad" | "need", title: string, text: string, links: [string, string][] }[]}
+ */
+export function attention({ summary, burns, today }) {
+  /** @type {ReturnType<typeof attention>} */
+  const found = [];
+  const { licence, channels } = summary;
+  if (licence.reason) found.push({ kind: "bad", title: "No model request is answered", text: licence.reason, links: [["Licence", "/gateway/settings"]] });
+  if (summary.ledgerProblem) found.push({ kind: "bad", title: "Requests cannot be recorded", text: summary.ledgerProblem, links: [["Service log", "/gateway/log"]] });
+  for (const problem of summary.problems) found.push({ kind: "bad", title: "A configuration file has a problem", text: problem, links: [["Show all", "/settings/configuration"]] });
+  for (const one of channels.unhealthy) {
+    const models = Object.keys(one.modelCooldowns);
+    const left = one.state === "cooldown" ? one.cooldownSeconds : Math.max(0, ...Object.values(one.modelCooldowns).map(Number));
+    const until = left ? ` until ${clockTime(now() + left * 1000)}` : "";
+    found.push({
+      kind: "need", title: one.state === "cooldown" ? `Channel ${one.name} is cooling down${until}` : models.length ? `Channel ${one.name}: ${models.join(", ")} cooling down${until}` : `Channel ${one.name}: the last call failed`,
+      text: one.error || `${count(one.failed)} of ${count(one.failed + one.succeeded)} calls failed since the start.`,
+      links: [["Check now", `/gateway/channels/${encodeURIComponent(one.name)}?check=1`], ["Requests", `/gateway/requests?channel=${encodeURIComponent(one.name)}&ok=false&from=${today}`]],
+    });
+  }
+  for (const burn of burns.filter((one) => one.limit > 0 && (one.used + one.reserved >= one.limit * 0.8 || (!one.lasts && (one.daysLeft ?? SOON) < SOON))).slice(0, MOST)) {
+    found.push({ kind: burn.used >= burn.limit ? "bad" : "need", title: `Key ${burn.title}: ${Math.floor((burn.used / burn.limit) * 100)} % of ${usd(burn.limit)} ${windowWords(burn.window)}`,
+      text: forecast(burn), links: [["Its limits", `/gateway/keys/${burn.key}`], ["Its requests", `/gateway/requests?key=${burn.key}`]] });
+  }
+  if (summary.exportProblem) found.push({ kind: "need", title: "The ledger is not exported", text: summary.exportProblem, links: [["Export", "/gateway/export"]] });
+  for (const day of summary.corruptDays.slice(0, 3)) found.push({ kind: "need", title: `The ledger of ${day.day} is damaged`, text: `${count(day.lines)} lines are not counted.`, links: [["Service log", "/gateway/log"]] });
+  const lost = summary.dropped.serviceLog + summary.dropped.bodies;
+  if (lost) found.push({ kind: "need", title: "Records were lost", text: `${compact(lost)} log lines or bodies since the start: the disk is too slow or full.`, links: [["Service log", "/gateway/log"]] });
+  return found;
+}
+
+/** @param {string} window */
+export function windowWords(window) {
+  return { day: "a day", week: "a week", month: "a month", total: "in total" }[window] ?? window;
+}
+
+/**
+ * When a limit will be used up, in words.
+ * @param {Burn} burn
+ */
+export function forecast({ used, limit, daysLeft, lasts, resets }) {
+  if (used >= limit) return resets ? `Used up until ${moment(resets)}.` : "Used up, and never reset.";
+  if (daysLeft === null) return "Nothing is used of it.";
+  if (lasts) return resets ? `At this rate it lasts until it resets ${moment(resets)}.` : "It lasts.";
+  const left = daysLeft < 1 / 24 ? "within the hour" : daysLeft < 1 ? `in ${Math.round(daysLeft * 24)} h` : `in ${+daysLeft.toFixed(1)} days`;
+  return `At this rate it is used up ${left}${resets ? `; it resets ${moment(resets)}` : ""}.`;
+}
+
+const moments = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+/** @param {string} at */
+function moment(at) {
+  return moments.format(new Date(at));
+}

@@ -1,0 +1,127 @@
+/** The settings of the gateway (`proxy.yml`), each with its purpose, and its licence. */
+
+import { ApiError, call, callTagged, get, put } from "../core/api.js";
+import { dot, el, icon } from "../core/el.js";
+import { signal } from "../core/signals.js";
+import { fullTime } from "../core/time.js";
+import { toast } from "../parts/toast.js";
+import { card, failureLine, labelled, sendForm } from "../settings/frame.js";
+import { resourceForm } from "./form.js";
+import { following, forAdministrators, gatewayFrame, part, shown } from "./frame.js";
+
+/** @typedef {import("./form.js").Field} Field */
+/** @typedef {{ name: string, value: any, default: any, description: string }} Setting */
+
+const zones = () => /** @type {string[]} */ (Intl.supportedValuesOf?.("timeZone") ?? []);
+
+/** @type {readonly { id: string, title: string, text: string, fields: () => Field[] }[]} */
+const CARDS = [
+  { id: "money", title: "Money and time", text: "Where days begin, and what happens to requests without a price.", fields: () => [
+    { name: "time_zone", label: "Time zone", required: true, suggestions: zones() },
+    { name: "unknown_price", label: "Price not known", kind: "choice", options: [["refuse", "refuse the request"], ["estimate", "count the assumed prices"], ["flag", "let it through and mark it"]] },
+    { name: "assumed_prices.input", label: "Assumed price of input", kind: "money", hint: "USD for a million tokens." },
+    { name: "assumed_prices.output", label: "Assumed price of output", kind: "money" },
+  ] },
+  { id: "requests", title: "Requests", text: "What is carried, and how long a supplier may take.", fields: () => [
+    { name: "max_body", label: "Largest request", kind: "number", hint: "In bytes." }, { name: "idle_timeout", label: "Silence of a stream", kind: "number", hint: "Seconds." },
+    { name: "tries", label: "Channels asked for one request", kind: "number", hint: "At most, for each model that is tried." }, { name: "mask_secrets", label: "Hide secrets from suppliers", kind: "check" },
+  ] },
+  { id: "ledger", title: "Ledger and bodies", text: "What is recorded, how safely, and for how long.", fields: () => [
+    { name: "on_ledger_failure", label: "While it cannot be written", kind: "choice", options: [["refuse", "refuse requests"], ["continue", "answer them unrecorded"]] },
+    { name: "keep_days", label: "Keep the ledger", kind: "number", placeholder: "for ever", hint: "Days." },
+    { name: "bodies.keep_days", label: "Keep bodies", kind: "number", hint: "Days, of keys that say so." }, { name: "bodies.max_bytes", label: "Largest body", kind: "number", hint: "In bytes; what is longer is cut." },
+    { name: "sync_ledger", label: "A reply ends only when its line would survive a power cut", kind: "check" },
+  ] },
+  { id: "export", title: "Export", text: "The analytics database (ClickHouse) to which the ledger is sent day by day.", fields: () => [
+    { name: "export.url", label: "Address", wide: true, placeholder: "nothing is sent", hint: "Of its HTTP interface. With another address, the password is asked for again." },
+    { name: "export.database", label: "Database" }, { name: "export.table", label: "Table" }, { name: "export.user", label: "User" },
+    { name: "export.password", label: "Password", kind: "secret", hint: "Masked, it stays as it is." },
+    { name: "export.since", label: "First day", placeholder: "all", hint: "Such as 2026-01-31 (UTC)." },
+    { name: "export.enabled", label: "Send days", kind: "check" }, { name: "export.today", label: "Send the present day each hour, too", kind: "check" },
+  ] },
+];
+
+export const page = forAdministrators("Gateway settings", () => {
+  const reading = following((abort) => get("/api/agent/settings", {}, abort), { events: ["gatewayConfigUpdate"] });
+  const reload = () => void reading.reload();
+  queueMicrotask(() => void scrollToHash());
+  return {
+    title: "Gateway settings",
+    body: gatewayFrame({ title: "Settings", narrow: true }, licenceCard(), shown(reading, (latest) => el("div", { class: "loaded" },
+      part(() => latest.value.problems, (problems) => problems.length ? card({ title: "Problems in proxy.yml" }, el("div", { class: "inside" }, problems.map((/** @type {string} */ problem) => failureLine(new Error(problem))))) : null),
+      CARDS.map((one) => part(() => valuesOf(latest.value.settings, one.fields()), (values) => settingsCard(one, values, latest.peek().settings, reload)))))),
+  };
+});
+
+/** Go to the card that the address names, once it is there. */
+async function scrollToHash() {
+  const id = location.hash.slice(1);
+  for (let frames = 0; id && frames < 120; frames++) {
+    const found = document.getElementById(`card-${id}`);
+    if (found) return found.scrollIntoView();
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+}
+
+/** @param {Setting[]} settings @param {Field[]} fields */
+function valuesOf(settings, fields) {
+  const names = new Set(fields.map((field) => field.name.split(".")[0]));
+  return Object.fromEntries(settings.filter((one) => names.has(one.name)).map((one) => [one.name, one.value]));
+}
+
+/**
+ * @param {typeof CARDS[number]} about
+ * @param {any} values
+ * @param {Setting[]} settings
+ * @param {() => void} reload
+ */
+function settingsCard({ id, title, text, fields }, values, settings, reload) {
+  const described = fields().map((field) => ({ ...field, hint: field.hint ?? settings.find((one) => one.name === field.name)?.description ?? "" }));
+  const form = resourceForm(described, values);
+  const send = async () => {
+    const changes = form.changes();
+    if (!Object.keys(changes).length) return toast("Nothing was changed");
+    const { body, etag } = await callTagged("GET", "/api/agent/settings");
+    if (JSON.stringify(valuesOf(body.settings, fields())) !== JSON.stringify(values)) {
+      reload();
+      throw new ApiError(412, "precondition", "Somebody changed these settings meanwhile", "They are shown now; make your change again.");
+    }
+    await call("PATCH", "/api/agent/settings", { body: changes, ifMatch: etag });
+    toast("Saved; it holds from the next request on");
+    return reload();
+  };
+  const shownCard = card({ title, text }, el("div", { class: "loaded" }, sendForm({ action: "Save", class: "card-form", send }, el("div", { class: "inside" }, form.node))));
+  shownCard.id = `card-${id}`;
+  return shownCard;
+}
+
+function licenceCard() {
+  const reading = following((abort) => get("/api/agent/licence", {}, abort), { events: ["gatewayConfigUpdate"] });
+  const reload = () => void reading.reload();
+  return shown(reading, (latest) => part(() => latest.value, ({ state, reason, licence }) => card({ title: "Licence", text: "Model requests need one; the administration does not." },
+    el("div", { class: "inside" },
+      el("p", { class: "with-dot" }, dot(state === "valid" ? "good" : "bad"), state === "valid" && licence ? `Valid until ${fullTime(licence.expires)}` : reason || state),
+      licence ? el("dl", { class: "pair" }, [["Holder", licence.holder], ["Edition", licence.edition], ["Issued", fullTime(licence.issued)]].map(([name, value]) => [el("dt", null, name), el("dd", null, value)]).flat()) : null,
+      install(reload)))));
+}
+
+/** @param {() => void} done */
+function install(done) {
+  const preview = signal(/** @type {any} */ (null));
+  const token = el("textarea", { class: "input mono", rows: 2, required: true, spellcheck: "false", placeholder: "agentd-v1.…", oninput: () => (preview.value = null) });
+  const send = async () => {
+    const body = { token: token.value.trim() };
+    if (preview.peek()) {
+      await put("/api/agent/licence", body);
+      toast("The licence is installed");
+      token.value = "";
+      preview.value = null;
+      return done();
+    }
+    preview.value = await put("/api/agent/licence?dry_run=true", body);
+  };
+  return el("details", null, el("summary", null, "Install another licence"),
+    el("div", { class: "loaded" }, () => sendForm({ action: preview.value ? "Install it" : "Look at it", send, class: "licence-form" },
+      labelled("Signed licence", token),
+      preview.value ? el("p", { role: "status", class: "with-dot" }, icon("check"), `${preview.value.licence?.holder ?? ""} · ${preview.value.licence?.edition ?? ""} · until ${preview.value.licence ? fullTime(preview.value.licence.expires) : "?"}`) : null)));
+}

@@ -1,0 +1,94 @@
+/** A question of the agent: what it wants to do, until when it waits, and the answers. */
+
+import { ApiError, may, post } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { signal } from "../core/signals.js";
+import { countdown, now, ticking } from "../core/time.js";
+import { questionTitle } from "../agent/questions.js";
+import { diffLines, parseDiff } from "./diff.js";
+import { menuButton } from "./menu.js";
+import { toast, toastError } from "./toast.js";
+
+/** @typedef {import("../agent/chats.js").Approval} Approval */
+
+/** Milliseconds after a question appears in which no click on it counts. */
+const GRACE = 400;
+
+/**
+ * The card of a question.
+ * @param {Approval} question
+ * @returns {{ node: HTMLElement, answer: (decision: "allow" | "deny", session?: boolean) => void }}
+ */
+export function approvalCard(question) {
+  const appeared = Date.now();
+  const busy = signal(false);
+  const asks = question.kind === "question";
+  const [hint, label] = asks ? ["Your answer", "Your answer"] : ["Tell the agent why (optional)", "A note to the agent"];
+  const remark = el("input", { class: "input remark", placeholder: hint, "aria-label": label, maxlength: 1000 });
+
+  /** @param {"allow" | "deny"} decision */
+  async function answer(decision, session = false, note = remark.value.trim()) {
+    if (busy.peek() || Date.now() - appeared < GRACE || !may("manager")) return;
+    busy.value = true;
+    try {
+      await post(`/api/chat/${question.chatId}/approvals/${question.id}`, { decision, session, note });
+    } catch (error) {
+      busy.value = false;
+      if (error instanceof ApiError && error.status === 404) toast("This question is no longer open");
+      else toastError(error, () => void answer(decision, session));
+    }
+  }
+
+  const disabled = () => busy.value || !may("manager");
+  const node = el("section", { class: "ask", "aria-label": "A question of the agent", id: `q${question.id}` },
+    el("div", { class: "head" }, icon("warning"),
+      el("div", null, el("h2", null, questionTitle(question)), question.reason ? el("p", { class: "asis" }, `“${question.reason}”`) : null),
+      deadline(question)),
+    body(question),
+    asks ? el("div", { class: "acts" },
+      question.choices.map((choice) => el("button", { class: "btn", disabled, onclick: () => void answer("allow", false, choice) }, choice)),
+      remark,
+      el("button", { class: "btn main", disabled, onclick: () => remark.value.trim() ? void answer("allow") : remark.focus() }, "Answer"),
+      el("button", { class: "btn plain", disabled, onclick: () => void answer("deny") }, "No answer")) : el("div", { class: "acts" },
+      el("button", { class: "btn main", disabled, onclick: () => void answer("allow") }, "Allow ", el("kbd", null, "A")),
+      el("button", { class: "btn", disabled, onclick: () => void answer("deny") }, "Deny ", el("kbd", null, "D")),
+      question.kind === "budget" ? null : menuButton({ class: "btn plain", disabled }, ["Always…"], () => [
+        { label: "Allow this in this chat", note: "The same question is not asked again here", onselect: () => void answer("allow", true) },
+        { label: "Deny this in this chat", note: "The same question is answered with no here", onselect: () => void answer("deny", true) },
+      ]),
+      remark));
+  remark.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    if (!asks) void answer(event.ctrlKey ? "allow" : "deny");
+    else if (remark.value.trim()) void answer("allow");
+  });
+  return { node, answer: (decision, session) => void answer(decision, session) };
+}
+
+/** @param {Approval} question */
+function deadline(question) {
+  const until = question.deadline ? Date.parse(question.deadline) : NaN;
+  if (Number.isNaN(until)) return null;
+  const tick = ticking();
+  return el("span", { class: "left" }, () => {
+    void tick.value;
+    const left = until - now();
+    return left > 0 ? `Denied in ${countdown(left)}` : "Denied: nobody answered in time";
+  });
+}
+
+/**
+ * What would be done: the diff or the command where the daemon tells it, else its subject.
+ * @param {Approval} question
+ */
+function body(question) {
+  const { kind = "", text = "" } = question.detail ?? {};
+  const files = kind === "diff" ? parseDiff(text) : [];
+  const isPath = ["write", "outside", "read"].includes(question.kind);
+  if (question.kind === "question") return el("p", { class: "subject asis" }, question.subject.slice(0, question.choices.length ? question.subject.indexOf(`\n\n- ${question.choices[0]}`) : undefined));
+  if (question.kind === "budget") return el("p", { class: "subject asis" }, question.subject);
+  return el("div", { class: "body" },
+    isPath && files.length < 2 ? el("header", null, icon("file"), el("code", null, question.subject)) : null,
+    files.map((file) => [files.length > 1 ? el("header", null, icon("file"), el("code", null, file.path)) : null, diffLines(file)]).flat(),
+    files.length || isPath ? null : el("pre", { class: "code command", tabindex: 0 }, el("code", null, kind === "command" ? text : question.subject)));
+}

@@ -1,0 +1,69 @@
+/** Dialogs: modal, closed by Escape, with the focus kept inside by the browser. */
+
+import { el, icon } from "../core/el.js";
+
+/**
+ * Show a dialog until it is closed.
+ * @param {string} title
+ * @param {(close: (value?: string) => void) => import("../core/el.js").Single[]} content
+ * @param {{ wide?: boolean, plain?: boolean }} [options] `plain`: without a head of its own
+ * @returns {Promise<string>} what it was closed with; empty when it was dismissed
+ */
+export function openDialog(title, content, options = {}) {
+  return new Promise((resolve) => {
+    /** @type {HTMLDialogElement} */
+    const dialog = el("dialog", { class: options.wide ? "dialog wide" : "dialog", "aria-label": title });
+    const close = (value = "") => dialog.close(value);
+    const head = el("header", null, el("h2", null, title), el("span", { class: "grow" }),
+      el("button", { class: "btn plain icon small", "aria-label": "Close", onclick: () => close() }, icon("close")));
+    dialog.append(el("div", { class: "inside" }, options.plain ? null : head, content(close)));
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog) close();
+    });
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+    /** @type {HTMLElement | null} */ (dialog.querySelector("[autofocus]"))?.focus();
+  });
+}
+
+/**
+ * Ask whether something is to be done.
+ * @param {{ title: string, text: string, action: string, danger?: boolean }} question
+ * @returns {Promise<boolean>}
+ */
+export async function confirm({ title, text, action, danger = false }) {
+  const answer = await openDialog(title, (close) => [
+    el("p", null, text),
+    el("footer", null,
+      el("button", { class: "btn", onclick: () => close() }, "Cancel"),
+      el("button", { class: danger ? "btn danger" : "btn main", autofocus: true, onclick: () => close("yes") }, action)),
+  ]);
+  return answer === "yes";
+}
+
+/**
+ * Ask for a line of text.
+ * @param {{ title: string, label: string, value?: string, action: string }} question
+ * @returns {Promise<string>} empty when it was dismissed
+ */
+export function ask({ title, label, value = "", action }) {
+  return openDialog(title, (close) => {
+    const input = el("input", { class: "input", value, autofocus: true, required: true, maxlength: 1000 });
+    const submit = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (input.value.trim()) close(input.value.trim());
+    };
+    queueMicrotask(() => input.select());
+    return [
+      el("form", { onsubmit: submit },
+        el("label", { class: "labelled" }, el("span", null, label), input),
+        el("footer", null,
+          el("button", { class: "btn", type: "button", onclick: () => close() }, "Cancel"),
+          el("button", { class: "btn main" }, action))),
+    ];
+  });
+}

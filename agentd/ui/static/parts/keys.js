@@ -1,0 +1,78 @@
+/** Keys: each page adds its own, `?` lists all that work now. */
+
+import { el } from "../core/el.js";
+import { link, navigate } from "../core/router.js";
+import { onEnd } from "../core/signals.js";
+
+/** @typedef {{ keys: string, label: string, run: (event: KeyboardEvent) => void, typing?: boolean, hidden?: boolean }} Shortcut */
+
+/** @type {Shortcut[]} */
+const shortcuts = [];
+let installed = false;
+
+/**
+ * Add keys while what is being made now lasts. `keys` is such as `A`, `Ctrl K`, `Alt ↑`.
+ * @param {Shortcut[]} more `typing`: they work while text is being typed, too
+ */
+export function addKeys(more) {
+  shortcuts.push(...more);
+  onEnd(() => {
+    for (const one of more) shortcuts.splice(shortcuts.indexOf(one), 1);
+  });
+}
+
+/** Listen, and add the keys of every page. */
+export function installKeys() {
+  if (installed) return;
+  installed = true;
+  const palette = async () => (await import("./palette.js")).showPalette();
+  shortcuts.unshift( // before those of the page that is shown already, which win
+    { keys: "Ctrl K", label: "Find pages, chats and actions", run: palette, typing: true },
+    { keys: "/", label: "Search", run: palette },
+    { keys: "N", label: "New chat", run: () => void navigate("/") },
+    { keys: "J", label: "Next chat", run: () => step(1) },
+    { keys: "K", label: "Previous chat", run: () => step(-1) },
+    { keys: "?", label: "Show these keys", run: () => void openKeys() },
+  );
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;
+    const pressed = nameOf(event);
+    const typing = isTyping(event.target);
+    const found = shortcuts.findLast((one) => one.keys === pressed && (one.typing || !typing));
+    if (!found) return;
+    event.preventDefault();
+    found.run(event);
+  });
+}
+
+/** List the keys that work now. */
+export async function openKeys() {
+  const { openDialog } = await import("./dialog.js");
+  void openDialog("Keys", () => [
+    el("dl", { class: "keys" }, shortcuts.filter((one) => !one.hidden).map(({ keys, label }) => [
+      el("dt", null, keys.split(" ").map((key) => el("kbd", null, key))), el("dd", null, label)]).flat()),
+  ]);
+}
+
+/** @param {KeyboardEvent} event */
+function nameOf(event) {
+  const arrows = /** @type {Record<string, string>} */ ({ ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc" });
+  const key = arrows[event.key] ?? (event.key.length === 1 ? event.key.toUpperCase() : event.key);
+  return `${event.ctrlKey || event.metaKey ? "Ctrl " : ""}${event.altKey ? "Alt " : ""}${key}`;
+}
+
+/** @param {EventTarget | null} target */
+function isTyping(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input, textarea, select"));
+}
+
+/**
+ * Go to the chat that stands before or after this one in the sidebar.
+ * @param {1 | -1} by
+ */
+function step(by) {
+  const rows = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(".chats a.item")]);
+  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
+  const next = rows[at < 0 ? 0 : at + by];
+  if (next) void navigate(`/${new URL(next.href).pathname.slice(link("/").length)}`);
+}

@@ -1,0 +1,125 @@
+/** Menus: opened by a button, walked through with the arrow keys. */
+
+import { el, icon, dot } from "../core/el.js";
+
+/**
+ * @typedef {{ label: string, icon?: string, hue?: string, hint?: string, note?: string, checked?: boolean,
+ *   toggles?: boolean, danger?: boolean, disabled?: boolean, onselect: () => void }} Item
+ * @typedef {(Item | null | false)[]} Items null: a line between groups
+ */
+
+/** @type {(() => void) | null} */
+let closeOpen = null;
+
+/**
+ * A button that opens a menu.
+ * @param {import("../core/el.js").Attributes} attributes
+ * @param {import("../core/el.js").Single[]} content
+ * @param {() => Items | Promise<Items>} items asked each time it opens
+ */
+export function menuButton(attributes, content, items) {
+  const button = el("button", { type: "button", "aria-haspopup": "menu", "aria-expanded": "false", ...attributes }, ...content);
+  button.addEventListener("click", async () => {
+    if (button.getAttribute("aria-expanded") === "true") {
+      closeOpen?.();
+    } else {
+      const found = items();
+      openMenu(button, found instanceof Promise ? await found : found);
+    }
+  });
+  return button;
+}
+
+/** Close the menu that is open, if there is one. */
+export function closeMenu() {
+  closeOpen?.();
+}
+
+/**
+ * Open a menu beside an element.
+ * @param {HTMLElement} anchor
+ * @param {Items} items
+ */
+export function openMenu(anchor, items) {
+  closeOpen?.();
+  const menu = el("div", { class: "menu", role: "menu", popover: "manual" },
+    items.filter((item) => item !== false).map((item) => (item ? row(item) : el("hr"))));
+  const close = (focus = true) => {
+    closeOpen = null;
+    anchor.setAttribute("aria-expanded", "false");
+    dispatchEvent(new Event("menuclose"));
+    menu.remove();
+    removeEventListener("pointerdown", outside, true);
+    removeEventListener("resize", dismiss);
+    if (focus) anchor.focus();
+  };
+  const dismiss = () => close(false);
+  /** @param {Event} event */
+  const outside = (event) => {
+    const target = /** @type {Node} */ (event.target);
+    if (!menu.contains(target) && !anchor.contains(target)) close(false);
+  };
+  /** @param {Item} item */
+  function row(item) {
+    const choose = () => {
+      close();
+      item.onselect();
+    };
+    return el("button", {
+      role: item.checked === undefined ? "menuitem" : item.toggles ? "menuitemcheckbox" : "menuitemradio",
+      "aria-checked": item.checked === undefined ? null : String(item.checked),
+      class: item.danger ? "danger" : "", tabindex: -1, disabled: item.disabled ?? false, onclick: choose,
+    },
+    item.icon ? icon(item.icon) : item.hue ? dot(item.hue) : null,
+    el("span", { class: "grow" }, item.label, item.note ? el("small", null, item.note) : null),
+    item.hint ? el("kbd", null, item.hint) : null,
+    item.checked ? icon("check") : null);
+  }
+  menu.addEventListener("keydown", (event) => walk(event, menu, close));
+  (anchor.closest("dialog") ?? document.body).append(menu);
+  menu.showPopover();
+  place(menu, anchor);
+  anchor.setAttribute("aria-expanded", "true");
+  closeOpen = close;
+  addEventListener("pointerdown", outside, true);
+  addEventListener("resize", dismiss);
+  const first = menu.querySelector("[aria-checked=true]") ?? menu.querySelector("button:not([disabled])");
+  /** @type {HTMLElement | null} */ (first)?.focus();
+}
+
+/**
+ * @param {KeyboardEvent} event
+ * @param {HTMLElement} menu
+ * @param {() => void} close
+ */
+function walk(event, menu, close) {
+  const rows = /** @type {HTMLElement[]} */ ([...menu.querySelectorAll("button:not([disabled])")]);
+  const at = rows.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const steps = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 };
+  if (event.key in steps) {
+    rows.at(steps[/** @type {keyof typeof steps} */ (event.key)] % rows.length)?.focus();
+  } else if (event.key === "Escape" || event.key === "Tab") {
+    close();
+  } else if (event.key.length === 1 && /\S/.test(event.key)) {
+    const letter = event.key.toLowerCase();
+    const next = [...rows.slice(at + 1), ...rows].find((row) => row.textContent?.trim().toLowerCase().startsWith(letter));
+    next?.focus();
+  } else {
+    return;
+  }
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+/**
+ * @param {HTMLElement} menu
+ * @param {HTMLElement} anchor
+ */
+function place(menu, anchor) {
+  const at = anchor.getBoundingClientRect();
+  const { width, height } = menu.getBoundingClientRect();
+  const below = at.bottom + 6 + height <= innerHeight - 8;
+  const left = at.left + width <= innerWidth - 8 ? at.left : at.right - width;
+  menu.style.top = `${Math.max(8, below ? at.bottom + 6 : at.top - 6 - height)}px`;
+  menu.style.left = `${Math.max(8, Math.min(left, innerWidth - width - 8))}px`;
+}

@@ -1,0 +1,74 @@
+/**
+ * Notifications of questions, while no tab of agentd is looked at: shown by the worker, by one tab,
+ * and taken away once the question is answered. They are asked for at the first question.
+ */
+
+import { el, icon } from "../core/el.js";
+import * as live from "../core/live.js";
+import { link, navigate } from "../core/router.js";
+import { effect, signal } from "../core/signals.js";
+import { approvals, chats } from "../agent/chats.js";
+import { questionTitle } from "../agent/questions.js";
+
+/** @typedef {import("../agent/chats.js").Approval} Approval */
+
+const possible = "Notification" in window && "serviceWorker" in navigator && window.isSecureContext;
+const permission = signal(possible ? Notification.permission : "denied");
+
+/** A button that asks for notifications; nothing where they are decided on, or impossible. */
+export function notifyButton() {
+  const request = async () => (permission.value = await Notification.requestPermission());
+  return () => (permission.value === "default"
+    ? el("button", { class: "btn plain small notify", onclick: () => void request() }, icon("inbox"), "Notify me of questions")
+    : null);
+}
+
+/** Notify of each open question that nobody has seen here, those that came while the page loaded included. */
+export function startNotifications() {
+  if (!possible) return;
+  /** @type {Set<string>} those that were notified or on the screen */
+  const handled = new Set();
+  effect(() => {
+    const open = new Map(approvals.value.map((question) => [tagOf(question), question]));
+    const notifies = live.isLeading() && permission.peek() === "granted";
+    for (const tag of handled) {
+      if (open.has(tag)) continue;
+      handled.delete(tag);
+      if (notifies) void hide(tag);
+    }
+    for (const [tag, question] of open) {
+      const chat = chats.value.get(question.chatId);
+      if (handled.has(tag) || (document.hidden && !(notifies && chat))) continue;
+      handled.add(tag);
+      if (document.hidden && chat) void show(tag, question, chat.title);
+    }
+  });
+  navigator.serviceWorker.addEventListener("message", (event) => {
+    const { kind, chatId } = event.data ?? {};
+    if (kind === "open") void navigate(`/${chatId}`);
+  });
+}
+
+/** @param {Approval} question */
+function tagOf({ chatId, id }) {
+  return `question ${chatId} ${id}`;
+}
+
+/**
+ * @param {string} tag
+ * @param {Approval} question
+ * @param {string} title of its chat
+ */
+async function show(tag, question, title) {
+  const worker = await navigator.serviceWorker.ready;
+  const { chatId, id } = question;
+  const actions = [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }];
+  const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon.svg"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
+  await worker.showNotification(title, /** @type {any} */ (options));
+}
+
+/** @param {string} tag */
+async function hide(tag) {
+  const worker = await navigator.serviceWorker.ready;
+  for (const notification of await worker.getNotifications({ tag })) notification.close();
+}

@@ -1,0 +1,146 @@
+/** The messenger bots, for administrators: they are configured only here and in bots.yml. */
+
+import { get, may, post, put, remove } from "../core/api.js";
+import { dot, el, icon } from "../core/el.js";
+import { counted } from "../core/money.js";
+import { link } from "../core/router.js";
+import { confirm, openDialog } from "../parts/dialog.js";
+import { emptyState, loaded } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { toast, toastError } from "../parts/toast.js";
+import { card, failureLine, follow, labelled, longList, sendForm, settingsPage, whoMay } from "./frame.js";
+
+/**
+ * @typedef {{ id: string, title: string, enabled: boolean, running: boolean, pollingError: string | null, token: string,
+ *   users: number[], baseUrl: string, model: string, skill: string, chatCount: number,
+ *   latestChats: { chatId: number, title: string }[] }} Bot
+ */
+
+/** @returns {import("../core/router.js").Page} */
+export function page() {
+  if (!may("administrator")) return settingsPage("Bots", card({ title: "Bots" }, whoMay("administrator")));
+  const read = loaded(() => get("/api/bots"), show);
+  const reload = () => void read.reload();
+  follow(["botsUpdate", "chatDeleted"], reload);
+  return settingsPage("Bots", card({
+    title: "Bots", text: "A Telegram bot carries chats and questions to the people that it obeys. Tokens are kept in bots.yml, and never shown.",
+    actions: [addButton()],
+  }, read.node));
+
+  function addButton() {
+    return el("button", { class: "btn main", onclick: () => void edit(null, reload) }, icon("plus"), "Add a bot");
+  }
+
+  /** @param {{ bots: Bot[], problems: string[] }} found */
+  function show({ bots, problems }) {
+    return el("div", null,
+      problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
+      bots.length
+        ? longList(bots, (bot) => `${bot.id} ${bot.title}`, botRow, "bots")
+        : emptyState("bot", "No bots yet", "Ask @BotFather of Telegram for a token, and your own number of @userinfobot: a bot obeys only whom you name."));
+  }
+
+  /** @param {Bot} bot */
+  function botRow(bot) {
+    const told = [bot.id, `token ${bot.token}`, bot.users.length ? `obeys ${counted(bot.users.length, "person", "people")}` : "obeys nobody yet",
+      bot.model && `model ${bot.model}`, bot.skill !== "none" && `skill ${bot.skill}`].filter(Boolean).join(" · ");
+    return el("li", null,
+      el("span", { class: "name" }, el("b", null, el("bdi", null, bot.title))),
+      el("small", null, told),
+      linkedChats(bot),
+      bot.pollingError ? el("small", { class: "bad" }, bot.pollingError) : null,
+      el("span", { class: "ends" }, stateOf(bot),
+        menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${bot.title}` }, [icon("more")], () => [
+          { label: "Check the token", icon: "check", note: "Asks Telegram whose it is", onselect: () => void check(bot) },
+          { label: "Edit", icon: "pencil", onselect: () => void edit(bot, reload) },
+          { label: bot.enabled ? "Switch off" : "Switch on", icon: bot.enabled ? "pause" : "play", onselect: () => void turn(bot) },
+          null,
+          { label: "Delete", icon: "trash", danger: true, onselect: () => void drop(bot) },
+        ])));
+  }
+
+  /** @param {Bot} bot */
+  async function turn(bot) {
+    try {
+      await put(at(bot), { enabled: !bot.enabled });
+      toast(`${bot.title} is switched ${bot.enabled ? "off" : "on"}`);
+    } catch (error) {
+      toastError(error, () => void turn(bot));
+    }
+    reload();
+  }
+
+  /** @param {Bot} bot */
+  async function drop(bot) {
+    if (!await confirm({ title: `Delete ${bot.title}?`, text: "Its token is forgotten here; its chats stay.", action: "Delete", danger: true })) return;
+    try {
+      await remove(at(bot));
+    } catch (error) {
+      toastError(error, () => void drop(bot));
+    }
+    reload();
+  }
+}
+
+/** @param {Bot} bot */
+function linkedChats({ chatCount, latestChats }) {
+  if (!chatCount) return el("small", null, "No chat is linked to it yet");
+  return el("small", { class: "linked" }, `${counted(chatCount, "linked chat")}: `,
+    latestChats.map(({ chatId, title }, index) => [index ? ", " : "", el("a", { href: link(`/${chatId}`) }, el("bdi", null, title))]),
+    chatCount > latestChats.length ? " …" : "");
+}
+
+/** @param {Bot} bot */
+async function check(bot) {
+  try {
+    const { ok, account, problem } = await post(`${at(bot)}/check`);
+    if (ok) toast(`Telegram knows the token of ${bot.title}`, { details: `It is ${account}.` });
+    else toast(`The token of ${bot.title} does not work`, { kind: "bad", details: problem, action: "Check again", onaction: () => void check(bot) });
+  } catch (error) {
+    toastError(error, () => void check(bot));
+  }
+}
+
+/** @param {Bot} bot */
+function stateOf(bot) {
+  if (!bot.enabled) return el("span", { class: "state" }, dot("off"), "Off");
+  if (bot.pollingError) return el("span", { class: "state bad" }, dot("bad"), "Failing");
+  return bot.running ? el("span", { class: "state good" }, dot("good"), "Running") : el("span", { class: "state need" }, dot("need"), "Starting");
+}
+
+/** @param {Bot} bot */
+function at(bot) {
+  return `/api/bots/${encodeURIComponent(bot.id)}`;
+}
+
+/**
+ * @param {Bot | null} bot null: a new one
+ * @param {() => void} done
+ */
+function edit(bot, done) {
+  return openDialog(bot ? `Edit ${bot.title}` : "Add a bot", (close) => {
+    const plain = { class: "input", autocomplete: "off", autocapitalize: "none", spellcheck: "false" };
+    const id = el("input", { ...plain, value: bot?.id ?? "", required: true, disabled: Boolean(bot), pattern: "[a-z0-9][a-z0-9_\\-]{0,31}", autofocus: !bot });
+    const title = el("input", { ...plain, value: bot && bot.title !== bot.id ? bot.title : "", maxlength: 100 });
+    const token = el("input", { ...plain, required: !bot, placeholder: bot ? `${bot.token}: stays` : "", maxlength: 4096 });
+    const users = el("input", { ...plain, value: (bot?.users ?? []).join(", "), inputmode: "numeric", pattern: "[0-9, ]*" });
+    const model = el("input", { ...plain, value: bot?.model ?? "", maxlength: 1000, placeholder: "the default" });
+    const skill = el("input", { ...plain, value: bot?.skill ?? "none", maxlength: 1000 });
+    const baseUrl = el("input", { ...plain, value: bot?.baseUrl ?? "https://api.telegram.org", type: "url", maxlength: 1000 });
+    const send = async () => {
+      const wanted = {
+        title: title.value.trim() || id.value, users: users.value.split(/[\s,]+/).filter(Boolean).map(Number), skill: skill.value.trim() || "none", baseUrl: baseUrl.value.trim(),
+        ...(token.value.trim() ? { token: token.value.trim() } : {}), ...(model.value.trim() !== (bot?.model ?? "") ? { model: model.value.trim() } : {}),
+      };
+      if (bot) await put(at(bot), wanted);
+      else await post("/api/bots", { id: id.value, ...wanted });
+      close();
+      done();
+    };
+    return [sendForm({ action: bot ? "Save" : "Add", oncancel: () => close(), send },
+      el("div", { class: "form-grid" },
+        labelled("Id", id, "Small letters, digits, - and _."), labelled("Name", title),
+        labelled("Token", token, "As @BotFather says it, or env:NAME, or file:/PATH."), labelled("People", users, "Their numbers at Telegram, with commas."),
+        labelled("Model", model), labelled("Skill", skill), labelled("Server", baseUrl, "Another one asks for the token anew.")))];
+  }, { wide: true });
+}

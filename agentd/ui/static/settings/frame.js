@@ -1,0 +1,135 @@
+/** What all pages of the settings share: the frame with its tabs on phones, cards, long lists. */
+
+import { ApiError } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import * as live from "../core/live.js";
+import { link, path } from "../core/router.js";
+import { onEnd, signal } from "../core/signals.js";
+import { may } from "../core/api.js";
+import { placesOf } from "../pages.js";
+import { loadStyle } from "../parts/stylesheet.js";
+
+await Promise.all([loadStyle("gateway"), loadStyle("settings")]);
+
+/** @typedef {import("../core/el.js").Single} Single */
+/** @typedef {import("../core/api.js").Role} Role */
+
+const AT_ONCE = 100;
+const FILTER_FROM = 12;
+
+/**
+ * A page of the settings.
+ * @param {string} title
+ * @param {...Single} content
+ * @returns {import("../core/router.js").Page}
+ */
+export function settingsPage(title, ...content) {
+  const places = placesOf("settings").filter((place) => may(place.role ?? "viewer"));
+  const tabs = el("nav", { class: "settings-tabs only-phone", "aria-label": "Settings" },
+    places.map((place) => el("a", { href: link(place.path), "aria-current": place.path === path.peek() ? "page" : null }, place.label)));
+  queueMicrotask(() => tabs.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
+  const body = el("div", { class: "frame" },
+    el("header", { class: "bar" }, el("h1", null, title)), tabs,
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+      el("div", { class: "page settings" }, content)));
+  return { title, body, area: "settings" };
+}
+
+/**
+ * A card with a title, one sentence, and what can be done.
+ * @param {{ title: string, text?: Single, actions?: Single[] }} head
+ * @param {...Single} content
+ */
+export function card({ title, text, actions = [] }, ...content) {
+  return el("section", { class: "card", "aria-label": title },
+    el("header", null, el("h2", null, title), el("span", { class: "grow" }), actions, text ? el("p", null, text) : null),
+    content);
+}
+
+/**
+ * Read again whenever one of these events comes, or some may have been missed, while the page is shown.
+ * @param {readonly string[]} events
+ * @param {(value?: any) => void} hear
+ */
+export function follow(events, hear) {
+  const ends = [...events.map((name) => live.on(name, hear)), live.onInterruption(() => hear())];
+  onEnd(() => ends.forEach((end) => end()));
+}
+
+/**
+ * A list that may be long: it is filtered, and shown a hundred rows at a time.
+ * @template T
+ * @param {readonly T[]} items
+ * @param {(item: T) => string} textOf what the filter looks at
+ * @param {(item: T) => HTMLElement} row
+ * @param {string} noun such as `keys`
+ */
+export function longList(items, textOf, row, noun) {
+  const wanted = signal("");
+  const shown = signal(AT_ONCE);
+  const found = () => items.filter((item) => textOf(item).toLowerCase().includes(wanted.value.toLowerCase()));
+  return el("div", null,
+    items.length > FILTER_FROM
+      ? el("input", { class: "input filter", type: "search", placeholder: `Filter ${items.length} ${noun}`, "aria-label": `Filter ${noun}`,
+        oninput: (/** @type {any} */ event) => (wanted.value = event.target.value.trim()) })
+      : null,
+    el("ul", { class: "rows" }, () => found().slice(0, shown.value).map(row)),
+    () => found().length > shown.value
+      ? el("button", { class: "btn more-rows", onclick: () => (shown.value += AT_ONCE) }, `Show ${AT_ONCE} more of ${found().length}`)
+      : null,
+    () => (found().length ? null : el("p", { class: "none" }, `None of the ${noun} matches.`)));
+}
+
+/**
+ * A field with its label, as dialogs have it.
+ * @param {string} label
+ * @param {HTMLElement} input
+ * @param {string} [hint]
+ */
+export function labelled(label, input, hint) {
+  return el("label", { class: "labelled" }, el("span", null, label), input, hint ? el("small", null, hint) : null);
+}
+
+/**
+ * A form that sends something, and says in place what the daemon has against it.
+ * @param {{ action: string, class?: string, danger?: boolean, oncancel?: () => void, send: () => Promise<unknown> }} options
+ * @param {...Single} content
+ */
+export function sendForm({ action, danger = false, oncancel, send, ...rest }, ...content) {
+  const busy = signal(false);
+  const failed = signal(/** @type {unknown} */ (null));
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (busy.peek()) return;
+    busy.value = true;
+    failed.value = null;
+    try {
+      await send();
+    } catch (error) {
+      if (!(error instanceof ApiError)) reportError(error);
+      failed.value = error;
+    }
+    busy.value = false;
+  };
+  return el("form", { onsubmit: submit, class: rest.class ?? "" },
+    content,
+    el("div", { role: "alert" }, () => (failed.value ? failureLine(failed.value) : null)),
+    el("footer", null,
+      oncancel ? el("button", { class: "btn", type: "button", onclick: oncancel }, "Cancel") : null,
+      el("button", { class: danger ? "btn danger" : "btn main", disabled: () => busy.value }, action)));
+}
+
+/** @param {unknown} error */
+export function failureLine(error) {
+  const known = error instanceof ApiError;
+  return el("p", { class: "failure" }, icon("warning"), el("span", null, error instanceof Error ? error.message : String(error),
+    known && error.details ? el("small", null, error.details) : null));
+}
+
+/**
+ * Who may do this, for those who may not.
+ * @param {Role} role
+ */
+export function whoMay(role) {
+  return el("p", { class: "none" }, `Only ${role === "administrator" ? "an administrator" : "a manager or an administrator"} may see or change this.`);
+}

@@ -1,0 +1,143 @@
+/** The card "Access keys": made, shown once, listed by maker and last use, renewed, revoked. */
+
+import { call, get, may, post } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { counted } from "../core/money.js";
+import { fullTime, shortTime } from "../core/time.js";
+import { confirm, openDialog } from "../parts/dialog.js";
+import { emptyState, loaded } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { toast, toastError } from "../parts/toast.js";
+import { card, failureLine, follow, labelled, longList, sendForm } from "./frame.js";
+
+/**
+ * @typedef {{ name: string, created: string, lastUsed: string | null, revoked: boolean, createdBy: string,
+ *   children: string[], accessKeys: { name?: string }[] }} Key
+ */
+
+/** The card, which follows the keys. */
+export function keysCard() {
+  const read = loaded(() => get("/api/keys"), ({ keys, problem }) => el("div", null,
+    problem ? el("div", { class: "inside" }, failureLine(new Error(problem))) : null,
+    keys.length ? longList(keys, (key) => `${key.name} ${key.createdBy}`, keyRow, "keys") : problem ? null : nothing()));
+  follow(["keysUpdate"], () => void read.reload());
+  return card({
+    title: "Access keys",
+    text: "Each opens the remote API for one device or program. A key that was revoked opens nothing from the next request on.",
+    actions: [may("manager") ? el("button", { class: "btn main", onclick: () => void generate(read.reload) }, icon("plus"), "Generate key") : null],
+  }, read.node);
+
+  /** @param {Key} key */
+  function keyRow(key) {
+    const used = key.lastUsed ? el("span", { title: fullTime(key.lastUsed) }, `last used ${when(key.lastUsed)}`) : "never used";
+    return el("li", null,
+      el("span", { class: "name" }, el("b", null, key.name),
+        key.revoked ? el("span", { class: "chip" }, "revoked") : null,
+        key.children.length ? el("span", { class: "chip", title: key.children.join(", ") }, `made ${counted(key.children.length, "key")}`) : null),
+      el("small", null, `Made ${when(key.created)}${key.createdBy ? ` by ${maker(key.createdBy)}` : ""} · `, used),
+      el("span", { class: "ends" }, may("manager")
+        ? menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${key.name}` }, [icon("more")], () => [
+          { label: "Replace by another key", icon: "reload", onselect: () => void regenerate(key, read.reload) },
+          null,
+          { label: "Revoke", icon: "trash", danger: true, onselect: () => void revoke(key, read.reload) },
+        ])
+        : null));
+  }
+}
+
+function nothing() {
+  return emptyState("key", "No keys yet", "A key lets a script, another computer or a voice assistant create chats and read the answers.");
+}
+
+/** @param {string} moment */
+function when(moment) {
+  const text = shortTime(moment);
+  return text === "now" ? "just now" : text.endsWith(" m") ? `${text}in ago` : text;
+}
+
+/** @param {string} identity such as `user:ann` */
+function maker(identity) {
+  const [kind, name] = identity.split(":");
+  return kind === "user" ? name || "an administrator" : kind === "key" ? `the key ${name}` : identity === "cli" ? "the command line" : identity;
+}
+
+/** @param {() => void} reload */
+async function generate(reload) {
+  await openDialog("Generate key", (close) => {
+    const name = el("input", { class: "input", autofocus: true, required: true, maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", autocapitalize: "none", spellcheck: "false" });
+    const send = async () => {
+      const made = await post("/api/keys", { name: name.value.trim() });
+      close();
+      reload();
+      await showOnce(made.name, made.key);
+    };
+    return [sendForm({ action: "Generate key", oncancel: () => close(), send },
+      labelled("Name", name, "Of the device or program that gets it: letters, digits, dots, dashes."))];
+  });
+}
+
+/**
+ * @param {Key} key
+ * @param {() => void} reload
+ */
+async function regenerate(key, reload) {
+  const sure = await confirm({ title: `Replace the key of ${key.name}?`, text: "The key that it has now opens nothing any more.", action: "Replace" });
+  if (!sure) return;
+  try {
+    const made = await post(`/api/keys/${encodeURIComponent(key.name)}/regenerate`);
+    reload();
+    await showOnce(made.name, made.key);
+  } catch (error) {
+    toastError(error);
+  }
+}
+
+/**
+ * Show a key this once: nothing keeps it, not this page either.
+ * @param {string} name
+ * @param {string} key
+ */
+function showOnce(name, key) {
+  return openDialog(`The key of ${name}`, (close) => {
+    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
+    const copy = async () => {
+      try {
+        await navigator.clipboard.writeText(key);
+        toast("The key is copied");
+      } catch {
+        getSelection()?.selectAllChildren(text);
+        toast("Press Ctrl C to copy it: the browser lets no page copy without https");
+      }
+    };
+    return [
+      el("div", { class: "stack" }, text,
+        el("p", null, "This is the only time that it is shown: only a salted hash of it is kept."),
+        el("pre", { tabindex: 0 }, `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/remote/bots`)),
+      el("footer", null,
+        el("button", { class: "btn", onclick: () => void copy() }, icon("copy"), "Copy"),
+        el("button", { class: "btn main", onclick: () => close() }, "Done")),
+    ];
+  });
+}
+
+/**
+ * @param {Key} key
+ * @param {() => void} reload
+ */
+async function revoke(key, reload) {
+  const made = key.children.length + key.accessKeys.length;
+  await openDialog(`Revoke ${key.name}?`, (close) => {
+    const all = el("input", { type: "checkbox", checked: true });
+    const send = async () => {
+      const query = made && all.checked ? { children: true } : {};
+      await call("DELETE", `/api/keys/${encodeURIComponent(key.name)}`, { query });
+      close();
+      reload();
+      toast(`The key ${key.name} is revoked`);
+    };
+    return [sendForm({ action: "Revoke", danger: true, oncancel: () => close(), send },
+      el("p", null, "It opens nothing from now on, and what it has open ends within a second. This cannot be undone."),
+      made ? el("label", { class: "checked" }, all, el("span", null, `Revoke the ${counted(made, "key")} that it made, too, as after a leak: `,
+        [...key.children, ...key.accessKeys.map((one) => one.name ?? "")].filter(Boolean).join(", "))) : null)];
+  });
+}

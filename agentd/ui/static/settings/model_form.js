@@ -1,0 +1,123 @@
+/** The dialog that adds a model to `models.yml`, or changes one. */
+
+import { get, post, put } from "../core/api.js";
+import { el } from "../core/el.js";
+import { signal } from "../core/signals.js";
+import { openDialog } from "../parts/dialog.js";
+import { toast, toastError } from "../parts/toast.js";
+import { labelled, sendForm } from "./frame.js";
+
+/**
+ * @typedef {{ name: string, engine: string, model: string, supplier: string, effort: string, context: number | null,
+ *   prices: any, default: boolean, available: boolean, trouble: string }} ListedModel
+ */
+
+const ENGINES = /** @type {const} */ ([
+  ["native", "built in, with a supplier's model"], ["codex", "Codex"], ["claude-code", "Claude Code"],
+  ["acp", "any ACP agent, by its command"], ["offline", "built in, without a model"],
+]);
+
+/**
+ * @param {string | null} name of the model that is changed; null: a new one
+ * @param {readonly string[]} suppliers
+ * @param {() => void} done
+ */
+export async function editModel(name, suppliers, done) {
+  /** @type {any} */
+  let before = { engine: "native" };
+  try {
+    if (name) before = await get(`/api/models/${encodeURIComponent(name)}`);
+  } catch (error) {
+    toastError(error, () => void editModel(name, suppliers, done));
+    return;
+  }
+  await openDialog(name ? `Edit ${name}` : "Add a model", (close) => [form(name, before, suppliers, close, done)], { wide: true });
+}
+
+/**
+ * @param {string | null} name
+ * @param {any} before
+ * @param {readonly string[]} suppliers
+ * @param {() => void} close
+ * @param {() => void} done
+ */
+function form(name, before, suppliers, close, done) {
+  const engine = signal(String(before.engine));
+  const inputs = {
+    name: text(before.name, { required: true, autofocus: true, maxlength: 100 }),
+    engine: choice(ENGINES.map(([value, label]) => [value, `${value}: ${label}`]), before.engine),
+    model: text(before.model), supplier: choice([["", "none: the program's own sign-in"], ["agentd", "agentd: the model gateway"], ...suppliers.map((one) => [one, one])], before.supplier ?? ""),
+    command: el("textarea", { class: "input mono", rows: 2, spellcheck: "false", value: (before.command ?? []).join("\n") }),
+    effort: text(before.effort, { placeholder: "low, medium, high" }), context: text(before.context, { inputmode: "numeric" }),
+    maxOutput: text(before.max_output, { inputmode: "numeric" }),
+    input: text(before.prices?.input, { inputmode: "decimal" }), output: text(before.prices?.output, { inputmode: "decimal" }),
+  };
+  inputs.engine.addEventListener("change", () => (engine.value = inputs.engine.value));
+  const when = (/** @type {string[]} */ engines, /** @type {HTMLElement} */ node) => {
+    const box = el("div", { hidden: () => !engines.includes(engine.value) }, node);
+    return box;
+  };
+  const modelled = ["native", "codex", "claude-code", "acp"];
+  const send = async () => {
+    const wish = read(inputs, before);
+    if (name) await put(`/api/models/${encodeURIComponent(name)}`, wish);
+    else await post("/api/models", wish);
+    close();
+    done();
+    toast(name ? `${wish.name} is changed` : `${wish.name} is added`);
+  };
+  return sendForm({ action: name ? "Save" : "Add", oncancel: close, send },
+    el("div", { class: "form-grid" },
+      labelled("Name", inputs.name, "As chats choose it."),
+      labelled("Engine", inputs.engine),
+      when(modelled, labelled("Supplier", inputs.supplier, "Suppliers stand in models.yml, with their keys.")),
+      when(modelled, labelled("Model", inputs.model, "The supplier's name of it; empty: the engine's own.")),
+      when(["codex", "claude-code", "acp"], labelled("Command", inputs.command, "One word a line; empty: as the settings say.")),
+      when(modelled, labelled("Effort", inputs.effort)),
+      when(modelled, labelled("Context", inputs.context, "Tokens that it takes in.")),
+      when(["native"], labelled("Longest reply", inputs.maxOutput, "Tokens, thinking included; empty: unknown.")),
+      when(modelled, labelled("Price of input", inputs.input, "USD for a million tokens.")),
+      when(modelled, labelled("Price of output", inputs.output, "USD for a million tokens."))));
+}
+
+/**
+ * What is sent: empty fields are left out, and what the form does not show stays.
+ * @param {Record<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} inputs
+ * @param {any} before
+ */
+function read(inputs, before) {
+  const value = (/** @type {string} */ field) => inputs[field]?.value.trim() ?? "";
+  const engine = value("engine");
+  /** @type {any} */
+  const wish = { name: value("name"), engine };
+  if (engine === "offline") return wish;
+  for (const field of ["model", "supplier", "effort"]) if (value(field)) wish[field] = value(field);
+  if (engine !== "native" && value("command")) wish.command = value("command").split("\n").map((word) => word.trim()).filter(Boolean);
+  if (value("context")) wish.context = Number(value("context"));
+  if (value("maxOutput")) wish.max_output = Number(value("maxOutput"));
+  if (value("input") || value("output")) wish.prices = { ...tidy(before.prices), input: value("input") || "0", output: value("output") || "0" };
+  return wish;
+}
+
+/** @param {any} prices */
+function tidy(prices) {
+  return Object.fromEntries(Object.entries(prices ?? {}).filter(([, value]) => value !== null));
+}
+
+/**
+ * @param {unknown} value
+ * @param {import("../core/el.js").Attributes} [more]
+ */
+function text(value, more = {}) {
+  return el("input", { class: "input", value: String(value ?? ""), autocomplete: "off", autocapitalize: "none", spellcheck: "false", ...more });
+}
+
+/**
+ * @param {readonly (readonly string[])[]} options
+ * @param {string} chosen
+ */
+function choice(options, chosen) {
+  const select = el("select", { class: "input" }, options.map(([value, label]) => el("option", { value: value ?? "" }, label ?? "")));
+  select.value = chosen;
+  return select;
+}

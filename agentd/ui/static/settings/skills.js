@@ -1,0 +1,104 @@
+/** The skills that chats can be given: their order, their colours, and the one that is offered first. */
+
+import { get, may, put } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import { openDialog } from "../parts/dialog.js";
+import { emptyState, loaded } from "../parts/frame.js";
+import { menuButton } from "../parts/menu.js";
+import { toast, toastError } from "../parts/toast.js";
+import { colorDot, colorField } from "./colors.js";
+import { card, failureLine, follow, longList, sendForm, settingsPage } from "./frame.js";
+
+/** @typedef {{ name: string, description: string, source: string, color: string, default: boolean }} Skill */
+/** @typedef {{ skills: Skill[], default: string, problems: { where: string, line: number, what: string }[] }} Found */
+
+/** @returns {import("../core/router.js").Page} */
+export function page() {
+  /** @type {Skill[]} */
+  let known = [];
+  const read = loaded(() => get("/api/skills"), show);
+  const reload = () => void read.reload();
+  follow(["skillsUpdate"], reload);
+  return settingsPage("Skills", card({
+    title: "Skills", text: "Instructions that a chat can be given. Each is a folder with a SKILL.md; colours and order stand in skills.yml.",
+  }, read.node));
+
+  /** @param {Found} found */
+  function show(found) {
+    known = found.skills;
+    return el("div", null,
+      found.problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(`${problem.where}${problem.line ? `, line ${problem.line}` : ""}: ${problem.what}`)))),
+      found.skills.length
+        ? longList(found.skills, (skill) => `${skill.name} ${skill.description}`, skillRow, "skills")
+        : emptyState("spark", "No skills yet", "A skill is a folder in the folder skills beside agentd.yml, with a SKILL.md: a name, a description, and instructions."));
+  }
+
+  /** @param {Skill} skill */
+  function skillRow(skill) {
+    const at = known.indexOf(skill);
+    return el("li", null,
+      el("span", { class: "name" }, colorDot(skill.color), el("b", null, el("bdi", null, skill.name)), skill.default ? el("span", { class: "chip" }, "default") : null),
+      el("small", null, skill.description),
+      el("small", null, el("code", null, skill.source)),
+      el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${skill.name}` }, [icon("more")], () => [
+        { label: "Read", icon: "file", onselect: () => void openSkill(skill.name) },
+        ...(may("manager") ? [
+          { label: "Colour", icon: "tag", onselect: () => void recolor(skill) },
+          { label: skill.default ? "No default" : "Make it the default", icon: "check",
+            onselect: () => void change({ default: skill.default ? "none" : skill.name }, skill.default ? "No skill is the default" : `${skill.name} is the default`) },
+          { label: "Move up", icon: "up", disabled: at === 0, onselect: () => void move(at, at - 1) },
+          { label: "Move down", icon: "down", disabled: at === known.length - 1, onselect: () => void move(at, at + 1) },
+        ] : []),
+      ])));
+  }
+
+  /** @param {number} from @param {number} to */
+  function move(from, to) {
+    const order = known.map(({ name, color }) => ({ name, color }));
+    order.splice(to, 0, ...order.splice(from, 1));
+    return change({ skills: order }, "");
+  }
+
+  /**
+   * @param {{ default?: string, skills?: { name: string, color: string }[] }} changes
+   * @param {string} done
+   */
+  async function change(changes, done) {
+    try {
+      await read.change((found) => merge(found, changes), () => put("/api/skills-settings", changes));
+      if (done) toast(done);
+    } catch (error) {
+      toastError(error, () => void change(changes, done));
+    }
+  }
+
+  /** @param {Skill} skill */
+  function recolor(skill) {
+    return openDialog(`Colour of ${skill.name}`, (close) => {
+      const color = colorField(skill.color);
+      const send = async () => {
+        close();
+        void change({ skills: known.map((one) => ({ name: one.name, color: one.name === skill.name ? color.value() : one.color })) }, "");
+      };
+      return [sendForm({ action: "Save", oncancel: () => close(), send }, color.node)];
+    });
+  }
+}
+
+/**
+ * What the page shows once the daemon has the changes.
+ * @param {Found} found
+ * @param {{ default?: string, skills?: { name: string, color: string }[] }} changes
+ */
+function merge(found, { default: usual, skills: order }) {
+  const skills = order ? order.flatMap(({ name, color }) => found.skills.filter((one) => one.name === name).map((one) => ({ ...one, color }))) : found.skills;
+  return usual === undefined ? { ...found, skills } : { ...found, default: usual, skills: skills.map((one) => ({ ...one, default: one.name === usual })) };
+}
+
+/** @param {string} name */
+function openSkill(name) {
+  return openDialog(name, () => {
+    const read = loaded(() => get(`/api/skills/read/${encodeURIComponent(name)}`), ({ text }) => el("pre", { class: "asis", tabindex: 0 }, text || "It has no instructions."));
+    return [el("div", { class: "stack" }, read.node)];
+  }, { wide: true });
+}

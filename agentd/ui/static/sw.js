@@ -1,0 +1,70 @@
+/**
+ * Keeps the files of the running version, so that a page opens at once, also while agentd does not
+ * answer. It keeps no data.
+ */
+
+const CACHE = "agentd-assets";
+
+self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+
+self.addEventListener("fetch", (event) => {
+  const url = new URL(event.request.url);
+  if (event.request.method !== "GET" || url.origin !== location.origin) return;
+  const base = new URL(self.registration.scope).pathname;
+  if (url.pathname.startsWith(`${base}-/`)) event.respondWith(fromCache(event.request, url));
+});
+
+async function fromCache(request, url) {
+  const cache = await caches.open(CACHE);
+  const kept = await cache.match(request);
+  if (kept) return kept;
+  const answer = await fetch(request);
+  if (answer.ok) {
+    await forgetOthers(cache, /\/-\/[^/]+\//.exec(url.pathname)?.[0] ?? "");
+    await cache.put(request, answer.clone());
+  }
+  return answer;
+}
+
+/** Once a file of a new version comes, those of the version before go. */
+async function forgetOthers(cache, version) {
+  for (const request of await cache.keys()) {
+    if (!new URL(request.url).pathname.includes(version)) await cache.delete(request);
+  }
+}
+
+/** A click on a notification opens its chat; its buttons answer its question, also without any tab. */
+self.addEventListener("notificationclick", (event) => {
+  event.notification.close();
+  const { action, notification: { title, data } } = event;
+  event.waitUntil(action === "allow" || action === "deny" ? answer(action, title, data) : open(data));
+});
+
+/** The login is the browser's cookie; its token is asked for first, as pages do. */
+async function answer(decision, title, { chatId, id, url }) {
+  const base = self.registration.scope;
+  try {
+    const session = await fetch(`${base}api/session`, { cache: "no-store" });
+    const { xsrf } = session.ok ? await session.json() : { xsrf: "" };
+    const answered = await fetch(`${base}api/chat/${chatId}/approvals/${id}`, {
+      method: "POST", body: JSON.stringify({ decision }),
+      headers: { "Content-Type": "application/json", "X-XSRF-Token": xsrf },
+    });
+    if (answered.ok || answered.status === 404) return; // somebody was faster
+  } catch {
+    // it is not reached: told below
+  }
+  await self.registration.showNotification(title, {
+    body: "Your answer did not arrive. Open the chat to answer.", tag: `unanswered ${chatId} ${id}`, icon: `${base}icon.svg`, data: { chatId, id, url },
+  });
+}
+
+/** In the tab that shows it, or any tab, or a new one. */
+async function open({ chatId, url }) {
+  const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true }); // one may be too new to be controlled
+  const tab = tabs.find((one) => new URL(one.url).pathname === url) ?? tabs[0];
+  if (!tab) return self.clients.openWindow(url);
+  tab.postMessage({ kind: "open", chatId });
+  return tab.focus();
+}

@@ -1,0 +1,145 @@
+/** Auto-fix: failed builds are given to the agent, in a chat, a few times in a row. */
+
+import { ApiError, get, may, post } from "../core/api.js";
+import { el, icon } from "../core/el.js";
+import * as live from "../core/live.js";
+import { link } from "../core/router.js";
+import { computed, onEnd, signal } from "../core/signals.js";
+import { toast, toastError } from "../parts/toast.js";
+import { chats } from "../agent/chats.js";
+
+/** @typedef {{ build: string, on: boolean, chatId: number, tries: number, tried: number }} BuildFix */
+/** @typedef {{ on: boolean, builds: BuildFix[] }} Status */
+/** @typedef {import("../core/signals.js").Signal<Status | null>} Autofix */
+
+const TRIES = 3;
+const MOST_TRIES = 20;
+/** Chats that are offered. */
+const OFFERED = 100;
+
+/**
+ * The status of auto-fix; null until it is known.
+ * @returns {Autofix}
+ */
+export function followAutofix() {
+  const status = signal(/** @type {Status | null} */ (null));
+  const reload = () => void get("/api/autofix/status").then((told) => (status.value = told), (error) => error instanceof ApiError || reportError(error));
+  reload();
+  const endings = [live.on("autofixUpdate", (told) => (status.value = told)), live.onInterruption(reload)];
+  onEnd(() => endings.forEach((end) => end()));
+  return status;
+}
+
+/**
+ * The switch over all builds.
+ * @param {Autofix} status
+ */
+export function autofixSwitch(status) {
+  return el("label", { class: "switch-row", hidden: () => status.value === null },
+    el("span", null, "Auto-fix"), toggle("Auto-fix over all builds", () => Boolean(status.value?.on), (on) => {
+      const before = status.peek();
+      if (before) status.value = { ...before, on };
+      post("/api/autofix/toggle", { on }).then((told) => (status.value = told), (error) => revert(status, before, error));
+    }));
+}
+
+/**
+ * How one build is fixed.
+ * @param {string} build
+ * @param {Autofix} status
+ */
+export function autofixPanel(build, status) {
+  const fix = computed(() => status.value?.builds.find((one) => one.build === build) ?? { build, on: false, chatId: 0, tries: TRIES, tried: 0 });
+  /** @param {Partial<BuildFix>} changes */
+  const change = (changes) => {
+    const before = status.peek();
+    if (!before) return;
+    const next = { ...fix.peek(), ...changes };
+    status.value = { ...before, builds: [...before.builds.filter((one) => one.build !== build), next] };
+    post(`/api/autofix/toggle/${encodeURIComponent(build)}`, { on: next.on, tries: next.tries, ...(next.chatId ? { chatId: next.chatId } : {}) })
+      .then((told) => (status.value = told), (error) => revert(status, before, error));
+  };
+  const switchOn = (/** @type {boolean} */ on) => {
+    const chatId = fix.peek().chatId || newest();
+    if (on && !chatId) return void toast("Auto-fix needs a chat", { details: "Begin a chat first: the agent fixes the build there." });
+    change({ on, chatId });
+    return undefined;
+  };
+  return el("section", { class: "box autofix", "aria-label": "Auto-fix of this build", hidden: () => status.value === null },
+    el("label", { class: "switch-row" }, el("span", null, el("b", null, "Auto-fix"),
+      el("small", null, () => describe(fix.value, Boolean(status.value?.on)))),
+    toggle(`Auto-fix of ${build}`, () => fix.value.on, switchOn)),
+    () => (fix.value.on ? el("div", { class: "autofix-options" }, chatChoice(fix, change), triesChoice(fix, change),
+      el("a", { class: "btn plain small", href: link(`/${fix.value.chatId}`) }, "Open the chat")) : null));
+}
+
+/**
+ * @param {BuildFix} fix
+ * @param {boolean} overAll
+ */
+function describe({ on, tried, tries }, overAll) {
+  if (!on) return "The agent is not asked when this build fails";
+  if (!overAll) return "Off for all builds: turn it on above";
+  if (tried >= tries) return `Gave up after ${tried} ${tried === 1 ? "try" : "tries"}; a good build begins anew`;
+  return tried ? `Tried ${tried} of ${tries} times` : `The agent is asked when it fails, up to ${tries} times in a row`;
+}
+
+/**
+ * @param {import("../core/signals.js").ReadonlySignal<BuildFix>} fix
+ * @param {(changes: Partial<BuildFix>) => void} change
+ */
+function chatChoice(fix, change) {
+  const { chatId } = fix.peek();
+  const offered = [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt)).slice(0, OFFERED);
+  const rows = offered.some((chat) => chat.chatId === chatId) ? offered : [...offered, { chatId, title: chats.peek().get(chatId)?.title ?? `Chat ${chatId}` }];
+  return el("label", { class: "labelled" }, el("span", null, "In the chat"),
+    el("span", { class: "picker" }, el("select", { class: "input", disabled: !may("manager"), onchange: (/** @type {Event} */ event) => change({ chatId: Number(/** @type {HTMLSelectElement} */ (event.target).value) }) },
+      rows.map((chat) => el("option", { value: String(chat.chatId), selected: chat.chatId === chatId }, chat.title || `Chat ${chat.chatId}`))), icon("down")));
+}
+
+/**
+ * @param {import("../core/signals.js").ReadonlySignal<BuildFix>} fix
+ * @param {(changes: Partial<BuildFix>) => void} change
+ */
+function triesChoice(fix, change) {
+  return el("label", { class: "labelled tries" }, el("span", null, "Tries in a row"),
+    el("input", { class: "input", type: "number", min: 1, max: MOST_TRIES, value: String(fix.peek().tries), disabled: !may("manager"),
+      onchange: (/** @type {Event} */ event) => {
+        const input = /** @type {HTMLInputElement} */ (event.target);
+        if (input.checkValidity() && input.value) change({ tries: input.valueAsNumber });
+        else input.reportValidity();
+      } }));
+}
+
+/** The chat that was used last. */
+function newest() {
+  return [...chats.peek().values()].sort((one, other) => other.updatedAt.localeCompare(one.updatedAt))[0]?.chatId ?? 0;
+}
+
+/**
+ * @param {string} label
+ * @param {() => boolean} isOn
+ * @param {(on: boolean) => void} change
+ */
+function toggle(label, isOn, change) {
+  return el("input", {
+    type: "checkbox", role: "switch", class: "switch", "aria-label": label, checked: isOn,
+    disabled: () => !may("manager") || live.state.value === "lost",
+    onchange: (/** @type {Event} */ event) => {
+      const input = /** @type {HTMLInputElement} */ (event.target);
+      const wanted = input.checked;
+      input.checked = isOn();
+      change(wanted);
+    },
+  });
+}
+
+/**
+ * @param {Autofix} status
+ * @param {Status | null} before
+ * @param {unknown} error
+ */
+function revert(status, before, error) {
+  status.value = before;
+  toastError(error);
+}

@@ -1,0 +1,83 @@
+"""A browser and a daemon for each file of tests, and no more browsers at once than processors."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from filelock import FileLock
+
+from tests.support.daemon import Serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.ui.support import Person, TalkingEngine
+
+pytest.register_assert_rewrite("tests.ui.support")  # what a browser complained of is shown
+
+_run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_slot = FileLock(
+    Path(tempfile.gettempdir())
+    / f"agentd-tests-{_run}-browser-{_worker % len(os.sched_getaffinity(0))}.lock"
+)
+"""Whoever of a run holds it may run browsers: a browser keeps a processor busy, and pages that have
+to wait for one are slower than any patience of a test."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Hold the slot for a whole file; what waits for it is not within the time of a test."""
+    if not _slot.is_locked:
+        _slot.acquire()
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.path != item.path:
+            _slot.release()
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A real Chromium.
+
+    It ends with its file: while Playwright's synchronous interface is open, an event loop runs in
+    this thread, and the tests of other files could not start theirs.
+    """
+    from tests.ui.support import ARGUMENTS, CHROMIUM
+
+    if not CHROMIUM:
+        pytest.skip("needs: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def talking() -> "TalkingEngine":
+    """The engine of the file's daemon."""
+    from tests.ui.support import TalkingEngine
+
+    return TalkingEngine()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, talking: "TalkingEngine") -> Iterator[Serving]:
+    """The file's daemon."""
+    with Serving(tmp_path_factory.mktemp("site"), talking) as serving:
+        yield serving
+
+
+@pytest.fixture
+def ada(browser: "Browser", site: Serving) -> "Iterator[Person]":
+    """An administrator at a desk."""
+    from tests.ui.support import person
+
+    with person(browser, site) as somebody:
+        yield somebody

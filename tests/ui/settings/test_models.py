@@ -1,0 +1,69 @@
+"""Settings, Models and About."""
+
+import re
+from pathlib import Path
+
+from agentd import __version__
+from tests.support.daemon import Serving
+from tests.ui.support import Person
+
+from playwright.sync_api import Locator, Page, expect  # isort: skip
+
+
+def find_row(page: Page, name: str) -> Locator:
+    """Find the row of a model."""
+    return page.locator("li", has=page.get_by_text(name, exact=True))
+
+
+def choose_from_menu(page: Page, name: str, item: str) -> None:
+    """Choose from the menu of a model."""
+    page.get_by_role("button", name=f"Actions for {name}", exact=True).click()
+    page.get_by_role("menuitem", name=item).click()
+
+
+def test_models_are_added_edited_made_the_default_and_removed(ada: Person, site: Serving) -> None:
+    page = ada.open("/settings/models")
+    page.get_by_role("button", name="Add a model").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label(re.compile("^Name")).fill("new")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("missing")
+    dialog.get_by_label(re.compile("^Supplier")).select_option("none")
+    dialog.get_by_label(re.compile("^Model")).fill("the new")
+    dialog.get_by_label("Price of input").fill("0.25")
+    dialog.get_by_label("Price of output").fill("2")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    expect(find_row(page, "new")).to_contain_text("$0.25 in, $2.00 out")
+    choose_from_menu(page, "new", "Edit")
+    dialog.get_by_label(re.compile("^Name")).fill("newer")
+    dialog.get_by_role("button", name="Save").click()
+    expect(find_row(page, "newer")).to_contain_text("the new")
+    choose_from_menu(page, "newer", "Make it the default")
+    expect(find_row(page, "newer")).to_contain_text("default")
+    choose_from_menu(page, "newer", "No default")
+    expect(find_row(page, "newer")).not_to_contain_text("default")
+    choose_from_menu(page, "newer", "Remove")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(find_row(page, "newer")).to_have_count(0)
+    assert "newer" not in Path(site.layout.models).read_text()
+
+
+def test_a_hand_edit_of_the_models_is_shown(ada: Person, site: Serving) -> None:
+    """Row 34."""
+    file = Path(site.layout.models)
+    before = file.read_text()
+    page = ada.open("/settings/models")
+    expect(find_row(page, "mine")).to_be_visible()
+    try:
+        file.write_text(before + "  - {name: by-hand, engine: offline}\n")
+        expect(find_row(page, "by-hand")).to_be_visible()
+    finally:
+        file.write_text(before)
+
+
+def test_about_tells_the_version_and_the_engines(ada: Person) -> None:
+    page = ada.open("/settings/about")
+    expect(page.get_by_role("heading", name=f"agentd {__version__}")).to_be_visible()
+    engines = page.get_by_role("region", name="Engines")
+    for name in ("offline", "codex", "claude-code", "acp"):
+        expect(engines.locator("code", has_text=name).first).to_be_visible()

@@ -1,0 +1,103 @@
+"""Settings, You: the look, the password, the codes for a phone."""
+
+from agentd.auth.password import hash_password
+from agentd.auth.roles import User
+from agentd.auth.user_store import UserFile
+from tests.support.daemon import CHEAP, WORD, Serving
+from tests.ui.support import Person, sign_in
+
+from playwright.sync_api import Browser, expect  # isort: skip
+
+
+def test_settings_alone_are_the_first_page(ada: Person, site: Serving) -> None:
+    page = ada.open("/settings")
+    expect(page).to_have_url(f"{site.url}/settings/you")
+    expect(page.get_by_role("heading", name="You", exact=True)).to_be_visible()
+
+
+def test_the_look_is_chosen_and_is_there_with_the_first_paint(ada: Person) -> None:
+    page = ada.open("/settings/you")
+    page.get_by_role("button", name="Dark").click()
+    expect(page.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    page.reload(wait_until="commit")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="As the system").click()
+    expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
+
+
+def test_the_password_is_changed_and_the_page_stays_signed_in(
+    browser: Browser, site: Serving
+) -> None:
+    site.administrator()
+    UserFile(site.layout).add(User("eva", "viewer", hash_password(WORD, CHEAP)))
+    here, there = (Person(browser.new_context(service_workers="block"), site.url) for _ in "ab")
+    for one in (here, there):
+        sign_in(one.open("/login"), "eva")
+    page, other = here.open("/settings/you"), there.open("/settings/you")
+    expect(other.get_by_role("heading", name="eva")).to_be_visible()
+    page.get_by_label("Current password").fill("not this one at all")
+    page.get_by_label("New password").fill("another word that is good")
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_role("alert")).not_to_be_empty()
+    page.get_by_label("Current password").fill(WORD)
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_text("Your password is changed")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="eva")).to_be_visible()
+    expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
+    for one in (here, there):
+        one.context.close()
+
+
+def test_a_phone_signs_in_by_the_code_that_is_shown(
+    ada: Person, browser: Browser, site: Serving
+) -> None:
+    page = ada.open("/settings/you")
+    page.get_by_role("button", name="Make a code").click()
+    expect(page.get_by_role("img", name="QR code of the address")).to_be_visible()
+    code = page.locator(".secret-once").inner_text()
+    phone = Person(browser.new_context(service_workers="block"), site.url)
+    tab = phone.open(f"/login#code={code}")
+    tab.locator(".shell").wait_for()
+    phone.context.close()
+
+
+def test_signing_out_everywhere_ends_the_other_browser_too(browser: Browser, site: Serving) -> None:
+    """Row 3, its last part."""
+    site.administrator()
+    UserFile(site.layout).add(User("ivy", "viewer", hash_password(WORD, CHEAP)))
+    here, there = (Person(browser.new_context(service_workers="block"), site.url) for _ in "ab")
+    tabs = [one.open("/login") for one in (here, there)]
+    for tab in tabs:
+        sign_in(tab, "ivy")
+    tabs[0].goto(f"{site.url}/settings/you")
+    tabs[0].get_by_role("button", name="Sign out everywhere").click()
+    tabs[0].get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+    for tab in tabs:
+        expect(tab.get_by_role("heading", name="Sign in")).to_be_visible()
+    for one in (here, there):
+        one.context.close()
+
+
+def test_a_login_on_another_device_is_shown_and_ended(browser: Browser, site: Serving) -> None:
+    """Row 3, for one login: the other browser is at the login at once, this one stays."""
+    site.administrator()
+    UserFile(site.layout).add(User("lea", "viewer", hash_password(WORD, CHEAP)))
+    phone = "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0"
+    here = Person(browser.new_context(service_workers="block"), site.url)
+    there = Person(browser.new_context(service_workers="block", user_agent=phone), site.url)
+    tabs = [one.open("/login") for one in (here, there)]
+    for tab in tabs:
+        sign_in(tab, "lea")
+    page, other = tabs
+    page.goto(f"{site.url}/settings/you")
+    logins = page.get_by_role("region", name="Signed in", exact=True)
+    expect(logins.locator("li")).to_have_count(2)
+    expect(logins.locator("li", has_text="this one")).to_contain_text("in use now")
+    expect(logins.locator("li", has_text="this one").get_by_role("button")).to_have_count(0)
+    logins.get_by_role("button", name="End the login of Firefox on Android").click()
+    expect(logins.locator("li")).to_have_count(1)
+    expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("heading", name="lea")).to_be_visible()
+    for one in (here, there):
+        one.context.close()

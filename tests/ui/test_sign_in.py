@@ -1,0 +1,125 @@
+"""Signing in and out, in a browser."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from agentd.auth.password import hash_password
+from agentd.auth.roles import User
+from agentd.auth.user_store import UserFile
+from tests.support.daemon import CHEAP, WORD, Serving
+from tests.ui.support import Person, person, sign_in
+
+from playwright.sync_api import Browser, Page, expect  # isort: skip
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: Serving) -> Person:
+    """Somebody who is not signed in."""
+    site.administrator()
+    context = browser.new_context(service_workers="block")
+    return Person(context, site.url)
+
+
+def test_a_deep_link_leads_to_the_login_and_back(visitor: Person, site: Serving) -> None:
+    """Row 5."""
+    chat = site.client().create_chat(title="The deep one")
+    page = visitor.open(f"/{chat}")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    sign_in(page)
+    expect(page).to_have_url(f"{site.url}/{chat}")
+    expect(page.get_by_role("heading", name="The deep one")).to_be_visible()
+
+
+def test_a_wrong_password_is_told_and_the_name_stays(visitor: Person) -> None:
+    page = visitor.open("/login")
+    page.get_by_label("Name").fill("ada")
+    page.get_by_label("Password").fill("not this one at all")
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(page.get_by_role("alert")).not_to_be_empty()
+    expect(page.get_by_label("Name")).to_have_value("ada")
+
+
+def test_the_link_with_a_code_signs_in_once(browser: Browser, tmp_path: Path) -> None:
+    """Rows 2 and 3."""
+    management = "the management key"
+    digest = hashlib.sha256(management.encode()).hexdigest()
+    with Serving(tmp_path, proxy_app_hash=digest) as serving:
+        code = serving.client(management).post("/api/agent/session", {})["code"]
+
+        def follow_link() -> Page:
+            context = browser.new_context(service_workers="block")
+            return Person(context, serving.url).open(f"/login#code={code}")
+
+        page = follow_link()
+        page.locator(".shell").wait_for()
+        assert code not in page.url
+        expect(follow_link().get_by_role("alert")).not_to_be_empty()
+
+
+def test_a_login_that_ends_leads_to_the_login_in_every_tab(visitor: Person) -> None:
+    """Row 14."""
+    one = visitor.open("/login")
+    sign_in(one)
+    two = visitor.open("/inbox")
+    two.locator(".shell").wait_for()
+    one.get_by_role("button", name="Settings and account").click()
+    one.get_by_role("menuitem", name="Sign out").click()
+    for page in (one, two):
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert one.evaluate("localStorage.length") == 0
+
+
+def test_a_session_that_is_revoked_elsewhere_leads_to_the_login(
+    visitor: Person, site: Serving
+) -> None:
+    """Row 14."""
+    page = visitor.open("/login")
+    sign_in(page)
+    page.goto(site.url + "/inbox")
+    expect(page.get_by_role("heading", name="Needs you", exact=True)).to_be_visible()
+    site.administrator().delete("/api/session?everywhere=true")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert "next=%2Finbox" in page.url
+
+
+def test_no_address_leads_away_after_the_login(visitor: Person, site: Serving) -> None:
+    page = visitor.open("/login?next=//elsewhere.example/")
+    sign_in(page)
+    assert page.url.startswith(site.url)
+
+
+def test_a_manager_works_with_chats_and_has_no_gateway(visitor: Person, site: Serving) -> None:
+    """Row 4: neither in the navigation, nor in the search, nor by its address."""
+    UserFile(site.layout).add(User("mel", "manager", hash_password(WORD, CHEAP)))
+    page = visitor.open("/login")
+    sign_in(page, "mel")
+    expect(page.get_by_label("The first prompt")).to_be_visible()
+    expect(page.get_by_role("link", name="Gateway")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("gateway")
+    expect(page.get_by_role("option").filter(has_text="gateway")).to_have_count(0)
+    refused = page.evaluate("fetch('/api/agent/changes').then((answer) => answer.status)")
+    assert refused == 403
+
+
+def test_a_viewer_reads_and_is_offered_no_change(visitor: Person, site: Serving) -> None:
+    """Row 4."""
+    UserFile(site.layout).add(User("vic", "viewer", hash_password(WORD, CHEAP)))
+    chat = site.client().create_chat(prompt="hello there")
+    site.client().messages(chat)
+    page = visitor.open(f"/login?next=/{chat}")
+    sign_in(page, "vic")
+    expect(page.get_by_text("echo: hello there")).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    expect(page.get_by_role("link", name="Gateway")).to_have_count(0)
+
+
+def test_two_people_of_one_machine_do_not_sign_each_other_out(
+    browser: Browser, site: Serving
+) -> None:
+    with person(browser, site) as one, person(browser, site) as two:
+        for somebody in (one, two):
+            page = somebody.open("/inbox")
+            expect(page.get_by_role("heading", name="Needs you", exact=True)).to_be_visible()
