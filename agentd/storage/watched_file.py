@@ -28,6 +28,9 @@ SETTLE_SECONDS = 0.25
 SAME_STAMP_SECONDS = 0.02
 """Seconds within which two edits may bear the same stamp, on a coarse file system clock."""
 
+READ_ATTEMPTS = 5
+"""Number of times a file is read when it changes under every one of them."""
+
 RETRY_SECONDS = 1.0
 """Seconds until keys that could not be read are read again though their file's stamp stays."""
 
@@ -122,12 +125,20 @@ class FileContent(Generic[T]):
         self._requested += 1
 
     def read(self) -> FileReading[T] | None:
-        """Return what the file says now, or ``None`` when that is in force. Blocking."""
+        """Return what the file says now, or ``None`` when that is in force. Blocking.
+
+        What changed while it was read is read again: a file that an editor empties and then
+        fills would otherwise be taken for one that was emptied on purpose.
+        """
         if not self.is_stale:
             return None
         request = self._requested
-        stamp = self._get_stamp()  # before the content: an edit in between is seen later
-        return self._read()._replace(stamp=stamp, request=request)
+        for _ in range(READ_ATTEMPTS):
+            stamp = self._get_stamp()
+            reading = self._read(stamp)
+            if self._get_stamp() == stamp:
+                break
+        return reading._replace(stamp=stamp, request=request)
 
     def is_settling(self, reading: FileReading[T]) -> bool:
         """Return whether it may be only partly saved, and its editor has time left to finish."""
@@ -166,7 +177,7 @@ class FileContent(Generic[T]):
             self._log_problems()
         return (self.value, self.problems) != before
 
-    def _read(self) -> FileReading[T]:
+    def _read(self, stamp: object) -> FileReading[T]:
         try:
             value = self._load()
         except ConfigError as error:
@@ -176,7 +187,6 @@ class FileContent(Generic[T]):
             return FileReading(None, (problem,), is_partial=True, is_certain=False)
         if self._assess:
             return self._assess(value)
-        stamp = self._get_stamp()
         is_blank = stamp is None or (isinstance(stamp, FileStamp) and stamp.size == 0)
         return FileReading(value, is_partial=is_blank)
 

@@ -169,6 +169,29 @@ def test_what_is_being_saved_is_not_believed_until_it_had_time_to_settle(file, h
     run(test)
 
 
+def test_a_file_that_is_filled_while_its_empty_content_is_read_was_not_emptied(tmp_path):
+    """An editor truncates the file and then writes it; reading in between finds nothing."""
+
+    class Filled(File):
+        def load(self) -> str:
+            word = super().load()
+            if self.path.exists() and not self.path.stat().st_size:
+                self.path.write_text("broken")
+            return word
+
+    async def test() -> None:
+        file = Filled(tmp_path)
+        file.save("good")
+        await file.held.refresh()
+        file.path.write_text("")
+        await file.held.ensure_current()
+        assert file.held.current == "good"
+        assert [problem.what for problem in file.held.problems] == ["broken"]
+        assert file.changes.qsize() == 2  # never the default in between
+
+    run(test)
+
+
 def test_an_edited_file_is_in_force_by_itself_where_its_folder_is_watched(file):
     async def test() -> None:
         watcher = FolderWatcher()
