@@ -153,10 +153,11 @@ def build_dispatcher(
 
 WHOLE = re.compile(
     r"tests\.(support\.(daemon|fixtures|loopback|clickhouse|proxies|schemathesis_run)|supplier)\b"
-    r"|tests\.gateway\.(admin\.)?conftest|tests\.(crash|benchmarks)\b|^(import|from) subprocess\b",
+    r"|tests\.gateway\.(admin\.)?conftest|tests\.(crash|benchmarks)\b"
+    r"|^(import|from) (subprocess|playwright)\b",
     re.MULTILINE,
 )
-"""How a file tells that it needs a whole daemon or another program."""
+"""How a file tells that it needs a whole daemon, a browser or another program."""
 
 SLOW = frozenset(
     (
