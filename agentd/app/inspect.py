@@ -163,13 +163,13 @@ def _require_content(path: str) -> None:
 
 def _find_corrupt_undo_records(layout: Layout) -> Iterator[ConfigProblem]:
     """Yield undo records that cannot be decrypted; none if ``proxy/seed`` itself is damaged."""
-    folder = os.path.dirname(layout.undo(0))
+    folder = os.path.dirname(layout.get_undo_path(0))
     names = sorted(filter(str.isdecimal, _list_dated(folder, ".enc")), key=int)
     secret = read_document(layout.placeholder_seed, _LIMIT) if names else None
     if secret is None or next(check_seed(layout), None):
         return
     for name in names:
-        path = layout.undo(int(name))
+        path = layout.get_undo_path(int(name))
         try:
             document = read_document(path, _LIMIT)
             if document:
@@ -181,7 +181,7 @@ def _find_corrupt_undo_records(layout: Layout) -> Iterator[ConfigProblem]:
 def _find_truncated_days(layout: Layout) -> Iterator[ConfigProblem]:
     """Yield days of the ledger whose file is shorter than what its report was made from."""
     for day in _list_dated(layout.ledger_reports, ".json"):
-        path = layout.ledger_day_file(day)
+        path = layout.get_ledger_day_path(day)
         try:
             reported = read_report_position(layout, day).size
             size = os.stat(path).st_size

@@ -178,7 +178,7 @@ class BotStateFiles:
 
     def load(self, bot_id: str) -> BotState:
         """Return the state last saved; ``ConfigError`` when it is corrupt."""
-        path = self._layout.bot(bot_id)
+        path = self._layout.get_bot_state_path(bot_id)
         found = document.read_document(path, MEMORY_LIMIT, own=True)
         if found is None:
             return BotState()
@@ -192,5 +192,5 @@ class BotStateFiles:
         """Save the state; ``Unavailable`` when the disk fails."""
         document.make_folder(self._layout.bots)
         document.replace_document(
-            self._layout.bot(bot_id), msgspec.json.encode(BotStateDocument(state)) + b"\n"
+            self._layout.get_bot_state_path(bot_id), msgspec.json.encode(BotStateDocument(state)) + b"\n"
         )

@@ -57,7 +57,7 @@ def load(
     Raises ``NotFound`` without a journal, and ``Unavailable``, naming the file, when it cannot
     be read or holds no chat.
     """
-    path = path or layout.journal(chat_id)
+    path = path or layout.get_journal_path(chat_id)
     try:
         fd = os.open(path, _READ)
         try:
@@ -80,7 +80,7 @@ def _require_regular_file(chat_id: int, path: str, fd: int) -> None:
 def _fold(
     layout: Layout, chat_id: int, path: str, fd: int, repair: bool, end: int | None
 ) -> LoadedChat:
-    chat = checkpoint.read(layout.checkpoint(chat_id), chat_id, fd) or Chat(chat_id)
+    chat = checkpoint.read(layout.get_checkpoint_path(chat_id), chat_id, fd) or Chat(chat_id)
     checkpointed = chat.lines
     with open(fd, "rb", closefd=False) as file:
         file.seek(chat.size)
@@ -162,7 +162,7 @@ def scan_chats(
     marks = HighWaterMarks()
     for chat_id in _list_chat_ids(layout):
         summary = known.get(chat_id)
-        if summary is None or summary.damage or _get_size(layout.journal(chat_id)) != summary.size:
+        if summary is None or summary.damage or _get_size(layout.get_journal_path(chat_id)) != summary.size:
             chat = _load_at_start(layout, chat_id, repair=repair)
             marks = marks.merge(HighWaterMarks(chat_id))
             if chat is None:
@@ -203,14 +203,14 @@ def _load_at_start(layout: Layout, chat_id: int, *, repair: bool) -> Chat | None
     try:
         return _try_load(layout, chat_id, repair=repair)
     except OSError as error:
-        why = explain_os_error(layout.journal(chat_id), "read", error).message
+        why = explain_os_error(layout.get_journal_path(chat_id), "read", error).message
         return _report_unreadable(chat_id, f"{why}; the next start tries again")
 
 
 def _try_load(layout: Layout, chat_id: int, *, repair: bool) -> Chat | None:
     """Load a chat as ``_look_into`` does; raises ``OSError``."""
     if repair:
-        _remove_temporary_files(layout.chat(chat_id))
+        _remove_temporary_files(layout.get_chat_folder(chat_id))
     try:
         return load(layout, chat_id, repair=repair).chat
     except AgentdError as error:
@@ -221,7 +221,7 @@ def _try_load(layout: Layout, chat_id: int, *, repair: bool) -> Chat | None:
                 _set_aside(layout, chat_id)
             return None
         if isinstance(error, NotFound):
-            return _report_unreadable(chat_id, f"{layout.journal(chat_id)} is missing")
+            return _report_unreadable(chat_id, f"{layout.get_journal_path(chat_id)} is missing")
         return _report_unreadable(chat_id, error.details or error.message)
 
 
@@ -241,9 +241,9 @@ def _remove_temporary_files(folder: str) -> None:
 
 def _was_never_written(layout: Layout, chat_id: int) -> bool:
     """Return True for a chat without a first line, so never acknowledged; ``OSError``."""
-    journal = _stat_file(layout.journal(chat_id))
+    journal = _stat_file(layout.get_journal_path(chat_id))
     empty = journal is None or (stat.S_ISREG(journal.st_mode) and journal.st_size == 0)
-    return empty and _stat_file(layout.checkpoint(chat_id)) is None
+    return empty and _stat_file(layout.get_checkpoint_path(chat_id)) is None
 
 
 def _was_purged(layout: Layout, chat_id: int) -> bool:
@@ -251,9 +251,9 @@ def _was_purged(layout: Layout, chat_id: int) -> bool:
 
     That is a checkpoint, which says that the chat was deleted, without a journal.
     """
-    if _stat_file(layout.journal(chat_id)):
+    if _stat_file(layout.get_journal_path(chat_id)):
         return False
-    found = checkpoint.read_without_journal(layout.checkpoint(chat_id), chat_id)
+    found = checkpoint.read_without_journal(layout.get_checkpoint_path(chat_id), chat_id)
     return found is not None and bool(found.deleted_at)
 
 
@@ -267,7 +267,7 @@ def _stat_file(path: str) -> os.stat_result | None:
 
 def _set_aside(layout: Layout, chat_id: int) -> None:
     """Move a folder that holds no chat out of the way; a failure is reported, and harmless."""
-    folder = layout.chat(chat_id)
+    folder = layout.get_chat_folder(chat_id)
     aside = os.path.join(layout.trash, f"{chat_id}.unborn-{time.time_ns()}")
     try:
         if not os.listdir(folder):

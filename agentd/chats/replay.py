@@ -213,7 +213,7 @@ class Replay:
         try:
             fd = open_journal_file(self._layout, summary.id)
             with open(fd, "rb") as file:
-                chat = checkpoint.read(self._layout.checkpoint(summary.id), summary.id, fd)
+                chat = checkpoint.read(self._layout.get_checkpoint_path(summary.id), summary.id, fd)
                 if chat is None or chat.seq > after:
                     chat = Chat(summary.id)
                 for entry in _fold_entries(file, chat, min(upto, summary.seq), summary.size):

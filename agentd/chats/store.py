@@ -62,7 +62,7 @@ class ChatFiles:
     def create(self, chat_id: int) -> Chat:
         """Create a chat that reaches the disk with its first record."""
         chat = Chat(chat_id)
-        journal = Journal(self._layout.journal(chat_id), 0, fresh=True)
+        journal = Journal(self._layout.get_journal_path(chat_id), 0, fresh=True)
         self._opened[chat_id] = _OpenChat(chat, journal, 0)
         self._unload_idle()
         return chat
@@ -137,7 +137,7 @@ class ChatFiles:
         journal is damaged; the chat is then read-only.
         """
         loop = asyncio.get_running_loop()
-        path, end = self._layout.journal(chat.id), chat.size
+        path, end = self._layout.get_journal_path(chat.id), chat.size
         place = chat.find_offset_before(since) if at is None else at
         while place < end:
             try:
@@ -182,7 +182,7 @@ class ChatFiles:
             del self._opening[chat_id]
         chat = loaded.chat
         chat.damage = chat.damage or reason
-        journal = Journal(self._layout.journal(chat_id), chat.size)
+        journal = Journal(self._layout.get_journal_path(chat_id), chat.size)
         self._opened[chat_id] = _OpenChat(chat, journal, loaded.checkpointed)
         self._unload_idle()
         return chat
@@ -200,7 +200,7 @@ class ChatFiles:
             return None
         opened.checkpointed = opened.chat.lines
         sealed = checkpoint.encode(opened.chat)
-        path = self._layout.checkpoint(opened.chat.id)
+        path = self._layout.get_checkpoint_path(opened.chat.id)
         return self._readers.submit(checkpoint.write, path, sealed)
 
     def _unload_idle(self) -> None:

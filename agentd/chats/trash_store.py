@@ -41,7 +41,7 @@ class TrashFolder:
 
 def remove_chat_folder(layout: Layout, chat_id: int) -> None:
     """Remove the folder of a chat for ever, its journal last. ``Unavailable``."""
-    folder = layout.chat(chat_id)
+    folder = layout.get_chat_folder(chat_id)
     with translate_os_errors(folder, "remove"):
         try:
             names = os.listdir(folder)
@@ -89,17 +89,17 @@ def _migrate_folder(layout: Layout, chat_id: int, folder: str) -> None:
         return
     journal = os.path.join(folder, JOURNAL)
     if not load(layout, chat_id, path=journal).chat.deleted_at:
-        log.warning("%s is not deleted: move it back as %s", folder, layout.chat(chat_id))
+        log.warning("%s is not deleted: move it back as %s", folder, layout.get_chat_folder(chat_id))
         return
-    if os.path.lexists(layout.chat(chat_id)):
+    if os.path.lexists(layout.get_chat_folder(chat_id)):
         # A copy of an earlier version's folder may have a chat in both places.
-        longer = _continues(journal, layout.journal(chat_id))
-        superseded = layout.chat(chat_id) if longer else folder
+        longer = _continues(journal, layout.get_journal_path(chat_id))
+        superseded = layout.get_chat_folder(chat_id) if longer else folder
         os.rename(superseded, os.path.join(layout.trash, f"{chat_id}.copy-{time.time_ns()}"))
         if not longer:
             sync_folder(layout.trash)
             return
-    os.rename(folder, layout.chat(chat_id))
+    os.rename(folder, layout.get_chat_folder(chat_id))
     sync_folder(layout.chats)
     sync_folder(layout.trash)
 

@@ -223,7 +223,7 @@ class EventLog:
             self._batches = [one for one in self._batches if one.segment is not oldest]
             self.first = self._segments[0].after
             oldest.close()
-            for path in self._layout.event_files(oldest.after):
+            for path in self._layout.get_event_paths(oldest.after):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
@@ -260,7 +260,7 @@ def _select_rows(
 
 
 def _open_segment(layout: Layout, after: int, flags: int = 0) -> _Segment:
-    data, index = layout.event_files(after)
+    data, index = layout.get_event_paths(after)
     first = os.open(data, _FLAGS | flags, 0o600)
     try:
         return _Segment(after, first, os.open(index, _FLAGS | flags, 0o600))

@@ -29,7 +29,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def open_journal_file(layout: Layout, chat_id: int) -> int:
     """Open a chat's journal for reading; raises ``OSError``."""
-    return os.open(layout.journal(chat_id), _READ)
+    return os.open(layout.get_journal_path(chat_id), _READ)
 
 
 log = logging.getLogger(__name__)

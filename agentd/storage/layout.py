@@ -1,7 +1,6 @@
-"""Every file name of ours, in one place.
+"""The paths of all files that agentd reads or writes.
 
-Two folders: ``state`` is what the daemon keeps (back it up by copying it), ``config`` belongs to
-the person.
+Two folders: the daemon writes ``state`` (copy it for a backup), people write ``config``.
 """
 
 from os.path import join
@@ -10,7 +9,7 @@ from msgspec import Struct
 
 
 class Layout(Struct, frozen=True):
-    """The paths in and of the two folders."""
+    """The paths in the two folders. Properties and methods return paths and touch no disk."""
 
     state: str
     config: str
@@ -37,17 +36,17 @@ class Layout(Struct, frozen=True):
 
     @property
     def secret_rules(self) -> str:
-        """Return the hand-written rules for secrets in requests to models; it may hold values."""
+        """The hand-written rules for secrets in requests to models; it may hold secret values."""
         return join(self.config, "secret-rules.yml")
 
     @property
     def placeholder_seed(self) -> str:
-        """32 random bytes: from them is made what stands for a secret at a supplier's."""
+        """32 random bytes, from which the placeholders of secrets are derived."""
         return join(self.state, "proxy", "seed")
 
     @property
     def masked_secrets(self) -> str:
-        """Return the secrets masked for each access key, encrypted."""
+        """The secrets masked for each access key, encrypted."""
         return join(self.state, "proxy", "hidden.jsonl")
 
     @property
@@ -62,12 +61,12 @@ class Layout(Struct, frozen=True):
 
     @property
     def label_rename(self) -> str:
-        """The change of a label's name that is going on."""
+        """The renaming of a label that is under way."""
         return join(self.state, "relabelling.json")
 
     @property
     def skills(self) -> str:
-        """Return the folder of skills, one subfolder per skill."""
+        """The folder of skills, one subfolder per skill."""
         return join(self.config, "skills")
 
     @property
@@ -77,21 +76,21 @@ class Layout(Struct, frozen=True):
 
     @property
     def sessions(self) -> str:
-        """Return the file of the login sessions."""
+        """The login sessions."""
         return join(self.state, "sessions.json")
 
     @property
     def sign_in_links(self) -> str:
-        """Return the folder of unused sign-in links, one file per link."""
+        """The folder of unused sign-in links, one file per link."""
         return join(self.state, "sign-in-links")
 
     @property
     def people(self) -> str:
-        """Return the folder of browser preferences, one file per person."""
+        """The folder of browser preferences, one file per person."""
         return join(self.state, "people")
 
-    def person(self, name: str) -> str:
-        """Return the file of one person."""
+    def get_preferences_path(self, name: str) -> str:
+        """Return the path of one person's browser preferences."""
         return join(self.people, f"{name}.yml")
 
     @property
@@ -101,11 +100,11 @@ class Layout(Struct, frozen=True):
 
     @property
     def bots(self) -> str:
-        """Return the folder of the bots' state, which survives restarts."""
+        """The folder of the bots' state, which survives restarts."""
         return join(self.state, "bots")
 
-    def bot(self, bot_id: str) -> str:
-        """Return what one bot must know again after a restart."""
+    def get_bot_state_path(self, bot_id: str) -> str:
+        """Return the path of the state that one bot needs after a restart."""
         return join(self.bots, f"{bot_id}.json")
 
     @property
@@ -130,7 +129,7 @@ class Layout(Struct, frozen=True):
 
     @property
     def revoked(self) -> str:
-        """The keys that were revoked: it wins over an older ``keys.yml`` that came back."""
+        """The revoked keys: it wins over a restored older ``keys.yml``."""
         return join(self.state, "revoked.json")
 
     @property
@@ -140,82 +139,82 @@ class Layout(Struct, frozen=True):
 
     @property
     def last_used(self) -> str:
-        """The moments of each key's last use; kept apart, so that ``keys.yml`` stays quiet."""
+        """When each key was last used; a file of its own, so that ``keys.yml`` seldom changes."""
         return join(self.state, "last_used.json")
 
     @property
     def format(self) -> str:
-        """The format of the state folder, read before anything else."""
+        """The format version of the state folder, read before anything else."""
         return join(self.state, "FORMAT")
 
     @property
     def daemon_lock(self) -> str:
-        """Held by the one daemon of this folder for as long as it lives."""
+        """The lock that the folder's one daemon holds while it runs."""
         return join(self.state, "daemon.lock")
 
     @property
     def daemon(self) -> str:
-        """Return the file that names the lock holder and its addresses."""
+        """The process that holds the lock, and its addresses."""
         return join(self.state, "daemon.json")
 
     @property
     def ids(self) -> str:
-        """The marks of the sequences."""
+        """The high-water marks of the identifiers."""
         return join(self.state, "ids.json")
 
     @property
     def runs(self) -> str:
-        """Return the history of daemon runs: the range of records each one wrote."""
+        """The history of daemon runs: the range of records each one wrote."""
         return join(self.state, "runs.json")
 
     @property
     def index(self) -> str:
-        """The summary of every chat: a cache that makes starting cheap."""
+        """The summary of every chat: a cache for a quick start."""
         return join(self.state, "index.json")
 
     @property
     def chats(self) -> str:
-        """Return the folder of chats, one subfolder per chat."""
+        """The folder of chats, one subfolder per chat."""
         return join(self.state, "chats")
 
     @property
     def trash(self) -> str:
-        """Folders that hold no chat, and deleted chats of earlier versions."""
+        """The folder of what is no chat, and of chats deleted by earlier versions."""
         return join(self.state, "trash")
 
-    def chat(self, chat_id: int) -> str:
+    def get_chat_folder(self, chat_id: int) -> str:
         """Return the folder of one chat."""
         return join(self.chats, str(chat_id))
 
-    def journal(self, chat_id: int) -> str:
-        """Return the truth about one chat."""
-        # Asked for once per chat at each start: not by join, which costs as much as the stat.
+    def get_journal_path(self, chat_id: int) -> str:
+        """Return the path of one chat's journal, from which all else about it is computed."""
+        # Called once per chat at each start: join would cost as much as the stat that follows.
         return f"{self.state}/chats/{chat_id}/journal.jsonl"
 
-    def checkpoint(self, chat_id: int) -> str:
-        """Return a cache of what the journal says up to some line."""
+    def get_checkpoint_path(self, chat_id: int) -> str:
+        """Return the path of a chat's checkpoint: a cache of its journal folded up to some line."""
         return join(self.chats, str(chat_id), "checkpoint.json")
 
-    def native_transcript(self, chat_id: int) -> str:
-        """Return what the native engine's model knows of one chat."""
+    def get_native_transcript_path(self, chat_id: int) -> str:
+        """Return the path of the conversation that the native engine sends to its model."""
         return join(self.chats, str(chat_id), "native.jsonl")
 
     @property
     def events(self) -> str:
-        """The last live events, encoded: a cache beside the journals."""
+        """The folder of the last live events, encoded: a cache of the journals."""
         return join(self.state, "events")
 
-    def event_files(self, after: int) -> tuple[str, str]:
-        """Return the events after some seq, and the index of them."""
+    def get_event_paths(self, after: int) -> tuple[str, str]:
+        """Return the paths of the events after a sequence number, and of their index."""
         return join(self.events, f"{after}.sse"), join(self.events, f"{after}.jsonl")
 
     @property
     def analytics(self) -> str:
-        """Return the sums of the journals: a cache beside them."""
+        """The folder of the chats' totals: a cache of the journals."""
         return join(self.state, "analytics")
 
-    def chat_analytics_file(self, chat_id: int) -> str:
-        """Return what one chat's journal adds up to."""
+    def get_chat_analytics_path(self, chat_id: int) -> str:
+        """Return the path of one chat's totals."""
         return join(self.analytics, f"{chat_id}.json")
 
     @property
@@ -225,42 +224,42 @@ class Layout(Struct, frozen=True):
 
     @property
     def audio(self) -> str:
-        """Audio while a program transcribes it."""
+        """The folder of audio that a program is transcribing."""
         return join(self.state, "audio")
 
     @property
     def builds(self) -> str:
-        """Return the folder of builds, one subfolder per build."""
+        """The folder of builds, one subfolder per build."""
         return join(self.state, "builds")
 
-    def build(self, name: str) -> str:
+    def get_build_folder(self, name: str) -> str:
         """Return the folder of one build."""
         return join(self.builds, name)
 
-    def build_result_file(self, name: str) -> str:
-        """Return what became of a build's last run."""
+    def get_build_result_path(self, name: str) -> str:
+        """Return the path of the result of a build's last run."""
         return join(self.builds, name, "result.json")
 
-    def build_output(self, name: str) -> str:
-        """Return what a build's last run said."""
+    def get_build_output_path(self, name: str) -> str:
+        """Return the path of the output of a build's last run."""
         return join(self.builds, name, "output.log")
 
     @property
     def deployments(self) -> str:
-        """Return the folder of deployments, one subfolder per deployment."""
+        """The folder of deployments, one subfolder per deployment."""
         return join(self.state, "deployments")
 
-    def deployment(self, name: str) -> str:
+    def get_deployment_folder(self, name: str) -> str:
         """Return the folder of one deployment."""
         return join(self.deployments, name)
 
-    def deployment_file(self, name: str) -> str:
-        """Return what runs of a deployment, and what should."""
+    def get_deployment_path(self, name: str) -> str:
+        """Return the path of a deployment's desired and actual state."""
         return join(self.deployments, name, "deployment.json")
 
-    def deployment_output_files(self, name: str) -> tuple[str, str, str]:
-        """Return a deployment's output files: current, previous, and where the current begins."""
-        folder = self.deployment(name)
+    def get_deployment_output_paths(self, name: str) -> tuple[str, str, str]:
+        """Return the paths of a deployment's output, its previous output, and the log's start."""
+        folder = self.get_deployment_folder(name)
         return (
             join(folder, "output.log"),
             join(folder, "output.1.log"),
@@ -269,7 +268,7 @@ class Layout(Struct, frozen=True):
 
     @property
     def autofix(self) -> str:
-        """Return the file of automatic fixes: the builds concerned, and the attempts so far."""
+        """The automatic fixes: the builds concerned, and the attempts so far."""
         return join(self.state, "autofix.json")
 
     @property
@@ -279,7 +278,7 @@ class Layout(Struct, frozen=True):
 
     @property
     def access_keys_revoked(self) -> str:
-        """The revoked access keys: it wins over an older file that came back."""
+        """The revoked access keys: it wins over a restored older ``access-keys.yml``."""
         return join(self.state, "proxy", "revoked.json")
 
     @property
@@ -289,7 +288,7 @@ class Layout(Struct, frozen=True):
 
     @property
     def access_keys_cache(self) -> str:
-        """Valid access keys as parsed: a cache, because parsing thousands takes seconds."""
+        """The parsed valid access keys: a cache, because parsing thousands takes seconds."""
         return join(self.state, "proxy", "access-keys.known.json")
 
     @property
@@ -299,74 +298,74 @@ class Layout(Struct, frozen=True):
 
     @property
     def licence(self) -> str:
-        """The licence, by which model requests are carried."""
+        """The licence that allows the gateway to serve model requests."""
         return join(self.config, "licence.key")
 
     @property
     def licence_issuers(self) -> str:
-        """Return the public keys of the trusted licence issuers."""
+        """The public keys of the trusted licence issuers."""
         return join(self.config, "licence-issuer.pub")
 
     @property
     def licence_issuer_key(self) -> str:
-        """Our own issuer's private key, where there is one: licences are signed by it."""
+        """The private key with which this installation signs licences, if it does."""
         return join(self.config, "licence-issuer.key")
 
     @property
     def ledger(self) -> str:
-        """The model gateway's ledger: one file for each day (UTC)."""
+        """The folder of the model gateway's ledger, one file for each day (UTC)."""
         return join(self.state, "proxy", "requests")
 
-    def ledger_day_file(self, day: str) -> str:
-        """Return the requests of one day, such as ``2026-01-31``: the truth about what was spent.
+    def get_ledger_day_path(self, day: str) -> str:
+        """Return the path of the request records of one day, such as ``2026-01-31``.
 
-        Marks of calls under way stand beside them, under names such as ``begun-1``.
+        The marks of pending calls are in the same folder, in files such as ``begun-1``.
         """
         return join(self.ledger, f"{day}.jsonl")
 
     @property
     def ledger_reports(self) -> str:
-        """Return the folder of the ledger's daily reports."""
+        """The folder of the ledger's daily reports."""
         return join(self.state, "proxy", "reports")
 
-    def ledger_report_file(self, day: str) -> str:
-        """Return what one day of the ledger adds up to."""
+    def get_ledger_report_path(self, day: str) -> str:
+        """Return the path of the report of one day of the ledger."""
         return join(self.ledger_reports, f"{day}.json")
 
-    def ledger_rollup(self, first: str, days: int) -> str:
-        """Return what several days of the ledger add up to: a cache over their reports."""
+    def get_ledger_rollup_path(self, first: str, days: int) -> str:
+        """Return the path of the rollup of several days: a cache of their reports."""
         return join(self.ledger_reports, f"{first}+{days}.json")
 
     @property
     def ledger_balance(self) -> str:
-        """Return the spend of each access key up to some day: a cache over the reports."""
+        """The spend of each access key up to some day: a cache of the reports."""
         return join(self.ledger_reports, "balance.json")
 
     @property
     def export(self) -> str:
-        """Return the progress of the export to the analytics database, by day of the ledger."""
+        """The progress of the export to the analytics database, by day of the ledger."""
         return join(self.state, "proxy", "export.json")
 
     @property
     def export_requests(self) -> str:
-        """Days that a person asked at a terminal to be sent; the daemon takes it up."""
+        """The days whose export was requested at a terminal; the daemon reads and removes it."""
         return join(self.state, "proxy", "export-wanted.json")
 
     @property
     def bodies(self) -> str:
-        """The bodies of requests that are kept: one folder for each day (UTC)."""
+        """The folder of stored request bodies, one subfolder for each day (UTC)."""
         return join(self.state, "proxy", "bodies")
 
     @property
     def changes(self) -> str:
-        """Return the journal of management changes to the gateway, secrets masked."""
+        """The journal of management changes to the gateway, secrets masked."""
         return join(self.state, "proxy", "changes.jsonl")
 
-    def undo(self, number: int) -> str:
-        """Return the file that undoes the change of this number; its secrets are encrypted."""
+    def get_undo_path(self, number: int) -> str:
+        """Return the path of the undo data of a change; its secrets are encrypted."""
         return join(self.state, "proxy", "undo", f"{number}.enc")
 
     @property
     def service_log(self) -> str:
-        """Operational events of the gateway; older lines are in files that end with a number."""
+        """The gateway's operational events; older ones are in files that end with a number."""
         return join(self.state, "proxy", "service.log")

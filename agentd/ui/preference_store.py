@@ -42,7 +42,7 @@ class PreferenceFiles:
 
         ``Conflict`` for a broken file, ``Unavailable`` where the disk takes nothing.
         """
-        path = self._layout.person(person)
+        path = self._layout.get_preferences_path(person)
         for attempt in range(_ATTEMPTS):
             stamp, current = self._read(person)
             merged = merge(current, change)
@@ -59,7 +59,7 @@ class PreferenceFiles:
         return merged
 
     def _read(self, person: str) -> tuple[document.FileStamp | None, Preferences]:
-        path = self._layout.person(person)
+        path = self._layout.get_preferences_path(person)
         known = self._known.get(person)
         if known and document.get_stamp(path) == known[0]:
             return known

@@ -85,20 +85,20 @@ class BuildFiles:
     def load(self) -> list[BuildStatus]:
         """Load every build's last run; unreadable files are logged."""
         found = [
-            _load(self._layout.build_result_file(name), BuildJson)
+            _load(self._layout.get_build_result_path(name), BuildJson)
             for name in _list_names(self._layout.builds)
         ]
         return [one.build for one in found if one]
 
     def save(self, status: BuildStatus, output: bytes) -> None:
         """Save a run and its output. Raises ``Unavailable``."""
-        make_folder(self._layout.build(status.name))
-        replace_document(self._layout.build_output(status.name), output)
-        _store(self._layout.build_result_file(status.name), BuildJson(FORMAT, status))
+        make_folder(self._layout.get_build_folder(status.name))
+        replace_document(self._layout.get_build_output_path(status.name), output)
+        _store(self._layout.get_build_result_path(status.name), BuildJson(FORMAT, status))
 
     def read_output(self, name: str) -> bytes:
         """Return the output of the last run."""
-        found = read_document(self._layout.build_output(name), 64 * 2**20)
+        found = read_document(self._layout.get_build_output_path(name), 64 * 2**20)
         return found.data if found else b""
 
 
@@ -114,19 +114,19 @@ class DeploymentFiles:
     def load(self) -> list[DeploymentStatus]:
         """Load all deployments ever started; unreadable files are logged."""
         found = [
-            _load(self._layout.deployment_file(name), DeploymentJson)
+            _load(self._layout.get_deployment_path(name), DeploymentJson)
             for name in _list_names(self._layout.deployments)
         ]
         return [one.deployment for one in found if one]
 
     def save(self, status: DeploymentStatus) -> None:
         """Save one. Raises ``Unavailable``."""
-        make_folder(self._layout.deployment(status.name))
-        _store(self._layout.deployment_file(status.name), DeploymentJson(FORMAT, status))
+        make_folder(self._layout.get_deployment_folder(status.name))
+        _store(self._layout.get_deployment_path(status.name), DeploymentJson(FORMAT, status))
 
     def open_output(self, name: str) -> int:
         """Open the output for appending; return the descriptor."""
-        make_folder(self._layout.deployment(name))
+        make_folder(self._layout.get_deployment_folder(name))
         return self._log(name).open()
 
     def trim(self, name: str) -> None:
@@ -148,7 +148,7 @@ class DeploymentFiles:
     def _log(self, name: str) -> OutputLog:
         with self._logs_lock:  # asked for by several threads; a log's own lock must be one
             if name not in self._logs:
-                paths = OutputPaths(*self._layout.deployment_output_files(name))
+                paths = OutputPaths(*self._layout.get_deployment_output_paths(name))
                 self._logs[name] = OutputLog(paths, self._limit)
             return self._logs[name]
 

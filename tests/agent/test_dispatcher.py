@@ -426,7 +426,7 @@ async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layou
     real = journal.os.open
 
     def refuse_journal(path, flags, *mode, **how):
-        if path == layout.journal(bad) and flags & journal.os.O_APPEND:
+        if path == layout.get_journal_path(bad) and flags & journal.os.O_APPEND:
             raise OSError(errno.EPERM, "immutable")
         return real(path, flags, *mode, **how)
 
@@ -445,7 +445,7 @@ async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_n
         bad = (await life.chats.create(NewChat(prompt="a"), ME)).id
         await life.chats.append_prompt(bad, "never sent", "", ME)
         await until(lambda: engine.running)
-        with open(layout.journal(bad), "ab") as file:  # noqa: ASYNC230
+        with open(layout.get_journal_path(bad), "ab") as file:  # noqa: ASYNC230
             file.write(b"foreign\n")
         engine.go.set()
         await until(lambda: engine.closed)

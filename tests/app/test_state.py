@@ -305,7 +305,7 @@ async def test_something_else_in_the_place_of_the_index_keeps_nobody_from_starti
 async def test_the_index_names_a_chat_that_is_gone_and_it_stays_gone(layout):
     async with running_services(layout) as life:
         number = await make_busy_chat(life)
-    shutil.rmtree(layout.chat(number))
+    shutil.rmtree(layout.get_chat_folder(number))
     async with running_services(layout) as life:
         assert life.chats.list_summaries() == []
         assert await make_busy_chat(life) > number

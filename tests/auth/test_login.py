@@ -791,5 +791,5 @@ def test_what_a_person_does_is_recorded_by_its_name(own: Serving) -> None:
     chat = own.client().create_chat()
     browser = Browser(own)
     assert browser.send("POST", f"/api/MessageQueue/{chat}/hold", {"reason": "wait"}).status == 200
-    journal = Path(own.layout.journal(chat)).read_text()
+    journal = Path(own.layout.get_journal_path(chat)).read_text()
     assert '"by":"user:mia"' in journal

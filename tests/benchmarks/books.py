@@ -78,7 +78,7 @@ class Books:
 
     def _write(self, day: date, lines: list[_Line]) -> ReadPosition:
         standing, dated = ReadPosition(lines=len(lines)), day.isoformat().encode()
-        with open(self.layout.ledger_day_file(day.isoformat()), "wb") as file:
+        with open(self.layout.get_ledger_day_path(day.isoformat()), "wb") as file:
             for begin in range(0, len(lines), PIECE):
                 piece = b"".join(line.on(dated) for line in lines[begin : begin + PIECE])
                 standing.size += len(piece)
@@ -95,17 +95,17 @@ class Books:
         write_report(self.layout, made)
 
     def _copy_report(self, like: date, day: date, standing: ReadPosition) -> None:
-        path = self.layout.ledger_report_file(like.isoformat())
+        path = self.layout.get_ledger_report_path(like.isoformat())
         head, size = read_header(path, msgspec.json.Decoder(DayReportHead))
         changed = self._changed(day)
         own = structs.replace(head, day=day.isoformat(), position=standing, mtime_ns=changed)
         with open(path, "rb") as one:
             one.seek(size)
-            with open(self.layout.ledger_report_file(day.isoformat()), "wb") as other:
+            with open(self.layout.get_ledger_report_path(day.isoformat()), "wb") as other:
                 other.write(encode_checksummed(own) + one.read())
 
     def _changed(self, day: date) -> int:
-        return os.stat(self.layout.ledger_day_file(day.isoformat())).st_mtime_ns
+        return os.stat(self.layout.get_ledger_day_path(day.isoformat())).st_mtime_ns
 
     def _requests(self) -> Iterator[RequestRecord]:
         """A day's requests in the order of their moments."""

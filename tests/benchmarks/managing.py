@@ -172,7 +172,7 @@ def _wait_for_rollups(place: Place) -> None:
     """Wait until the daemon has built the rollups of closed days in the background."""
     books, late = place.books, time.monotonic() + 300
     while not all(
-        os.path.exists(books.layout.ledger_rollup(*one))
+        os.path.exists(books.layout.get_ledger_rollup_path(*one))
         for one in iter_rollups(str(books.first), str(books.last))
     ):
         if time.monotonic() > late:

@@ -70,8 +70,8 @@ class Maker:
         """
         chat = Chat(len(self._chats) + 1)
         self._said, self._place = said or {}, count(1)
-        os.mkdir(self.layout.chat(chat.id), 0o700)
-        with open(self.layout.journal(chat.id), "wb") as journal:
+        os.mkdir(self.layout.get_chat_folder(chat.id), 0o700)
+        with open(self.layout.get_journal_path(chat.id), "wb") as journal:
             for body in self._iter_chat_records(title, messages, waiting):
                 self._seq += 1
                 entry = JournalEntry(chat.lines + 1, self._seq, self._now(), "key:benchmark", body)
@@ -79,7 +79,7 @@ class Maker:
                 journal.write(line)
                 chat.apply(entry, len(line))
         if chat.lines > 1024:  # as the daemon leaves it when it has let go of a chat
-            checkpoint.write(self.layout.checkpoint(chat.id), checkpoint.encode(chat))
+            checkpoint.write(self.layout.get_checkpoint_path(chat.id), checkpoint.encode(chat))
         self._chats.append(chat.summarize())
         return chat
 

@@ -144,14 +144,14 @@ def test_a_memory_is_the_same_after_a_restart(layout: Layout) -> None:
     files.save("a", memory)
     assert BotStateFiles(layout).load("a") == memory
     assert list(BotStateFiles(layout).load("a").buttons) == [8, 9]
-    assert os.stat(layout.bot("a")).st_mode & 0o777 == 0o600
+    assert os.stat(layout.get_bot_state_path("a")).st_mode & 0o777 == 0o600
     assert os.stat(layout.bots).st_mode & 0o777 == 0o700
 
 
 def test_a_damaged_memory_is_reported_and_not_overwritten(layout: Layout) -> None:
     files = BotStateFiles(layout)
     files.save("a", BotState())
-    path = Path(layout.bot("a"))
+    path = Path(layout.get_bot_state_path("a"))
     path.write_text('{"memory":{"offset":"x"}}')
     with pytest.raises(ConfigError, match="damaged"):
         files.load("a")

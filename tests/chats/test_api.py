@@ -198,7 +198,7 @@ def test_a_duplicate_is_one_record_and_outlives_a_restart(serve: Serve) -> None:
     client.messages(chat)
     copy = client.post(f"/api/chats/{chat}/duplicate", {})["chatId"]
     before = client.get(f"/api/chat/{copy}/messages").json()
-    assert Path(first.layout.journal(copy)).read_bytes().count(b"\n") == 1
+    assert Path(first.layout.get_journal_path(copy)).read_bytes().count(b"\n") == 1
     first.stop()
     first.join()
     client = serve().client()
@@ -253,7 +253,7 @@ def test_a_deleted_chat_is_nowhere_any_more(client: Client, daemon: Serving) -> 
         reply = client.send(method, path, body)
         assert (reply.status, reply["message"]) == (404, f"Chat {chat} not found"), path
     assert list_chats(client) == [other]
-    assert Path(daemon.layout.journal(chat)).is_file()
+    assert Path(daemon.layout.get_journal_path(chat)).is_file()
     assert client.create_chat() > other
 
 
@@ -289,7 +289,7 @@ def test_a_chat_in_the_trash_is_deleted_for_good(client: Client, daemon: Serving
     assert client.post(f"/api/chats/{gone}/restore", None).status == 404
     assert client.get("/api/chats/trash")["chats"] == []
     assert list_chats(client) == [alive]
-    assert not Path(daemon.layout.chat(gone)).exists()
+    assert not Path(daemon.layout.get_chat_folder(gone)).exists()
 
 
 def test_a_chat_at_work_is_stopped_before_it_is_deleted(client: Client, engine: Engine) -> None:
@@ -466,5 +466,5 @@ def test_every_change_names_who_made_it(client: Client, daemon: Serving) -> None
     chat = client.create_chat()
     client.put(f"/api/chats/{chat}", {"title": "t"})
     copy = client.post(f"/api/chats/{chat}/duplicate", {})["chatId"]
-    lines = read_journals(daemon.layout)[daemon.layout.journal(copy)]
+    lines = read_journals(daemon.layout)[daemon.layout.get_journal_path(copy)]
     assert b'"by":"key:environment"' in lines

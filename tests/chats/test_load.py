@@ -37,70 +37,70 @@ def append(path: str, data: bytes) -> None:
 @pytest.mark.parametrize("torn", [b"{", b'{"n":7,"seq":9}\n', b"\0" * 40_000], ids=len)
 async def test_a_torn_end_is_kept_aside_and_cut_off_and_the_chat_goes_on(layout, torn, caplog):
     number = await write_chat(layout)
-    whole = Path(layout.journal(number)).read_bytes()
-    append(layout.journal(number), torn)
+    whole = Path(layout.get_journal_path(number)).read_bytes()
+    append(layout.get_journal_path(number), torn)
     async with running_services(layout) as life:
         assert life.chats.get_summary(number).damage == ""
-        assert Path(layout.journal(number)).read_bytes() == whole
-        [aside] = Path(layout.chat(number)).glob("journal.jsonl.torn-*")
+        assert Path(layout.get_journal_path(number)).read_bytes() == whole
+        [aside] = Path(layout.get_chat_folder(number)).glob("journal.jsonl.torn-*")
         assert aside.read_bytes() == torn
         assert aside.stat().st_mode & 0o777 == 0o600
         assert "an unfinished write" in caplog.text
         await life.chats.append_prompt(number, "next", "", ME)
-    assert Path(layout.journal(number)).read_bytes().startswith(whole)
+    assert Path(layout.get_journal_path(number)).read_bytes().startswith(whole)
 
 
 async def test_a_torn_end_is_not_cut_while_a_daemon_may_be_writing(layout):
     number = await write_chat(layout)
-    append(layout.journal(number), b"{")
-    size = os.path.getsize(layout.journal(number))
+    append(layout.get_journal_path(number), b"{")
+    size = os.path.getsize(layout.get_journal_path(number))
     assert "journal.jsonl:7" in load(layout, number).chat.damage
-    assert os.path.getsize(layout.journal(number)) == size
+    assert os.path.getsize(layout.get_journal_path(number)) == size
 
 
 async def test_a_torn_end_that_cannot_be_cut_off_is_damage_and_the_rest_is_read(
     layout, monkeypatch
 ):
     number = await write_chat(layout)
-    append(layout.journal(number), b"{")
+    append(layout.get_journal_path(number), b"{")
     monkeypatch.setattr(module.time, "time_ns", lambda: 1)
-    aside = Path(f"{layout.journal(number)}.torn-1")
+    aside = Path(f"{layout.get_journal_path(number)}.torn-1")
     aside.write_bytes(b"the last time")
     loaded = load(layout, number, repair=True)
     assert loaded.chat.damage
     assert len(loaded.chat.queue) == 5
     assert aside.read_bytes() == b"the last time"
-    assert Path(layout.journal(number)).read_bytes().endswith(b"{")
+    assert Path(layout.get_journal_path(number)).read_bytes().endswith(b"{")
 
 
 async def test_damage_in_the_middle_makes_that_chat_read_only_and_named_and_no_other(
     layout, caplog
 ):
     bad, good = await write_chat(layout), await write_chat(layout)
-    overwrite(layout.journal(bad), os.path.getsize(layout.journal(bad)) // 2, b"#")
-    data = Path(layout.journal(bad)).read_bytes()
+    overwrite(layout.get_journal_path(bad), os.path.getsize(layout.get_journal_path(bad)) // 2, b"#")
+    data = Path(layout.get_journal_path(bad)).read_bytes()
     async with running_services(layout) as life:
         damage = life.chats.get_summary(bad).damage
-        assert damage.startswith(f"{layout.journal(bad)}:")
+        assert damage.startswith(f"{layout.get_journal_path(bad)}:")
         assert damage in caplog.text
         assert 0 < len((await life.chats.get(bad)).queue) < 5
         with pytest.raises(Unavailable, match="read-only"):
             await life.chats.append_prompt(bad, "x", "", ME)
         await life.chats.append_prompt(good, "x", "", ME)
-    assert Path(layout.journal(bad)).read_bytes() == data
-    assert not list(Path(layout.chat(bad)).glob("*.torn-*"))
+    assert Path(layout.get_journal_path(bad)).read_bytes() == data
+    assert not list(Path(layout.get_chat_folder(bad)).glob("*.torn-*"))
 
 
 async def test_a_repaired_journal_is_believed_again(layout):
     """A person's repair is enough: no cache remembers the damage."""
     number = await write_chat(layout, 200, crash=False)
-    sound = Path(layout.journal(number)).read_bytes()
-    os.unlink(layout.checkpoint(number))
+    sound = Path(layout.get_journal_path(number)).read_bytes()
+    os.unlink(layout.get_checkpoint_path(number))
     os.unlink(layout.index)
-    overwrite(layout.journal(number), len(sound) // 2, b"#")
+    overwrite(layout.get_journal_path(number), len(sound) // 2, b"#")
     async with running_services(layout) as life:
         assert (await life.chats.get(number)).damage
-    Path(layout.journal(number)).write_bytes(sound)
+    Path(layout.get_journal_path(number)).write_bytes(sound)
     async with running_services(layout) as life:
         assert not life.chats.get_summary(number).damage
         assert len((await life.chats.get(number)).queue) == 200
@@ -110,18 +110,18 @@ async def test_a_line_of_a_newer_agentd_is_left_alone(layout):
     number = await write_chat(layout)
     body = {"type": "chat.frobbed"}
     newer = {"n": 7, "seq": 9000, "at": "2027-01-01T00:00:00.000Z", "by": "me", "body": body}
-    append(layout.journal(number), module.checkpoint.encode_checksummed(newer))
-    data = Path(layout.journal(number)).read_bytes()
+    append(layout.get_journal_path(number), module.checkpoint.encode_checksummed(newer))
+    data = Path(layout.get_journal_path(number)).read_bytes()
     async with running_services(layout) as life:
         assert "unknown form" in life.chats.get_summary(number).damage
-    assert Path(layout.journal(number)).read_bytes() == data
+    assert Path(layout.get_journal_path(number)).read_bytes() == data
 
 
 async def test_a_checkpoint_is_only_a_short_cut(layout):
     number = await write_chat(layout, crash=False)
     quick = load(layout, number)
     assert quick.checkpointed == quick.chat.lines == 6
-    os.unlink(layout.checkpoint(number))
+    os.unlink(layout.get_checkpoint_path(number))
     slow = load(layout, number)
     assert slow.checkpointed == 0
     assert slow.chat == quick.chat
@@ -139,11 +139,11 @@ async def test_a_checkpoint_from_before_is_read_on_from(layout):
 async def test_a_checkpoint_from_after_the_journal_is_ignored(layout, tmp_path):
     """A copy takes files one after another; a restore may leave a newer checkpoint behind."""
     number = await write_chat(layout, crash=False)
-    older = Path(layout.journal(number)).read_bytes()
+    older = Path(layout.get_journal_path(number)).read_bytes()
     async with running_services(layout) as life:
         await life.chats.append_prompt(number, "later", "", ME)
         await life.chats.append_prompt(number, "later", "", ME)
-    Path(layout.journal(number)).write_bytes(older)
+    Path(layout.get_journal_path(number)).write_bytes(older)
     loaded = load(layout, number)
     assert loaded.checkpointed == 0
     assert len(loaded.chat.queue) == 5
@@ -156,19 +156,19 @@ async def test_a_checkpoint_of_another_past_is_ignored_even_where_every_number_a
     shutil.copytree(folder, folder.with_name("backup"))
     async with running_services(layout) as life:
         await life.chats.append_prompt(number, "aaa", "", ME)
-    newer = Path(layout.checkpoint(number)).read_bytes()
+    newer = Path(layout.get_checkpoint_path(number)).read_bytes()
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name("backup"), folder)
     async with running_services(layout, crash=True) as life:
         life.clock.move(60)
         await life.chats.append_prompt(number, "bbb", "", ME)
-    Path(layout.checkpoint(number)).write_bytes(newer)
+    Path(layout.get_checkpoint_path(number)).write_bytes(newer)
     assert load(layout, number).chat.queue[-1].text == "bbb"
 
 
 async def test_a_checkpoint_of_another_chat_is_ignored(layout):
     number = await write_chat(layout, crash=False)
-    shutil.copytree(layout.chat(number), layout.chat(77))
+    shutil.copytree(layout.get_chat_folder(number), layout.get_chat_folder(77))
     loaded = load(layout, 77)
     assert loaded.chat.id == 77
     assert loaded.checkpointed == 0
@@ -177,7 +177,7 @@ async def test_a_checkpoint_of_another_chat_is_ignored(layout):
 @pytest.mark.parametrize("damage", ["torn", "altered", "empty", "a folder", "a link", "newer"])
 async def test_a_checkpoint_that_is_not_sound_is_ignored(layout, damage):
     number = await write_chat(layout, crash=False)
-    path = Path(layout.checkpoint(number))
+    path = Path(layout.get_checkpoint_path(number))
     data = path.read_bytes()
     path.unlink()
     match damage:
@@ -208,7 +208,7 @@ async def test_a_missing_chat_is_not_found(layout):
 @pytest.mark.parametrize("instead", ["a folder", "a link", "nothing but a checkpoint", "a FIFO"])
 async def test_a_journal_that_cannot_be_read_is_named_and_the_others_go_on(layout, instead, caplog):
     bad, good = await write_chat(layout, crash=False), await write_chat(layout, crash=False)
-    path = Path(layout.journal(bad))
+    path = Path(layout.get_journal_path(bad))
     path.rename(path.with_name("elsewhere"))
     match instead:
         case "a folder":
@@ -232,14 +232,14 @@ async def test_a_journal_that_cannot_be_read_is_named_and_the_others_go_on(layou
 async def test_a_chat_that_died_before_its_first_line_is_set_aside(layout, first, caplog):
     """It was never announced; its id is not given out again all the same."""
     good = await write_chat(layout)
-    os.mkdir(layout.chat(99))
-    Path(layout.journal(99)).write_bytes(first)
+    os.mkdir(layout.get_chat_folder(99))
+    Path(layout.get_journal_path(99)).write_bytes(first)
     async with running_services(layout) as life:
         assert [chat.id for chat in life.chats.list_summaries()] == [good]
-        assert f"{layout.chat(99)} holds no chat" in caplog.text
+        assert f"{layout.get_chat_folder(99)} holds no chat" in caplog.text
         [aside] = os.listdir(layout.trash)
         assert aside.startswith("99.unborn-")
-        assert not os.path.exists(layout.chat(99))
+        assert not os.path.exists(layout.get_chat_folder(99))
 
 
 async def test_what_is_no_chat_is_passed_over(layout):
@@ -254,7 +254,7 @@ async def test_what_is_no_chat_is_passed_over(layout):
 
 async def test_what_a_crash_left_half_written_is_swept(layout):
     number = await write_chat(layout)
-    left = Path(layout.chat(number), ".tmp-checkpoint.json-1")
+    left = Path(layout.get_chat_folder(number), ".tmp-checkpoint.json-1")
     left.write_bytes(b"{")
     scan_chats(layout, {}, repair=False)
     assert left.exists()
@@ -266,11 +266,11 @@ async def leave_crashed_chats(layout: Layout) -> None:
     """Leave a sound chat, one with a torn end, a deleted one, and one that never was."""
     await write_chat(layout)
     torn, gone = await write_chat(layout), await write_chat(layout)
-    append(layout.journal(torn), b'{"n":')
+    append(layout.get_journal_path(torn), b'{"n":')
     async with running_services(layout, crash=True) as life:
         await Trash(life.chats._chats, TrashFolder(layout)).delete(gone, ME)
-    os.mkdir(layout.chat(9))
-    Path(layout.journal(9)).write_bytes(b"")
+    os.mkdir(layout.get_chat_folder(9))
+    Path(layout.get_journal_path(9)).write_bytes(b"")
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])

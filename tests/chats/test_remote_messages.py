@@ -151,7 +151,7 @@ def write_history(layout: Layout, count: int) -> list[dict[str, Any]]:
     """Chat 1 on disk; its messages as the remote API must show them."""
     make_folder(layout.state)
     make_folder(layout.chats)
-    make_folder(layout.chat(1))
+    make_folder(layout.get_chat_folder(1))
     began = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     lines = [
         encode_checksummed(
@@ -179,7 +179,7 @@ def write_history(layout: Layout, count: int) -> list[dict[str, Any]]:
                 "cost": 0.1,
             }
         )
-    with open(layout.journal(1), "xb") as file:
+    with open(layout.get_journal_path(1), "xb") as file:
         file.writelines(lines)
     return shown
 

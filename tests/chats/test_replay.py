@@ -107,9 +107,9 @@ async def test_checkpoints_change_nothing(layout, cut):
     async with running_services(layout) as life:
         await change_chats(life)
         for summary in life.chats.list_summaries():
-            path = layout.checkpoint(summary.id)
+            path = layout.get_checkpoint_path(summary.id)
             if cut != "missing":
-                lines = Path(layout.journal(summary.id)).read_bytes().splitlines(keepends=True)
+                lines = Path(layout.get_journal_path(summary.id)).read_bytes().splitlines(keepends=True)
                 kept = len(lines) if cut == "at the end" else len(lines) // 2
                 end = sum(map(len, lines[:kept]))
                 state = load(layout, summary.id, end=end).chat
@@ -183,7 +183,7 @@ async def test_a_log_that_another_reader_finds_altered_meanwhile_is_no_gap(layou
         other = aiter(await replay.read_missed(known, 0, first))
         result = number_events(life.heard)
         await change_chats(life, seed=1)
-        overwrite(layout.event_files(0)[0], 0, b"?")
+        overwrite(layout.get_event_paths(0)[0], 0, b"?")
         read, others = replay._read_journals, []
 
         async def read_while_another_does(chats, after, upto):
@@ -207,7 +207,7 @@ async def test_a_log_that_another_reader_finds_altered_meanwhile_is_no_gap(layou
 async def test_a_damaged_chat_does_not_keep_the_others_from_telling(layout, caplog, damage):
     async with running_services(layout) as life:
         await change_chats(life)
-        path = layout.journal(2)
+        path = layout.get_journal_path(2)
         size = os.path.getsize(path)
         match damage:
             case "middle":

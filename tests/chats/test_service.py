@@ -71,7 +71,7 @@ async def test_what_is_kept_with_a_booking_is_in_one_record_with_it(layout, book
     async with running_services(layout, crash=True) as life:
         number = (await life.chats.create(NewChat("hi"), ME)).id
         await life.turns.start_turn(number, TEST)
-        journal = Path(layout.journal(number))
+        journal = Path(layout.get_journal_path(number))
         before = journal.read_bytes().count(b"\n")
         match booked_by:
             case "add":
@@ -310,7 +310,7 @@ async def test_what_is_read_stays_that_of_one_moment_under_constant_writing(layo
         writers = [asyncio.create_task(write()) for _ in range(3)]
         for _ in range(50):
             seen = await life.chats.get(number)
-            assert seen.size <= os.stat(layout.journal(number)).st_size
+            assert seen.size <= os.stat(layout.get_journal_path(number)).st_size
             assert seen.lines <= life.chats.get_summary(number).seq
             assert seen.size <= life.chats.get_summary(number).size
         over = True
@@ -323,7 +323,7 @@ async def test_events_come_after_the_write_in_the_order_of_seq(layout):
         life.bus.subscribe(
             lambda event: sizes.append(
                 not isinstance(event, ChatUpdate)
-                or event.chat.size <= os.stat(layout.journal(event.chat.id)).st_size
+                or event.chat.size <= os.stat(layout.get_journal_path(event.chat.id)).st_size
             )
         )
         numbers = [await create_chat(life) for _ in range(3)]
@@ -450,7 +450,7 @@ async def test_a_history_found_damaged_makes_its_chat_read_only_and_named(layout
         await life.turns.start_turn(number, TEST)
         for n in range(400):
             await life.turns.add_message(number, "assistant", f"said {n}")
-        overwrite(layout.journal(number), 2000, b"#")
+        overwrite(layout.get_journal_path(number), 2000, b"#")
         with pytest.raises(Unavailable, match="damaged"):
             await life.history(number)
         assert "journal.jsonl" in life.chats.get_summary(number).damage

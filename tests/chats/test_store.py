@@ -146,7 +146,7 @@ async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(lay
     async with running_services(layout) as life:
         number = (await life.chats.create(NewChat(prompt="go"), ME)).id
         await life.turns.start_turn(number, TEST)
-        chat, path = await life.chats.get(number), layout.journal(number)
+        chat, path = await life.chats.get(number), layout.get_journal_path(number)
         match how:
             case "shorter":
                 os.truncate(path, 0)
@@ -166,7 +166,7 @@ async def test_a_long_chat_has_a_checkpoint_while_it_grows(layout, monkeypatch):
         number = (await life.chats.create(NewChat(), ME)).id
         for _ in range(130):
             await life.chats.append_prompt(number, "x", "", ME)
-        await until(lambda: os.path.exists(layout.checkpoint(number)))
+        await until(lambda: os.path.exists(layout.get_checkpoint_path(number)))
         await asyncio.to_thread(life.files._readers.shutdown)
         assert module.load(layout, number).checkpointed in (50, 100)
 
@@ -186,7 +186,7 @@ async def test_a_dead_journal_is_read_as_far_as_it_is_safe_and_the_others_go_on(
         with pytest.raises(Unavailable, match="the disk failed"):
             await life.chats.append_prompt(number, "perhaps", "", ME)
         monkeypatch.undo()
-        assert b"perhaps" in Path(layout.journal(number)).read_bytes()
+        assert b"perhaps" in Path(layout.get_journal_path(number)).read_bytes()
         chat = await life.chats.get(number)
         assert [prompt.text for prompt in chat.queue] == ["safe"]
         assert "the disk failed" in life.chats.get_summary(number).damage

@@ -97,7 +97,7 @@ async def test_a_purge_that_dies_before_its_last_step_leaves_nothing_after_the_n
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
             await make_trash(life).purge()
-    assert list(Path(layout.chat(number)).iterdir()) == []
+    assert list(Path(layout.get_chat_folder(number)).iterdir()) == []
     caplog.clear()
     async with running_services(layout) as life:
         assert make_trash(life).list_deleted() == []
@@ -113,7 +113,7 @@ async def test_a_copy_of_a_chat_that_was_being_purged_is_no_damage(layout):
         number = await make_chat(life)
         await make_trash(life).delete(number, ME)
     Path(layout.index).unlink()
-    Path(layout.journal(number)).unlink()
+    Path(layout.get_journal_path(number)).unlink()
     async with running_services(layout) as life:
         assert make_trash(life).list_deleted() == []
         assert life.chats.list_summaries() == []
@@ -141,7 +141,7 @@ async def test_nothing_is_deleted_when_its_record_cannot_be_written(layout, monk
             with pytest.raises(Unavailable):
                 await make_trash(life).delete(number, ME)
         assert life.chats.get_summary(number).messages == 1
-        assert Path(layout.journal(number)).exists()
+        assert Path(layout.get_journal_path(number)).exists()
 
 
 @pytest.mark.gen_test
@@ -160,7 +160,7 @@ async def leave_old_trash(layout: Layout) -> tuple[int, Path]:
         await make_trash(life).delete(number, ME)
     folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
     folder.parent.mkdir(mode=0o700)
-    Path(layout.chat(number)).rename(folder)
+    Path(layout.get_chat_folder(number)).rename(folder)
     return number, folder
 
 
@@ -209,15 +209,15 @@ async def test_a_copy_of_an_earlier_version_that_has_a_chat_in_both_places_has_i
     layout, newer
 ):
     number, folder = await leave_old_trash(layout)
-    shutil.copytree(folder, layout.chat(number))
-    whole = Path(layout.journal(number)).read_bytes()
+    shutil.copytree(folder, layout.get_chat_folder(number))
+    whole = Path(layout.get_journal_path(number)).read_bytes()
     cut = whole[: whole.rindex(b"\n", 0, -1) + 1]
     if newer == "in the trash":  # the copy came to it before the chat was deleted
-        Path(layout.journal(number)).write_bytes(cut)
+        Path(layout.get_journal_path(number)).write_bytes(cut)
     elif newer == "among the chats":  # it was restored while the copy was taken
         async with running_services(layout) as life:
             await make_trash(life).restore(number, ME)
-        shutil.copytree(Path(layout.chat(number)), folder, dirs_exist_ok=True)
+        shutil.copytree(Path(layout.get_chat_folder(number)), folder, dirs_exist_ok=True)
         Path(folder, "journal.jsonl").write_bytes(whole)
     async with running_services(layout) as life:
         deleted = [chat.id for chat in make_trash(life).list_deleted()]
@@ -232,9 +232,9 @@ async def test_what_lies_in_an_older_trash_and_is_no_deleted_chat_stays(layout, 
         number = await make_chat(life)
     folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
     folder.parent.mkdir(mode=0o700)
-    Path(layout.chat(number)).rename(folder)
+    Path(layout.get_chat_folder(number)).rename(folder)
     Path(layout.trash, "notes").touch()
     async with running_services(layout) as life:
         assert life.chats.list_summaries() == []
-    assert f"{folder} is not deleted: move it back as {layout.chat(number)}" in caplog.text
+    assert f"{folder} is not deleted: move it back as {layout.get_chat_folder(number)}" in caplog.text
     assert len(os.listdir(layout.trash)) == 2

@@ -32,10 +32,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(LAYOUT.ledger).mkdir(parents=True)
     for day in DAYS:
         at = f"{day}T00:00:00.000Z"
-        Path(LAYOUT.ledger_day_file(day)).write_bytes(
+        Path(LAYOUT.get_ledger_day_path(day)).write_bytes(
             encode_checksummed(build_record(1, at)) + encode_checksummed(build_record(2, at))
         )
-    data = Path(LAYOUT.ledger_day_file(DAYS[0]))
+    data = Path(LAYOUT.get_ledger_day_path(DAYS[0]))
     found = data.stat()
     stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
     chunks = (Chunk(0, found.st_size, 2, "", "then"),)

@@ -263,15 +263,15 @@ def run_daemon(case: Case, folder: str) -> list[tuple[Any, ...]]:
 
 def leave_unfinished(layout: Layout) -> None:
     """Leave a chat in the middle of a turn, and one with a torn end, as after a crash."""
-    path = layout.journal(TARGET)
+    path = layout.get_journal_path(TARGET)
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)
     started = next(n for n, line in enumerate(lines) if b'"turn.started"' in line)
     with open(path, "wb") as file:
         file.write(b"".join(lines[: started + 1]))
-    with open(layout.journal(OTHER), "ab") as file:
+    with open(layout.get_journal_path(OTHER), "ab") as file:
         file.write(b'{"n":99,"seq":')
-    for cache in (layout.index, layout.checkpoint(TARGET), layout.checkpoint(OTHER)):
+    for cache in (layout.index, layout.get_checkpoint_path(TARGET), layout.get_checkpoint_path(OTHER)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(cache)
 

@@ -51,7 +51,7 @@ def find_violations(folder: Path, acknowledged: list[str]) -> Iterator[str]:
     counted: Counter[str] = Counter()
     spent = dict.fromkeys(KEYS, Decimal(0))
     for day in list_days(layout.ledger):
-        for line in Path(layout.ledger_day_file(day)).read_bytes().splitlines(keepends=True):
+        for line in Path(layout.get_ledger_day_path(day)).read_bytes().splitlines(keepends=True):
             entry = decode_record(line)
             counted[entry.id] += 1
             spent[entry.key] += entry.cost
@@ -102,7 +102,7 @@ def test_on_a_full_disk_nothing_is_silent_and_no_half_line_stays(tmp_path: Path)
     assert 100 < len(booked) < 1000
     assert not list(find_violations(tmp_path, booked))
     layout = Layout(str(tmp_path), str(tmp_path))
-    lines = sum(Path(layout.ledger_day_file(day)).read_bytes().count(b"\n") for day in DAYS)
+    lines = sum(Path(layout.get_ledger_day_path(day)).read_bytes().count(b"\n") for day in DAYS)
     assert lines == len(booked)
 
 
@@ -114,7 +114,7 @@ def test_the_checker_finds_what_a_failed_write_leaves(tmp_path: Path) -> None:
     whole = [
         line
         for day in DAYS
-        for line in Path(layout.ledger_day_file(day)).read_bytes().splitlines(keepends=True)
+        for line in Path(layout.get_ledger_day_path(day)).read_bytes().splitlines(keepends=True)
     ]
     try:
         there = [decode_record(line).id for line in whole]

@@ -79,7 +79,7 @@ def _find_last_seq(layout, chat):
     return max(
         json.loads(line)["seq"]
         for number in range(1, chat + 1)
-        for line in Path(layout.journal(number)).read_bytes().splitlines()
+        for line in Path(layout.get_journal_path(number)).read_bytes().splitlines()
     )
 
 
@@ -106,13 +106,13 @@ async def test_the_log_of_another_history_is_not_believed(layout, tmp_path):
 @pytest.mark.gen_test
 async def test_one_chat_that_is_not_what_it_was_and_the_log_starts_again(layout, tmp_path, change):
     heard = await run_life(layout)
-    folder, away = Path(layout.chat(2)), tmp_path / "away"
-    journal = Path(layout.journal(2))
+    folder, away = Path(layout.get_chat_folder(2)), tmp_path / "away"
+    journal = Path(layout.get_journal_path(2))
     if change == "shorter":
         lines = journal.read_bytes().splitlines(keepends=True)
         shutil.copytree(folder, away)
         journal.write_bytes(b"".join(lines[:-1]))
-        Path(layout.checkpoint(2)).unlink(missing_ok=True)
+        Path(layout.get_checkpoint_path(2)).unlink(missing_ok=True)
     else:
         shutil.move(folder, away)
     rest = [row for row in heard if "chat_id=2" not in row[1] and "Summary(id=2" not in row[1]]

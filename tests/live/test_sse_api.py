@@ -600,7 +600,7 @@ def test_a_damaged_chat_keeps_nobody_from_the_others(serve):
     told = read_history(first)
     first.stop()
     first.join()
-    overwrite(first.layout.journal(one), 300, b"\0\0")
+    overwrite(first.layout.get_journal_path(one), 300, b"\0\0")
     Path(first.layout.index).unlink()
     found = read_history(serve())
     assert [event for event in found if get_chat_id(event) == other] == [

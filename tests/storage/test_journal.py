@@ -28,7 +28,7 @@ def committer(layout):
 
 @pytest.fixture
 def journals(layout):
-    return [Journal(layout.journal(n), 0, fresh=True) for n in range(1, 5)]
+    return [Journal(layout.get_journal_path(n), 0, fresh=True) for n in range(1, 5)]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_an_append_is_in_the_file_and_synced_with_its_folders_before_it_is
     layout, committer, journals, syncs
 ):
     await committer.append(journals[0], b"one\n", do_nothing)
-    path = Path(layout.journal(1))
+    path = Path(layout.get_journal_path(1))
     assert path.read_bytes() == b"one\n"
     assert {str(path), str(path.parent), layout.chats} <= set(syncs)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -79,7 +79,7 @@ async def test_many_waiters_share_few_syncs(layout, committer, journals, syncs):
     assert not journals[0].is_settled
     await asyncio.gather(*waiters)
     assert len(syncs) <= 3
-    assert Path(layout.journal(1)).read_bytes().count(b"\n") == 501
+    assert Path(layout.get_journal_path(1)).read_bytes().count(b"\n") == 501
 
 
 async def test_while_one_batch_is_written_the_next_gathers(layout, committer, journals, syncs):
@@ -89,8 +89,8 @@ async def test_while_one_batch_is_written_the_next_gathers(layout, committer, jo
         if n % 10 == 0:
             await asyncio.sleep(0)
     await asyncio.gather(*waiters)
-    assert Path(layout.journal(1)).read_bytes() == b"".join(b"%d\n" % n for n in range(300))
-    assert syncs.count(layout.journal(1)) < 50
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"".join(b"%d\n" % n for n in range(300))
+    assert syncs.count(layout.get_journal_path(1)) < 50
 
 
 async def test_what_was_appended_earlier_is_reported_earlier_over_all_journals(committer, journals):
@@ -128,7 +128,7 @@ async def test_ids_are_reserved_on_disk_before_they_are_written(layout, monkeypa
     sequences = Sequences()
     committer, journal = (
         GroupCommitter(layout, sequences),
-        Journal(layout.journal(1), 0, fresh=True),
+        Journal(layout.get_journal_path(1), 0, fresh=True),
     )
     sequences.next("seq")
     await committer.append(journal, b"x\n", do_nothing)
@@ -146,13 +146,13 @@ async def test_what_no_stored_mark_covers_is_not_written(layout):
     sequences = Sequences()
     committer, journal = (
         GroupCommitter(layout, sequences),
-        Journal(layout.journal(1), 0, fresh=True),
+        Journal(layout.get_journal_path(1), 0, fresh=True),
     )
     os.mkdir(layout.ids)
     sequences.next("seq")
     with pytest.raises(Unavailable):
         await committer.append(journal, b"x\n", do_nothing)
-    assert not os.path.exists(layout.journal(1))
+    assert not os.path.exists(layout.get_journal_path(1))
     assert not journal.dead
 
 
@@ -174,13 +174,13 @@ async def test_a_write_that_fails_is_cut_off_again_and_the_next_one_goes_on(
         await committer.append(journal, b"two\n", lambda: told.append(2))
     assert syncs == [journal.path]
     monkeypatch.undo()
-    assert Path(layout.journal(1)).read_bytes() == b"one\n"
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"one\n"
     assert told == []
     assert journal.error
     assert not journal.dead
     again = Journal(journal.path, 4)
     await committer.append(again, b"three\n", do_nothing)
-    assert Path(layout.journal(1)).read_bytes() == b"one\nthree\n"
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"one\nthree\n"
 
 
 async def test_a_limit_on_the_file_s_size_is_met_for_real(layout, committer, journals):
@@ -194,7 +194,7 @@ async def test_a_limit_on_the_file_s_size_is_met_for_real(layout, committer, jou
             await committer.append(journal, b"y" * 4000 + b"\n", do_nothing)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert os.path.getsize(layout.journal(1)) == 4001
+    assert os.path.getsize(layout.get_journal_path(1)) == 4001
     await committer.append(Journal(journal.path, 4001), b"z\n", do_nothing)
 
 
@@ -243,10 +243,10 @@ async def test_a_new_file_whose_folder_cannot_be_synced_is_not_safe(
 
 async def test_what_another_program_wrote_is_noticed_and_left_as_it_is(layout, committer, journals):
     await committer.append(journals[0], b"one\n", do_nothing)
-    overwrite(layout.journal(1), 4, b"foreign\n")
+    overwrite(layout.get_journal_path(1), 4, b"foreign\n")
     with pytest.raises(Unavailable, match="changed by another program"):
         await committer.append(journals[0], b"two\n", do_nothing)
-    assert Path(layout.journal(1)).read_bytes() == b"one\nforeign\n"
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"one\nforeign\n"
     assert journals[0].dead
 
 
@@ -256,8 +256,8 @@ async def test_a_symbolic_link_in_the_place_of_a_journal_is_not_followed(
     await committer.append(journals[0], b"one\n", do_nothing)
     victim = tmp_path / "victim"
     victim.write_bytes(b"one\n")
-    os.unlink(layout.journal(1))
-    os.symlink(victim, layout.journal(1))
+    os.unlink(layout.get_journal_path(1))
+    os.symlink(victim, layout.get_journal_path(1))
     with pytest.raises(Unavailable, match="symbolic link"):
         await committer.append(journals[0], b"two\n", do_nothing)
     assert victim.read_bytes() == b"one\n"
@@ -266,7 +266,7 @@ async def test_a_symbolic_link_in_the_place_of_a_journal_is_not_followed(
 async def test_one_failing_journal_does_not_fail_the_others_of_its_batch(
     layout, committer, journals
 ):
-    os.mkdir(os.path.dirname(layout.journal(1)))
+    os.mkdir(os.path.dirname(layout.get_journal_path(1)))
     bad = committer.append(journals[0], b"x\n", do_nothing)
     good = [committer.append(journal, b"y\n", do_nothing) for journal in journals[1:]]
     await asyncio.gather(*good)
@@ -299,7 +299,7 @@ async def test_a_cancelled_waiter_does_not_harm_the_others(layout, committer, jo
     for task in tasks[::2]:
         task.cancel()
     await asyncio.gather(*tasks[1::2])
-    assert Path(layout.journal(1)).read_bytes() == b"x\n" * 6
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"x\n" * 6
 
 
 async def test_more_than_the_disk_keeps_up_with_is_refused(committer, journals, monkeypatch):
@@ -330,7 +330,7 @@ layout = Layout(sys.argv[1], sys.argv[1])
 async def main():
     make_folder(layout.chats)
     committer = GroupCommitter(layout, Sequences())
-    journal = Journal(layout.journal(1), 0, fresh=True)
+    journal = Journal(layout.get_journal_path(1), 0, fresh=True)
     for n in range(10**6):
         await committer.append(journal, b"%d\\n" % n, lambda: print(n, flush=True))
 asyncio.run(main())
@@ -345,5 +345,5 @@ async def test_what_was_reported_is_there_after_kill_9(layout):
         told = [child.stdout.readline() for _ in range(50)]
         child.kill()
         told += child.stdout.readlines()
-    written = Path(layout.journal(1)).read_text()
+    written = Path(layout.get_journal_path(1)).read_text()
     assert written.startswith("".join(line for line in told if line.endswith("\n")))

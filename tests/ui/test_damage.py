@@ -16,7 +16,7 @@ def test_a_damaged_chat_says_in_the_lists_that_it_is_read_only(
         chat = client.create_chat(title="Damaged", prompt="hello")
         client.messages(chat)
         client.create_chat(title="Intact")
-        journal = Path(site.layout.journal(chat))
+        journal = Path(site.layout.get_journal_path(chat))
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:2], b"not a record\n", *lines[2:]]))
     with Serving(tmp_path) as site, person(browser, site) as somebody:

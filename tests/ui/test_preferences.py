@@ -115,7 +115,7 @@ def test_each_person_has_preferences_that_last(serve: Serve, tmp_path: Path) -> 
     }  # fmt: skip
     assert mia.get(ME)["pins"] == []
     assert mia.send("PUT", ME, {"pin": [1]}).status == 200
-    path = Path(daemon.layout.person("vera"))
+    path = Path(daemon.layout.get_preferences_path("vera"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert vera.get(ME).json() == told.json()
@@ -177,7 +177,7 @@ def test_a_broken_file_is_told_and_left_alone(serve: Serve) -> None:
     daemon = serve()
     vera = sign_in(daemon, "vera")
     vera.send("PUT", ME, {"pin": [1]})
-    path = Path(daemon.layout.person("vera"))
+    path = Path(daemon.layout.get_preferences_path("vera"))
     path.write_text("pins: [1\n")
     for reply in (vera.get(ME), vera.send("PUT", ME, {"pin": [2]})):
         assert (reply.status, reply["error"]) == (409, "Conflict")

@@ -32,7 +32,7 @@ def test_nobody_reads_it_without_a_login(shared: Serving) -> None:
 
 def test_a_persons_broken_file_keeps_nobody_out(shared: Serving) -> None:
     ada = shared.administrator()
-    file = Path(shared.layout.person("ada"))
+    file = Path(shared.layout.get_preferences_path("ada"))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("format: [")
     try:

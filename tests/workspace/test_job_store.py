@@ -114,12 +114,12 @@ def test_a_damaged_file_takes_nothing_else_down(layout, caplog):
     files = DeploymentFiles(layout)
     files.save(DeploymentStatus("a", process=Process(1, 2, "b")))
     files.save(DeploymentStatus("b"))
-    Path(layout.deployment_file("b")).write_text('{"format": 99, "deployment": {"name": "b"}}')
-    os.makedirs(layout.deployment("c"))
-    Path(layout.deployment("c"), ".tmp-x").write_text("half")
+    Path(layout.get_deployment_path("b")).write_text('{"format": 99, "deployment": {"name": "b"}}')
+    os.makedirs(layout.get_deployment_folder("c"))
+    Path(layout.get_deployment_folder("c"), ".tmp-x").write_text("half")
     assert files.load() == [DeploymentStatus("a", process=Process(1, 2, "b"))]
     assert "format 99" in caplog.text
-    assert os.listdir(layout.deployment("c")) == []
+    assert os.listdir(layout.get_deployment_folder("c")) == []
 
 
 def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
@@ -133,7 +133,7 @@ def test_an_output_is_moved_aside_while_the_program_writes_on(layout):
     finally:
         os.close(descriptor)
     assert files.read_output("web").data == b"a" * 10 + b"b" * 60 + b"c" * 30
-    assert os.stat(layout.deployment_output_files("web")[0]).st_size == 30
+    assert os.stat(layout.get_deployment_output_paths("web")[0]).st_size == 30
 
 
 @given(
@@ -173,7 +173,7 @@ def test_an_offset_means_the_same_byte_however_often_the_log_is_cut(
 def test_offsets_go_on_behind_a_log_of_an_earlier_version(layout):
     files = DeploymentFiles(layout, limit=100)
     os.close(files.open_output("web"))
-    log, older, _ = layout.deployment_output_files("web")
+    log, older, _ = layout.get_deployment_output_paths("web")
     Path(older).write_bytes(b"before")
     Path(log).write_bytes(b"now")
     assert files.read_output("web") == (0, b"beforenow")

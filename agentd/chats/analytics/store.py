@@ -183,7 +183,7 @@ class AnalyticsStore:
             since = known.tally.day
         else:  # it was put back from elsewhere, or could not be read
             known = _ChatFold(ChatDailyTotals(), 0)
-        path = self._layout.journal(chat.id)
+        path = self._layout.get_journal_path(chat.id)
         stamp = document.get_stamp(path)
         begun = known.tally.lines
         try:
@@ -204,7 +204,7 @@ class AnalyticsStore:
 
     def _load_stored(self, chat: ChatSummary) -> _ChatFold:
         """Load the chat's cache file if it matches the journal; start empty otherwise."""
-        path = self._layout.chat_analytics_file(chat.id)
+        path = self._layout.get_chat_analytics_path(chat.id)
         try:
             found = document.read_document(path, _LIMIT)
             if found:
@@ -216,7 +216,7 @@ class AnalyticsStore:
         return _ChatFold(ChatDailyTotals(), 0)
 
     def _matches_journal(self, kept: ChatRollup) -> bool:
-        return kept.journal == document.get_stamp(self._layout.journal(kept.chat))
+        return kept.journal == document.get_stamp(self._layout.get_journal_path(kept.chat))
 
     def _save_all(self, changed: dict[int, ChatSummary | None]) -> None:
         """Bring all totals up to date and write them, at the end."""
@@ -229,7 +229,7 @@ class AnalyticsStore:
         """Rewrite one file; a failure is only logged, because nothing is lost."""
         if known.stamp is None or known.damage:
             return
-        path = self._layout.chat_analytics_file(chat)
+        path = self._layout.get_chat_analytics_path(chat)
         temporary = os.path.join(self._layout.analytics, f"{TEMPORARY_PREFIX}{chat}")
         try:
             with suppress(FileExistsError):

@@ -139,7 +139,7 @@ class ChangeJournal:
         if not 0 < number <= self._number:
             raise NotFound(f"There is no change {number}; the last one is {self._number}")
         found = await asyncio.to_thread(
-            document.read_document, self._layout.undo(number), _LIMIT, private=True
+            document.read_document, self._layout.get_undo_path(number), _LIMIT, private=True
         )
         if found is None or not found.data:
             raise Conflict(
@@ -167,15 +167,15 @@ class ChangeJournal:
         self._append(encode_checksummed(change))
         self._number = change.number
         if undo:
-            path = self._layout.undo(change.number)
+            path = self._layout.get_undo_path(change.number)
             make_folder(os.path.dirname(path))
             content = _encrypt(self._secret, change.number, msgspec.json.encode(undo))
             document.replace_document(path, content)
         with suppress(OSError):
-            os.unlink(self._layout.undo(change.number - MAX_UNDO))
+            os.unlink(self._layout.get_undo_path(change.number - MAX_UNDO))
 
     def _purge(self) -> None:
-        folder = os.path.dirname(self._layout.undo(0))
+        folder = os.path.dirname(self._layout.get_undo_path(0))
         oldest = (parse_iso(self._clock.now()) - timedelta(days=UNDO_DAYS)).timestamp()
         try:
             with os.scandir(folder) as entries:
@@ -185,7 +185,7 @@ class ChangeJournal:
                         os.unlink(entry.path)
                     elif entry.stat().st_mtime >= oldest:
                         continue
-                    elif entry.path == self._layout.undo(self._number):
+                    elif entry.path == self._layout.get_undo_path(self._number):
                         os.truncate(entry.path, 0)  # its name has the number of changes
                     else:
                         os.unlink(entry.path)
@@ -262,7 +262,7 @@ def _derive_key(secret: bytes) -> bytes:
 def find_last_undo(layout: Layout) -> int:
     """Return the number of the last change with an undo file; 0: none. Blocking."""
     try:
-        names = os.listdir(os.path.dirname(layout.undo(0)))
+        names = os.listdir(os.path.dirname(layout.get_undo_path(0)))
     except OSError:
         return 0
     numbers = (name.removesuffix(".enc") for name in names)

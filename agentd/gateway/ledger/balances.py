@@ -143,7 +143,7 @@ class SpendSnapshot:
         """Return the complete bytes of these days' files."""
         sizes = {}
         for day in days:
-            path, whole = self._layout.ledger_day_file(day), size(day)
+            path, whole = self._layout.get_ledger_day_path(day), size(day)
             with translate_os_errors(path, "read"):
                 sizes[day] = get_stamp(stat_file(path))[0] if whole is None else whole
         return sizes
@@ -156,7 +156,7 @@ class SpendSnapshot:
     def _get_stamp(self, day: str) -> tuple[int, int]:
         """Return the size and modification time of a day's file, as far as it is counted."""
         late = self._late.get(day)
-        return late.stamp if late else get_stamp(stat_file(self._layout.ledger_day_file(day)))
+        return late.stamp if late else get_stamp(stat_file(self._layout.get_ledger_day_path(day)))
 
     def _count_closed(self, closed: Iterable[datetime], today: str) -> list[SpendRow]:
         self._used_spans = []

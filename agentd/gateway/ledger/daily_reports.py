@@ -86,7 +86,7 @@ class DailyReports:
                     with translate_os_errors(path, "remove"):
                         os.unlink(path)
                     continue
-                if stat_file(self._layout.ledger_day_file(error.day)) is None:
+                if stat_file(self._layout.get_ledger_day_path(error.day)) is None:
                     raise Unavailable(
                         f"{path} is damaged, and the requests that it sums up are deleted: {error}",
                         "Restore the file from a backup, or delete it: the day is lost then.",
@@ -104,7 +104,7 @@ class DailyReports:
         try:
             return self._load_day(day)
         except OSError as error:
-            raise explain_os_error(self._layout.ledger_day_file(day), "read", error) from error
+            raise explain_os_error(self._layout.get_ledger_day_path(day), "read", error) from error
 
     def iter_days(self, first: str, last: str) -> Iterator[tuple[str, DayReport]]:
         """Yield the days from ``first`` to ``last``, both included, that there are."""
@@ -134,7 +134,7 @@ class DailyReports:
         """Yield the corrupt lines found so far: ``path:line: reason``."""
         for day in self.list_days():
             for one in self.get_day(day).position.corrupt_lines:
-                yield f"{self._layout.ledger_day_file(day)}:{one.line}: {one.reason}"
+                yield f"{self._layout.get_ledger_day_path(day)}:{one.line}: {one.reason}"
 
     def count_spend(self, window_starts: Iterable[datetime]) -> CountedSpend:
         """Return what each key spent, in total and since each of the ``window_starts``."""
@@ -177,11 +177,11 @@ class DailyReports:
         self._folds.pop(day, None)
         self._reports.pop(day, None)
         with suppress(FileNotFoundError):
-            os.unlink(self._layout.ledger_report_file(day))
+            os.unlink(self._layout.get_ledger_report_path(day))
 
     def _load_day(self, day: str) -> DayReport:
         """Return the day's report if it is up to date, else its fold with new records read."""
-        info = stat_file(self._layout.ledger_day_file(day))
+        info = stat_file(self._layout.get_ledger_day_path(day))
         fold = self._folds.get(day)
         if fold and fold.slot > self._slot():
             fold = DayFold(day, self._slot())
@@ -193,7 +193,7 @@ class DailyReports:
                 return report
             fold = self._resume(report) or DayFold(day, self._slot())
         elif info is None or info.st_ino != fold.inode or info.st_size < fold.position.size:
-            log.warning("%s was replaced; it is read again", self._layout.ledger_day_file(day))
+            log.warning("%s was replaced; it is read again", self._layout.get_ledger_day_path(day))
             fold = DayFold(day, self._slot())
         if info:
             self._read_new_records(fold, info)
@@ -210,7 +210,7 @@ class DailyReports:
         if day in self._corrupt:
             return None
         try:
-            now = get_stamp(stat_file(self._layout.ledger_report_file(day)))
+            now = get_stamp(stat_file(self._layout.get_ledger_report_path(day)))
             known = self._reports.get(day)
             if known is None or known[0] != now:
                 known = self._reports[day] = now, DayReportFile(self._layout, day)
@@ -225,7 +225,7 @@ class DailyReports:
         """Return a report of the first bytes of what the day's file now is, to be read on."""
         if report is None:
             return None
-        position, path = report.position, self._layout.ledger_day_file(report.head.day)
+        position, path = report.position, self._layout.get_ledger_day_path(report.head.day)
         try:
             if compute_checksum(path, position.size) == position.sum:
                 return report.to_fold()
@@ -235,7 +235,7 @@ class DailyReports:
         return None
 
     def _read_new_records(self, fold: DayFold, info: os.stat_result) -> None:
-        path = self._layout.ledger_day_file(fold.day)
+        path = self._layout.get_ledger_day_path(fold.day)
         seen = len(fold.position.corrupt_lines)
         for entry in read_records(path, fold.position, self._size(fold.day)):
             fold.totals.add_record(entry)
@@ -266,7 +266,7 @@ def prepare_folders(layout: Layout) -> None:
         remove_temporaries(layout.ledger)
         remove_temporaries(layout.ledger_reports)
         for day in list_days(layout.ledger)[-TORN_DAYS:]:
-            path = layout.ledger_day_file(day)
+            path = layout.get_ledger_day_path(day)
             with (
                 translate_os_errors(path, "repair"),
                 open(os.open(path, _REPAIR_FLAGS), "rb", buffering=0) as file,

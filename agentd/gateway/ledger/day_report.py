@@ -149,7 +149,7 @@ def read_report_position(layout: Layout, day: str) -> ReadPosition:
 
     Raises ``ChecksumMismatch`` or ``OSError``.
     """
-    return read_header(layout.ledger_report_file(day), _heads)[0].position
+    return read_header(layout.get_ledger_report_path(day), _heads)[0].position
 
 
 _names = create_decoder(str)
@@ -228,7 +228,7 @@ class DayReportFile(StoredReport):
     """
 
     def __init__(self, layout: Layout, day: str) -> None:
-        path = layout.ledger_report_file(day)
+        path = layout.get_ledger_report_path(day)
         self.head, size = read_header(path, _heads)
         if self.head.format != FORMAT or self.head.day != day:
             raise ChecksumMismatch("it is of another format or day")
@@ -322,7 +322,7 @@ def write_report(layout: Layout, fold: DayFold) -> None:
         FORMAT, fold.day, fold.position, fold.mtime_ns, tally.total, places, fold.slot
     )
     replace_document(
-        layout.ledger_report_file(fold.day), encode_checksummed(head) + b"".join(lines)
+        layout.get_ledger_report_path(fold.day), encode_checksummed(head) + b"".join(lines)
     )
     fold.saved = fold.position.lines, fold.mtime_ns
 

@@ -38,7 +38,7 @@ class LedgerFileReader:
         """Return the days that have a file, each with its stamp. Raises ``Unavailable``."""
         found = {}
         for day in list_days(self._layout.ledger):
-            stamp = _get_stamp(self._layout.ledger_day_file(day))
+            stamp = _get_stamp(self._layout.get_ledger_day_path(day))
             if stamp:
                 found[day] = stamp
         return found
@@ -57,7 +57,7 @@ class LedgerFileReader:
         waiting = b""
         rows = size = 0
         at = begin
-        path = self._layout.ledger_day_file(day)
+        path = self._layout.get_ledger_day_path(day)
         with (
             translate_os_errors(path, "read"),
             gzip.GzipFile(
@@ -91,7 +91,7 @@ class LedgerFileReader:
         The first begins with the file, each other one where the one before ended. A file that is
         shorter has other sums.
         """
-        path = self._layout.ledger_day_file(day)
+        path = self._layout.get_ledger_day_path(day)
         with (
             translate_os_errors(path, "read"),
             open(os.open(path, _READ_FLAGS), "rb", buffering=0) as file,
@@ -100,7 +100,7 @@ class LedgerFileReader:
 
     def estimate(self, day: str, line: RowEncoder, begin: int) -> SizeEstimate:
         """Estimate the rows of a day from a byte on, from a sample at its beginning."""
-        path = self._layout.ledger_day_file(day)
+        path = self._layout.get_ledger_day_path(day)
         rows = size = seen = 0
         with translate_os_errors(path, "read"):
             left = max(os.stat(path, follow_symlinks=False).st_size - begin, 0)

@@ -303,7 +303,7 @@ class Ledger:
         days = [one for one in self._writer.get_sizes().items() if not is_pending_file(one[0])]
         for day, size in days:
             found += read_records(
-                self._layout.ledger_day_file(day), ReadPosition(sizes.get(day, 0)), size
+                self._layout.get_ledger_day_path(day), ReadPosition(sizes.get(day, 0)), size
             )
         return found
 

@@ -116,7 +116,7 @@ class OpenFiles:
             self._truncate(day)
             if day in self._untruncated:
                 raise Unavailable(
-                    f"{self._layout.ledger_day_file(day)} cannot be cut to its whole lines"
+                    f"{self._layout.get_ledger_day_path(day)} cannot be cut to its whole lines"
                 )
         if file and file.is_untouched():
             return file
@@ -130,7 +130,7 @@ class OpenFiles:
 
     def _open_file(self, day: str) -> OpenFile:
         make_folder(self._layout.ledger)
-        path = self._layout.ledger_day_file(day)
+        path = self._layout.get_ledger_day_path(day)
         fd = os.open(path, _FLAGS, 0o600)
         try:
             size = repair_end(fd, path)

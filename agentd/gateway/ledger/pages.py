@@ -44,7 +44,7 @@ def read_page(
     for day in reversed(days):
         if last and day > last:
             continue
-        stopped = looking.scan_backwards(layout.ledger_day_file(day), end if day == last else None)
+        stopped = looking.scan_backwards(layout.get_ledger_day_path(day), end if day == last else None)
         if stopped is not None:
             return RecordPage(looking.found, f"{day}.{stopped}", looking.corrupt)
     return RecordPage(looking.found, "", looking.corrupt)
@@ -59,7 +59,7 @@ def find_request(layout: Layout, id_: str, day: str = "") -> RequestRecord | Non
         return None
     days = [day] if day else reversed(list_days(layout.ledger))
     return next(
-        filter(None, (_find_in_file(layout.ledger_day_file(one), id_) for one in days)), None
+        filter(None, (_find_in_file(layout.get_ledger_day_path(one), id_) for one in days)), None
     )
 
 

@@ -161,7 +161,7 @@ def _iter_recorded_ids(layout: Layout, since: str) -> Iterator[str]:
     first = (date.fromisoformat(since) - timedelta(days=1)).isoformat()
     for day in list_days(layout.ledger):
         if day >= first:
-            for line in iter_lines(layout.ledger_day_file(day)):
+            for line in iter_lines(layout.get_ledger_day_path(day)):
                 if line.startswith(_RECORD_PREFIX):
                     begin = len(_RECORD_PREFIX)
                     yield line[begin : line.find(b'"', begin)].decode("ascii", "replace")
@@ -176,7 +176,7 @@ def _assign_days(
     """
     for entry in entries:
         day = entry.at[:10]
-        if exists(layout.ledger_day_file(day)) or not exists(layout.ledger_report_file(day)):
+        if exists(layout.get_ledger_day_path(day)) or not exists(layout.get_ledger_report_path(day)):
             yield entry
         elif _is_interrupted(entry):
             yield structs.replace(entry, at=now)

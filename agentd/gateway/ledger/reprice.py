@@ -24,7 +24,7 @@ class DayRepricing:
     def __init__(self, layout: Layout, day: str, prices_of: PricesOf) -> None:
         self.day = day
         self.difference = RepricingSummary()
-        self._path = layout.ledger_day_file(day)
+        self._path = layout.get_ledger_day_path(day)
         self._folder = layout.ledger
         self._temporary = os.path.join(layout.ledger, f"{TEMPORARY_PREFIX}{day}")
         self._prices_of = prices_of

@@ -132,7 +132,7 @@ class RollupStore:
         head = RollupHead(FORMAT, stretch.first, of, total, places)
         try:
             replace_document(
-                self._layout.ledger_rollup(*stretch), encode_checksummed(head) + b"".join(lines)
+                self._layout.get_ledger_rollup_path(*stretch), encode_checksummed(head) + b"".join(lines)
             )
         except AgentdError as error:
             log.warning(
@@ -163,7 +163,7 @@ class RollupStore:
         return found if found and found.head.of == of else None
 
     def _load(self, stretch: Rollup) -> RollupFile | None:
-        path = self._layout.ledger_rollup(*stretch)
+        path = self._layout.get_ledger_rollup_path(*stretch)
         try:
             now = get_stamp(stat_file(path))
             held = self._files.get(stretch)

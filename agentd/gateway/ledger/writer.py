@@ -164,7 +164,7 @@ class LedgerWriter:
 
         def give_up() -> None:
             self._files.release(name)
-            self._unsynced.put(_Removal(self._layout.ledger_day_file(name)))
+            self._unsynced.put(_Removal(self._layout.get_ledger_day_path(name)))
 
         self._hand_over()
         self._queue.put(_Job(give_up, Future()))
@@ -230,7 +230,7 @@ class LedgerWriter:
         except AgentdError as refused:
             error = Unavailable(refused.message, refused.details)
         except OSError as failed:
-            error = _to_unavailable(self._layout.ledger_day_file(name), failed)
+            error = _to_unavailable(self._layout.get_ledger_day_path(name), failed)
         except Exception as bug:  # a thread boundary: no caller may wait forever
             error = self._fail(bug)
         if error:

@@ -83,7 +83,7 @@ async def test_only_what_is_new_is_read(layout, read):
         await run_turn(life, one)
         read.clear()
         assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 4, str(other): 2}
-        assert read == [(layout.journal(one), size)]
+        assert read == [(layout.get_journal_path(one), size)]
         read.clear()
         for by in ("day", "model", "engine", "skill", "label", "chat", "key"):
             await report_usage(life, by, mine)
@@ -95,7 +95,7 @@ async def test_what_an_earlier_life_kept_is_not_read_again(layout, read):
     async with running_services(layout) as life:
         one = await make_chat(life, 3)
         before = await report_usage(life)
-    assert os.stat(layout.chat_analytics_file(one)).st_mode & 0o777 == 0o600
+    assert os.stat(layout.get_chat_analytics_path(one)).st_mode & 0o777 == 0o600
     read.clear()
     async with running_services(layout) as life:
         assert await report_usage(life) == before
@@ -116,7 +116,7 @@ async def test_a_roll_up_that_is_not_what_was_written_is_not_believed(layout, sp
     async with running_services(layout) as life:
         one, other = await make_chat(life, 3), await make_chat(life, 1)
         before = await report_usage(life)
-        path = Path(layout.chat_analytics_file(one))
+        path = Path(layout.get_chat_analytics_path(one))
         data = path.read_bytes()
         match spoil:
             case "flip":
@@ -126,7 +126,7 @@ async def test_a_roll_up_that_is_not_what_was_written_is_not_believed(layout, sp
             case "empty":
                 path.write_bytes(b"")
             case "another chat":
-                shutil.copy(layout.chat_analytics_file(other), path)
+                shutil.copy(layout.get_chat_analytics_path(other), path)
             case "older format":
                 path.write_bytes(replace_and_seal(data, b'"format":1', b'"format":0'))
             case "link":
@@ -149,13 +149,13 @@ async def test_an_edited_journal_is_read_again(layout, same_size):
         one = await make_chat(life, 3)
         before = await report_usage(life)
         assert before.total.tools == {"edit": 3}
-    journal = Path(layout.journal(one))
+    journal = Path(layout.get_journal_path(one))
     lines = journal.read_bytes().splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if b'"tool":"edit"' in line)
     name = b'"tool":"exec"' if same_size else b'"tool":"an editor"'
     lines[at] = replace_and_seal(lines[at], b'"tool":"edit"', name)
     journal.write_bytes(b"".join(lines))
-    for cache in (layout.checkpoint(one), layout.index):
+    for cache in (layout.get_checkpoint_path(one), layout.index):
         Path(cache).unlink(missing_ok=True)
     async with running_services(layout) as life:
         result = (await report_usage(life)).total.tools
@@ -166,7 +166,7 @@ async def test_a_damaged_chat_counts_as_far_as_it_can_be_read_and_is_reported(la
     async with running_services(layout) as life:
         one, other = await make_chat(life, 3), await make_chat(life, 2)
         await report_usage(life)
-    journal = Path(layout.journal(one))
+    journal = Path(layout.get_journal_path(one))
     lines = journal.read_bytes().splitlines(keepends=True)
     second = [number for number, line in enumerate(lines) if b'"turn.ended"' in line][1]
     lines[second] = lines[second].replace(b"completed", b"perfected")
@@ -181,12 +181,12 @@ async def test_a_damaged_chat_counts_as_far_as_it_can_be_read_and_is_reported(la
 async def test_a_journal_that_is_gone_is_reported_and_the_others_count(layout):
     async with running_services(layout) as life:
         one, other = await make_chat(life, 1), await make_chat(life, 2)
-        Path(layout.journal(one)).rename(f"{layout.journal(one)}.away")
+        Path(layout.get_journal_path(one)).rename(f"{layout.get_journal_path(one)}.away")
         mine = subscribe_store(life)
         report = await report_usage(life, analytics=mine)
         assert count_turns(report) == {str(other): 2}
         assert list(report.corrupt) == [one]
-        Path(f"{layout.journal(one)}.away").rename(layout.journal(one))
+        Path(f"{layout.get_journal_path(one)}.away").rename(layout.get_journal_path(one))
         report = await report_usage(life, analytics=mine)
         assert (count_turns(report), report.corrupt) == ({str(one): 1, str(other): 2}, {})
         await mine.close()

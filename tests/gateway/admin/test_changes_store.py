@@ -80,14 +80,14 @@ async def test_only_the_last_changes_can_be_undone(
     assert b"secret" in bytes((await journal.get_undo(2)).after)
     with pytest.raises(Conflict, match="cannot be undone"):
         await journal.get_undo(1)
-    assert sorted(os.listdir(Path(layout.undo(1)).parent)) == ["2.enc", "3.enc"]
+    assert sorted(os.listdir(Path(layout.get_undo_path(1)).parent)) == ["2.enc", "3.enc"]
 
 
 @pytest.mark.gen_test
 async def test_what_is_kept_and_altered_undoes_nothing(layout: Layout) -> None:
     journal = await open_journal(layout)
     await append_change(journal, "a")
-    path = Path(layout.undo(1))
+    path = Path(layout.get_undo_path(1))
     content = path.read_bytes()
     assert b"secret" not in content
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

@@ -267,7 +267,7 @@ async def test_only_what_did_not_arrive_is_sent_again(house, arrived):
 
 async def test_a_day_that_is_repriced_while_it_is_sent_is_there_as_it_is_now(house, server):
     await house.add_records(*build_day_records(DAYS[0], 1, 2, 3, 4))
-    path = Path(house.layout.ledger_day_file(DAYS[0]))
+    path = Path(house.layout.get_ledger_day_path(DAYS[0]))
     left = [2]
 
     def reprice(name):

@@ -28,7 +28,7 @@ def encode_state(one):
 
 @pytest.fixture
 def path(layout) -> Path:
-    found = Path(layout.ledger_day_file(DAY))
+    found = Path(layout.get_ledger_day_path(DAY))
     found.parent.mkdir(parents=True)
     found.write_bytes(b"".join(encode_checksummed(build_record(number)) for number in range(5)))
     return found

@@ -60,11 +60,11 @@ def format_time(day: str, second: int = 0) -> str:
 
 
 def get_path(layout: Layout, day: str = DAY) -> Path:
-    return Path(layout.ledger_day_file(day))
+    return Path(layout.get_ledger_day_path(day))
 
 
 def read_ids(layout: Layout, day: str = DAY) -> list[str]:
-    return [one.id for one in read_records(layout.ledger_day_file(day), ReadPosition())]
+    return [one.id for one in read_records(layout.get_ledger_day_path(day), ReadPosition())]
 
 
 async def reopen(layout, clock, *cuts):
@@ -505,11 +505,11 @@ async def test_a_start_reads_only_the_present_days_lines_behind_what_was_kept(
 
 async def test_a_report_of_another_file_is_not_believed(layout, clock):
     await run_once(layout, clock, [build_record(1, format_time(DAY), cost=Decimal(1))])
-    shutil.copy(layout.ledger_report_file(DAY), layout.ledger_report_file(DAY) + ".kept")
+    shutil.copy(layout.get_ledger_report_path(DAY), layout.get_ledger_report_path(DAY) + ".kept")
     get_path(layout).unlink()
-    Path(layout.ledger_report_file(DAY)).unlink()
+    Path(layout.get_ledger_report_path(DAY)).unlink()
     await run_once(layout, clock, [build_record(2, format_time(DAY), cost=Decimal(7))])
-    shutil.move(layout.ledger_report_file(DAY) + ".kept", layout.ledger_report_file(DAY))
+    shutil.move(layout.get_ledger_report_path(DAY) + ".kept", layout.get_ledger_report_path(DAY))
     clock.move(86400)
     ledger, sums = await reopen(layout, clock)
     assert sums.get_spend("abcdefghijkl") == Decimal(7)
@@ -525,7 +525,7 @@ async def test_a_damaged_part_of_a_report_is_rebuilt(layout, clock, part):
     head = DayReportFile(layout, DAY)
     begin = head._parts._head + head.head.parts[part].at
     for _ in range(2):
-        overwrite(layout.ledger_report_file(DAY), begin + 20, b"#")
+        overwrite(layout.get_ledger_report_path(DAY), begin + 20, b"#")
         ledger, sums = await reopen(layout, clock)
         assert sums.get_spend("abcdefghijkl") == Decimal("0.75")
         (line,) = await list_rows(ledger, "model", DAY, DAY)
@@ -533,7 +533,7 @@ async def test_a_damaged_part_of_a_report_is_rebuilt(layout, clock, part):
         assert line == same
         assert line.requests == 3
         await ledger.close()
-    overwrite(layout.ledger_report_file(DAY), begin + 20, b"#")
+    overwrite(layout.get_ledger_report_path(DAY), begin + 20, b"#")
     get_path(layout).unlink()
     ledger, sums = await reopen(layout, clock)
     with pytest.raises(Unavailable, match="is damaged"):
@@ -633,7 +633,7 @@ async def test_requests_stay_while_what_they_add_up_to_cannot_be_written(
     layout, clock, monkeypatch
 ):
     await run_once(layout, clock, [build_record(1, format_time(DAY))])
-    Path(layout.ledger_report_file(DAY)).unlink()
+    Path(layout.get_ledger_report_path(DAY)).unlink()
     clock.move(300 * 86400)
     ledger = Ledger(layout, clock)
 
@@ -652,7 +652,7 @@ async def test_what_is_recorded_is_added_up_while_nobody_asks(layout, clock, mon
     monkeypatch.setattr(daily_reports, "MAX_UNSAVED_LINES", 500)
     ledger, _ = await reopen(layout, clock)
     await asyncio.gather(*(ledger.add_record(build_record(n)) for n in range(1000)))
-    await until(lambda: Path(layout.ledger_report_file(DAY)).exists())
+    await until(lambda: Path(layout.get_ledger_report_path(DAY)).exists())
     await ledger.close()
 
 
@@ -715,7 +715,7 @@ def test_pages_of_what_is_wanted_show_each_once_however_short_they_are(models, w
         layout = Layout(folder, folder)
         os.makedirs(layout.ledger)
         for one in entries:
-            with open(layout.ledger_day_file(one.at[:10]), "ab") as file:
+            with open(layout.get_ledger_day_path(one.at[:10]), "ab") as file:
                 file.write(encode_checksummed(one))
         patch.setattr(ledger_page, "MAX_SCANNED_BYTES", look)
         patch.setattr(day_file, "_CHUNK", 80)
@@ -807,7 +807,7 @@ async def test_requests_that_are_recorded_while_a_day_is_repriced_are_priced_too
     assert difference.requests == 3
     await ledger.add_record(build_record(4))
     assert read_ids(layout) == [f"r-{n}" for n in (1, 2, 3, 4)]
-    assert {one.priced for one in read_records(layout.ledger_day_file(DAY), ReadPosition())} == {
+    assert {one.priced for one in read_records(layout.get_ledger_day_path(DAY), ReadPosition())} == {
         "v2",
         "",
     }

@@ -51,7 +51,7 @@ def build_former_mark(number: int) -> RequestRecord:
 
 def read_costs(layout: Layout) -> list[tuple[str, Decimal]]:
     """Read the ids and costs of all days."""
-    found = (iter_lines(layout.ledger_day_file(day)) for day in list_days(layout.ledger))
+    found = (iter_lines(layout.get_ledger_day_path(day)) for day in list_days(layout.ledger))
     return [(one.id, one.cost) for lines in found for one in map(read_entry, lines)]
 
 
@@ -103,7 +103,7 @@ async def test_what_is_recorded_of_a_mark_shows_all_that_was_known_by_then(layou
     assert ledger._writer
     await ledger._writer.close()
     await restart_ledger(layout)
-    [line] = iter_lines(layout.ledger_day_file(DAY))
+    [line] = iter_lines(layout.get_ledger_day_path(DAY))
     assert read_entry(line) == RequestRecord(
         id="r-1", at=NOW, key=KEY, key_name="laptop", endpoint="/v1/messages", model="large",
         channel="one", supplier_model="large-2", fallback="small", tier="priority", tries=2,
@@ -223,7 +223,7 @@ async def test_of_two_marks_of_one_call_the_last_counts(layout):
 
 async def test_what_the_day_lost_in_a_power_cut_is_taken_from_beside_the_marks(layout):
     await crash_ledger(layout, 1, 2, sync=True, ended=2)
-    path = Path(layout.ledger_day_file(DAY))
+    path = Path(layout.get_ledger_day_path(DAY))
     path.write_bytes(path.read_bytes()[:-40])  # the day is synced later than the marks
     assert await restart_ledger(layout) == (0, 2 * Decimal("0.25"))
     assert sorted(read_costs(layout)) == [("r-1", Decimal("0.25")), ("r-2", Decimal("0.25"))]

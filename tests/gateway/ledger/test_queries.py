@@ -145,8 +145,8 @@ async def test_days_that_are_lost_leave_the_others_to_be_made_ahead(layout, ledg
     made = list_rollup_files(layout)
     for path in made:
         path.unlink()
-    os.unlink(layout.ledger_day_file(format_day(20)))
-    report = Path(layout.ledger_report_file(format_day(20)))
+    os.unlink(layout.get_ledger_day_path(format_day(20)))
+    report = Path(layout.get_ledger_report_path(format_day(20)))
     head, _, rest = report.read_bytes().partition(b"\n")
     report.write_bytes(head + b"\n" + b"#" * len(rest))
     with caplog.at_level("INFO"):
@@ -408,7 +408,7 @@ async def test_an_overview_shows_what_was_just_recorded(ledger):
 async def test_an_overview_shows_which_days_are_damaged(layout, ledger, clock):
     await ledger.add_record(build_day_record(20))
     await ledger.add_record(build_day_record(20))
-    path = Path(layout.ledger_day_file(format_day(20)))
+    path = Path(layout.get_ledger_day_path(format_day(20)))
     path.write_bytes(path.read_bytes().replace(b'"cost":"1"', b'"cost":"2"', 1))
     clock.move(11)
     assert [(one.day, one.lines) for one in (await ledger.get_overview()).corrupt_days] == [
@@ -541,4 +541,4 @@ def test_of_a_few_models_little_is_read(layout, monkeypatch):
     report = ledger_queries.DailyReports(layout, lambda: LAST).get_day(FIRST)
     spied = Spied(monkeypatch)
     assert len(list(report.iter_cells(ReportFilter(channel="c7")))) == 15
-    assert spied.bytes < os.path.getsize(layout.ledger_report_file(FIRST)) / 8
+    assert spied.bytes < os.path.getsize(layout.get_ledger_report_path(FIRST)) / 8

@@ -19,7 +19,7 @@ DAY = "2026-01-31"
 
 
 def read_ledger(layout) -> bytes:
-    with open(layout.ledger_day_file(DAY), "rb") as file:
+    with open(layout.get_ledger_day_path(DAY), "rb") as file:
         return file.read()
 
 

@@ -131,17 +131,17 @@ class TranscriptFiles:
 
     async def load(self, chat_id: int) -> KeptTranscript:
         """Return what is kept of a chat, up to the first damaged line."""
-        path = self._layout.native_transcript(chat_id)
+        path = self._layout.get_native_transcript_path(chat_id)
         return await run_uncancellable(_read_file, path)
 
     async def append(self, chat_id: int, lines: Sequence[KeptLine]) -> bool:
         """Add lines durably; return whether the disk took them."""
-        path = self._layout.native_transcript(chat_id)
+        path = self._layout.get_native_transcript_path(chat_id)
         return await run_uncancellable(_append_lines, path, _encode_lines(lines))
 
     async def replace(self, chat_id: int, lines: Sequence[KeptLine]) -> bool:
         """Replace all lines durably; return whether the disk took them."""
-        path = self._layout.native_transcript(chat_id)
+        path = self._layout.get_native_transcript_path(chat_id)
         return await run_uncancellable(_replace_file, path, _encode_lines(lines))
 
 

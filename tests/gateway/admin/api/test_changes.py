@@ -92,7 +92,7 @@ def test_the_journal_is_private_and_shows_no_secret(house: House, manager: Clien
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert LETTERS not in path.read_text()
     assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == [1, 2]
-    kept = Path(house.layout.undo(2))
+    kept = Path(house.layout.get_undo_path(2))
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
@@ -108,11 +108,11 @@ def test_what_undoes_changes_is_encrypted_and_removed_in_time(
         manager.delete(f"{CHANNELS}/other")
     daemon.stop()
     daemon.join()
-    folder = Path(house.layout.undo(1)).parent
+    folder = Path(house.layout.get_undo_path(1)).parent
     for file in folder.iterdir():
         assert LETTERS.encode() not in file.read_bytes()
     old = time.time() - (UNDO_DAYS * 24 + 1) * 3600
-    os.utime(house.layout.undo(2), (old, old))
+    os.utime(house.layout.get_undo_path(2), (old, old))
     (folder / "9.json").write_text(LETTERS)
     house.daemon = None
     again = up(environ={"PROXY_APP_HASH": HASH})

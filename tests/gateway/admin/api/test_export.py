@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def booked(house: House) -> None:
     """Three days of two requests each."""
     for number, day in enumerate(DAYS):
-        path = Path(Layout.ledger_day_file(house.layout, day))
+        path = Path(Layout.get_ledger_day_path(house.layout, day))
         path.parent.mkdir(parents=True, exist_ok=True)
         at = f"{day}T00:00:00.000Z"
         path.write_bytes(
@@ -181,7 +181,7 @@ def test_what_is_not_sent_yet_is_kept_however_old_it_is(
     ExportStateFile(house.layout).save(ExportProgress("", {DAYS[0]: sent}))
     house.settings = {"keep_days": 1, "export": {"url": f"http://127.0.0.1:{find_free_port()}"}}
     up(environ={"PROXY_APP_HASH": HASH})
-    first, second, _ = (Path(house.layout.ledger_day_file(day)) for day in DAYS)
+    first, second, _ = (Path(house.layout.get_ledger_day_path(day)) for day in DAYS)
     until(lambda: not first.exists())
     assert second.exists()
 

@@ -49,7 +49,7 @@ def manager(house, up) -> Client:
     folder = Path(house.layout.ledger)
     folder.mkdir(parents=True)
     for one in build_records():
-        with open(house.layout.ledger_day_file(one.at[:10]), "ab") as file:
+        with open(house.layout.get_ledger_day_path(one.at[:10]), "ab") as file:
             file.write(encode_checksummed(one))
     daemon = up(environ={"PROXY_APP_HASH": HASH})
     return daemon.client("manage-0123456789abcdef")
@@ -110,7 +110,7 @@ def test_a_key_is_asked_for_by_its_name(house, up):
     manager = up(environ={"PROXY_APP_HASH": HASH}).client("manage-0123456789abcdef")
     Path(house.layout.ledger).mkdir(parents=True, exist_ok=True)
     one = build_record(1, "2026-01-01T00:00:00.000Z", key=house.keys[0])
-    Path(house.layout.ledger_day_file("2026-01-01")).write_bytes(encode_checksummed(one))
+    Path(house.layout.get_ledger_day_path("2026-01-01")).write_bytes(encode_checksummed(one))
     assert [each["id"] for each in get_rows(manager, "requests?key=ann")] == ["r-1"]
     report = manager.get("/api/agent/reports/by-model?from=2026-01-01&to=2026-01-01&key=ANN")
     assert report["total"]["requests"] == 1
@@ -216,7 +216,7 @@ def test_pages_show_each_row_once_while_keys_spend(house, manager, report):
         )
         for number, name in enumerate(names)
     ]
-    day = Path(house.layout.ledger_day_file("2026-01-02"))
+    day = Path(house.layout.get_ledger_day_path("2026-01-02"))
     day.write_bytes(b"".join(map(encode_checksummed, entries)))
     path = f"/api/agent/reports/{report}?from=2026-01-02&to=2026-01-02&limit=5"
     page = until(lambda: found if (found := manager.get(path).json())["next"] else None)
@@ -365,7 +365,7 @@ def noon() -> Iterator[str]:
 
 
 def test_the_summary_shows_damaged_days_and_files_with_mistakes(house, manager):
-    path = Path(house.layout.ledger_day_file("2026-01-01"))
+    path = Path(house.layout.get_ledger_day_path("2026-01-01"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0].replace(b"r-0", b"r-X") + lines[1])
     Path(house.layout.channels).write_text("channels: [{}]")

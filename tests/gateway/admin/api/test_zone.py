@@ -61,7 +61,7 @@ def test_half_an_hour_after_midnight_everybody_shows_the_same_day(
 
 
 def _write_past_record(layout: Layout, key: str) -> None:
-    path = Path(layout.ledger_day_file(BEFORE[:10]))
+    path = Path(layout.get_ledger_day_path(BEFORE[:10]))
     path.parent.mkdir(parents=True, mode=0o700)
     for folder in (path.parent.parent, Path(layout.state)):
         folder.chmod(0o700)
