@@ -84,7 +84,7 @@ def TEST(*_: object) -> tuple[str, str]:  # noqa: N802 - a constant choice
 
 
 @dataclass
-class Life:
+class Services:
     """The services of a daemon without its network, over a real folder."""
 
     layout: Layout
@@ -104,7 +104,7 @@ class Life:
 
 
 @asynccontextmanager
-async def running_services(layout: Layout, *, crash: bool = False) -> AsyncIterator[Life]:
+async def running_services(layout: Layout, *, crash: bool = False) -> AsyncIterator[Services]:
     """The services of a daemon; with ``crash`` they leave only what was durable."""
     state = open_state(layout)
     committer = GroupCommitter(layout, state.sequences)
@@ -112,10 +112,10 @@ async def running_services(layout: Layout, *, crash: bool = False) -> AsyncItera
     bus, clock = EventBus(), FrozenClock()
     shelf = ChatRepository(files, clock, state.sequences, bus, state.chats)
     chats, turns = ChatService(shelf), TurnRecorder(shelf)
-    life = Life(layout, state, committer, files, bus, clock, chats, turns)
-    bus.subscribe(life.heard.append)
+    services = Services(layout, state, committer, files, bus, clock, chats, turns)
+    bus.subscribe(services.heard.append)
     try:
-        yield life
+        yield services
     finally:
         await committer.close()
         if crash:
@@ -128,7 +128,7 @@ async def running_services(layout: Layout, *, crash: bool = False) -> AsyncItera
 
 
 def build_dispatcher(
-    life: Life,
+    services: Services,
     engine: Engine,
     parallel: int = 2,
     *,
@@ -137,18 +137,18 @@ def build_dispatcher(
     budget: SpendBudget | Callable[[], SpendBudget] | None = None,
     named_in: Callable[[str], str] = lambda _: "",
 ) -> Dispatcher:
-    """Build a dispatcher over the chats of ``life`` whose default engine is ``engine``."""
+    """Build a dispatcher over the chats of ``services`` whose default engine is ``engine``."""
     money = budget if callable(budget) else lambda: budget or SpendBudget()
     approvals = ApprovalService(
-        life.turns, life.clock, lambda: policy or ApprovalPolicy(), money, named_in
+        services.turns, services.clock, lambda: policy or ApprovalPolicy(), money, named_in
     )
     engines = EngineRegistry(
         lambda: {engine.name: engine}, lambda: engine.name, lambda: models or Models()
     )
-    skills = SkillFolder(life.layout)
-    chats = life.chats.list_summaries
-    assigner = TurnPlanner(life.turns, engines, skills, life.clock, chats, money, "test")
-    return Dispatcher(life.turns, assigner, approvals, life.clock, life.bus, lambda: parallel)
+    skills = SkillFolder(services.layout)
+    chats = services.chats.list_summaries
+    assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
+    return Dispatcher(services.turns, assigner, approvals, services.clock, services.bus, lambda: parallel)
 
 
 WHOLE = re.compile(

@@ -24,7 +24,7 @@ from agentd.chats.service import NewChat
 from agentd.chats.turns import TurnRecorder
 from agentd.core.errors import NotFound, Unavailable
 from agentd.core.events import Event
-from tests.conftest import ME, Life, build_dispatcher, running_services, until
+from tests.conftest import ME, Services, build_dispatcher, running_services, until
 
 pytestmark = pytest.mark.gen_test
 
@@ -47,30 +47,30 @@ class Asking:
         yield ReplyCompleted("asked", cost=Decimal(1))
 
 
-async def wait_for_questions(life: Life, number: int, many: int = 1) -> list[Approval]:
+async def wait_for_questions(services: Services, number: int, many: int = 1) -> list[Approval]:
     """Return the open questions of a chat, once there are so many."""
-    await until(lambda: life.chats.get_summary(number).asking == many)
-    return list((await life.chats.get(number)).agent.asked)
+    await until(lambda: services.chats.get_summary(number).asking == many)
+    return list((await services.chats.get(number)).agent.asked)
 
 
-def list_updates(life: Life) -> list[tuple[int, str]]:
-    return [(e.approval.id, e.approval.state) for e in life.heard if isinstance(e, ApprovalUpdate)]
+def list_updates(services: Services) -> list[tuple[int, str]]:
+    return [(e.approval.id, e.approval.state) for e in services.heard if isinstance(e, ApprovalUpdate)]
 
 
-async def start(life: Life, engine: Asking, **agent: object):
-    dispatcher = build_dispatcher(life, engine, **agent)
-    dispatcher.start(life.chats.list_summaries())
-    number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+async def start(services: Services, engine: Asking, **agent: object):
+    dispatcher = build_dispatcher(services, engine, **agent)
+    dispatcher.start(services.chats.list_summaries())
+    number = (await services.chats.create(NewChat(prompt="go"), ME)).id
     return dispatcher, dispatcher._approvals, number
 
 
 async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, engine)
-        (question,) = await wait_for_questions(life, number)
-        assert life.chats.get_summary(number).status == "processing"
-        shown = (await life.history(number))[-1]
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (question,) = await wait_for_questions(services, number)
+        assert services.chats.get_summary(number).status == "processing"
+        shown = (await services.history(number))[-1]
         assert (shown.id, shown.role, shown.tool) == (question.id, "tool", "approval")
         assert "git push" in shown.text
         assert (question.kind, question.subject, question.reason) == (
@@ -82,45 +82,45 @@ async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
             number, question.id, allowed=True, session=False, note="", by="user:anna"
         )
         assert (answered.state, answered.answered_by) == ("allowed", "user:anna")
-        assert (await life.chats.wait_until_idle(number, 60)).outcome == "completed"
+        assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
         assert engine.answers == [ApprovalAnswer(True)]
-        assert list_updates(life) == [(question.id, "open"), (question.id, "allowed")]
+        assert list_updates(services) == [(question.id, "open"), (question.id, "allowed")]
         await dispatcher.stop(0)
 
 
 async def test_a_denial_shows_the_engine_what_the_person_said(layout):
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, engine)
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (question,) = await wait_for_questions(services, number)
         await approvals.answer(
             number, question.id, allowed=False, session=True, note="not on Fridays", by=ME
         )
-        await life.chats.wait_until_idle(number, 60)
+        await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [ApprovalAnswer(False, reason="not on Fridays")]
-        assert (await life.chats.get(number)).agent.granted == ()
+        assert (await services.chats.get(number)).agent.granted == ()
         await dispatcher.stop(0)
 
 
 async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layout):
     which = Question("question", "ask_person", "Which?", choices=("red", "blue"))
     engine = Asking(which)
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, engine)
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (question,) = await wait_for_questions(services, number)
         assert question.choices == ("red", "blue")
         await approvals.answer(number, question.id, allowed=True, session=False, note="blue", by=ME)
-        await life.chats.wait_until_idle(number, 60)
+        await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [ApprovalAnswer(True, reason="blue")]
-        assert (await life.history(number))[1].text == "Which?"
+        assert (await services.history(number))[1].text == "Which?"
         await dispatcher.stop(0)
 
 
 async def test_a_question_is_answered_once_however_many_try(layout):
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, engine)
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (question,) = await wait_for_questions(services, number)
 
         async def answer(allowed: bool) -> bool:
             try:
@@ -133,19 +133,19 @@ async def test_a_question_is_answered_once_however_many_try(layout):
 
         tries = await asyncio.gather(*(answer(bool(n % 2)) for n in range(20)))
         assert tries.count(True) == 1
-        assert len(list_updates(life)) == 2
-        await life.chats.wait_until_idle(number, 60)
+        assert len(list_updates(services)) == 2
+        await services.chats.wait_until_idle(number, 60)
         assert not await answer(True)
         await dispatcher.stop(0)
 
 
 async def test_when_nobody_answers_in_time_it_is_denied_and_the_turn_goes_on(layout):
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, _, number = await start(life, engine, policy=ApprovalPolicy(seconds=0.05))
-        assert (await life.chats.wait_until_idle(number, 60)).outcome == "completed"
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, engine, policy=ApprovalPolicy(seconds=0.05))
+        assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
         assert engine.answers == [ApprovalAnswer(False, reason=BY_NOBODY)]
-        assert [state for _, state in list_updates(life)] == ["open", "expired"]
+        assert [state for _, state in list_updates(services)] == ["open", "expired"]
         await dispatcher.stop(0)
 
 
@@ -155,40 +155,40 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
         (ApprovalRule("allow", kind="shell", subject="git *"), ApprovalRule("deny", kind="read")),
     )
     engine = Asking(PUSH, Question("outside", "write_file", "/x"), Question("read", "r", "x"))
-    async with running_services(layout) as life:
-        dispatcher, _, number = await start(life, engine, policy=policy)
-        await life.chats.wait_until_idle(number, 60)
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, engine, policy=policy)
+        await services.chats.wait_until_idle(number, 60)
         no = ApprovalAnswer(False, reason=BY_RULE)
         assert engine.answers == [ApprovalAnswer(True), no, no]
-        assert list_updates(life) == []
+        assert list_updates(services) == []
         await dispatcher.stop(0)
 
 
 async def test_leave_for_the_session_holds_for_the_chat_over_restarts_and_for_no_other(layout):
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, Asking(PUSH))
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, Asking(PUSH))
+        (question,) = await wait_for_questions(services, number)
         await approvals.answer(number, question.id, allowed=True, session=True, note="", by=ME)
-        await life.chats.wait_until_idle(number, 60)
+        await services.chats.wait_until_idle(number, 60)
         await dispatcher.stop(0)
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, _, other = await start(life, engine)
-        await wait_for_questions(life, other)
-        await life.chats.append_prompt(number, "again", "", ME)
-        await life.chats.wait_until_idle(number, 60)
+    async with running_services(layout) as services:
+        dispatcher, _, other = await start(services, engine)
+        await wait_for_questions(services, other)
+        await services.chats.append_prompt(number, "again", "", ME)
+        await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [ApprovalAnswer(True)]
         await dispatcher.stop(0)
 
 
 async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout):
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, Asking(PUSH, PUSH))
-        first, second = await wait_for_questions(life, number, 2)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, Asking(PUSH, PUSH))
+        first, second = await wait_for_questions(services, number, 2)
         assert await dispatcher.stop_turn(number, ME)
-        assert life.chats.get_summary(number).asking == 0
+        assert services.chats.get_summary(number).asking == 0
         await dispatcher.stop(0)
-        assert sorted(list_updates(life)[2:]) == [(first.id, "withdrawn"), (second.id, "withdrawn")]
+        assert sorted(list_updates(services)[2:]) == [(first.id, "withdrawn"), (second.id, "withdrawn")]
         with pytest.raises(NotFound):
             await approvals.answer(number, first.id, allowed=True, session=False, note="", by=ME)
 
@@ -197,26 +197,26 @@ async def test_what_cannot_be_shown_whole_is_refused_and_nobody_is_asked(layout)
     shown = Question("shell", "shell", "x" * MAX_QUESTION_LENGTH)
     hidden = Question("shell", "shell", "true " + "x" * MAX_QUESTION_LENGTH + "; rm -rf .")
     engine = Asking(hidden)
-    async with running_services(layout) as life:
-        dispatcher, _, number = await start(life, engine)
-        await life.chats.wait_until_idle(number, 60)
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, engine)
+        await services.chats.wait_until_idle(number, 60)
         assert engine.answers == [ApprovalAnswer(False, reason=TOO_LONG)]
         engine.questions = (shown,)
-        await life.chats.append_prompt(number, "again", "", ME)
-        (question,) = await wait_for_questions(life, number)
+        await services.chats.append_prompt(number, "again", "", ME)
+        (question,) = await wait_for_questions(services, number)
         assert question.subject == shown.subject
-        assert shown.subject in (await life.chats.get(number)).recent[-1].text
+        assert shown.subject in (await services.chats.get(number)).recent[-1].text
         await dispatcher.stop(0)
 
 
 async def test_a_place_that_a_command_names_is_reported_with_the_question(layout):
     why = "Files of this name hold passwords and keys."
     engine = Asking(Question("shell", "shell", "cat .env", "to look"))
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         dispatcher, _, number = await start(
-            life, engine, policy=ApprovalPolicy("auto"), named_in=lambda _: why
+            services, engine, policy=ApprovalPolicy("auto"), named_in=lambda _: why
         )
-        (question,) = await wait_for_questions(life, number)
+        (question,) = await wait_for_questions(services, number)
         assert question.reason == f"{why}\nto look"
         await dispatcher.stop(0)
 
@@ -240,9 +240,9 @@ async def test_a_question_that_is_answered_while_its_turn_is_stopped_has_one_ans
     layout, slow_disk
 ):
     begun, may_end = slow_disk
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, Asking(PUSH))
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, Asking(PUSH))
+        (question,) = await wait_for_questions(services, number)
         answering = asyncio.create_task(
             approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
         )
@@ -251,16 +251,16 @@ async def test_a_question_that_is_answered_while_its_turn_is_stopped_has_one_ans
         may_end.set()
         assert (await answering).state == "allowed"
         await dispatcher.stop(0)
-        assert list_updates(life) == [(question.id, "open"), (question.id, "allowed")]
+        assert list_updates(services) == [(question.id, "open"), (question.id, "allowed")]
 
 
 async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow_disk):
     """A bot whose settings change does this."""
     begun, may_end = slow_disk
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, engine)
-        (question,) = await wait_for_questions(life, number)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        (question,) = await wait_for_questions(services, number)
         answering = asyncio.create_task(
             approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
         )
@@ -269,22 +269,22 @@ async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow
         await asyncio.wait([answering])
         may_end.set()
         await until(lambda: engine.answers == [ApprovalAnswer(True)])
-        assert (await life.chats.wait_until_idle(number, 60)).outcome == "completed"
-        assert list_updates(life) == [(question.id, "open"), (question.id, "allowed")]
+        assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
+        assert list_updates(services) == [(question.id, "open"), (question.id, "allowed")]
         await dispatcher.stop(0)
 
 
 async def test_a_crash_leaves_no_question_open(layout):
-    async with running_services(layout, crash=True) as life:
-        dispatcher, _, number = await start(life, Asking(PUSH))
-        await wait_for_questions(life, number)
-        real, life.files.append = life.files.append, _fail_unavailable
+    async with running_services(layout, crash=True) as services:
+        dispatcher, _, number = await start(services, Asking(PUSH))
+        await wait_for_questions(services, number)
+        real, services.files.append = services.files.append, _fail_unavailable
         await dispatcher.stop(0)
-        life.files.append = real
-    async with running_services(layout) as life:
-        assert life.chats.get_summary(number).asking == 1
-        await life.turns.end_interrupted()
-        assert life.chats.get_summary(number).asking == 0
+        services.files.append = real
+    async with running_services(layout) as services:
+        assert services.chats.get_summary(number).asking == 1
+        await services.turns.end_interrupted()
+        assert services.chats.get_summary(number).asking == 0
 
 
 def _fail_unavailable(*_: object) -> None:
@@ -294,89 +294,89 @@ def _fail_unavailable(*_: object) -> None:
 async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_on(layout):
     """A budget pauses and asks; it does not kill."""
     budget = SpendBudget(per_chat=Decimal(2))
-    async with running_services(layout) as life:
-        dispatcher, approvals, number = await start(life, Asking(), budget=budget)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, Asking(), budget=budget)
         for text in "abcd":
-            await life.chats.append_prompt(number, text, "", ME)
-        (question,) = await wait_for_questions(life, number)
-        summary = life.chats.get_summary(number)
+            await services.chats.append_prompt(number, text, "", ME)
+        (question,) = await wait_for_questions(services, number)
+        summary = services.chats.get_summary(number)
         assert (summary.cost, summary.waiting, summary.status) == (Decimal(2), 3, "queued")
         assert "its budget is 2 USD" in summary.held
         assert question.kind == "budget"
         await approvals.answer(number, question.id, allowed=False, session=False, note="", by=ME)
-        assert life.chats.get_summary(number).held
-        await life.chats.release_queue(number, ME)  # by hand, without an allowance: it asks again
-        (question,) = await wait_for_questions(life, number)
+        assert services.chats.get_summary(number).held
+        await services.chats.release_queue(number, ME)  # by hand, without an allowance: it asks again
+        (question,) = await wait_for_questions(services, number)
         await approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
-        (question,) = await wait_for_questions(life, number)  # as much again is spent
-        assert life.chats.get_summary(number).cost == Decimal(4)
-        assert life.chats.get_summary(number).waiting == 1
+        (question,) = await wait_for_questions(services, number)  # as much again is spent
+        assert services.chats.get_summary(number).cost == Decimal(4)
+        assert services.chats.get_summary(number).waiting == 1
         await dispatcher.stop(0)
 
 
 async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout):
-    async with running_services(layout) as life:
-        dispatcher, _, first = await start(life, Asking(), budget=SpendBudget(per_day=Decimal(1)))
-        await life.chats.wait_until_idle(first, 60)
-        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
-        await wait_for_questions(life, second)
-        assert "today" in life.chats.get_summary(second).held
-        life.clock.move(86400)
-        third = (await life.chats.create(NewChat(prompt="y"), ME)).id
-        assert (await life.chats.wait_until_idle(third, 60)).outcome == "completed"
+    async with running_services(layout) as services:
+        dispatcher, _, first = await start(services, Asking(), budget=SpendBudget(per_day=Decimal(1)))
+        await services.chats.wait_until_idle(first, 60)
+        second = (await services.chats.create(NewChat(prompt="x"), ME)).id
+        await wait_for_questions(services, second)
+        assert "today" in services.chats.get_summary(second).held
+        services.clock.move(86400)
+        third = (await services.chats.create(NewChat(prompt="y"), ME)).id
+        assert (await services.chats.wait_until_idle(third, 60)).outcome == "completed"
         await dispatcher.stop(0)
 
 
 async def test_a_chat_that_waits_for_a_person_keeps_no_other_from_work(layout):
     """Each waiting turn leaves its place until it is answered."""
     engine = Asking(PUSH)
-    async with running_services(layout) as life:
-        dispatcher, approvals, first = await start(life, engine, parallel=1)
-        (question,) = await wait_for_questions(life, first)
+    async with running_services(layout) as services:
+        dispatcher, approvals, first = await start(services, engine, parallel=1)
+        (question,) = await wait_for_questions(services, first)
         engine.questions = ()
-        second = (await life.chats.create(NewChat(prompt="no question"), ME)).id
-        assert (await life.chats.wait_until_idle(second, 60)).outcome == "completed"
-        assert life.chats.get_summary(first).status == "processing"
+        second = (await services.chats.create(NewChat(prompt="no question"), ME)).id
+        assert (await services.chats.wait_until_idle(second, 60)).outcome == "completed"
+        assert services.chats.get_summary(first).status == "processing"
         await approvals.answer(first, question.id, allowed=True, session=False, note="", by=ME)
-        assert (await life.chats.wait_until_idle(first, 60)).outcome == "completed"
-        third = (await life.chats.create(NewChat(prompt="and on"), ME)).id
-        assert (await life.chats.wait_until_idle(third, 60)).outcome == "completed"
+        assert (await services.chats.wait_until_idle(first, 60)).outcome == "completed"
+        third = (await services.chats.create(NewChat(prompt="and on"), ME)).id
+        assert (await services.chats.wait_until_idle(third, 60)).outcome == "completed"
         await dispatcher.stop(0)
 
 
 async def test_several_questions_of_a_turn_leave_its_place_once(layout):
     engine = Asking(PUSH, Question("network", "fetch", "https://a.example"))
-    async with running_services(layout) as life:
-        dispatcher, approvals, first = await start(life, engine, parallel=1)
-        questions = await wait_for_questions(life, first, 2)
+    async with running_services(layout) as services:
+        dispatcher, approvals, first = await start(services, engine, parallel=1)
+        questions = await wait_for_questions(services, first, 2)
         for question in questions:
             await approvals.answer(first, question.id, allowed=True, session=False, note="", by=ME)
-        assert (await life.chats.wait_until_idle(first, 60)).outcome == "completed"
+        assert (await services.chats.wait_until_idle(first, 60)).outcome == "completed"
         await until(lambda: not dispatcher._busy and not dispatcher._idle_waits)
         await dispatcher.stop(0)
 
 
 async def test_a_lifted_budget_lets_the_queues_go_on_that_it_held(layout):
     money = SpendBudget(per_day=Decimal(1))
-    async with running_services(layout) as life:
-        dispatcher, _, first = await start(life, Asking(), budget=lambda: money)
-        await life.chats.wait_until_idle(first, 60)
-        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
-        await wait_for_questions(life, second)
+    async with running_services(layout) as services:
+        dispatcher, _, first = await start(services, Asking(), budget=lambda: money)
+        await services.chats.wait_until_idle(first, 60)
+        second = (await services.chats.create(NewChat(prompt="x"), ME)).id
+        await wait_for_questions(services, second)
         dispatcher.on_settings_changed()
         money = SpendBudget(per_day=Decimal(100))
         dispatcher.on_settings_changed()
-        await until(lambda: life.chats.get_summary(second).outcome == "completed")
-        assert life.chats.get_summary(second).asking == 0
+        await until(lambda: services.chats.get_summary(second).outcome == "completed")
+        assert services.chats.get_summary(second).asking == 0
         await dispatcher.stop(0)
 
 
 async def test_a_budget_lifted_just_while_a_queue_is_held_lets_it_go_on(layout, monkeypatch):
     monkeypatch.setattr(service, "LONGEST_SLEEP", 3600.0)
     money = SpendBudget(per_day=Decimal(1))
-    async with running_services(layout) as life:
-        dispatcher, _, first = await start(life, Asking(), budget=lambda: money)
-        await life.chats.wait_until_idle(first, 60)
+    async with running_services(layout) as services:
+        dispatcher, _, first = await start(services, Asking(), budget=lambda: money)
+        await services.chats.wait_until_idle(first, 60)
 
         def lift(event: Event) -> None:
             nonlocal money
@@ -384,32 +384,32 @@ async def test_a_budget_lifted_just_while_a_queue_is_held_lets_it_go_on(layout, 
                 money = SpendBudget(per_day=Decimal(100))
                 dispatcher.on_settings_changed()
 
-        life.bus.subscribe(lift)
-        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
-        await until(lambda: life.chats.get_summary(second).outcome == "completed", 10)
+        services.bus.subscribe(lift)
+        second = (await services.chats.create(NewChat(prompt="x"), ME)).id
+        await until(lambda: services.chats.get_summary(second).outcome == "completed", 10)
         await dispatcher.stop(0)
 
 
 async def test_on_another_day_the_queues_go_on_that_the_budget_of_a_day_held(layout, monkeypatch):
     monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
-    async with running_services(layout) as life:
-        dispatcher, _, first = await start(life, Asking(), budget=SpendBudget(per_day=Decimal(1)))
-        await life.chats.wait_until_idle(first, 60)
-        second = (await life.chats.create(NewChat(prompt="x"), ME)).id
-        await wait_for_questions(life, second)
-        life.clock.move(86400)
-        await until(lambda: life.chats.get_summary(second).outcome == "completed")
+    async with running_services(layout) as services:
+        dispatcher, _, first = await start(services, Asking(), budget=SpendBudget(per_day=Decimal(1)))
+        await services.chats.wait_until_idle(first, 60)
+        second = (await services.chats.create(NewChat(prompt="x"), ME)).id
+        await wait_for_questions(services, second)
+        services.clock.move(86400)
+        await until(lambda: services.chats.get_summary(second).outcome == "completed")
         await dispatcher.stop(0)
 
 
 async def test_a_queue_that_a_person_stopped_stays_held_when_a_budget_is_lifted(layout):
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         dispatcher, _, first = await start(
-            life, Asking(PUSH), budget=SpendBudget(per_day=Decimal(9))
+            services, Asking(PUSH), budget=SpendBudget(per_day=Decimal(9))
         )
-        await wait_for_questions(life, first)
-        await life.chats.append_prompt(first, "next", "", ME)
+        await wait_for_questions(services, first)
+        await services.chats.append_prompt(first, "next", "", ME)
         await dispatcher.stop_turn(first, ME)
         assert not await dispatcher._planner.release_within_budget(first)
-        assert life.chats.get_summary(first).held
+        assert services.chats.get_summary(first).held
         await dispatcher.stop(0)

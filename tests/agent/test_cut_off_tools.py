@@ -18,12 +18,12 @@ IN_THE_MIDDLE = "sleep 300.75"
 
 async def die_with_tools_at_work(layout, *tools: ToolUse) -> int:
     """Leave a turn open as a killed daemon does; return the chat's id."""
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.turns.start_turn(number, lambda *_: ("scripted", ""))
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.turns.start_turn(number, lambda *_: ("scripted", ""))
         for use in tools:
-            await life.turns.record_tool_start(number, use)
-        await life.turns.add_message(number, "tool", "a\n\nfound", tool="look", tool_use=1)
+            await services.turns.record_tool_start(number, use)
+        await services.turns.add_message(number, "tool", "a\n\nfound", tool="look", tool_use=1)
     return number
 
 
@@ -32,9 +32,9 @@ async def test_a_start_ends_the_tools_of_an_open_turn_and_then_the_turn(layout):
     tools = (ToolUse(1, "look", "a"), ToolUse(2, "shell", "make"), ToolUse(3, "shell", "test"))
     number = await die_with_tools_at_work(layout, *tools)
     for _ in range(2):
-        async with running_services(layout) as life:
-            await life.turns.end_interrupted()
-            assert await list_roles(life, number) == [
+        async with running_services(layout) as services:
+            await services.turns.end_interrupted()
+            assert await list_roles(services, number) == [
                 ("user", "a"),
                 ("tool", "a\n\nfound"),
                 ("tool", f"make\n\n{TOOL_INTERRUPTED}"),
@@ -46,22 +46,22 @@ async def test_a_start_ends_the_tools_of_an_open_turn_and_then_the_turn(layout):
 @pytest.mark.gen_test
 async def test_a_prompt_that_is_sent_again_finds_its_tools_ended(layout):
     number = await die_with_tools_at_work(layout, ToolUse(1, "look", "a"), ToolUse(2, "shell", "x"))
-    async with running_services(layout) as life:
-        await life.turns.end_interrupted(again=True)
-        chat = await life.chats.get(number)
+    async with running_services(layout) as services:
+        await services.turns.end_interrupted(again=True)
+        chat = await services.chats.get(number)
         assert chat.agent.wait and chat.agent.wait.reason == RETRYING
-        assert (await list_roles(life, number))[2:] == [("tool", f"x\n\n{TOOL_INTERRUPTED}")]
+        assert (await list_roles(services, number))[2:] == [("tool", f"x\n\n{TOOL_INTERRUPTED}")]
 
 
 @pytest.mark.gen_test
 async def test_a_turn_that_could_not_be_ended_at_the_start_names_its_tools_too(layout):
     number = await die_with_tools_at_work(layout, ToolUse(1, "look", "a"), ToolUse(2, "shell", "x"))
-    async with running_services(layout) as life:
-        dispatcher = build_dispatcher(life, Scripted())
-        dispatcher.start(life.chats.list_summaries())
-        await until(lambda: life.chats.get_summary(number).outcome == "interrupted")
+    async with running_services(layout) as services:
+        dispatcher = build_dispatcher(services, Scripted())
+        dispatcher.start(services.chats.list_summaries())
+        await until(lambda: services.chats.get_summary(number).outcome == "interrupted")
         await dispatcher.stop(0)
-        assert (await list_roles(life, number))[2:] == [
+        assert (await list_roles(services, number))[2:] == [
             ("tool", f"x\n\n{TOOL_INTERRUPTED}"),
             ("error", INTERRUPTED),
         ]
@@ -69,23 +69,23 @@ async def test_a_turn_that_could_not_be_ended_at_the_start_names_its_tools_too(l
 
 @pytest.mark.gen_test
 async def test_nobody_waits_until_the_beginning_of_a_tool_is_on_the_disk(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.turns.start_turn(number, lambda *_: ("scripted", ""))
-        await life.turns.record_tool_start(number, ToolUse(1, "shell", "make"))
-        chat = await life.turns.get_latest(number)
-        assert life.chats.get_summary(number).seq < chat.seq, "what is on the disk is known later"
-        await until(lambda: life.chats.get_summary(number).seq == chat.seq)
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.turns.start_turn(number, lambda *_: ("scripted", ""))
+        await services.turns.record_tool_start(number, ToolUse(1, "shell", "make"))
+        chat = await services.turns.get_latest(number)
+        assert services.chats.get_summary(number).seq < chat.seq, "what is on the disk is known later"
+        await until(lambda: services.chats.get_summary(number).seq == chat.seq)
 
 
 @pytest.mark.gen_test
 async def test_a_disk_that_takes_nothing_costs_the_note_and_not_the_turn(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        chat = await life.turns.start_turn(number, lambda *_: ("scripted", ""))
-        (await life.turns.get_latest(number)).damage = "broken"
-        await life.turns.record_tool_start(number, ToolUse(1, "shell", "make"))
-        assert (await life.turns.get_latest(number)).seq == chat.seq
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        chat = await services.turns.start_turn(number, lambda *_: ("scripted", ""))
+        (await services.turns.get_latest(number)).damage = "broken"
+        await services.turns.record_tool_start(number, ToolUse(1, "shell", "make"))
+        assert (await services.turns.get_latest(number)).seq == chat.seq
 
 
 def test_after_kill_9_the_offline_engine_shows_what_was_cut_off(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from agentd.core.errors import Unavailable
 from agentd.models.model import Model, Models
 from agentd.storage import journal
 from agentd.storage.layout import Layout
-from tests.conftest import ME, TEST, Life, build_dispatcher, running_services, until
+from tests.conftest import ME, TEST, Services, build_dispatcher, running_services, until
 
 pytestmark = pytest.mark.gen_test
 
@@ -84,21 +84,21 @@ async def working(
     crash: bool = False,
     since: str = "",
     **agent: object,
-) -> AsyncIterator[tuple[Life, Dispatcher]]:
-    async with running_services(layout, crash=crash) as life:
+) -> AsyncIterator[tuple[Services, Dispatcher]]:
+    async with running_services(layout, crash=crash) as services:
         if since:
-            life.clock.move((parse_iso(since) - parse_iso(life.clock.now())).total_seconds())
-        await life.turns.end_interrupted()
-        dispatcher = build_dispatcher(life, engine, parallel, **agent)
-        dispatcher.start(life.chats.list_summaries())
+            services.clock.move((parse_iso(since) - parse_iso(services.clock.now())).total_seconds())
+        await services.turns.end_interrupted()
+        dispatcher = build_dispatcher(services, engine, parallel, **agent)
+        dispatcher.start(services.chats.list_summaries())
         try:
-            yield life, dispatcher
+            yield services, dispatcher
         finally:
             await dispatcher.stop(0)
 
 
-async def list_roles(life: Life, number: int) -> list[tuple[str, str]]:
-    return [(message.role, message.text) for message in await life.history(number)]
+async def list_roles(services: Services, number: int) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in await services.history(number)]
 
 
 def make_scripted(*steps: EngineEvent) -> Scripted:
@@ -111,15 +111,15 @@ def make_scripted(*steps: EngineEvent) -> Scripted:
 
 async def test_a_prompt_is_carried_out_by_itself(layout):
     """Section 1: the prompt of a new chat is queued and processed automatically."""
-    async with working(layout, Scripted()) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
-        assert (await life.chats.wait_until_idle(number, 60)).status == "completed"
-        assert await list_roles(life, number) == [
+    async with working(layout, Scripted()) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="hello"), ME)).id
+        assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
+        assert await list_roles(services, number) == [
             ("user", "hello"),
             ("assistant", "you said hello"),
         ]
-        await life.chats.append_prompt(number, "more", "", ME)
-        assert (await life.chats.wait_until_idle(number, 60)).messages == 4
+        await services.chats.append_prompt(number, "more", "", ME)
+        assert (await services.chats.wait_until_idle(number, 60)).messages == 4
 
 
 MODELS = Models(
@@ -138,11 +138,11 @@ async def test_what_the_engine_is_given(layout):
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: tidy\ndescription: Tidies.\n---\nKeep it tidy.\n")
     engine = Scripted(name="native")
-    async with working(layout, engine, models=MODELS) as (life, _):
+    async with working(layout, engine, models=MODELS) as (services, _):
         new = NewChat("a", skill="tidy", system_prompt="be brief")
-        number = (await life.chats.create(new, ME)).id
-        await life.chats.append_prompt(number, "b", "other", ME)
-        await life.chats.wait_until_idle(number, 60)
+        number = (await services.chats.create(new, ME)).id
+        await services.chats.append_prompt(number, "b", "other", ME)
+        await services.chats.wait_until_idle(number, 60)
     first, second = engine.given
     assert (first.prompt, first.model, first.context, first.history) == ("a", "big", 9000, ())
     assert first.instructions.startswith("be brief\n\n") and "Keep it tidy." in first.instructions
@@ -153,12 +153,12 @@ async def test_what_the_engine_is_given(layout):
 
 async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layout):
     engine = Scripted(name="native")
-    async with working(layout, engine, models=MODELS) as (life, _):
-        number = (await life.chats.create(NewChat("a"), ME)).id
-        await life.chats.append_prompt(number, "b", "far", ME)
-        await life.chats.append_prompt(number, "c", "", ME)
-        await life.chats.append_prompt(number, "d", "", ME)
-        await life.chats.wait_until_idle(number, 60)
+    async with working(layout, engine, models=MODELS) as (services, _):
+        number = (await services.chats.create(NewChat("a"), ME)).id
+        await services.chats.append_prompt(number, "b", "far", ME)
+        await services.chats.append_prompt(number, "c", "", ME)
+        await services.chats.append_prompt(number, "d", "", ME)
+        await services.chats.wait_until_idle(number, 60)
     missed = [[one.text for one in given.missed if one.role == "user"] for given in engine.given]
     assert engine.prompts == ["a", "c", "d"]
     assert missed == [[], ["b"], []]
@@ -175,78 +175,78 @@ async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layo
 async def test_a_choice_that_does_not_exist_fails_in_its_turn_and_says_why(layout, new, reason):
     """A model may come and go while a prompt waits: it is accepted, and told in the history."""
     engine = Scripted(name="native")
-    async with working(layout, engine, models=MODELS) as (life, _):
-        number = (await life.chats.create(new, ME)).id
-        assert (await life.chats.wait_until_idle(number, 60)).outcome == "failed"
-        assert (await list_roles(life, number))[-1][1].startswith(reason)
+    async with working(layout, engine, models=MODELS) as (services, _):
+        number = (await services.chats.create(new, ME)).id
+        assert (await services.chats.wait_until_idle(number, 60)).outcome == "failed"
+        assert (await list_roles(services, number))[-1][1].startswith(reason)
     assert engine.given == []
 
 
 async def test_what_waited_before_the_start_is_taken_up(layout):
-    async with running_services(layout) as life:
-        numbers = [(await life.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
-    async with working(layout, Scripted()) as (life, _):
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
+    async with working(layout, Scripted()) as (services, _):
         for number in numbers:
-            assert (await life.chats.wait_until_idle(number, 60)).status == "completed"
+            assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
 
 
 async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
     engine = Scripted()
-    async with working(layout, engine, 3) as (life, _):
+    async with working(layout, engine, 3) as (services, _):
         engine.go.clear()
-        numbers = [(await life.chats.create(NewChat(prompt="x"), ME)).id for _ in range(6)]
+        numbers = [(await services.chats.create(NewChat(prompt="x"), ME)).id for _ in range(6)]
         for number in numbers:
-            await life.chats.append_prompt(number, "y", "", ME)
+            await services.chats.append_prompt(number, "y", "", ME)
         await until(lambda: len(engine.running) == 3)
         engine.go.set()
         for number in numbers:
-            await life.chats.wait_until_idle(number, 60)
+            await services.chats.wait_until_idle(number, 60)
         assert engine.most == 3
         assert len(engine.given) == 12
 
 
 async def test_paused_prompts_are_passed_over(layout):
     engine = Scripted()
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(), ME)).id
         wanted = [QueueItem("a", 0, True), QueueItem("b"), QueueItem("c", 0, True), QueueItem("d")]
-        await life.chats.replace_queue(number, wanted, ME)
-    async with working(layout, engine) as (life, _):
-        assert (await life.chats.wait_until_idle(number, 60)).status == "queued"
+        await services.chats.replace_queue(number, wanted, ME)
+    async with working(layout, engine) as (services, _):
+        assert (await services.chats.wait_until_idle(number, 60)).status == "queued"
         assert engine.prompts == ["b", "d"]
-        queue = (await life.chats.get(number)).queue
+        queue = (await services.chats.get(number)).queue
         assert [prompt.text for prompt in queue] == ["a", "c"]
         wanted = [QueueItem(prompt.text, prompt.id, False) for prompt in queue]
-        await life.chats.replace_queue(number, wanted, ME)
-        await life.chats.wait_until_idle(number, 60)
+        await services.chats.replace_queue(number, wanted, ME)
+        await services.chats.wait_until_idle(number, 60)
         assert engine.prompts == ["b", "d", "a", "c"]
 
 
 async def test_the_longest_waiting_chat_goes_first(layout):
     engine = Scripted()
-    async with running_services(layout) as life:
-        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(4)]
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(), ME)).id for _ in range(4)]
         for number in numbers[::-1]:
-            life.clock.move(1)
-            await life.chats.append_prompt(number, str(number), "", ME)
-    async with working(layout, engine, 1) as (life, _):
+            services.clock.move(1)
+            await services.chats.append_prompt(number, str(number), "", ME)
+    async with working(layout, engine, 1) as (services, _):
         for number in numbers:
-            await life.chats.wait_until_idle(number, 60)
+            await services.chats.wait_until_idle(number, 60)
     assert engine.prompts == [str(number) for number in numbers[::-1]]
 
 
 async def test_a_long_queue_does_not_keep_the_other_chats_waiting(layout):
-    async with working(layout, engine := Scripted(), 1) as (life, _):
+    async with working(layout, engine := Scripted(), 1) as (services, _):
         engine.go.clear()
-        long = (await life.chats.create(NewChat(), ME)).id
+        long = (await services.chats.create(NewChat(), ME)).id
         for n in range(5):
-            await life.chats.append_prompt(long, f"long {n}", "", ME)
-        life.clock.move(1)
-        short = (await life.chats.create(NewChat(prompt="short"), ME)).id
-        life.clock.move(1)
+            await services.chats.append_prompt(long, f"long {n}", "", ME)
+        services.clock.move(1)
+        short = (await services.chats.create(NewChat(prompt="short"), ME)).id
+        services.clock.move(1)
         engine.go.set()
-        await life.chats.wait_until_idle(short, 60)
-        await life.chats.wait_until_idle(long, 60)
+        await services.chats.wait_until_idle(short, 60)
+        await services.chats.wait_until_idle(long, 60)
         assert engine.prompts[:3] == ["long 0", "short", "long 1"]
 
 
@@ -262,12 +262,12 @@ async def test_a_long_queue_does_not_keep_the_other_chats_waiting(layout):
     ],
 )
 async def test_a_failure_becomes_an_error_message_and_the_queue_goes_on(layout, engine, reason):
-    async with working(layout, engine()) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
-        summary = await life.chats.wait_until_idle(number, 60)
+    async with working(layout, engine()) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        summary = await services.chats.wait_until_idle(number, 60)
         assert (summary.status, summary.outcome) == ("completed", "failed")
-        said = await list_roles(life, number)
+        said = await list_roles(services, number)
         assert said[-1] == ("error", reason)
         assert said.count(("error", reason)) == 2
 
@@ -277,11 +277,11 @@ async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, ca
         yield ReplyCompleted("so far")
         raise ValueError("a bug")
 
-    async with working(layout, Scripted(play_script)) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
-        await life.chats.wait_until_idle(number, 60)
-        said = await list_roles(life, number)
+    async with working(layout, Scripted(play_script)) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        await services.chats.wait_until_idle(number, 60)
+        said = await list_roles(services, number)
         assert said[1:3] == [
             ("assistant", "so far"),
             ("error", "The engine failed: ValueError: a bug"),
@@ -291,10 +291,10 @@ async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, ca
 
 
 async def test_text_that_cannot_be_written_ends_its_turn_and_not_the_daemon(layout):
-    async with working(layout, make_scripted(ReplyCompleted("a\ud800b"))) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.wait_until_idle(number, 60)
-        assert (await list_roles(life, number))[-1][0] == "error"
+    async with working(layout, make_scripted(ReplyCompleted("a\ud800b"))) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.wait_until_idle(number, 60)
+        assert (await list_roles(services, number))[-1][0] == "error"
 
 
 async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
@@ -303,65 +303,65 @@ async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
         await asyncio.Event().wait()
 
     engine = Scripted(play_script)
-    async with working(layout, engine) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
-        await life.chats.wait_until_idle(number, 60)
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        await services.chats.wait_until_idle(number, 60)
         await until(lambda: engine.closed == 2)
 
 
 async def test_a_stop_lets_running_turns_end_and_takes_nothing_new(layout):
     engine = Scripted()
-    async with working(layout, engine) as (life, dispatcher):
+    async with working(layout, engine) as (services, dispatcher):
         engine.go.clear()
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
         await until(lambda: engine.running)
         stopping = asyncio.create_task(dispatcher.stop(60))
         await asyncio.sleep(0)
         engine.go.set()
         await stopping
-        assert life.chats.get_summary(number).outcome == "completed"
+        assert services.chats.get_summary(number).outcome == "completed"
         assert engine.prompts == ["a"]
-        assert [prompt.text for prompt in (await life.chats.get(number)).queue] == ["b"]
+        assert [prompt.text for prompt in (await services.chats.get(number)).queue] == ["b"]
 
 
 async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
     engine = Scripted()
-    async with working(layout, engine) as (life, dispatcher):
+    async with working(layout, engine) as (services, dispatcher):
         engine.go.clear()
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)
         await dispatcher.stop(0.01)
         assert engine.closed == 1
-        assert life.chats.get_summary(number).outcome == "interrupted"
-        assert await list_roles(life, number) == [("user", "a"), ("error", SHUTDOWN)]
+        assert services.chats.get_summary(number).outcome == "interrupted"
+        assert await list_roles(services, number) == [("user", "a"), ("error", SHUTDOWN)]
 
 
 async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
-    """Each life is ended abruptly while its engine works; the next one goes on after that."""
+    """Each daemon is killed while its engine works; the next one continues."""
     given: list[str] = []
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(), ME)).id
         for n in range(6):
-            await life.chats.append_prompt(number, str(n), "", ME)
+            await services.chats.append_prompt(number, str(n), "", ME)
     for _ in range(6):
         engine = Scripted()
         engine.go.clear()
-        async with running_services(layout, crash=True) as life:
-            await life.turns.end_interrupted()
-            dispatcher = build_dispatcher(life, engine)
-            dispatcher.start(life.chats.list_summaries())
+        async with running_services(layout, crash=True) as services:
+            await services.turns.end_interrupted()
+            dispatcher = build_dispatcher(services, engine)
+            dispatcher.start(services.chats.list_summaries())
             await until(lambda engine=engine: engine.running)
             dying = list(dispatcher._tasks.values())
-            life.files.append = _fail_unavailable  # the disk is not reached any more: it is dead
+            services.files.append = _fail_unavailable  # the disk is not reached any more: it is dead
             await dispatcher.stop(0)
             await asyncio.gather(*dying, return_exceptions=True)
         given += engine.prompts
     assert given == [str(n) for n in range(6)]
-    async with running_services(layout) as life:
-        await life.turns.end_interrupted()
-        said = await list_roles(life, number)
+    async with running_services(layout) as services:
+        await services.turns.end_interrupted()
+        said = await list_roles(services, number)
         assert [text for role, text in said if role == "user"] == given
         assert [text for role, text in said if role == "error"] == [INTERRUPTED] * 6
 
@@ -391,38 +391,38 @@ async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost
     layout, soon, caplog
 ):
     engine = make_scripted(ToolUsed("look", "a", "b"), ReplyCompleted("done"))
-    async with working(layout, engine) as (life, _):
+    async with working(layout, engine) as (services, _):
         engine.go.clear()
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)
         with full_disk():
             engine.go.set()
             await until(lambda: caplog.text.count("waits for the disk") > 2)
-            assert life.chats.get_summary(number).messages == 1
-        await life.chats.wait_until_idle(number, 60)
-        assert [role for role, _ in await list_roles(life, number)] == ["user", "tool", "assistant"]
+            assert services.chats.get_summary(number).messages == 1
+        await services.chats.wait_until_idle(number, 60)
+        assert [role for role, _ in await list_roles(services, number)] == ["user", "tool", "assistant"]
 
 
 async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(layout, soon, caplog):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
     engine = Scripted()
     with ExitStack() as disk:
         disk.enter_context(full_disk())
-        async with working(layout, engine) as (life, _):
+        async with working(layout, engine) as (services, _):
             await until(lambda: caplog.text.count("cannot start its turn") > 2)
-            assert life.chats.get_summary(number).status == "queued"
+            assert services.chats.get_summary(number).status == "queued"
             assert engine.given == []
             disk.close()
-            await life.chats.wait_until_idle(number, 60)
+            await services.chats.wait_until_idle(number, 60)
             assert engine.prompts == ["a"]
 
 
 async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layout, monkeypatch):
-    async with running_services(layout) as life:
-        bad = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        life.clock.move(1)
-        good = (await life.chats.create(NewChat(prompt="b"), ME)).id
+    async with running_services(layout) as services:
+        bad = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        services.clock.move(1)
+        good = (await services.chats.create(NewChat(prompt="b"), ME)).id
     real = journal.os.open
 
     def refuse_journal(path, flags, *mode, **how):
@@ -431,45 +431,45 @@ async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layou
         return real(path, flags, *mode, **how)
 
     monkeypatch.setattr(journal.os, "open", refuse_journal)
-    async with working(layout, Scripted(), 1) as (life, _):
-        assert (await life.chats.wait_until_idle(good, 60)).status == "completed"
-        assert life.chats.get_summary(bad).status == "queued"
+    async with working(layout, Scripted(), 1) as (services, _):
+        assert (await services.chats.wait_until_idle(good, 60)).status == "completed"
+        assert services.chats.get_summary(bad).status == "queued"
 
 
 async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_nobody(
     layout, monkeypatch, caplog
 ):
     engine = Scripted()
-    async with working(layout, engine, 1) as (life, _):
+    async with working(layout, engine, 1) as (services, _):
         engine.go.clear()
-        bad = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(bad, "never sent", "", ME)
+        bad = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(bad, "never sent", "", ME)
         await until(lambda: engine.running)
         with open(layout.get_journal_path(bad), "ab") as file:  # noqa: ASYNC230
             file.write(b"foreign\n")
         engine.go.set()
         await until(lambda: engine.closed)
-        good = (await life.chats.create(NewChat(prompt="b"), ME)).id
-        assert (await life.chats.wait_until_idle(good, 60)).status == "completed"
+        good = (await services.chats.create(NewChat(prompt="b"), ME)).id
+        assert (await services.chats.wait_until_idle(good, 60)).status == "completed"
         assert engine.prompts == ["a", "b"]
-        assert "another program" in life.chats.get_summary(bad).damage
+        assert "another program" in services.chats.get_summary(bad).damage
 
 
 async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layout, soon):
-    async with running_services(layout, crash=True) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
-        await life.turns.start_turn(number, TEST)
+    async with running_services(layout, crash=True) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
+        await services.turns.start_turn(number, TEST)
     engine = Scripted()
     with ExitStack() as disk:
         disk.enter_context(full_disk())
-        async with working(layout, engine) as (life, _):
+        async with working(layout, engine) as (services, _):
             await asyncio.sleep(0)
-            assert life.chats.get_summary(number).status == "processing"
+            assert services.chats.get_summary(number).status == "processing"
             disk.close()
-            await life.chats.wait_until_idle(number, 60)
+            await services.chats.wait_until_idle(number, 60)
             assert engine.prompts == ["b"]
-            assert ("error", INTERRUPTED) in await list_roles(life, number)
+            assert ("error", INTERRUPTED) in await list_roles(services, number)
 
 
 async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_its_end(
@@ -491,10 +491,10 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
         await may_end.wait()
 
     monkeypatch.setattr(TurnRecorder, "add_message", add)
-    async with running_services(layout) as life:
-        dispatcher = build_dispatcher(life, Scripted(play_script))
-        dispatcher.start(life.chats.list_summaries())
-        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
+    async with running_services(layout) as services:
+        dispatcher = build_dispatcher(services, Scripted(play_script))
+        dispatcher.start(services.chats.list_summaries())
+        number = (await services.chats.create(NewChat(prompt="go"), ME)).id
         await wrote.wait()
         stopped = asyncio.create_task(dispatcher.stop_turn(number, ME))
         await begun.wait()
@@ -505,8 +505,8 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
         await asyncio.sleep(0)
         may_end.set()
         await asyncio.gather(stopped, stopping, again)
-        assert life.chats.get_summary(number).outcome == "stopped"
-        assert (await list_roles(life, number))[1:] == [
+        assert services.chats.get_summary(number).outcome == "stopped"
+        assert (await list_roles(services, number))[1:] == [
             ("assistant", "half a reply"),
             ("tool", STOPPED),
         ]

@@ -40,25 +40,25 @@ async def test_a_stopped_turn_ends_with_what_was_written_and_holds_the_queue(lay
         await asyncio.Event().wait()
 
     engine = Scripted(play_script)
-    async with working(layout, engine) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.append_prompt(number, "b", "", ME)
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.append_prompt(number, "b", "", ME)
         await until(lambda: engine.running)
-        await until(lambda: [e for e in life.heard if isinstance(e, MessageDelta)])
+        await until(lambda: [e for e in services.heard if isinstance(e, MessageDelta)])
         assert await dispatcher.stop_turn(number, "user:anna")
         assert engine.closed == 1
-        summary = life.chats.get_summary(number)
+        summary = services.chats.get_summary(number)
         assert (summary.outcome, summary.status, summary.waiting) == ("stopped", "queued", 1)
         assert summary.held == "The turn was stopped by a person."
-        assert await list_roles(life, number) == [
+        assert await list_roles(services, number) == [
             ("user", "a"),
             ("assistant", "half a sentence"),
             ("tool", STOPPED),
         ]
-        assert (await life.chats.get(number)).agent.hold.by == "user:anna"
+        assert (await services.chats.get(number)).agent.hold.by == "user:anna"
         assert not await dispatcher.stop_turn(number, ME)
         assert engine.prompts == ["a"]
-        await life.chats.append_prompt(number, "c", "", ME)
+        await services.chats.append_prompt(number, "c", "", ME)
         await until(lambda: engine.prompts == ["a", "b"])
 
 
@@ -75,22 +75,22 @@ async def test_what_a_stopped_turn_used_and_what_it_left_undone_is_in_its_histor
             yield EngineStateSaved("the session")
             raise
 
-    async with working(layout, Scripted(play_script)) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, Scripted(play_script)) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(
             lambda: (now := dispatcher.get_turn_status(number)) and now.last_tool == "shell"
         )
         assert await dispatcher.stop_turn(number, "user:anna")
-        assert await list_roles(life, number) == [
+        assert await list_roles(services, number) == [
             ("user", "a"),
             ("tool", "make all\n\nInterrupted."),
             ("tool", STOPPED),
         ]
-        chat = await life.chats.get(number)
+        chat = await services.chats.get(number)
         assert chat.cost == Decimal("0.315")
         assert chat.agent.memory["scripted"] == "the session"
-    async with running_services(layout) as life:
-        assert (await life.chats.get(number)).cost == Decimal("0.315")
+    async with running_services(layout) as services:
+        assert (await services.chats.get(number)).cost == Decimal("0.315")
 
 
 async def test_a_stop_while_a_step_is_written_down_reaches_the_engine_too(layout, monkeypatch):
@@ -111,14 +111,14 @@ async def test_a_stop_while_a_step_is_written_down_reaches_the_engine_too(layout
                 raise
 
     monkeypatch.setattr(TurnRecorder, "add_message", add)
-    async with working(layout, Engine()) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, Engine()) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await begun.wait()
         stopped = asyncio.create_task(dispatcher.stop_turn(number, ME))
         await asyncio.sleep(0)
         may_end.set()
         assert await stopped
-        assert (await life.chats.get(number)).cost == Decimal("0.5")
+        assert (await services.chats.get(number)).cost == Decimal("0.5")
 
 
 async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeypatch):
@@ -130,42 +130,42 @@ async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeyp
         await asyncio.Event().wait()
 
     monkeypatch.setattr(TurnPlanner, "build_request", fail_if_called)
-    async with working(layout, Scripted()) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, Scripted()) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await reading.wait()
         assert await dispatcher.stop_turn(number, ME)
-        assert life.chats.get_summary(number).outcome == "stopped"
+        assert services.chats.get_summary(number).outcome == "stopped"
 
 
 async def test_many_who_stop_a_turn_stop_it_once_and_all_see_it_ended(layout):
     engine = Scripted()
     engine.go.clear()
-    async with working(layout, engine) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)
         stopped = await asyncio.gather(*(dispatcher.stop_turn(number, ME) for _ in range(5)))
         assert stopped == [True] * 5
         assert engine.closed == 1
-        assert [e for e in life.heard if getattr(e, "reason", "") == "turn.ended"].__len__() == 1
+        assert [e for e in services.heard if getattr(e, "reason", "") == "turn.ended"].__len__() == 1
 
 
 async def test_a_queue_held_by_hand_stands_still_until_it_is_released(layout):
     engine = Scripted()
-    async with working(layout, engine) as (life, _):
-        number = (await life.chats.create(NewChat(), ME)).id
-        await life.chats.hold_queue(number, "wait for Anna", ME)
-        await life.chats.append_prompt(number, "a", "", ME)
-        assert (await life.chats.wait_until_idle(number, 60)).status == "queued"
-        assert life.chats.get_summary(number).held == "wait for Anna"
-    async with working(layout, engine) as (life, _):
-        assert (await life.chats.wait_until_idle(number, 60)).held == "wait for Anna"
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(), ME)).id
+        await services.chats.hold_queue(number, "wait for Anna", ME)
+        await services.chats.append_prompt(number, "a", "", ME)
+        assert (await services.chats.wait_until_idle(number, 60)).status == "queued"
+        assert services.chats.get_summary(number).held == "wait for Anna"
+    async with working(layout, engine) as (services, _):
+        assert (await services.chats.wait_until_idle(number, 60)).held == "wait for Anna"
         assert engine.prompts == []
-        await life.chats.release_queue(number, ME)
-        assert (await life.chats.wait_until_idle(number, 60)).status == "completed"
+        await services.chats.release_queue(number, ME)
+        assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
         assert engine.prompts == ["a"]
-        seq = life.chats.get_summary(number).seq
-        await life.chats.release_queue(number, ME)
-        assert life.chats.get_summary(number).seq == seq
+        seq = services.chats.get_summary(number).seq
+        await services.chats.release_queue(number, ME)
+        assert services.chats.get_summary(number).seq == seq
 
 
 async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_limit_is_over(
@@ -178,37 +178,37 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
         tries.append(assignment)
         yield UsageReported(Usage(input=7), Decimal("0.5"))
         if len(tries) == 1:
-            until = format_iso(parse_iso(life.clock.now()) + timedelta(hours=1))
+            until = format_iso(parse_iso(services.clock.now()) + timedelta(hours=1))
             yield RateLimited("five-hour limit", until)
         yield ReplyCompleted("done")
 
     engine = Scripted(play_script)
-    async with working(layout, engine) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await until(lambda: life.chats.get_summary(number).waits_until)
-        chat = await life.chats.get(number)
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        chat = await services.chats.get(number)
         assert (chat.summarize().status, chat.summarize().outcome) == ("queued", None)
         assert chat.agent.wait.reason == "five-hour limit"
-        assert parse_iso(chat.agent.wait.until) > parse_iso(life.clock.now()) + timedelta(hours=1)
+        assert parse_iso(chat.agent.wait.until) > parse_iso(services.clock.now()) + timedelta(hours=1)
         assert [prompt.text for prompt in chat.queue] == ["a"]
         assert chat.cost == Decimal("0.5")
-        await life.chats.append_prompt(number, "b", "", ME)
+        await services.chats.append_prompt(number, "b", "", ME)
         assert len(tries) == 1
-    async with working(layout, engine) as (life, _):  # a restart does not forget the wait
+    async with working(layout, engine) as (services, _):  # a restart does not forget the wait
         await asyncio.sleep(0)
         assert len(tries) == 1
-    async with running_services(layout) as life:
-        waits_until = life.chats.get_summary(number).waits_until
-    async with working(layout, engine, since=waits_until) as (life, _):
-        await life.chats.wait_until_idle(number, 60)
+    async with running_services(layout) as services:
+        waits_until = services.chats.get_summary(number).waits_until
+    async with working(layout, engine, since=waits_until) as (services, _):
+        await services.chats.wait_until_idle(number, 60)
         assert [(one.prompt, one.is_retry) for one in tries] == [
             ("a", False),
             ("a", True),
             ("b", False),
         ]
-        said = await list_roles(life, number)
+        said = await list_roles(services, number)
         assert said == [("user", "a"), ("assistant", "done"), ("user", "b"), ("assistant", "done")]
-        assert life.chats.get_summary(number).cost == Decimal("1.5")
+        assert services.chats.get_summary(number).cost == Decimal("1.5")
 
 
 @pytest.mark.parametrize(
@@ -224,54 +224,54 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
 )
 async def test_a_limit_is_waited_for_as_reported_and_else_longer_each_time(layout, limit, waits):
     engine = make_scripted(limit)
-    async with working(layout, engine) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         seen = []
         for tries in range(1, len(waits) + 1):
             await until(lambda now=tries: len(engine.given) == now)
-            await until(lambda: life.chats.get_summary(number).waits_until)
-            left = parse_iso(life.chats.get_summary(number).waits_until) - parse_iso(
-                life.clock.now()
+            await until(lambda: services.chats.get_summary(number).waits_until)
+            left = parse_iso(services.chats.get_summary(number).waits_until) - parse_iso(
+                services.clock.now()
             )
             seen.append(left.total_seconds())
-            await life.chats.release_queue(number, ME)
+            await services.chats.release_queue(number, ME)
         spread = [had - result for had, result in zip(seen, waits, strict=True)]
         assert all(0 < one <= turn_runner.SPREAD_SECONDS + 1 for one in spread), seen
 
 
 async def test_a_prompt_that_waits_for_a_limit_can_be_rewritten_removed_and_released(layout):
     engine = make_scripted(RateLimited("too much"))
-    async with working(layout, engine) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await until(lambda: life.chats.get_summary(number).waits_until)
-        (prompt,) = (await life.chats.get(number)).queue
-        await life.chats.rewrite_prompt(number, prompt.id, "other words", ME)
-        await life.chats.release_queue(number, ME)
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        (prompt,) = (await services.chats.get(number)).queue
+        await services.chats.rewrite_prompt(number, prompt.id, "other words", ME)
+        await services.chats.release_queue(number, ME)
         await until(lambda: len(engine.given) == 2)
-        await until(lambda: life.chats.get_summary(number).waits_until)
-        assert await list_roles(life, number) == [("user", "a"), ("user", "other words")]
+        await until(lambda: services.chats.get_summary(number).waits_until)
+        assert await list_roles(services, number) == [("user", "a"), ("user", "other words")]
         assert not engine.given[1].is_retry
-        await life.chats.replace_queue(number, [], ME)
-        assert life.chats.get_summary(number).status == "completed"
-        await life.chats.replace_queue(number, [QueueItem("b")], ME)
-        await life.chats.release_queue(number, ME)
+        await services.chats.replace_queue(number, [], ME)
+        assert services.chats.get_summary(number).status == "completed"
+        await services.chats.replace_queue(number, [QueueItem("b")], ME)
+        await services.chats.release_queue(number, ME)
         await until(lambda: len(engine.given) == 3)
 
 
 async def test_after_a_crash_a_prompt_is_sent_again_only_if_the_settings_say_so(layout):
-    async with running_services(layout, crash=True) as life:
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.turns.start_turn(number, TEST)
-    async with running_services(layout, crash=True) as life:
-        await life.turns.end_interrupted(again=True)
-        chat = await life.chats.get(number)
+    async with running_services(layout, crash=True) as services:
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.turns.start_turn(number, TEST)
+    async with running_services(layout, crash=True) as services:
+        await services.turns.end_interrupted(again=True)
+        chat = await services.chats.get(number)
         assert [prompt.text for prompt in chat.queue] == ["a"]
-        await life.turns.start_turn(number, TEST)
+        await services.turns.start_turn(number, TEST)
     engine = Scripted()
-    async with working(layout, engine) as (life, _):
-        assert (await life.chats.wait_until_idle(number, 60)).outcome == "interrupted"
+    async with working(layout, engine) as (services, _):
+        assert (await services.chats.wait_until_idle(number, 60)).outcome == "interrupted"
         assert engine.prompts == []
-        assert await list_roles(life, number) == [("user", "a"), ("error", INTERRUPTED)]
+        assert await list_roles(services, number) == [("user", "a"), ("error", INTERRUPTED)]
 
 
 async def test_a_growing_reply_is_shown_in_steps_and_never_after_it_is_whole(layout):
@@ -281,14 +281,14 @@ async def test_a_growing_reply_is_shown_in_steps_and_never_after_it_is_whole(lay
             await asyncio.sleep(turn_runner.SHOW_SECONDS * 1.5)
         yield ReplyCompleted("one two three")
 
-    async with working(layout, Scripted(play_script)) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.wait_until_idle(number, 60)
-        deltas = [event for event in life.heard if isinstance(event, MessageDelta)]
+    async with working(layout, Scripted(play_script)) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.wait_until_idle(number, 60)
+        deltas = [event for event in services.heard if isinstance(event, MessageDelta)]
         assert "".join(delta.text for delta in deltas) == "one two three"
         assert len({delta.turn for delta in deltas}) == 1
         await asyncio.sleep(turn_runner.SHOW_SECONDS * 2)
-        assert not isinstance(life.heard[-1], MessageDelta)
+        assert not isinstance(services.heard[-1], MessageDelta)
 
 
 async def test_a_flood_of_small_pieces_becomes_few_events(layout):
@@ -297,24 +297,24 @@ async def test_a_flood_of_small_pieces_becomes_few_events(layout):
             yield ReplyDelta("x")
         yield ReplyCompleted("x" * 2000)
 
-    async with working(layout, Scripted(play_script)) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.wait_until_idle(number, 60)
-        assert len([event for event in life.heard if isinstance(event, MessageDelta)]) < 50
+    async with working(layout, Scripted(play_script)) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.wait_until_idle(number, 60)
+        assert len([event for event in services.heard if isinstance(event, MessageDelta)]) < 50
 
 
 async def test_there_is_evidence_of_a_turn_at_work_and_none_without(layout):
     async def play_script(_):
         yield EngineStarted(4711)
         yield ToolStarted("shell", "ls")
-        life.clock.move(5)
+        services.clock.move(5)
         yield ToolUsed("shell", "ls", "a b")
         await asyncio.Event().wait()
 
-    async with working(layout, Scripted(play_script)) as (life, dispatcher):
+    async with working(layout, Scripted(play_script)) as (services, dispatcher):
         assert dispatcher.get_turn_status(1) is None
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await until(lambda: life.chats.get_summary(number).messages == 2)
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await until(lambda: services.chats.get_summary(number).messages == 2)
         shown = dispatcher.get_turn_status(number)
         assert (shown.engine, shown.pid, shown.last_tool) == ("scripted", 4711, "shell")
         assert parse_iso(shown.last_activity) - parse_iso(shown.since) == timedelta(seconds=5)
@@ -327,15 +327,15 @@ async def test_an_engines_memory_comes_back_in_the_chats_next_turn_and_in_no_oth
         yield EngineStateSaved(f"session of {assignment.prompt}")
         yield ReplyCompleted(f"knew {assignment.memory!r}")
 
-    async with working(layout, Scripted(play_script)) as (life, _):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
-        await life.chats.wait_until_idle(number, 60)
+    async with working(layout, Scripted(play_script)) as (services, _):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
+        await services.chats.wait_until_idle(number, 60)
     engine = Scripted(play_script)
-    async with working(layout, engine) as (life, _):
-        await life.chats.append_prompt(number, "b", "", ME)
-        other = (await life.chats.create(NewChat(prompt="c"), ME)).id
-        await life.chats.wait_until_idle(number, 60)
-        await life.chats.wait_until_idle(other, 60)
+    async with working(layout, engine) as (services, _):
+        await services.chats.append_prompt(number, "b", "", ME)
+        other = (await services.chats.create(NewChat(prompt="c"), ME)).id
+        await services.chats.wait_until_idle(number, 60)
+        await services.chats.wait_until_idle(other, 60)
         memories = {one.prompt: one.engine_state for one in engine.given}
         assert memories == {"b": "session of a", "c": ""}
 
@@ -346,11 +346,11 @@ async def test_what_was_spent_before_a_turn_was_interrupted_is_recorded(layout):
         await asyncio.Event().wait()
 
     engine = Scripted(play_script)
-    async with working(layout, engine) as (life, dispatcher):
-        number = (await life.chats.create(NewChat(prompt="a"), ME)).id
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)
         await until(lambda: dispatcher.get_turn_status(number).last_activity)
         await asyncio.sleep(0)
         await dispatcher.stop(0)
-        assert life.chats.get_summary(number).cost == Decimal("0.125")
-        assert await list_roles(life, number) == [("user", "a"), ("error", SHUTDOWN)]
+        assert services.chats.get_summary(number).cost == Decimal("0.125")
+        assert await list_roles(services, number) == [("user", "a"), ("error", SHUTDOWN)]

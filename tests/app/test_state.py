@@ -18,18 +18,18 @@ from agentd.chats.service import NewChat
 from agentd.core.errors import ConfigError, Conflict, Unavailable
 from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.layout import Layout
-from tests.conftest import ME, TEST, Life, running_services
+from tests.conftest import ME, TEST, Services, running_services
 
 ASYNC = pytest.mark.gen_test
 
 
-async def make_busy_chat(life: Life, prompts: int = 3) -> int:
+async def make_busy_chat(services: Services, prompts: int = 3) -> int:
     """Make a chat with prompts, of which the first was sent and the last was removed again."""
-    chat = await life.chats.create(NewChat(), ME)
-    made = [await life.chats.append_prompt(chat.id, "x", "", ME) for _ in range(prompts)]
-    await life.turns.start_turn(chat.id, TEST)
-    await life.turns.end_turn(chat.id, "completed")
-    await life.chats.remove_prompt(chat.id, made[-1].id, ME)
+    chat = await services.chats.create(NewChat(), ME)
+    made = [await services.chats.append_prompt(chat.id, "x", "", ME) for _ in range(prompts)]
+    await services.turns.start_turn(chat.id, TEST)
+    await services.turns.end_turn(chat.id, "completed")
+    await services.chats.remove_prompt(chat.id, made[-1].id, ME)
     return chat.id
 
 
@@ -231,31 +231,31 @@ def _restore_ids_and_index(layout: Layout, old: Path) -> None:
 )
 async def test_no_id_is_ever_given_out_twice(layout, tmp_path, crash, then):
     old = tmp_path / "old"
-    async with running_services(layout) as life:
-        await make_busy_chat(life)
+    async with running_services(layout) as services:
+        await make_busy_chat(services)
     shutil.copytree(layout.state, old)
-    async with running_services(layout, crash=crash) as life:
-        first = await make_busy_chat(life, 150)
-        await life.chats.append_prompt(first, "x", "", ME)
+    async with running_services(layout, crash=crash) as services:
+        first = await make_busy_chat(services, 150)
+        await services.chats.append_prompt(first, "x", "", ME)
     then(layout, old)
     before = read_ids(Path(layout.state))
-    async with running_services(layout) as life:
-        second = await make_busy_chat(life)
-        made = await life.chats.append_prompt(first, "x", "", ME)
-        new = await life.chats.create(NewChat(prompt="x"), ME)
+    async with running_services(layout) as services:
+        second = await make_busy_chat(services)
+        made = await services.chats.append_prompt(first, "x", "", ME)
+        new = await services.chats.create(NewChat(prompt="x"), ME)
         given = {("chat", second), ("chat", new.id), ("prompt", made.id)}
-        given |= {("prompt", prompt.id) for prompt in (await life.chats.get(second)).queue}
-        given |= {("message", message.id) for message in await life.history(second)}
-        given |= {("seq", event.seq) for event in life.heard}
+        given |= {("prompt", prompt.id) for prompt in (await services.chats.get(second)).queue}
+        given |= {("message", message.id) for message in await services.history(second)}
+        given |= {("seq", event.seq) for event in services.heard}
     assert not given & before
 
 
 @ASYNC
 async def test_the_index_is_believed_only_where_the_size_agrees(layout, monkeypatch):
-    async with running_services(layout) as life:
-        same, changed = await make_busy_chat(life), await make_busy_chat(life)
-    async with running_services(layout, crash=True) as life:
-        await life.chats.append_prompt(changed, "x", "", ME)
+    async with running_services(layout) as services:
+        same, changed = await make_busy_chat(services), await make_busy_chat(services)
+    async with running_services(layout, crash=True) as services:
+        await services.chats.append_prompt(changed, "x", "", ME)
     looked = []
     real = module.scan_chats.__globals__["_load_at_start"]
     monkeypatch.setitem(
@@ -263,10 +263,10 @@ async def test_the_index_is_believed_only_where_the_size_agrees(layout, monkeypa
         "_load_at_start",
         lambda layout, chat_id, **how: (looked.append(chat_id), real(layout, chat_id, **how))[1],
     )
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         assert looked == [changed]
-        assert life.chats.get_summary(changed).waiting == 2
-        assert life.chats.get_summary(same).waiting == 1
+        assert services.chats.get_summary(changed).waiting == 2
+        assert services.chats.get_summary(same).waiting == 1
 
 
 @ASYNC
@@ -282,33 +282,33 @@ async def test_the_index_is_believed_only_where_the_size_agrees(layout, monkeypa
     ],
 )
 async def test_an_index_that_is_not_sound_is_ignored(layout, data):
-    async with running_services(layout) as life:
-        number = await make_busy_chat(life)
-        summary = life.chats.get_summary(number)
+    async with running_services(layout) as services:
+        number = await make_busy_chat(services)
+        summary = services.chats.get_summary(number)
     Path(layout.index).write_bytes(data)
-    async with running_services(layout) as life:
-        assert life.chats.list_summaries() == [summary]
+    async with running_services(layout) as services:
+        assert services.chats.list_summaries() == [summary]
 
 
 @ASYNC
 async def test_something_else_in_the_place_of_the_index_keeps_nobody_from_starting(layout):
-    async with running_services(layout) as life:
-        number = await make_busy_chat(life)
+    async with running_services(layout) as services:
+        number = await make_busy_chat(services)
     os.unlink(layout.index)
     os.mkdir(layout.index)
-    async with running_services(layout) as life:
-        assert life.chats.get_summary(number).waiting == 1
+    async with running_services(layout) as services:
+        assert services.chats.get_summary(number).waiting == 1
     assert read_index(layout.index).chats == []
 
 
 @ASYNC
 async def test_the_index_names_a_chat_that_is_gone_and_it_stays_gone(layout):
-    async with running_services(layout) as life:
-        number = await make_busy_chat(life)
+    async with running_services(layout) as services:
+        number = await make_busy_chat(services)
     shutil.rmtree(layout.get_chat_folder(number))
-    async with running_services(layout) as life:
-        assert life.chats.list_summaries() == []
-        assert await make_busy_chat(life) > number
+    async with running_services(layout) as services:
+        assert services.chats.list_summaries() == []
+        assert await make_busy_chat(services) > number
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
@@ -342,12 +342,12 @@ from agentd.core.errors import Unavailable
 from tests.conftest import running_services
 
 async def main():
-    async with running_services(Layout(sys.argv[1], sys.argv[1])) as life:
-        assert life.state.lock is None
-        await life.turns.end_interrupted()
-        for chat in life.chats.list_summaries():
-            print(chat.id, chat.status, len((await life.chats.get(chat.id)).queue))
-        for act in (life.chats.append_prompt(1, "x", "", "me"), life.chats.create(NewChat(), "me")):
+    async with running_services(Layout(sys.argv[1], sys.argv[1])) as services:
+        assert services.state.lock is None
+        await services.turns.end_interrupted()
+        for chat in services.chats.list_summaries():
+            print(chat.id, chat.status, len((await services.chats.get(chat.id)).queue))
+        for act in (services.chats.append_prompt(1, "x", "", "me"), services.chats.create(NewChat(), "me")):
             try:
                 await act
             except Unavailable as error:
@@ -359,8 +359,8 @@ asyncio.run(main())
 
 @ASYNC
 async def test_a_folder_that_cannot_be_written_is_served_for_reading(layout):
-    async with running_services(layout, crash=True) as life:
-        await make_busy_chat(life)
+    async with running_services(layout, crash=True) as services:
+        await make_busy_chat(services)
     before = {path: path.read_bytes() for path in Path(layout.state).rglob("*") if path.is_file()}
     script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c "$3" "$1"'
     command = ["unshare", "-rm", "sh", "-c", script, "sh", layout.state, sys.executable, READER]

@@ -30,7 +30,7 @@ CLOSED = [
 NAMES = [f"{route.method} {route.path}" for route in CLOSED]
 
 
-class House(NamedTuple):
+class DaemonWithKeys(NamedTuple):
     """A daemon with one good key of each kind."""
 
     daemon: Serving
@@ -46,19 +46,19 @@ def sign_in(daemon: Serving) -> str:
     return str(daemon.client(None).post("/api/session", signing)["token"])
 
 
-def add_keys(daemon: Serving) -> House:
+def add_keys(daemon: Serving) -> DaemonWithKeys:
     """Give the daemon a remote key, an access key, a management key and an administrator."""
     letters, kept = issue("laptop", "2026-01-01T00:00:00.000Z")
     AccessKeyFile(daemon.layout).add(kept)
     token = sign_in(daemon)
     keys = {"remote": KEY, "access": letters, "management": MANAGEMENT_KEY, "login": token}
-    return House(daemon, keys | {"wrong": "wrong", "another": f"sk-agentd-{'x' * 43}"})
+    return DaemonWithKeys(daemon, keys | {"wrong": "wrong", "another": f"sk-agentd-{'x' * 43}"})
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Yield one house for all tests."""
-    with Serving(tmp_path_factory.mktemp("house"), environ={"PROXY_APP_HASH": HASH}) as daemon:
+def daemon_with_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonWithKeys]:
+    """Yield one daemon for all tests."""
+    with Serving(tmp_path_factory.mktemp("daemon-with-keys"), environ={"PROXY_APP_HASH": HASH}) as daemon:
         yield add_keys(daemon)
 
 
@@ -88,33 +88,33 @@ def is_accepted(surface: RouteGroup, kind: str, way: str) -> bool:
             )
 
 
-def ask(house: House, route: Route, kind: str, way: str, also: str = "") -> Reply:
+def ask(daemon_with_keys: DaemonWithKeys, route: Route, kind: str, way: str, also: str = "") -> Reply:
     """Return a request, which asks for nothing sensible, with a key of a kind sent in a way."""
-    key, path = house.keys[kind], build_path(route)
+    key, path = daemon_with_keys.keys[kind], build_path(route)
     lines = ["Connection: close", "Sec-Fetch-Site: same-origin", also or "X-Nothing: 1"]
     match way:
         case "bearer":
             lines.append(f"Authorization: Bearer {key}")
         case "cookie":
-            lines.append(f"Cookie: {SessionCookie(house.daemon.port).name}={key}")
+            lines.append(f"Cookie: {SessionCookie(daemon_with_keys.daemon.port).name}={key}")
         case "?key" | "?api_key":
             path += f"{way}={key}"
         case _:
             lines.append(f"{way}: {key}")
-    (reply,) = send_raw(house.daemon.port, build_request(route.method, path, *lines, key=None))
+    (reply,) = send_raw(daemon_with_keys.daemon.port, build_request(route.method, path, *lines, key=None))
     return reply
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=NAMES)
-def test_every_kind_of_key_opens_its_own_addresses_and_no_other(house: House, route: Route) -> None:
+def test_every_kind_of_key_opens_its_own_addresses_and_no_other(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
     """The proxy specification, section 1: neither key is good for the other's requests."""
-    for kind in house.keys:
+    for kind in daemon_with_keys.keys:
         for way in WAYS:
-            reply = ask(house, route, kind, way)
+            reply = ask(daemon_with_keys, route, kind, way)
             assert reply.status != 500, (kind, way, reply.body)
             refused = reply.status == 401
             assert refused is not is_accepted(route.group, kind, way), (kind, way, reply.body)
-            assert house.keys[kind].encode() not in reply.body
+            assert daemon_with_keys.keys[kind].encode() not in reply.body
 
 
 MODELS = [route for route in CLOSED if route.group is RouteGroup.MODELS]
@@ -133,21 +133,21 @@ MANAGED = [route for route in CLOSED if route.group is RouteGroup.MANAGE]
 
 
 @pytest.mark.parametrize("route", MODELS, ids=lambda route: f"{route.method} {route.path}")
-def test_of_two_keys_that_differ_none_is_valid(house: House, route: Route) -> None:
+def test_of_two_keys_that_differ_none_is_valid(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
     for second in ("X-Api-Key: x", f"api-key: {MANAGEMENT_KEY}", f"x-goog-api-key: {KEY}"):
-        assert ask(house, route, "access", "bearer", second).status == 401
-    same = f"X-Api-Key: {house.keys['access']}"
-    assert ask(house, route, "access", "bearer", same).status != 401
+        assert ask(daemon_with_keys, route, "access", "bearer", second).status == 401
+    same = f"X-Api-Key: {daemon_with_keys.keys['access']}"
+    assert ask(daemon_with_keys, route, "access", "bearer", same).status != 401
 
 
 @pytest.mark.parametrize("route", MODELS, ids=lambda route: f"{route.method} {route.path}")
-def test_refusals_are_reported_in_the_dialect_of_the_address(house: House, route: Route) -> None:
+def test_refusals_are_reported_in_the_dialect_of_the_address(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
     assert route.error_renderer
     for method, status in ((route.method, 401), ("DELETE", 405)):
         with_key = status == 405
-        line = f"x-api-key: {house.keys['access']}" if with_key else "X-Nothing: 1"
+        line = f"x-api-key: {daemon_with_keys.keys['access']}" if with_key else "X-Nothing: 1"
         data = build_request(method, build_path(route), line, "Connection: close", key=None)
-        (reply,) = send_raw(house.daemon.port, data)
+        (reply,) = send_raw(daemon_with_keys.daemon.port, data)
         assert reply.status == status
         result = reply.json()
         assert set(result) == set(route.error_renderer.schema["required"])  # type: ignore[call-overload]
@@ -156,12 +156,12 @@ def test_refusals_are_reported_in_the_dialect_of_the_address(house: House, route
 
 
 @pytest.mark.parametrize("route", MANAGED, ids=lambda route: f"{route.method} {route.path}")
-def test_what_is_nearly_the_management_key_is_refused(house: House, route: Route) -> None:
+def test_what_is_nearly_the_management_key_is_refused(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
     """The proxy specification, section 5.4."""
-    lines = (f"Authorization: Bearer {house.keys['login']}", "Connection: close")
+    lines = (f"Authorization: Bearer {daemon_with_keys.keys['login']}", "Connection: close")
     for near, key in NEARLY.items():
         (reply,) = send_raw(
-            house.daemon.port, build_request(route.method, build_path(route), *lines, key=key)
+            daemon_with_keys.daemon.port, build_request(route.method, build_path(route), *lines, key=key)
         )
         assert (near, reply.status, reply["error"]) == (near, 401, "Unauthorized")
         assert reply["message"] == "Invalid or missing management key"
@@ -169,12 +169,12 @@ def test_what_is_nearly_the_management_key_is_refused(house: House, route: Route
 
 
 @pytest.mark.parametrize("path", ["/api/agent/nothing", "/api/agent/", "/v1/nothing", "/v1beta/x"])
-def test_a_path_that_leads_nowhere_has_the_door_of_its_neighbours(house: House, path: str) -> None:
+def test_a_path_that_leads_nowhere_has_the_door_of_its_neighbours(daemon_with_keys: DaemonWithKeys, path: str) -> None:
     kind = "management" if "agent" in path else "access"
     for method in ("GET", "POST", "DELETE", "X"):
-        for other, key in {**house.keys, "none": None}.items():
+        for other, key in {**daemon_with_keys.keys, "none": None}.items():
             data = build_request(method, path, "Connection: close", key=key)
-            (reply,) = send_raw(house.daemon.port, data)
+            (reply,) = send_raw(daemon_with_keys.daemon.port, data)
             assert reply.status == (404 if other == kind else 401)
             assert "message" in (reply.json() if kind == "management" else reply["error"])
 
@@ -202,14 +202,14 @@ def test_no_log_and_no_file_has_a_key_or_its_sum(
 ) -> None:
     """The proxy specification, section 5.5: the caller's address is logged, and no key."""
     with Serving(tmp_path, environ={"PROXY_APP_HASH": HASH}) as daemon:
-        house = add_keys(daemon)
+        daemon_with_keys = add_keys(daemon)
         for route in (CLOSED[0], MODELS[0], MANAGED[0]):
-            for kind in house.keys:
-                ask(house, route, kind, "x-api-key")
+            for kind in daemon_with_keys.keys:
+                ask(daemon_with_keys, route, kind, "x-api-key")
     logged = capfd.readouterr().err + caplog.text
     assert f"127.0.0.1 - {MANAGED[0].method} {build_path(MANAGED[0])} 401" in logged
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     files = [path for path in files if path.name != "agentd.yml"]  # the remote key's sum is said
     result = logged.encode() + b"".join(path.read_bytes() for path in files)
-    secrets = [HASH, *(house.keys[kind] for kind in ("remote", "access", "management", "login"))]
+    secrets = [HASH, *(daemon_with_keys.keys[kind] for kind in ("remote", "access", "management", "login"))]
     assert not [one for one in secrets if one.encode() in result]

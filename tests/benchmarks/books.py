@@ -22,7 +22,7 @@ from agentd.gateway.ledger.record import Outcome, RequestRecord, Timings
 from agentd.gateway.ledger.sliced_table import read_header
 from agentd.llm.price import Usage
 from agentd.storage.checksummed_json import CHECKSUM_SIZE, encode_checksummed
-from tests.benchmarks.house import House
+from tests.benchmarks.gateway import LargeGateway
 
 DAYS = 90
 WEEK = 7
@@ -49,14 +49,14 @@ class _Line(NamedTuple):
 
 
 class Books:
-    """The ledger of a house: ``lines`` requests over 90 closed days, and half a day of today."""
+    """The ledger of a large gateway: ``lines`` requests over 90 closed days, and half a day of today."""
 
-    def __init__(self, house: House, lines: int) -> None:
+    def __init__(self, gateway: LargeGateway, lines: int) -> None:
         self.last = datetime.now(UTC).date() - timedelta(days=1)
         """The last closed day."""
         self.first = self.last - timedelta(days=DAYS - 1)
-        self.layout = house.layout
-        self._house = house
+        self.layout = gateway.layout
+        self._gateway = gateway
         self._a_day = lines // DAYS
         self._random = Random(lines)  # noqa: S311 - nothing is to be kept secret
 
@@ -109,7 +109,7 @@ class Books:
 
     def _requests(self) -> Iterator[RequestRecord]:
         """A day's requests in the order of their moments."""
-        keys = self._house.keys
+        keys = self._gateway.keys
         for number in range(self._a_day):
             hour = number * HOURS // self._a_day
             at_work = keys[hour * AT_ONCE // HOURS :: AT_ONCE] or keys
@@ -118,9 +118,9 @@ class Books:
 
     def _request(self, number: int, key: str, name: str, way: int) -> RequestRecord:
         """The one of a key, which calls one of two models, each through one channel."""
-        random, house = self._random, self._house
+        random, gateway = self._random, self._gateway
         second = number * 86400 // self._a_day
-        model = (way + random.randrange(2)) % len(house.models)
+        model = (way + random.randrange(2)) % len(gateway.models)
         outcome: Outcome = "ok" if random.random() < 0.98 else "failed"
         return RequestRecord(
             id=f"{_DAY}-{number:08x}",
@@ -128,8 +128,8 @@ class Books:
             key=key,
             key_name=name,
             endpoint="/v1/chat/completions",
-            model=house.models[model],
-            channel=house.channels[model % len(house.channels)],
+            model=gateway.models[model],
+            channel=gateway.channels[model % len(gateway.channels)],
             supplier_model="large",
             tries=1,
             status=200 if outcome == "ok" else 429,

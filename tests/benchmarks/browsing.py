@@ -11,7 +11,7 @@ from agentd.auth.password import HashCost, hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.benchmarks import servers
-from tests.benchmarks.held import STREAM
+from tests.benchmarks.held_engine import STREAM
 from tests.benchmarks.measures import Row, Size, create_scratch_folder
 from tests.benchmarks.servers import Gun, Server, running_server
 from tests.benchmarks.states import Maker

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from agentd.gateway.ledger.rollups import iter_rollups
 from tests.benchmarks.books import Books
-from tests.benchmarks.house import House
+from tests.benchmarks.gateway import LargeGateway
 from tests.benchmarks.load import Shot
 from tests.benchmarks.measures import Row, Size, create_scratch_folder
 from tests.benchmarks.servers import Gun, Server, encode_request, running_server, start_daemon
@@ -111,7 +111,7 @@ def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
                 for place in places:
                     _wait_for_rollups(place)
                 yield from _compare_places(size, gun, *places)
-            yield from _measure_starts(size, full[0], _create_house(empty, size.booked)[0].layout)
+            yield from _measure_starts(size, full[0], _create_gateway(empty, size.booked)[0].layout)
     finally:
         del os.environ["PROXY_APP_HASH"]
 
@@ -153,19 +153,19 @@ def _compare_places(size: Size, gun: Gun, small: Place, large: Place) -> Iterato
 
 def _create_books(folder: str, lines: int) -> tuple[Books, bytes]:
     """Create a folder with its history."""
-    house, status = _create_house(folder, lines)
-    books = Books(house, lines)
+    gateway, status = _create_gateway(folder, lines)
+    books = Books(gateway, lines)
     books.fill()
     return books, status
 
 
-def _create_house(folder: str, lines: int) -> tuple[House, bytes]:
+def _create_gateway(folder: str, lines: int) -> tuple[LargeGateway, bytes]:
     """Create the models, channels and keys for so many requests, and a status request."""
     maker = Maker(folder)
     path = f"/api/remote/chats/{maker.add_chat(3).id}/status"
     status = encode_request("GET", path, maker.finish())
     models, channels, keys = (max(lines // of, 1) for of in (10_000, 50_000, 2_000))
-    return House(maker.layout, models, channels, keys), status
+    return LargeGateway(maker.layout, models, channels, keys), status
 
 
 def _wait_for_rollups(place: Place) -> None:

@@ -7,9 +7,9 @@ import argparse
 import sys
 from contextlib import closing
 
-from tests.benchmarks.adding_up import measure_analytics
+from tests.benchmarks.analytics import measure_analytics
 from tests.benchmarks.browsing import measure_browsing
-from tests.benchmarks.crowds import measure_burst, measure_crowd
+from tests.benchmarks.many_listeners import measure_burst, measure_crowd
 from tests.benchmarks.fanout import measure_fan_out
 from tests.benchmarks.listing import measure_chats
 from tests.benchmarks.managing import measure_management

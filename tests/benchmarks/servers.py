@@ -91,7 +91,7 @@ def start_held_daemon(layout: Layout) -> Server:
     """Start the daemon with an engine that never finishes; end it with SIGKILL."""
     port = find_free_port()
     folders = ["--state", layout.state, "--config", layout.config]
-    command = ["-m", "tests.benchmarks.held", *folders, "--port", str(port)]
+    command = ["-m", "tests.benchmarks.held_engine", *folders, "--port", str(port)]
     log = join(dirname(layout.state), "held.log")
     return Server(command, port, encode_request("GET", "/healthz"), log)
 

@@ -13,13 +13,13 @@ from agentd.gateway.reports import reports
 from agentd.gateway.reports.reports import GroupBy, ReportTable
 from agentd.storage.layout import Layout
 from tests.benchmarks.books import DAYS, Books
-from tests.benchmarks.house import House
+from tests.benchmarks.gateway import LargeGateway
 
 
 @pytest.fixture(name="books")
 def _books(tmp_path: Path) -> Books:
-    house = House(Layout(str(tmp_path / "state"), str(tmp_path / "config")), 3, 2, 5)
-    books = Books(house, DAYS * 20)
+    gateway = LargeGateway(Layout(str(tmp_path / "state"), str(tmp_path / "config")), 3, 2, 5)
+    books = Books(gateway, DAYS * 20)
     books.fill()
     return books
 

@@ -65,11 +65,11 @@ def test_the_fold_counts_what_is_ready_after_each_record(queue: Queue, data: st.
 
 @pytest.mark.gen_test
 async def test_a_prompt_that_was_sent_cannot_be_paused_or_moved(layout):
-    async with running_services(layout) as life:
-        chat = await life.chats.create(NewChat(prompt="x"), ME)
+    async with running_services(layout) as services:
+        chat = await services.chats.create(NewChat(prompt="x"), ME)
         [prompt] = chat.queue
-        await life.turns.start_turn(chat.id, TEST)
-        editing = ChatCommands(life.chats._chats)
+        await services.turns.start_turn(chat.id, TEST)
+        editing = ChatCommands(services.chats._chats)
         with pytest.raises(NotFound, match=f"Prompt {prompt.id} not found"):
             await editing.pause_prompts(chat.id, prompt.id, ME, pause=True)
         with pytest.raises(NotFound, match=f"Prompt {prompt.id} not found"):
@@ -78,9 +78,9 @@ async def test_a_prompt_that_was_sent_cannot_be_paused_or_moved(layout):
 
 @pytest.mark.gen_test
 async def test_labels_are_borne_once_and_in_the_order_in_which_they_came(layout):
-    async with running_services(layout) as life:
-        chat = await life.chats.create(NewChat(), ME)
-        editing = ChatCommands(life.chats._chats)
+    async with running_services(layout) as services:
+        chat = await services.chats.create(NewChat(), ME)
+        editing = ChatCommands(services.chats._chats)
         assert await editing.change_labels(chat.id, ME, add=["b", "a", "b"]) == ("b", "a")
         lines = chat.lines
         assert await editing.change_labels(chat.id, ME, add=["a"]) == ("b", "a")

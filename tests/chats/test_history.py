@@ -5,17 +5,17 @@ import pytest
 from agentd.chats import state as chats_state
 from agentd.chats.history import HistoryPage, HistoryReader
 from agentd.chats.service import NewChat
-from tests.conftest import ME, TEST, Life, running_services
+from tests.conftest import ME, TEST, Services, running_services
 
 MESSAGES = 30
 
 
-async def make_chat(life: Life) -> int:
+async def make_chat(services: Services) -> int:
     """Make a chat of so many messages."""
-    number = (await life.chats.create(NewChat(prompt="begin"), ME)).id
-    await life.turns.start_turn(number, TEST)
+    number = (await services.chats.create(NewChat(prompt="begin"), ME)).id
+    await services.turns.start_turn(number, TEST)
     for said in range(MESSAGES - 1):
-        await life.turns.add_message(number, "assistant", f"reply {said}")
+        await services.turns.add_message(number, "assistant", f"reply {said}")
     return number
 
 
@@ -30,11 +30,11 @@ def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.gen_test
 async def test_every_page_both_ways_is_what_the_whole_history_says(layout, kept):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
-        whole = await life.history(number)
-        chat = await life.chats.get(number)
-        history = HistoryReader(life.chats._chats)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
+        whole = await services.history(number)
+        chat = await services.chats.get(number)
+        history = HistoryReader(services.chats._chats)
         ids = [message.id for message in whole]
         for limit in (1, 3, 4, 5, 9, MESSAGES, 99):
             for edge in (0, *ids, ids[-1] + 1):
@@ -53,8 +53,8 @@ async def test_every_page_both_ways_is_what_the_whole_history_says(layout, kept)
 
 @pytest.mark.gen_test
 async def test_a_chat_that_said_nothing_has_one_empty_page(layout):
-    async with running_services(layout) as life:
-        chat = await life.chats.create(NewChat(), ME)
-        history = HistoryReader(life.chats._chats)
+    async with running_services(layout) as services:
+        chat = await services.chats.create(NewChat(), ME)
+        history = HistoryReader(services.chats._chats)
         assert await history.read_before(chat, None, 5) == HistoryPage([], False, False)
         assert await history.read_after(chat, 0, 5) == HistoryPage([], False, False)

@@ -23,10 +23,10 @@ pytestmark = pytest.mark.gen_test
 
 async def write_chat(layout, prompts: int = 5, *, crash: bool = True) -> int:
     """Write a chat with some prompts, left by a crash (without a checkpoint) or a clean stop."""
-    async with running_services(layout, crash=crash) as life:
-        chat = await life.chats.create(NewChat(title="T"), ME)
+    async with running_services(layout, crash=crash) as services:
+        chat = await services.chats.create(NewChat(title="T"), ME)
         for n in range(prompts):
-            await life.chats.append_prompt(chat.id, f"prompt {n}", "", ME)
+            await services.chats.append_prompt(chat.id, f"prompt {n}", "", ME)
         return chat.id
 
 
@@ -39,14 +39,14 @@ async def test_a_torn_end_is_kept_aside_and_cut_off_and_the_chat_goes_on(layout,
     number = await write_chat(layout)
     whole = Path(layout.get_journal_path(number)).read_bytes()
     append(layout.get_journal_path(number), torn)
-    async with running_services(layout) as life:
-        assert life.chats.get_summary(number).damage == ""
+    async with running_services(layout) as services:
+        assert services.chats.get_summary(number).damage == ""
         assert Path(layout.get_journal_path(number)).read_bytes() == whole
         [aside] = Path(layout.get_chat_folder(number)).glob("journal.jsonl.torn-*")
         assert aside.read_bytes() == torn
         assert aside.stat().st_mode & 0o777 == 0o600
         assert "an unfinished write" in caplog.text
-        await life.chats.append_prompt(number, "next", "", ME)
+        await services.chats.append_prompt(number, "next", "", ME)
     assert Path(layout.get_journal_path(number)).read_bytes().startswith(whole)
 
 
@@ -79,14 +79,14 @@ async def test_damage_in_the_middle_makes_that_chat_read_only_and_named_and_no_o
     bad, good = await write_chat(layout), await write_chat(layout)
     overwrite(layout.get_journal_path(bad), os.path.getsize(layout.get_journal_path(bad)) // 2, b"#")
     data = Path(layout.get_journal_path(bad)).read_bytes()
-    async with running_services(layout) as life:
-        damage = life.chats.get_summary(bad).damage
+    async with running_services(layout) as services:
+        damage = services.chats.get_summary(bad).damage
         assert damage.startswith(f"{layout.get_journal_path(bad)}:")
         assert damage in caplog.text
-        assert 0 < len((await life.chats.get(bad)).queue) < 5
+        assert 0 < len((await services.chats.get(bad)).queue) < 5
         with pytest.raises(Unavailable, match="read-only"):
-            await life.chats.append_prompt(bad, "x", "", ME)
-        await life.chats.append_prompt(good, "x", "", ME)
+            await services.chats.append_prompt(bad, "x", "", ME)
+        await services.chats.append_prompt(good, "x", "", ME)
     assert Path(layout.get_journal_path(bad)).read_bytes() == data
     assert not list(Path(layout.get_chat_folder(bad)).glob("*.torn-*"))
 
@@ -98,12 +98,12 @@ async def test_a_repaired_journal_is_believed_again(layout):
     os.unlink(layout.get_checkpoint_path(number))
     os.unlink(layout.index)
     overwrite(layout.get_journal_path(number), len(sound) // 2, b"#")
-    async with running_services(layout) as life:
-        assert (await life.chats.get(number)).damage
+    async with running_services(layout) as services:
+        assert (await services.chats.get(number)).damage
     Path(layout.get_journal_path(number)).write_bytes(sound)
-    async with running_services(layout) as life:
-        assert not life.chats.get_summary(number).damage
-        assert len((await life.chats.get(number)).queue) == 200
+    async with running_services(layout) as services:
+        assert not services.chats.get_summary(number).damage
+        assert len((await services.chats.get(number)).queue) == 200
 
 
 async def test_a_line_of_a_newer_agentd_is_left_alone(layout):
@@ -112,8 +112,8 @@ async def test_a_line_of_a_newer_agentd_is_left_alone(layout):
     newer = {"n": 7, "seq": 9000, "at": "2027-01-01T00:00:00.000Z", "by": "me", "body": body}
     append(layout.get_journal_path(number), module.checkpoint.encode_checksummed(newer))
     data = Path(layout.get_journal_path(number)).read_bytes()
-    async with running_services(layout) as life:
-        assert "unknown form" in life.chats.get_summary(number).damage
+    async with running_services(layout) as services:
+        assert "unknown form" in services.chats.get_summary(number).damage
     assert Path(layout.get_journal_path(number)).read_bytes() == data
 
 
@@ -129,8 +129,8 @@ async def test_a_checkpoint_is_only_a_short_cut(layout):
 
 async def test_a_checkpoint_from_before_is_read_on_from(layout):
     number = await write_chat(layout, crash=False)
-    async with running_services(layout, crash=True) as life:
-        await life.chats.append_prompt(number, "later", "", ME)
+    async with running_services(layout, crash=True) as services:
+        await services.chats.append_prompt(number, "later", "", ME)
     loaded = load(layout, number)
     assert loaded.checkpointed == 6
     assert [prompt.text for prompt in loaded.chat.queue][-1] == "later"
@@ -140,9 +140,9 @@ async def test_a_checkpoint_from_after_the_journal_is_ignored(layout, tmp_path):
     """A copy takes files one after another; a restore may leave a newer checkpoint behind."""
     number = await write_chat(layout, crash=False)
     older = Path(layout.get_journal_path(number)).read_bytes()
-    async with running_services(layout) as life:
-        await life.chats.append_prompt(number, "later", "", ME)
-        await life.chats.append_prompt(number, "later", "", ME)
+    async with running_services(layout) as services:
+        await services.chats.append_prompt(number, "later", "", ME)
+        await services.chats.append_prompt(number, "later", "", ME)
     Path(layout.get_journal_path(number)).write_bytes(older)
     loaded = load(layout, number)
     assert loaded.checkpointed == 0
@@ -154,14 +154,14 @@ async def test_a_checkpoint_of_another_past_is_ignored_even_where_every_number_a
     number = await write_chat(layout, crash=False)
     folder = Path(layout.state)
     shutil.copytree(folder, folder.with_name("backup"))
-    async with running_services(layout) as life:
-        await life.chats.append_prompt(number, "aaa", "", ME)
+    async with running_services(layout) as services:
+        await services.chats.append_prompt(number, "aaa", "", ME)
     newer = Path(layout.get_checkpoint_path(number)).read_bytes()
     shutil.rmtree(folder)
     shutil.copytree(folder.with_name("backup"), folder)
-    async with running_services(layout, crash=True) as life:
-        life.clock.move(60)
-        await life.chats.append_prompt(number, "bbb", "", ME)
+    async with running_services(layout, crash=True) as services:
+        services.clock.move(60)
+        await services.chats.append_prompt(number, "bbb", "", ME)
     Path(layout.get_checkpoint_path(number)).write_bytes(newer)
     assert load(layout, number).chat.queue[-1].text == "bbb"
 
@@ -217,13 +217,13 @@ async def test_a_journal_that_cannot_be_read_is_named_and_the_others_go_on(layou
             path.symlink_to("elsewhere")
         case "a FIFO":
             os.mkfifo(path)
-    async with running_services(layout) as life:
-        assert str(path) in life.chats.list_summaries()[0].damage
+    async with running_services(layout) as services:
+        assert str(path) in services.chats.list_summaries()[0].damage
         assert str(path) in caplog.text
-        for act in (life.chats.get(bad), life.chats.append_prompt(bad, "x", "", ME)):
+        for act in (services.chats.get(bad), services.chats.append_prompt(bad, "x", "", ME)):
             with pytest.raises(Unavailable, match=f"Chat {bad} cannot be read"):
                 await act
-        await life.chats.append_prompt(good, "x", "", ME)
+        await services.chats.append_prompt(good, "x", "", ME)
     assert path.with_name("elsewhere").exists()
     assert not os.path.exists(layout.trash)
 
@@ -234,8 +234,8 @@ async def test_a_chat_that_died_before_its_first_line_is_set_aside(layout, first
     good = await write_chat(layout)
     os.mkdir(layout.get_chat_folder(99))
     Path(layout.get_journal_path(99)).write_bytes(first)
-    async with running_services(layout) as life:
-        assert [chat.id for chat in life.chats.list_summaries()] == [good]
+    async with running_services(layout) as services:
+        assert [chat.id for chat in services.chats.list_summaries()] == [good]
         assert f"{layout.get_chat_folder(99)} holds no chat" in caplog.text
         [aside] = os.listdir(layout.trash)
         assert aside.startswith("99.unborn-")
@@ -267,8 +267,8 @@ async def leave_crashed_chats(layout: Layout) -> None:
     await write_chat(layout)
     torn, gone = await write_chat(layout), await write_chat(layout)
     append(layout.get_journal_path(torn), b'{"n":')
-    async with running_services(layout, crash=True) as life:
-        await Trash(life.chats._chats, TrashFolder(layout)).delete(gone, ME)
+    async with running_services(layout, crash=True) as services:
+        await Trash(services.chats._chats, TrashFolder(layout)).delete(gone, ME)
     os.mkdir(layout.get_chat_folder(9))
     Path(layout.get_journal_path(9)).write_bytes(b"")
 

@@ -20,106 +20,106 @@ pytestmark = pytest.mark.gen_test
 
 async def test_idle_chats_are_let_go_of_and_read_back_the_same(layout, monkeypatch):
     monkeypatch.setattr(module, "MAX_OPEN_CHATS", 20)
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         for n in range(60):
-            number = (await life.chats.create(NewChat(title=str(n), prompt="x"), ME)).id
+            number = (await services.chats.create(NewChat(title=str(n), prompt="x"), ME)).id
             if n % 3 == 0:
-                await life.turns.start_turn(number, TEST)
-                await life.turns.end_turn(number, "failed", "why")
+                await services.turns.start_turn(number, TEST)
+                await services.turns.end_turn(number, "failed", "why")
             if n % 2 == 0:
-                await life.chats.append_prompt(number, "y", "m", ME)
-        assert len(life.files._opened) <= 20
-        for summary in life.chats.list_summaries():
-            chat = await life.chats.get(summary.id)
+                await services.chats.append_prompt(number, "y", "m", ME)
+        assert len(services.files._opened) <= 20
+        for summary in services.chats.list_summaries():
+            chat = await services.chats.get(summary.id)
             assert chat.summarize() == summary
-            await life.chats.append_prompt(summary.id, "z", "", ME)
-            assert (await life.chats.get(summary.id)).queue[:-1] == chat.queue
-        assert len(life.files._opened) <= 20
+            await services.chats.append_prompt(summary.id, "z", "", ME)
+            assert (await services.chats.get(summary.id)).queue[:-1] == chat.queue
+        assert len(services.files._opened) <= 20
 
 
 async def test_the_least_recently_used_chat_is_let_go_of_first(layout, monkeypatch):
     monkeypatch.setattr(module, "MAX_OPEN_CHATS", 3)
-    async with running_services(layout) as life:
-        first = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        first = (await services.chats.create(NewChat(), ME)).id
         for _ in range(4):
-            await life.chats.create(NewChat(), ME)
-            await life.chats.get(first)
-        assert first in life.files._opened
+            await services.chats.create(NewChat(), ME)
+            await services.chats.get(first)
+        assert first in services.files._opened
 
 
 async def test_chats_that_hold_much_text_are_let_go_of_however_few_they_are(layout, monkeypatch):
     """Also while nobody opens another: they grow by what is said in them."""
     monkeypatch.setattr(module, "MAX_RECENT_BYTES", 50_000)
     monkeypatch.setattr(module, "UNLOAD_CHECK_EVERY", 8)
-    async with running_services(layout) as life:
-        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(6)]
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(), ME)).id for _ in range(6)]
         for _ in range(10):
             for number in numbers:
-                await life.chats.append_prompt(number, "x" * 2000, "", ME)
-                await life.turns.start_turn(number, TEST)
-                await life.turns.end_turn(number, "completed")
-                kept = [opened.chat.recent_bytes for opened in life.files._opened.values()]
+                await services.chats.append_prompt(number, "x" * 2000, "", ME)
+                await services.turns.start_turn(number, TEST)
+                await services.turns.end_turn(number, "completed")
+                kept = [opened.chat.recent_bytes for opened in services.files._opened.values()]
                 assert sum(kept) < 50_000 + 8 * 2000
         assert 1 <= len(kept) < len(numbers)
         for number in numbers:
-            assert [len(one.text) for one in await life.history(number)] == [2000] * 10
+            assert [len(one.text) for one in await services.history(number)] == [2000] * 10
 
 
 async def test_chats_at_work_and_unwritten_ones_stay_and_keep_no_other_from_going(
     layout, monkeypatch
 ):
     monkeypatch.setattr(module, "MAX_OPEN_CHATS", 3)
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         working = []
         for _ in range(5):
-            working.append((await life.chats.create(NewChat(prompt="x"), ME)).id)
-            await life.turns.start_turn(working[-1], TEST)
+            working.append((await services.chats.create(NewChat(prompt="x"), ME)).id)
+            await services.turns.start_turn(working[-1], TEST)
         for _ in range(5):
-            await life.chats.create(NewChat(), ME)
-        assert set(working) <= set(life.files._opened)
-        assert len(life.files._opened) <= 6
+            await services.chats.create(NewChat(), ME)
+        assert set(working) <= set(services.files._opened)
+        assert len(services.files._opened) <= 6
 
 
 async def test_many_openings_of_one_chat_are_one(layout, monkeypatch):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
-    async with running_services(layout) as life:
-        chats = await asyncio.gather(*(life.files.open(number) for _ in range(20)))
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="x"), ME)).id
+    async with running_services(layout) as services:
+        chats = await asyncio.gather(*(services.files.open(number) for _ in range(20)))
         assert len(set(map(id, chats))) == 1
 
 
 async def test_a_client_that_leaves_while_a_chat_is_opened_affects_nobody_else(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
-    async with running_services(layout) as life:
-        tasks = [asyncio.create_task(life.files.open(number)) for _ in range(4)]
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="x"), ME)).id
+    async with running_services(layout) as services:
+        tasks = [asyncio.create_task(services.files.open(number)) for _ in range(4)]
         await asyncio.sleep(0)
         tasks[0].cancel()
         assert (await tasks[1]).id == number
 
 
 async def test_an_opening_that_fails_after_all_left_is_not_an_unheard_error(layout):
-    async with running_services(layout) as life:
-        task = asyncio.create_task(life.files.open(5))
+    async with running_services(layout) as services:
+        task = asyncio.create_task(services.files.open(5))
         await asyncio.sleep(0)
         task.cancel()
-        await until(lambda: not life.files._opening)
+        await until(lambda: not services.files._opening)
         with pytest.raises(NotFound):
-            await life.files.open(5)
+            await services.files.open(5)
 
 
 async def test_history_in_portions_is_everything_once(layout, monkeypatch):
     monkeypatch.setattr(module, "_CHUNK", 5000)
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.turns.start_turn(number, TEST)
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="go"), ME)).id
+        await services.turns.start_turn(number, TEST)
         for n in range(300):
-            life.clock.move(0.4)
-            await life.turns.add_message(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
+            services.clock.move(0.4)
+            await services.turns.add_message(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
             if n % 10 == 0:
-                await life.chats.append_prompt(number, "between", "", ME)
-        chat = await life.chats.get(number)
-        portions = [part async for part in life.files.read_history(chat, "")]
+                await services.chats.append_prompt(number, "between", "", ME)
+        chat = await services.chats.get(number)
+        portions = [part async for part in services.files.read_history(chat, "")]
         messages = [message for part in portions for message in part]
         assert len(portions) > 5
         assert len(messages) == chat.messages == 301
@@ -127,26 +127,26 @@ async def test_history_in_portions_is_everything_once(layout, monkeypatch):
         assert messages[-len(chat.recent) :] == chat.recent
         for message in messages[::15]:
             later = [
-                one async for part in life.files.read_history(chat, message.at) for one in part
+                one async for part in services.files.read_history(chat, message.at) for one in part
             ]
             assert later == [one for one in messages if one.at >= message.at]
 
 
 async def test_history_is_that_of_the_chat_as_it_was_asked_of(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.turns.start_turn(number, TEST)
-        chat = await life.chats.get(number)
-        await life.turns.add_message(number, "assistant", "later")
-        assert [len(part) async for part in life.files.read_history(chat, "")] == [1]
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="go"), ME)).id
+        await services.turns.start_turn(number, TEST)
+        chat = await services.chats.get(number)
+        await services.turns.add_message(number, "assistant", "later")
+        assert [len(part) async for part in services.files.read_history(chat, "")] == [1]
 
 
 @pytest.mark.parametrize("how", ["shorter", "gone", "altered"])
 async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(layout, how):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="go"), ME)).id
-        await life.turns.start_turn(number, TEST)
-        chat, path = await life.chats.get(number), layout.get_journal_path(number)
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="go"), ME)).id
+        await services.turns.start_turn(number, TEST)
+        chat, path = await services.chats.get(number), layout.get_journal_path(number)
         match how:
             case "shorter":
                 os.truncate(path, 0)
@@ -155,19 +155,19 @@ async def test_a_history_that_cannot_be_read_is_an_error_that_names_the_file(lay
             case "altered":
                 overwrite(path, chat.size // 2, b"#")
         with pytest.raises(Unavailable) as caught:
-            async for _ in life.files.read_history(chat, ""):
+            async for _ in services.files.read_history(chat, ""):
                 pass
         assert path in caught.value.details
 
 
 async def test_a_long_chat_has_a_checkpoint_while_it_grows(layout, monkeypatch):
     monkeypatch.setattr(module, "CHECKPOINT_EVERY", 50)
-    async with running_services(layout, crash=True) as life:
-        number = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout, crash=True) as services:
+        number = (await services.chats.create(NewChat(), ME)).id
         for _ in range(130):
-            await life.chats.append_prompt(number, "x", "", ME)
+            await services.chats.append_prompt(number, "x", "", ME)
         await until(lambda: os.path.exists(layout.get_checkpoint_path(number)))
-        await asyncio.to_thread(life.files._readers.shutdown)
+        await asyncio.to_thread(services.files._readers.shutdown)
         assert module.load(layout, number).checkpointed in (50, 100)
 
 
@@ -179,36 +179,36 @@ async def test_a_dead_journal_is_read_as_far_as_it_is_safe_and_the_others_go_on(
     def fail(fd):
         raise OSError(errno.EIO, "Input/output error")
 
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="safe"), ME)).id
-        other = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="safe"), ME)).id
+        other = (await services.chats.create(NewChat(), ME)).id
         monkeypatch.setattr(journal.os, "fdatasync", fail)
         with pytest.raises(Unavailable, match="the disk failed"):
-            await life.chats.append_prompt(number, "perhaps", "", ME)
+            await services.chats.append_prompt(number, "perhaps", "", ME)
         monkeypatch.undo()
         assert b"perhaps" in Path(layout.get_journal_path(number)).read_bytes()
-        chat = await life.chats.get(number)
+        chat = await services.chats.get(number)
         assert [prompt.text for prompt in chat.queue] == ["safe"]
-        assert "the disk failed" in life.chats.get_summary(number).damage
+        assert "the disk failed" in services.chats.get_summary(number).damage
         with pytest.raises(Unavailable, match="read-only"):
-            await life.chats.append_prompt(number, "x", "", ME)
-        await life.chats.append_prompt(other, "x", "", ME)
-    async with running_services(layout) as life:
-        assert life.chats.get_summary(number).damage == ""
-        chat = await life.chats.get(number)
+            await services.chats.append_prompt(number, "x", "", ME)
+        await services.chats.append_prompt(other, "x", "", ME)
+    async with running_services(layout) as services:
+        assert services.chats.get_summary(number).damage == ""
+        chat = await services.chats.get(number)
         assert [prompt.text for prompt in chat.queue] == ["safe", "perhaps"]
 
 
 async def test_a_chat_that_was_refused_at_once_leaves_nothing_behind(layout, monkeypatch):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(), ME)).id
         monkeypatch.setattr(journal, "MAX_PENDING_BYTES", 10)
-        waiting = asyncio.create_task(life.chats.append_prompt(number, "x", "", ME))
+        waiting = asyncio.create_task(services.chats.append_prompt(number, "x", "", ME))
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="does not keep up"):
-            await life.chats.create(NewChat(), ME)
+            await services.chats.create(NewChat(), ME)
         await waiting
-        assert list(life.files._opened) == [number]
+        assert list(services.files._opened) == [number]
 
 
 async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_it(
@@ -216,40 +216,40 @@ async def test_a_hot_copy_opens_clean_and_has_all_that_was_acknowledged_before_i
 ):
     """``cp -r`` at any moment, while the daemon works."""
     monkeypatch.setattr(module, "CHECKPOINT_EVERY", 40)
-    async with running_services(layout) as life:
-        numbers = [(await life.chats.create(NewChat(), ME)).id for _ in range(8)]
+    async with running_services(layout) as services:
+        numbers = [(await services.chats.create(NewChat(), ME)).id for _ in range(8)]
         over = False
 
         async def write(number: int) -> None:
             while not over:
-                await life.chats.append_prompt(number, "x" * 300, "", ME)
-                if await life.turns.start_turn(number, TEST):
-                    await life.turns.add_message(number, "assistant", "hello")
-                    await life.turns.end_turn(number, "completed")
+                await services.chats.append_prompt(number, "x" * 300, "", ME)
+                if await services.turns.start_turn(number, TEST):
+                    await services.turns.add_message(number, "assistant", "hello")
+                    await services.turns.end_turn(number, "completed")
 
         writers = [asyncio.create_task(write(number)) for number in numbers]
         for n in range(8):
-            await life.chats.append_prompt(numbers[0], "marker", "", ME)
-            acknowledged = {chat.id: chat.size for chat in life.chats.list_summaries()}
+            await services.chats.append_prompt(numbers[0], "marker", "", ME)
+            acknowledged = {chat.id: chat.size for chat in services.chats.list_summaries()}
             copy = tmp_path / f"copy-{n}"
             if n % 2:
                 await asyncio.to_thread(shutil.copytree, layout.state, copy)
             else:
                 child = await asyncio.create_subprocess_exec("cp", "-r", layout.state, str(copy))
                 assert await child.wait() == 0
-            await asyncio.to_thread(life.state.save, life.chats.list_summaries())
+            await asyncio.to_thread(services.state.save, services.chats.list_summaries())
             await _is_whole(Layout(str(copy), layout.config), acknowledged)
         over = True
         await asyncio.gather(*writers)
 
 
 async def _is_whole(layout: Layout, acknowledged: dict[int, int]) -> None:
-    async with running_services(layout) as life:
-        await life.turns.end_interrupted()
-        assert {chat.id for chat in life.chats.list_summaries()} == set(acknowledged)
-        for chat in life.chats.list_summaries():
+    async with running_services(layout) as services:
+        await services.turns.end_interrupted()
+        assert {chat.id for chat in services.chats.list_summaries()} == set(acknowledged)
+        for chat in services.chats.list_summaries():
             assert not chat.damage
             assert chat.size >= acknowledged[chat.id]
-            said = await life.history(chat.id)
+            said = await services.history(chat.id)
             assert len(said) == chat.messages
-            await life.chats.append_prompt(chat.id, "after the restore", "", ME)
+            await services.chats.append_prompt(chat.id, "after the restore", "", ME)

@@ -13,20 +13,20 @@ from agentd.chats.trash import Trash
 from agentd.chats.trash_store import TrashFolder
 from agentd.core.errors import NotFound, Unavailable
 from agentd.storage.layout import Layout
-from tests.conftest import ME, TEST, Life, running_services
+from tests.conftest import ME, TEST, Services, running_services
 
 DAY = 24 * 3600.0
 
 
-def make_trash(life: Life) -> Trash:
-    return Trash(life.chats._chats, TrashFolder(life.layout))
+def make_trash(services: Services) -> Trash:
+    return Trash(services.chats._chats, TrashFolder(services.layout))
 
 
-async def make_chat(life: Life, prompt: str = "hello") -> int:
+async def make_chat(services: Services, prompt: str = "hello") -> int:
     """Make a chat whose only turn is over."""
-    number = (await life.chats.create(NewChat(prompt=prompt), ME)).id
-    await life.turns.start_turn(number, TEST)
-    await life.turns.end_turn(number, "completed")
+    number = (await services.chats.create(NewChat(prompt=prompt), ME)).id
+    await services.turns.start_turn(number, TEST)
+    await services.turns.end_turn(number, "completed")
     return number
 
 
@@ -36,53 +36,53 @@ def refuse(*_: object, **__: object) -> None:
 
 @pytest.mark.gen_test
 async def test_a_restored_chat_goes_on_and_may_be_deleted_again(layout):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
         for _ in range(3):
-            await make_trash(life).delete(number, ME)
-            assert isinstance(life.heard[-1], ChatDeletedUpdate)
+            await make_trash(services).delete(number, ME)
+            assert isinstance(services.heard[-1], ChatDeletedUpdate)
             with pytest.raises(NotFound):
-                life.chats.get_summary(number)
-            life.clock.move(1)
-            await make_trash(life).restore(number, ME)
-            result = life.heard[-1]
+                services.chats.get_summary(number)
+            services.clock.move(1)
+            await make_trash(services).restore(number, ME)
+            result = services.heard[-1]
             assert isinstance(result, ChatUpdate)
             assert result.reason == "chat.restored"
-        await life.chats.append_prompt(number, "more", "", ME)
-        assert life.chats.get_summary(number).waiting == 1
+        await services.chats.append_prompt(number, "more", "", ME)
+        assert services.chats.get_summary(number).waiting == 1
         assert not Path(layout.trash).exists()
 
 
 @pytest.mark.gen_test
 async def test_what_is_thirty_days_old_is_gone_for_ever_and_nothing_else(layout):
-    async with running_services(layout) as life:
-        old, young, alive = [await make_chat(life) for _ in range(3)]
-        await make_trash(life).delete(old, ME)
-        life.clock.move(2 * DAY)
-        await make_trash(life).delete(young, ME)
-        life.clock.move(29 * DAY)
-        await make_trash(life).purge()
-        assert [chat.id for chat in make_trash(life).list_deleted()] == [young]
+    async with running_services(layout) as services:
+        old, young, alive = [await make_chat(services) for _ in range(3)]
+        await make_trash(services).delete(old, ME)
+        services.clock.move(2 * DAY)
+        await make_trash(services).delete(young, ME)
+        services.clock.move(29 * DAY)
+        await make_trash(services).purge()
+        assert [chat.id for chat in make_trash(services).list_deleted()] == [young]
         assert sorted(os.listdir(layout.chats)) == [str(young), str(alive)]
         with pytest.raises(NotFound):
-            await make_trash(life).restore(old, ME)
-        assert (await life.chats.create(NewChat(), ME)).id > alive
-    async with running_services(layout) as life:
-        assert [chat.id for chat in make_trash(life).list_deleted()] == [young]
+            await make_trash(services).restore(old, ME)
+        assert (await services.chats.create(NewChat(), ME)).id > alive
+    async with running_services(layout) as services:
+        assert [chat.id for chat in make_trash(services).list_deleted()] == [young]
 
 
 @pytest.mark.gen_test
 async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
-        await make_trash(life).delete(number, ME)
-        life.clock.move(31 * DAY)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
+        await make_trash(services).delete(number, ME)
+        services.clock.move(31 * DAY)
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
-            await make_trash(life).purge()
-        assert [chat.id for chat in make_trash(life).list_deleted()] == [number]
-        await make_trash(life).purge()
-        assert make_trash(life).list_deleted() == []
+            await make_trash(services).purge()
+        assert [chat.id for chat in make_trash(services).list_deleted()] == [number]
+        await make_trash(services).purge()
+        assert make_trash(services).list_deleted() == []
         assert os.listdir(layout.chats) == []
 
 
@@ -90,33 +90,33 @@ async def test_a_purge_that_breaks_off_is_made_up_for(layout, monkeypatch):
 async def test_a_purge_that_dies_before_its_last_step_leaves_nothing_after_the_next_start(
     layout, monkeypatch, caplog
 ):
-    async with running_services(layout, crash=True) as life:
-        number = await make_chat(life)
-        await make_trash(life).delete(number, ME)
-        life.clock.move(31 * DAY)
+    async with running_services(layout, crash=True) as services:
+        number = await make_chat(services)
+        await make_trash(services).delete(number, ME)
+        services.clock.move(31 * DAY)
         with monkeypatch.context() as patch:
             patch.setattr(os, "rmdir", refuse)
-            await make_trash(life).purge()
+            await make_trash(services).purge()
     assert list(Path(layout.get_chat_folder(number)).iterdir()) == []
     caplog.clear()
-    async with running_services(layout) as life:
-        assert make_trash(life).list_deleted() == []
+    async with running_services(layout) as services:
+        assert make_trash(services).list_deleted() == []
         assert os.listdir(layout.chats) == []
-        assert (await life.chats.create(NewChat(prompt="hello"), ME)).id > number
+        assert (await services.chats.create(NewChat(prompt="hello"), ME)).id > number
     assert not caplog.text
 
 
 @pytest.mark.gen_test
 async def test_a_copy_of_a_chat_that_was_being_purged_is_no_damage(layout):
     """A copy may have taken the checkpoint, and come too late for the journal."""
-    async with running_services(layout) as life:
-        number = await make_chat(life)
-        await make_trash(life).delete(number, ME)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
+        await make_trash(services).delete(number, ME)
     Path(layout.index).unlink()
     Path(layout.get_journal_path(number)).unlink()
-    async with running_services(layout) as life:
-        assert make_trash(life).list_deleted() == []
-        assert life.chats.list_summaries() == []
+    async with running_services(layout) as services:
+        assert make_trash(services).list_deleted() == []
+        assert services.chats.list_summaries() == []
         assert os.listdir(layout.chats) == []
     [aside] = Path(layout.trash).iterdir()
     assert Path(aside, "checkpoint.json").is_file()
@@ -124,40 +124,40 @@ async def test_a_copy_of_a_chat_that_was_being_purged_is_no_damage(layout):
 
 @pytest.mark.gen_test
 async def test_a_history_is_read_on_though_its_chat_is_deleted_meanwhile(layout, monkeypatch):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
-        chat = await life.chats.get(number)
-        reading = life.files.read_history(chat, "")
-        await make_trash(life).delete(number, ME)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
+        chat = await services.chats.get(number)
+        reading = services.files.read_history(chat, "")
+        await make_trash(services).delete(number, ME)
         assert [message.text async for part in reading for message in part] == ["hello"]
 
 
 @pytest.mark.gen_test
 async def test_nothing_is_deleted_when_its_record_cannot_be_written(layout, monkeypatch):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", refuse)
             with pytest.raises(Unavailable):
-                await make_trash(life).delete(number, ME)
-        assert life.chats.get_summary(number).messages == 1
+                await make_trash(services).delete(number, ME)
+        assert services.chats.get_summary(number).messages == 1
         assert Path(layout.get_journal_path(number)).exists()
 
 
 @pytest.mark.gen_test
 async def test_a_start_reads_no_journal_of_the_trash_that_the_index_knows(layout, monkeypatch):
-    async with running_services(layout) as life:
-        await make_trash(life).delete(await make_chat(life), ME)
+    async with running_services(layout) as services:
+        await make_trash(services).delete(await make_chat(services), ME)
     monkeypatch.setattr("agentd.chats.load._fold", refuse)
-    async with running_services(layout) as life:
-        assert len(make_trash(life).list_deleted()) == 1
+    async with running_services(layout) as services:
+        assert len(make_trash(services).list_deleted()) == 1
 
 
 async def leave_old_trash(layout: Layout) -> tuple[int, Path]:
     """Leave a deleted chat as an earlier version did; return it and its folder."""
-    async with running_services(layout) as life:
-        number = await make_chat(life)
-        await make_trash(life).delete(number, ME)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
+        await make_trash(services).delete(number, ME)
     folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
     folder.parent.mkdir(mode=0o700)
     Path(layout.get_chat_folder(number)).rename(folder)
@@ -170,22 +170,22 @@ async def test_what_an_earlier_version_moved_to_the_trash_can_be_restored(layout
     number, _ = await leave_old_trash(layout)
     if not index:
         Path(layout.index).unlink()
-    async with running_services(layout) as life:
-        assert [chat.id for chat in make_trash(life).list_deleted()] == [number]
+    async with running_services(layout) as services:
+        assert [chat.id for chat in make_trash(services).list_deleted()] == [number]
         assert not Path(layout.trash).exists()
-        assert (await make_trash(life).restore(number, ME)).messages == 1
-        assert [message.text for message in await life.history(number)] == ["hello"]
+        assert (await make_trash(services).restore(number, ME)).messages == 1
+        assert [message.text for message in await services.history(number)] == ["hello"]
 
 
 @pytest.mark.gen_test
 async def test_what_an_earlier_version_moved_to_the_trash_is_purged_in_time(layout):
     number, _ = await leave_old_trash(layout)
-    async with running_services(layout) as life:
-        life.clock.move(31 * DAY)
-        await make_trash(life).purge()
+    async with running_services(layout) as services:
+        services.clock.move(31 * DAY)
+        await make_trash(services).purge()
         assert os.listdir(layout.chats) == []
         with pytest.raises(NotFound):
-            await make_trash(life).restore(number, ME)
+            await make_trash(services).restore(number, ME)
 
 
 @pytest.mark.gen_test
@@ -195,12 +195,12 @@ async def test_a_failing_move_of_an_older_trash_is_made_up_for_at_the_next_start
     number, folder = await leave_old_trash(layout)
     with monkeypatch.context() as patch:
         patch.setattr("agentd.chats.trash_store.load", refuse)
-        async with running_services(layout) as life:
-            assert make_trash(life).list_deleted() == []
+        async with running_services(layout) as services:
+            assert make_trash(services).list_deleted() == []
             assert f"{folder} is not taken over" in caplog.text
-            assert (await life.chats.create(NewChat(), ME)).id > number
-    async with running_services(layout) as life:
-        assert [chat.id for chat in make_trash(life).list_deleted()] == [number]
+            assert (await services.chats.create(NewChat(), ME)).id > number
+    async with running_services(layout) as services:
+        assert [chat.id for chat in make_trash(services).list_deleted()] == [number]
 
 
 @pytest.mark.parametrize("newer", ["in the trash", "among the chats", "neither"])
@@ -215,26 +215,26 @@ async def test_a_copy_of_an_earlier_version_that_has_a_chat_in_both_places_has_i
     if newer == "in the trash":  # the copy came to it before the chat was deleted
         Path(layout.get_journal_path(number)).write_bytes(cut)
     elif newer == "among the chats":  # it was restored while the copy was taken
-        async with running_services(layout) as life:
-            await make_trash(life).restore(number, ME)
+        async with running_services(layout) as services:
+            await make_trash(services).restore(number, ME)
         shutil.copytree(Path(layout.get_chat_folder(number)), folder, dirs_exist_ok=True)
         Path(folder, "journal.jsonl").write_bytes(whole)
-    async with running_services(layout) as life:
-        deleted = [chat.id for chat in make_trash(life).list_deleted()]
-        there = [chat.id for chat in life.chats.list_summaries()]
+    async with running_services(layout) as services:
+        deleted = [chat.id for chat in make_trash(services).list_deleted()]
+        there = [chat.id for chat in services.chats.list_summaries()]
     assert (there, deleted) == (([number], []) if newer == "among the chats" else ([], [number]))
     assert {name.split("-")[0] for name in os.listdir(layout.trash)} == {f"{number}.copy"}
 
 
 @pytest.mark.gen_test
 async def test_what_lies_in_an_older_trash_and_is_no_deleted_chat_stays(layout, caplog):
-    async with running_services(layout) as life:
-        number = await make_chat(life)
+    async with running_services(layout) as services:
+        number = await make_chat(services)
     folder = Path(layout.trash, f"{number}-2026-01-31T120000.000Z")
     folder.parent.mkdir(mode=0o700)
     Path(layout.get_chat_folder(number)).rename(folder)
     Path(layout.trash, "notes").touch()
-    async with running_services(layout) as life:
-        assert life.chats.list_summaries() == []
+    async with running_services(layout) as services:
+        assert services.chats.list_summaries() == []
     assert f"{folder} is not deleted: move it back as {layout.get_chat_folder(number)}" in caplog.text
     assert len(os.listdir(layout.trash)) == 2

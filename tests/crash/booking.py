@@ -1,6 +1,6 @@
 """A process that books requests as fast as it can, and says of each that it is booked.
 
-``python -m tests.crash.booking FOLDER LIFE [LIMIT]`` appends to the ledger in ``FOLDER`` until it
+``python -m tests.crash.booking FOLDER RUN [LIMIT]`` appends to the ledger in ``FOLDER`` until it
 is killed; the ids of requests that were booked go to standard output, one ``+id`` a line, and
 ``-id`` of those that were refused. It prices a day anew now and then, all the while. With
 ``MAX_SECRET_FILE_SIZE`` no file may grow beyond so many bytes, and it ends after 2,000 requests.
@@ -27,10 +27,10 @@ KEYS = ("a" * 12, "b" * 12)
 WORKERS = 20
 
 
-def request(life: str, number: int) -> RequestRecord:
-    """The number-th request of a life."""
+def build_record(run: str, number: int) -> RequestRecord:
+    """Build the number-th record of a run."""
     return RequestRecord(
-        id=f"{life}-{number}",
+        id=f"{run}-{number}",
         at=f"{DAYS[number % 7 == 0]}T00:{number % 60:02d}:00.000Z",
         key=KEYS[number % 2],
         endpoint="/v1/messages",
@@ -43,10 +43,10 @@ def request(life: str, number: int) -> RequestRecord:
     )
 
 
-async def book(ledger: Ledger, life: str, worker: int, last: int) -> None:
+async def book(ledger: Ledger, run: str, worker: int, last: int) -> None:
     """Book every request of one worker."""
     for number in range(worker, last, WORKERS):
-        entry = request(life, number)
+        entry = build_record(run, number)
         try:
             await ledger.add_record(entry)
         except Unavailable:
@@ -63,7 +63,7 @@ async def reprice(ledger: Ledger) -> None:
         await asyncio.sleep(0.01)
 
 
-async def main(folder: str, life: str, limit: int) -> None:
+async def main(folder: str, run: str, limit: int) -> None:
     """Live until killed, or with a limit until all is said."""
     daily_reports.MAX_UNSAVED_LINES = 200
     ledger = Ledger(Layout(folder, folder), FrozenClock(f"{DAYS[1]}T12:00:00.000Z"))
@@ -75,7 +75,7 @@ async def main(folder: str, life: str, limit: int) -> None:
     else:
         repricing = asyncio.create_task(reprice(ledger))
         repricing.add_done_callback(lambda task: task.exception() and os.abort())
-    await asyncio.gather(*(book(ledger, life, worker, last) for worker in range(WORKERS)))
+    await asyncio.gather(*(book(ledger, run, worker, last) for worker in range(WORKERS)))
     await ledger.close()
 
 

@@ -242,7 +242,7 @@ def suffer(case: Case, folder: str) -> tuple[list[str], list[str]]:
     notes = run_daemon(case, folder)
     if case.kind and case.change in keeping.FINISHED:
         again = run_daemon(Case(case.change, warm=False), folder)
-        # Nothing is there to be changed any more, when the first life came that far.
+        # Nothing is there to be changed any more, when the first daemon came that far.
         notes += [n for n in again if n[1] != "counted" and n[2][:1] != (case.change,)]
     return judge(case.change, layout, before, notes, digest)
 

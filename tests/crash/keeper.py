@@ -27,7 +27,7 @@ def wait_until_true(condition: Callable[[], object], seconds: float = PATIENCE) 
         time.sleep(0.002)
 
 
-class Life:
+class DaemonProcess:
     """A process of the daemon."""
 
     def __init__(self, pid: int, state: str) -> None:
@@ -87,7 +87,7 @@ class Keeper:
             stdout=subprocess.PIPE,
             bufsize=0,
         )
-        self._lives: list[Life] = []
+        self._processes: list[DaemonProcess] = []
         return self
 
     def __exit__(
@@ -97,17 +97,17 @@ class Keeper:
         trace: TracebackType | None,
     ) -> None:
         """End every daemon that is still there."""
-        for life in self._lives:
-            life.end(signal.SIGKILL)
+        for process in self._processes:
+            process.end(signal.SIGKILL)
         with self._nursery:
             pass
 
-    def start(self) -> Life:
+    def start(self) -> DaemonProcess:
         """A new daemon process; it does not answer yet."""
         order = {"state": self.state, "ledger": self.ledger, "log": self.log, "plant": self._plant}
         assert self._nursery.stdin
         assert self._nursery.stdout
         self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
-        life = Life(int(self._nursery.stdout.readline()), self.state)
-        self._lives = [kept for kept in self._lives if not kept.has_ended()] + [life]
-        return life
+        process = DaemonProcess(int(self._nursery.stdout.readline()), self.state)
+        self._processes = [kept for kept in self._processes if not kept.has_ended()] + [process]
+        return process

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.crash import plants, reading
 from tests.crash.callers import Caller, NoAnswer, Wire, World
-from tests.crash.keeper import Keeper, Life
+from tests.crash.keeper import Keeper, DaemonProcess
 from tests.crash.oracle import find_ledger_violations
 
 CALLERS = 4
@@ -29,7 +29,7 @@ CLEAN_EVERY = 50
 
 
 class Run:
-    """Many lives of one state folder."""
+    """Many daemons over one state folder, one after another."""
 
     def __init__(self, keeper: Keeper, seed: int, *, forgets: bool = False) -> None:
         self.world = World()
@@ -42,34 +42,34 @@ class Run:
         self._keeper = keeper
         self._random = random.Random(seed)
 
-    def run_life(self) -> None:
-        """Run one life, from its start to its violent end."""
-        life = self._keeper.start()
+    def run_until_killed(self) -> None:
+        """Start a daemon, load it, and kill it."""
+        process = self._keeper.start()
         self.kills += 1
-        if self._random.random() < 0.15 and life.has_ended(self._random.random() * 0.06) is False:
-            life.end(signal.SIGKILL)
+        if self._random.random() < 0.15 and process.has_ended(self._random.random() * 0.06) is False:
+            process.end(signal.SIGKILL)
             self.early += 1
             return
-        if not life.wait_until_answering():
+        if not process.wait_until_answering():
             self.world.complain("start", ["the daemon did not start"])
             return
-        self._compare(life)
-        self._load(life)
+        self._compare(process)
+        self._load(process)
         if self.kills % CLEAN_EVERY == 0:
-            self.run_orderly_life()
+            self.run_until_stopped()
 
-    def run_orderly_life(self) -> None:
-        """Run a life that ends as it should."""
-        life = self._keeper.start()
-        if not life.wait_until_answering():
+    def run_until_stopped(self) -> None:
+        """Start a daemon and stop it in order."""
+        process = self._keeper.start()
+        if not process.wait_until_answering():
             self.world.complain("start", ["the daemon did not start"])
             return
-        self._compare(life)
-        life.end(signal.SIGTERM)
+        self._compare(process)
+        process.end(signal.SIGTERM)
 
     def check_at_end(self) -> list[str]:
         """Check everything once more, from the files; return all complaints of the whole run."""
-        self.run_orderly_life()
+        self.run_until_stopped()
         world, keeper = self.world, self._keeper
         found = reading.read_chats(keeper.state)
         for chat in found.keys() - world.chats.keys():
@@ -85,18 +85,18 @@ class Run:
         world.complain("log", (line for line in log.splitlines() if "Error" in line[:40]))
         return world.violations
 
-    def _compare(self, life: Life) -> None:
-        with contextlib.closing(Wire(life.url)) as wire:
+    def _compare(self, process: DaemonProcess) -> None:
+        with contextlib.closing(Wire(process.url)) as wire:
             for chat in [chat for caller in self.callers for chat in caller.chats]:
                 try:
                     self.world.check(chat, wire.read_chat(chat))
                 except NoAnswer:
                     self.world.complain("start", ["the daemon died by itself"])
 
-    def _load(self, life: Life) -> None:
+    def _load(self, process: DaemonProcess) -> None:
         stop = threading.Event()
         threads = [
-            threading.Thread(target=caller.run_until_death, args=(life.url, stop))
+            threading.Thread(target=caller.run_until_death, args=(process.url, stop))
             for caller in self.callers
         ]
         enough = self.world.answers + self._random.choice([0, 10, 40])
@@ -105,7 +105,7 @@ class Run:
         while self.world.answers < enough and any(thread.is_alive() for thread in threads):
             time.sleep(0.001)
         time.sleep(self._random.random() * 0.02)
-        life.end(signal.SIGKILL)
+        process.end(signal.SIGKILL)
         stop.set()
         for thread in threads:
             thread.join()
@@ -127,7 +127,7 @@ def format_figures(run: Run) -> str:
     )
 
 
-def run_lives(
+def run_rounds(
     folder: str, runs: int, seed: int, plant: str = "", *, forgets: bool = False
 ) -> Generator[Run, None, None]:
     """Yield the run after each of its kills; the last one has been checked wholly.
@@ -137,7 +137,7 @@ def run_lives(
     with Keeper(folder, plant) as keeper:
         run = Run(keeper, seed, forgets=forgets)
         for _ in range(runs):
-            run.run_life()
+            run.run_until_killed()
             yield run
         run.check_at_end()
         yield run
@@ -154,7 +154,7 @@ def main() -> int:
     folder = args.folder or tempfile.mkdtemp(prefix="agentd-kill9-")
     print(f"seed {args.seed}, files in {folder}", flush=True)
     began = time.monotonic()
-    for run in run_lives(folder, args.runs, args.seed, args.plant):
+    for run in run_rounds(folder, args.runs, args.seed, args.plant):
         if run.kills % 100 == 0 or run.world.violations:
             print(f"{time.monotonic() - began:.0f} s: {format_figures(run)}", flush=True)
         if run.world.violations:

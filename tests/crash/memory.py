@@ -26,7 +26,7 @@ from tornado.websocket import websocket_connect
 
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import Keeper, Life, wait_until_true
+from tests.crash.keeper import Keeper, DaemonProcess, wait_until_true
 
 FLAT = 12.0
 """MiB that the second half of the rounds may add."""
@@ -46,9 +46,9 @@ class Memory(NamedTuple):
     most: float
 
     @classmethod
-    def measure(cls, life: Life) -> "Memory":
+    def measure(cls, process: DaemonProcess) -> "Memory":
         """Measure the memory of a daemon."""
-        rows = Path(f"/proc/{life.pid}/status").read_text().splitlines()
+        rows = Path(f"/proc/{process.pid}/status").read_text().splitlines()
         told = dict(row.split(":", 1) for row in rows if ":" in row)
         return cls(*(int(told[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")))
 
@@ -138,26 +138,26 @@ def go_round(url: str, chat: int) -> int:
 def watch(folder: str, rounds: int, megabytes: int) -> Seen:
     """Make a history of so many megabytes, and go the rounds over it."""
     with Keeper(folder) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
-        with contextlib.closing(Wire(life.url)) as wire:
+        process = keeper.start()
+        assert process.wait_until_answering()
+        with contextlib.closing(Wire(process.url)) as wire:
             chat = wire.send("POST", "", {})[1]["chatId"]
-        change(life.url, chat, megabytes * _MEBIBYTE // len(json.dumps(_PROMPTS)))
-        before, seen, told = Memory.measure(life), list[Memory](), 0
+        change(process.url, chat, megabytes * _MEBIBYTE // len(json.dumps(_PROMPTS)))
+        before, seen, told = Memory.measure(process), list[Memory](), 0
         for _ in range(rounds):
-            told += go_round(life.url, chat)
-            settle(life)
-            seen.append(Memory.measure(life))
+            told += go_round(process.url, chat)
+            settle(process)
+            seen.append(Memory.measure(process))
         return Seen(before, seen, told)
 
 
-def settle(life: Life) -> None:
+def settle(process: DaemonProcess) -> None:
     """Wait until the daemon gives no more memory back."""
-    last = [Memory.measure(life).now + 1]
+    last = [Memory.measure(process).now + 1]
 
     def is_settled() -> bool:
         threading.Event().wait(0.5)  # longer than from one giving back to the next
-        now = Memory.measure(life).now
+        now = Memory.measure(process).now
         done = now > last[0] - 0.25
         last[0] = now
         return done

@@ -16,7 +16,7 @@ import aiohttp
 from msgspec import Struct
 
 from agentd.gateway.ledger.record import CRASH, RequestRecord
-from tests.gateway.conftest import PRICES, House
+from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Say, Tokens
 
@@ -58,8 +58,8 @@ class Key(Struct, frozen=True):
 class ModelCallers:
     """Callers on connections of their own, one half of them for streams."""
 
-    def __init__(self, house: House) -> None:
-        self.keys = [Key(house.add_key(limits={"total": "1000"}), house.keys[-1]) for _ in range(3)]
+    def __init__(self, setup: GatewaySetup) -> None:
+        self.keys = [Key(setup.add_key(limits={"total": "1000"}), setup.keys[-1]) for _ in range(3)]
         self.asked: dict[int, Key] = {}
         self.whole: dict[int, str] = {}
         """The requests' ids of the calls that were answered to their end."""

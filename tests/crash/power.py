@@ -19,7 +19,7 @@ PAGE = 4096
 
 
 @dataclass
-class _Kept:
+class _ThingHistory:
     """The record of one thing: its changes with their places in the log, and its syncs."""
 
     is_folder: bool
@@ -32,11 +32,11 @@ def build_cut_tree(log: Sequence[Event], chance: random.Random, *, holes: bool =
 
     With ``holes``, pages that were never synced may be missing before others that are there.
     """
-    things: dict[Thing, _Kept] = {0: _Kept(is_folder=True)}
+    things: dict[Thing, _ThingHistory] = {0: _ThingHistory(is_folder=True)}
     for at, event in enumerate(log):
         match event:
             case Made(thing, is_folder):
-                things[thing] = _Kept(is_folder)
+                things[thing] = _ThingHistory(is_folder)
             case Written(thing) | Resized(thing):
                 things[thing].changes.append((at, event))
             case Named(folder) | Unnamed(folder):
@@ -62,7 +62,7 @@ def lay_out(tree: Tree, folder: str) -> None:
 
 
 def _build_tree(
-    folder: Thing, things: dict[Thing, _Kept], chance: random.Random, holes: bool
+    folder: Thing, things: dict[Thing, _ThingHistory], chance: random.Random, holes: bool
 ) -> Tree:
     entries: dict[str, Thing] = {}
     kept = things[folder]
@@ -83,7 +83,7 @@ def _build_tree(
     }
 
 
-def _build_content(kept: _Kept, chance: random.Random, holes: bool) -> bytes:
+def _build_content(kept: _ThingHistory, chance: random.Random, holes: bool) -> bytes:
     safe = [event for at, event in kept.changes if at < kept.safe]
     later = [event for at, event in kept.changes if at >= kept.safe]
     data = _apply_changes(bytearray(), safe)

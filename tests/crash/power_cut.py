@@ -35,10 +35,10 @@ from tests.crash.callers import Caller, NotedWorld, World, replay_notes
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.oracle import Given, find_ledger_violations
 from tests.crash.power import build_cut_tree, lay_out
-from tests.crash.recorder import Event, Recorder, Told
+from tests.crash.recorder import Event, Recorder, Noted
 
 CALLERS = 4
-LIVES = 2
+RUNS = 2
 """Daemons that serve the folder one after the other, before the cuts."""
 CUTS_PER_RECORD = 50
 FORGET = {
@@ -63,7 +63,7 @@ class RecordedEngine:
     ) -> AsyncGenerator[EngineEvent, None]:
         """Reply with the prompt's own words."""
         given = Given(assignment.chat_id, assignment.prompt)
-        self._recorder.tell(0, "given", given, {})
+        self._recorder.note(0, "given", given, {})
         await asyncio.sleep(0.002)
         yield ReplyCompleted(assignment.prompt)
 
@@ -71,17 +71,17 @@ class RecordedEngine:
 def record_daemons(folder: str, seed: int, answers: int, forgets: frozenset[str]) -> list[Event]:
     """Return the record of some daemons, each of which answered so often, in ``folder/state``."""
     recorder = Recorder(folder, forgets)
-    world = NotedWorld(recorder.tell)
+    world = NotedWorld(recorder.note)
     callers = [Caller(f"c{n}", world, seed) for n in range(CALLERS)]
     with recorder.recording():
-        for _ in range(LIVES):
-            asyncio.run(_run_life(folder, recorder, callers, answers))
+        for _ in range(RUNS):
+            asyncio.run(_run_services(folder, recorder, callers, answers))
     if world.violations:
         raise AssertionError(world.violations[:5])
     return recorder.log
 
 
-async def _run_life(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
+async def _run_services(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
     settings = Settings(
         port=0, agent_api_key=KEY_HASH, drain_seconds=0, max_parallel_turns=4, workspace=folder
     )
@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
 def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -> Outcome:
     """The power fails after ``at`` events of the log; this is what a start finds."""
     tree = build_cut_tree(log[:at], random.Random(seed), holes=holes)
-    world, given = replay_notes(event.what for event in log[:at] if isinstance(event, Told))
+    world, given = replay_notes(event.what for event in log[:at] if isinstance(event, Noted))
     lay_out(tree, folder)
     state = os.path.join(folder, "state")
     try:
@@ -170,7 +170,7 @@ def make_cuts(
             log = record_daemons(place, seed + run, answers, FORGET[forget])
             answered = [
                 at for at, event in enumerate(log, 1)
-                if isinstance(event, Told) and event.what[1].startswith("acknowledge")
+                if isinstance(event, Noted) and event.what[1].startswith("acknowledge")
             ]  # fmt: skip
         # Half of the cuts come right after an answer: that is when it must hold.
         at = chance.choice(answered) if run % 2 else chance.randrange(1, len(log))

@@ -60,13 +60,13 @@ class Synced(NamedTuple):
     upto: int
 
 
-class Told(NamedTuple):
-    """Something outside happened: a caller asked, or was answered."""
+class Noted(NamedTuple):
+    """A note of what happened outside: a caller sent a request, or received an answer."""
 
     what: tuple[Any, ...]
 
 
-Event: TypeAlias = Made | Written | Resized | Named | Unnamed | Synced | Told
+Event: TypeAlias = Made | Written | Resized | Named | Unnamed | Synced | Noted
 
 
 class Recorder:
@@ -99,10 +99,10 @@ class Recorder:
             name: getattr(os, name) for name in self._calls
         }
 
-    def tell(self, *what: Any) -> None:
-        """Note what happened outside, in the order of all."""
+    def note(self, *what: Any) -> None:
+        """Note what happened outside, in order with the changes."""
         with self._lock:
-            self.log.append(Told(what))
+            self.log.append(Noted(what))
 
     @contextmanager
     def recording(self) -> Iterator[None]:

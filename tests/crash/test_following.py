@@ -17,7 +17,7 @@ import pytest
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.live.cursor import parse_cursor
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import PATIENCE, Keeper, Life, wait_until_true
+from tests.crash.keeper import PATIENCE, Keeper, DaemonProcess, wait_until_true
 
 ENOUGH = (1, 10, 5, 40, 3, 30)
 """Answers, somewhat after which each of the daemons is killed."""
@@ -32,33 +32,33 @@ class Follower:
         self.told: list[ServerSentEvent] = []
         self.last = "0"
 
-    def follow(self, life: Life) -> threading.Thread:
+    def follow(self, process: DaemonProcess) -> threading.Thread:
         """Listen until the connection breaks."""
-        thread = threading.Thread(target=self._listen, args=(life,))
+        thread = threading.Thread(target=self._listen, args=(process,))
         thread.start()
         return thread
 
-    def _listen(self, life: Life) -> None:
+    def _listen(self, process: DaemonProcess) -> None:
         with suppress(*BROKEN):
-            for events, mark in _read_events(life, self.last):
+            for events, mark in _read_events(process, self.last):
                 self.last = mark or self.last
                 self.told += [event for event in events if event.name != "resumed"]
 
 
 def _read_events(
-    life: Life, since: str
+    process: DaemonProcess, since: str
 ) -> Generator[tuple[list[ServerSentEvent], str], None, None]:
     """Yield the events of each read, and the cursor after them."""
     reader = SseReader()
-    with _asked(life, "GET", f"/api/events?since={since}") as answer:
+    with _asked(process, "GET", f"/api/events?since={since}") as answer:
         while data := answer.read1(65536):
             yield list(reader.feed(data)), reader.last_id
 
 
-def _read_history(life: Life) -> list[ServerSentEvent]:
+def _read_history(process: DaemonProcess) -> list[ServerSentEvent]:
     """Return all events that a new client is sent, up to then."""
     found: list[ServerSentEvent] = []
-    with closing(_read_events(life, "0")) as portions:
+    with closing(_read_events(process, "0")) as portions:
         for events, mark in portions:
             found += events
             if found and parse_cursor(mark).seq >= json.loads(found[0].data)["to"]:
@@ -68,27 +68,27 @@ def _read_history(life: Life) -> list[ServerSentEvent]:
 
 
 @contextmanager
-def _asked(life: Life, method: str, path: str, body: object = None) -> Iterator[HTTPResponse]:
-    with closing(HTTPConnection(urlsplit(life.url).netloc, timeout=PATIENCE)) as connection:
+def _asked(process: DaemonProcess, method: str, path: str, body: object = None) -> Iterator[HTTPResponse]:
+    with closing(HTTPConnection(urlsplit(process.url).netloc, timeout=PATIENCE)) as connection:
         connection.request(method, path, None if body is None else json.dumps(body), HEADERS)
         with connection.getresponse() as answer:
             assert answer.status in (200, 201)
             yield answer
 
 
-def _talk(life: Life, chance: random.Random, enough: int) -> None:
+def _talk(process: DaemonProcess, chance: random.Random, enough: int) -> None:
     """Make events until the daemon is killed, which it is somewhat after so many answers."""
-    killer = threading.Timer(chance.uniform(0, 0.05), life.end, [signal.SIGKILL])
+    killer = threading.Timer(chance.uniform(0, 0.05), process.end, [signal.SIGKILL])
     with suppress(*BROKEN):
         chats = []
         for number in count():
             if number == enough:
                 killer.start()
             if len(chats) < 3:
-                with _asked(life, "POST", "/api/remote/chats", {"title": "x"}) as answer:
+                with _asked(process, "POST", "/api/remote/chats", {"title": "x"}) as answer:
                     chats.append(json.loads(answer.read())["chatId"])
             path = f"/api/remote/chats/{chance.choice(chats)}/queue"
-            with _asked(life, "POST", path, {"prompt": "x" * chance.randrange(1, 500)}):
+            with _asked(process, "POST", path, {"prompt": "x" * chance.randrange(1, 500)}):
                 pass
     killer.join()
 
@@ -113,25 +113,25 @@ def test_each_event_is_received_once_and_in_order_through_kills(tmp_path: Path, 
     with Keeper(str(tmp_path)) as keeper:
         events = Path(keeper.state, "events")
         for number, enough in enumerate(ENOUGH):
-            life = keeper.start()
-            assert life.wait_until_answering()
+            process = keeper.start()
+            assert process.wait_until_answering()
             if number % 3 == 2:
-                _read_history(life)  # so the log has all of it
-            thread = follower.follow(life)
-            _talk(life, chance, enough)
+                _read_history(process)  # so the log has all of it
+            thread = follower.follow(process)
+            _talk(process, chance, enough)
             thread.join()
             _damage_log(events, harm, chance)
-        life = keeper.start()
-        assert life.wait_until_answering()
-        thread = follower.follow(life)
-        told = _read_history(life)
+        process = keeper.start()
+        assert process.wait_until_answering()
+        thread = follower.follow(process)
+        told = _read_history(process)
         wait_until_true(lambda: len(follower.told) >= len(told))
-        life.end(signal.SIGKILL)
+        process.end(signal.SIGKILL)
         thread.join()
         shutil.rmtree(events)
-        life = keeper.start()
-        assert life.wait_until_answering()
-        assert _read_history(life)[: len(told)] == told, "the journals say otherwise than the log"
-        life.end(signal.SIGKILL)
+        process = keeper.start()
+        assert process.wait_until_answering()
+        assert _read_history(process)[: len(told)] == told, "the journals say otherwise than the log"
+        process.end(signal.SIGKILL)
     assert len(told) > 50
     assert follower.told[: len(told)] == told

@@ -66,11 +66,11 @@ def find_problems(copy: Path, before: Notes, meanwhile: Notes) -> list[str]:
 
 def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_path: Path) -> None:
     with Keeper(str(tmp_path)) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
+        process = keeper.start()
+        assert process.wait_until_answering()
         load = Load(seed=40)
         taken = []
-        with load.going_on(life.url):
+        with load.going_on(process.url):
             for number in range(10 * COPIES):
                 copy = tmp_path / f"copy-{number}"
                 wait_until_true(lambda target=50 * (number + 1): load.world.answers >= target)
@@ -83,7 +83,7 @@ def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_p
         assert going_on, "nothing was going on"
         for copy, before, meanwhile in taken:
             assert not find_problems(copy, before, meanwhile)
-        with contextlib.closing(Wire(life.url)) as wire:
+        with contextlib.closing(Wire(process.url)) as wire:
             for chat in load.world.chats:
                 load.world.check(chat, wire.read_chat(chat))
         assert not load.world.violations
@@ -91,11 +91,11 @@ def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_p
 
 def test_a_copy_that_lacks_what_was_acknowledged_would_be_noticed(tmp_path: Path) -> None:
     with Keeper(str(tmp_path)) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
+        process = keeper.start()
+        assert process.wait_until_answering()
         load = Load(seed=41)
         copy = tmp_path / "copy"
-        with load.going_on(life.url):
+        with load.going_on(process.url):
             wait_until_true(lambda: load.world.answers > 50)
             subprocess.run(["cp", "-r", keeper.state, copy], check=True)
             copied = len(load.notes)
@@ -109,20 +109,20 @@ def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
 ) -> None:
     """A copy takes files one after another: an older cache meets a newer journal."""
     with Keeper(str(tmp_path)) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
+        process = keeper.start()
+        assert process.wait_until_answering()
         load = Load(seed=42)
-        with load.going_on(life.url):
+        with load.going_on(process.url):
             wait_until_true(lambda: load.world.answers > 100)
-        life.end(signal.SIGTERM)
+        process.end(signal.SIGTERM)
         older = {path: path.read_bytes() for path in Path(keeper.state).glob(cache)}
         assert older
-        life = keeper.start()
-        assert life.wait_until_answering()
+        process = keeper.start()
+        assert process.wait_until_answering()
         before = load.world.answers
-        with load.going_on(life.url):
+        with load.going_on(process.url):
             wait_until_true(lambda: load.world.answers > before + 100)
-        life.end(signal.SIGTERM)
+        process.end(signal.SIGTERM)
         for path, data in older.items():
             path.write_bytes(data)
         assert not find_problems(Path(keeper.state), load.notes, [])

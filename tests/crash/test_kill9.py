@@ -11,7 +11,7 @@ KILLS = 60
 
 
 def test_no_kill_loses_doubles_or_renumbers_anything(tmp_path: Path) -> None:
-    for run in kill9.run_lives(str(tmp_path), KILLS, seed=20):
+    for run in kill9.run_rounds(str(tmp_path), KILLS, seed=20):
         assert not run.world.violations
     assert run.kills == KILLS
     assert run.world.answers > KILLS, "there was hardly any load"
@@ -30,8 +30,8 @@ EXPECTED = {
 @pytest.mark.parametrize("plant", plants.ALL)
 def test_the_checker_finds_what_a_broken_daemon_does(tmp_path: Path, plant: str) -> None:
     complaints: list[str] = []
-    with closing(kill9.run_lives(str(tmp_path), 25, seed=21, plant=plant)) as lives:
-        for run in lives:
+    with closing(kill9.run_rounds(str(tmp_path), 25, seed=21, plant=plant)) as rounds:
+        for run in rounds:
             complaints = run.world.violations
             if EXPECTED[plant] in str(complaints):
                 return
@@ -39,5 +39,5 @@ def test_the_checker_finds_what_a_broken_daemon_does(tmp_path: Path, plant: str)
 
 
 def test_a_checker_that_loses_answers_is_found_too(tmp_path: Path) -> None:
-    with closing(kill9.run_lives(str(tmp_path), 12, seed=22, forgets=True)) as lives:
-        assert any("the checker loses answers" in str(run.world.violations) for run in lives)
+    with closing(kill9.run_rounds(str(tmp_path), 12, seed=22, forgets=True)) as rounds:
+        assert any("the checker loses answers" in str(run.world.violations) for run in rounds)

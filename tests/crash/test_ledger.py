@@ -30,9 +30,9 @@ def start_booking(folder: Path, *more: str, plant: str = "") -> subprocess.Popen
     )
 
 
-def run_and_kill(folder: Path, life: int, acknowledgements: int, plant: str = "") -> list[str]:
+def run_and_kill(folder: Path, run: int, acknowledgements: int, plant: str = "") -> list[str]:
     """Return what was acknowledged before a kill, somewhat after so many acknowledgements."""
-    process = start_booking(folder, f"l{life}", plant=plant)
+    process = start_booking(folder, f"l{run}", plant=plant)
     assert process.stdout
     result = [process.stdout.readline() for _ in range(acknowledgements)]
     process.kill()
@@ -75,8 +75,8 @@ async def read_sums(layout: Layout) -> dict[str, Decimal]:
 
 def test_no_kill_loses_or_doubles_a_recorded_request_and_the_sums_agree(tmp_path: Path) -> None:
     chance, acknowledged = random.Random(7), []  # noqa: S311
-    for life in range(KILLS):
-        acknowledged += run_and_kill(tmp_path, life, chance.randrange(1, 3000))
+    for run in range(KILLS):
+        acknowledged += run_and_kill(tmp_path, run, chance.randrange(1, 3000))
         assert not list(find_violations(tmp_path, acknowledged))
     assert len(acknowledged) > KILLS * 300, "there was hardly any load"
 
@@ -86,8 +86,8 @@ def test_no_kill_loses_or_doubles_a_recorded_request_and_the_sums_agree(tmp_path
 )
 def test_the_checker_finds_what_a_broken_ledger_does(tmp_path: Path, plant: str, sign: str) -> None:
     acknowledged: list[str] = []
-    for life in range(10):
-        acknowledged += run_and_kill(tmp_path, life, 500, plant)
+    for run in range(10):
+        acknowledged += run_and_kill(tmp_path, run, 500, plant)
         if sign in str(list(find_violations(tmp_path, acknowledged))):
             return
     pytest.fail("not found")

@@ -19,9 +19,9 @@ from agentd.cli.main import main
 from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
-from tests.crash.keeper import Keeper, Life, wait_until_true
+from tests.crash.keeper import Keeper, DaemonProcess, wait_until_true
 from tests.crash.model_callers import ModelCallers, answer
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say, Stall
 from tests.supplier.supplier import Supplier
@@ -32,42 +32,42 @@ CHANCE = random.Random(9)  # noqa: S311
 
 
 class Run:
-    """Many lives of one gateway, each under load until it is killed."""
+    """Many daemons of one gateway, each under load until it is killed."""
 
     def __init__(self, folder: Path, supplier: Supplier) -> None:
-        supplier.always(answer)
-        self.house = House(folder, supplier)
-        self.house.settings["sync_ledger"] = True
-        self.callers = ModelCallers(self.house)
-        self.house.write()
+        supplier.answer_always(answer)
+        self.setup = GatewaySetup(folder, supplier)
+        self.setup.settings["sync_ledger"] = True
+        self.callers = ModelCallers(self.setup)
+        self.setup.write()
 
-    def run_life(self, keeper: Keeper, calls: int) -> list[str]:
-        """Run a life that is killed somewhat after so many answers; return the problems found."""
-        life = keeper.start()
-        assert life.wait_until_answering()
-        before = [*self.compare_sums(life)]
+    def run_until_killed(self, keeper: Keeper, calls: int) -> list[str]:
+        """Kill a daemon somewhat after so many answers; return the problems found."""
+        process = keeper.start()
+        assert process.wait_until_answering()
+        before = [*self.compare_sums(process)]
         before += self.callers.find_unrecorded(
-            self.house.read_records(), self.house.supplier.requests
+            self.setup.read_records(), self.setup.supplier.requests
         )
-        asyncio.run(self._load_and_kill(life, calls))
-        return [*before, *self.callers.find_violations(self.house.read_records())]
+        asyncio.run(self._load_and_kill(process, calls))
+        return [*before, *self.callers.find_violations(self.setup.read_records())]
 
-    async def _load_and_kill(self, life: Life, calls: int) -> None:
+    async def _load_and_kill(self, process: DaemonProcess, calls: int) -> None:
         kill = asyncio.get_running_loop().create_future()
-        loaded = asyncio.create_task(self.callers.load(life.url, calls, kill))
+        loaded = asyncio.create_task(self.callers.load(process.url, calls, kill))
         await asyncio.wait([loaded, kill], return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.to_thread(life.end, signal.SIGKILL)
+        await asyncio.to_thread(process.end, signal.SIGKILL)
         await loaded
 
-    def compare_sums(self, life: Life) -> Iterator[str]:
+    def compare_sums(self, process: DaemonProcess) -> Iterator[str]:
         """Yield where the sums differ from those of the ledger's lines, wherever they are shown."""
-        spent = sum_by_key(self.house.read_records())
-        with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+        spent = sum_by_key(self.setup.read_records())
+        with closing(Client(process.url, MANAGEMENT_KEY)) as manager:
             enforced = get_report(manager, "limits", "key", "used")
             result = {"the report": get_report(manager, "by-key", "name", "cost")}
             result["spenders"] = get_report(manager, "top-spenders", "key", "cost")
             reserved = get_report(manager, "limits", "key", "reserved")
-        result["the command"] = run_spend(self.house)
+        result["the command"] = run_spend(self.setup)
         result["what limits enforce"] = {key: used for key, used in enforced.items() if used}
         yield from (f"{who}: {sums}, but {spent}" for who, sums in result.items() if sums != spent)
         yield from (f"{key} has {one} reserved" for key, one in reserved.items() if one)
@@ -89,9 +89,9 @@ def get_report(manager: Client, report: str, name: str, amount: str) -> dict[str
     return {one[name]: Decimal(str(one[amount])) for one in items}
 
 
-def run_spend(house: House) -> dict[str, Decimal]:
+def run_spend(setup: GatewaySetup) -> dict[str, Decimal]:
     """Return what each key spent, by ``agentd proxy spend``."""
-    places = ["--state", house.layout.state, "--config", house.layout.config]
+    places = ["--state", setup.layout.state, "--config", setup.layout.config]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main(["proxy", "spend", "--json", *places]) == 0
     return {one["name"]: Decimal(str(one["cost"])) for one in json.loads(out.getvalue())}
@@ -103,25 +103,25 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
     with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
         run = Run(tmp_path, supplier)
         for _ in range(KILLS):
-            assert not run.run_life(keeper, CHANCE.randrange(20, 150))
+            assert not run.run_until_killed(keeper, CHANCE.randrange(20, 150))
             early = keeper.start()
             early.has_ended(CHANCE.random() * 0.06)
             early.end(signal.SIGKILL)
         assert run.callers.cut > KILLS, "hardly any kill met a call on its way"
-        life = keeper.start()
-        assert life.wait_until_answering()
-        assert not [*run.compare_sums(life)]
-        wait_until_true(lambda: list_service_log(life)[:2] == ["started", "broke_off"])
-        check_limit(run, life)
-        life.end(signal.SIGTERM)
-        booked = [one for one in run.house.read_records() if one.outcome != "refused"]
+        process = keeper.start()
+        assert process.wait_until_answering()
+        assert not [*run.compare_sums(process)]
+        wait_until_true(lambda: list_service_log(process)[:2] == ["started", "broke_off"])
+        check_limit(run, process)
+        process.end(signal.SIGTERM)
+        booked = [one for one in run.setup.read_records() if one.outcome != "refused"]
         assert len(run.callers.whole) < len(booked) <= len(run.callers.asked)
         assert any(one.error == CRASH for one in booked)
         assert not [*run.callers.find_unrecorded(booked, supplier.requests)]
-        assert run_spend(run.house) == sum_by_key(booked)
-        life = keeper.start()
-        assert life.wait_until_answering()
-        wait_until_true(lambda: list_service_log(life)[:2] == ["started", "stopping"])
+        assert run_spend(run.setup) == sum_by_key(booked)
+        process = keeper.start()
+        assert process.wait_until_answering()
+        wait_until_true(lambda: list_service_log(process)[:2] == ["started", "stopping"])
 
 
 LIMIT = Decimal("0.2")
@@ -131,15 +131,15 @@ WORTH = Decimal("0.015")
 
 def test_no_kill_forgives_what_was_under_way_and_no_limit_is_passed(tmp_path: Path) -> None:
     with Supplier() as supplier, Keeper(str(tmp_path)) as keeper:
-        house = House(tmp_path, supplier)
-        house.settings["sync_ledger"] = True
-        letters, id_ = house.add_key(limits={"total": str(LIMIT)}), house.keys[-1]
-        house.write()
+        setup = GatewaySetup(tmp_path, supplier)
+        setup.settings["sync_ledger"] = True
+        letters, id_ = setup.add_key(limits={"total": str(LIMIT)}), setup.keys[-1]
+        setup.write()
         for _ in range(4):
-            life = keeper.start()
-            assert life.wait_until_answering()
-            caller = Caller(int(life.url.rpartition(":")[2]), letters)
-            before, refused = len(supplier.requests), len(list_records(house, id_, "refused"))
+            process = keeper.start()
+            assert process.wait_until_answering()
+            caller = Caller(int(process.url.rpartition(":")[2]), letters)
+            before, refused = len(supplier.requests), len(list_records(setup, id_, "refused"))
             stalls = [Stall(after) for after in (0, 4, 0, 4, 0, 4)]
             supplier.forget()
             supplier.script(*(Answer((Say("a b c"),), faults=(stall,)) for stall in stalls))
@@ -151,41 +151,41 @@ def test_no_kill_forgives_what_was_under_way_and_no_limit_is_passed(tmp_path: Pa
                     lambda known=(before, refused): (
                         len(supplier.requests)
                         - known[0]
-                        + len(list_records(house, id_, "refused"))
+                        + len(list_records(setup, id_, "refused"))
                         - known[1]
                         == 6
                     )
                 )
-                life.end(signal.SIGKILL)
-        life = keeper.start()
-        assert life.wait_until_answering()
-        life.end(signal.SIGTERM)
-        booked = list_records(house, id_, "broken")
+                process.end(signal.SIGKILL)
+        process = keeper.start()
+        assert process.wait_until_answering()
+        process.end(signal.SIGTERM)
+        booked = list_records(setup, id_, "broken")
         assert len(booked) == len(supplier.requests) > 6, "the kills met hardly any call"
         assert {(one.error, one.estimated) for one in booked} == {(CRASH, True)}
         assert len(booked) * WORTH <= sum(one.cost for one in booked) <= LIMIT
-        assert list_records(house, id_, "refused"), "the limit was never reached"
+        assert list_records(setup, id_, "refused"), "the limit was never reached"
 
 
-def list_records(house: House, key: str, outcome: str) -> list[RequestRecord]:
+def list_records(setup: GatewaySetup, key: str, outcome: str) -> list[RequestRecord]:
     """Return the records of a key that ended so."""
-    return [one for one in house.read_records() if one.key == key and one.outcome == outcome]
+    return [one for one in setup.read_records() if one.key == key and one.outcome == outcome]
 
 
-def list_service_log(life: Life) -> list[str]:
+def list_service_log(process: DaemonProcess) -> list[str]:
     """Return the kinds in the service log, the newest first."""
-    with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+    with closing(Client(process.url, MANAGEMENT_KEY)) as manager:
         return [one["kind"] for one in manager.get("/api/agent/service-log")["items"]]
 
 
-def check_limit(run: Run, life: Life) -> None:
+def check_limit(run: Run, process: DaemonProcess) -> None:
     """Set a limit at what was spent before all the kills: it lets nothing more through."""
     key = run.callers.keys[0]
-    used = sum_by_key(run.house.read_records())[key.id]
-    with closing(Client(life.url, MANAGEMENT_KEY)) as manager:
+    used = sum_by_key(run.setup.read_records())[key.id]
+    with closing(Client(process.url, MANAGEMENT_KEY)) as manager:
         wish = {"limits": {"total": str(used)}}
         assert manager.patch(f"/api/agent/keys/{key.id}", wish).status == 200
-    result = Caller(int(life.url.rpartition(":")[2]), key.letters).ask(
+    result = Caller(int(process.url.rpartition(":")[2]), key.letters).ask(
         "openai-chat", "by-chat", text="1"
     )
     assert result.status == 429
@@ -205,7 +205,7 @@ def test_the_checker_finds_what_a_broken_gateway_does(tmp_path: Path, plant: str
     with Supplier() as supplier, Keeper(str(tmp_path), plant) as keeper:
         run = Run(tmp_path, supplier)
         for _ in range(10):
-            found = run.run_life(keeper, 50)
+            found = run.run_until_killed(keeper, 50)
             if SIGNS[plant] in str(found):
                 return
     pytest.fail(f"not found: {found}")

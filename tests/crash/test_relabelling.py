@@ -31,9 +31,9 @@ def test_what_kill_9_leaves_half_done_is_finished_at_the_next_start(
     tmp_path: Path, method: str, body: object, after: tuple[str, ...]
 ) -> None:
     with Keeper(str(tmp_path)) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
-        with contextlib.closing(Wire(life.url)) as wire:
+        process = keeper.start()
+        assert process.wait_until_answering()
+        with contextlib.closing(Wire(process.url)) as wire:
             assert wire.call("POST", "/api/chat-labels", {"name": "old"})[0] == 201
             chats = [wire.send("POST", "", {})[1]["chatId"] for _ in range(CHATS)]
             for chat in chats:
@@ -41,18 +41,18 @@ def test_what_kill_9_leaves_half_done_is_finished_at_the_next_start(
             assert read_labels(wire, chats) == {("old",)}
 
         def ask() -> None:
-            with contextlib.closing(Wire(life.url)) as wire, contextlib.suppress(NoAnswer):
+            with contextlib.closing(Wire(process.url)) as wire, contextlib.suppress(NoAnswer):
                 wire.call(method, "/api/chat-labels/old", body)
 
         asking = threading.Thread(target=ask)
         asking.start()
         intent = os.path.join(keeper.state, "relabelling.json")
         wait_until_true(lambda: os.path.exists(intent))
-        life.end(signal.SIGKILL)
+        process.end(signal.SIGKILL)
         asking.join()
-        life = keeper.start()
-        assert life.wait_until_answering()
-        with contextlib.closing(Wire(life.url)) as wire:
+        process = keeper.start()
+        assert process.wait_until_answering()
+        with contextlib.closing(Wire(process.url)) as wire:
             assert read_labels(wire, chats) == {after}
             listed = [row["name"] for row in wire.call("GET", "/api/chat-labels")[1]["labels"]]
             assert listed == list(after)

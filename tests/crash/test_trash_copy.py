@@ -141,14 +141,14 @@ def test_a_copy_taken_while_chats_are_deleted_and_restored_has_each_exactly_once
 ) -> None:
     rows = {"prompts": [{"prompt": "waits", "isPaused": True}]}
     with Keeper(str(tmp_path)) as keeper:
-        life = keeper.start()
-        assert life.wait_until_answering()
-        with contextlib.closing(Wire(life.url)) as wire:
+        process = keeper.start()
+        assert process.wait_until_answering()
+        with contextlib.closing(Wire(process.url)) as wire:
             chats = [wire.send("POST", "", {})[1]["chatId"] for _ in range(CHATS)]
             for chat in chats:
                 assert wire.send("PUT", f"/{chat}/queue", rows)[0] == 200
         moves = Moves(chats)
-        with moves.going_on(life.url):
+        with moves.going_on(process.url):
             for number in range(COPIES):
                 wait_until_true(lambda target=moves.count + MOVERS: moves.count >= target)
                 copy = tmp_path / f"copy-{number}"

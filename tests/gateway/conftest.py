@@ -28,8 +28,8 @@ SECRET = "sk-supplier-0123456789abcdef"
 PRICES = {"input": "3", "output": "15", "cache_read": "0.3", "cache_write": "3.75"}
 
 
-class House:
-    """A daemon with a gateway: channels to one supplier, models through each of them."""
+class GatewaySetup:
+    """A gateway's files and daemon: channels to one supplier, a model through each of them."""
 
     def __init__(self, folder: Path, supplier: Supplier) -> None:
         self.folder = folder
@@ -107,28 +107,28 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path, supplier: Supplier) -> House:
+def setup(tmp_path: Path, supplier: Supplier) -> GatewaySetup:
     """A gateway that is not started yet."""
-    return House(tmp_path, supplier)
+    return GatewaySetup(tmp_path, supplier)
 
 
 @pytest.fixture
-def up(house: House, serve: Serve) -> Callable[..., Serving]:
+def start_gateway(setup: GatewaySetup, serve: Serve) -> Callable[..., Serving]:
     """A function that starts the gateway."""
 
     def start_once(**more: Any) -> Serving:
-        if house.daemon is None:
-            house.write()
-            house.daemon = serve(house.folder, **more)
-        return house.daemon
+        if setup.daemon is None:
+            setup.write()
+            setup.daemon = serve(setup.folder, **more)
+        return setup.daemon
 
     return start_once
 
 
 @pytest.fixture
-def openai_client(house: House, up: Callable[..., Serving]) -> Iterator[openai.OpenAI]:
+def openai_client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[openai.OpenAI]:
     """OpenAI's client, without retries."""
-    key, daemon = house.add_key(), up()
+    key, daemon = setup.add_key(), start_gateway()
     with openai.OpenAI(
         base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=60
     ) as client:
@@ -136,8 +136,8 @@ def openai_client(house: House, up: Callable[..., Serving]) -> Iterator[openai.O
 
 
 @pytest.fixture
-def anthropic_client(house: House, up: Callable[..., Serving]) -> Iterator[anthropic.Anthropic]:
+def anthropic_client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[anthropic.Anthropic]:
     """Anthropic's client, without retries."""
-    key, daemon = house.add_key(), up()
+    key, daemon = setup.add_key(), start_gateway()
     with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=60) as client:
         yield client

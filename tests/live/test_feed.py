@@ -21,16 +21,16 @@ from tests.conftest import ME, running_services
 
 
 class Fed:
-    """A feed over a life, what it told, and a way to ask it."""
+    """A feed over services, the events it sent, and a way to query it."""
 
-    def __init__(self, life):
-        self.life = life
-        latest = life.state.sequences.used.seq
-        lives = life.state.runs
-        encode = partial(encode_record, lives)
-        self.replay = Replay(life.layout, encode, latest, life.chats.list_all_summaries())
+    def __init__(self, services):
+        self.services = services
+        latest = services.state.sequences.used.seq
+        runs = services.state.runs
+        encode = partial(encode_record, runs)
+        self.replay = Replay(services.layout, encode, latest, services.chats.list_all_summaries())
         self.told = []
-        self.feed = Feed(life.bus, life.chats, self.replay, latest, lives)
+        self.feed = Feed(services.bus, services.chats, self.replay, latest, runs)
         self.feed.subscribe(self.told.append)
 
     async def read_missed(self, mark, upto=None, chats=None):
@@ -66,9 +66,9 @@ def test_a_mark_is_written_as_the_seq_and_the_part_unless_the_record_is_whole():
 
 @pytest.mark.gen_test
 async def test_marks_rise_and_the_last_of_a_record_is_whole(layout):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         marks = [event.cursor for event in fed.told]
         assert marks == sorted(set(marks))
         for mark, after in zip(marks, [*marks[1:], None], strict=True):
@@ -79,9 +79,9 @@ async def test_marks_rise_and_the_last_of_a_record_is_whole(layout):
 
 @pytest.mark.gen_test
 async def test_for_every_mark_the_answer_is_exactly_the_rest(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         told = encode_events(fed.told)
         for place in range(len(told) + 1):
             mark = told[place - 1][0] if place else EventCursor(0)
@@ -91,9 +91,9 @@ async def test_for_every_mark_the_answer_is_exactly_the_rest(layout, kept):
 
 @pytest.mark.gen_test
 async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         told = encode_events(fed.told)
         for upto in range(1, fed.feed.position, 5):
             assert await fed.read_missed(EventCursor(0), upto) == [
@@ -105,14 +105,14 @@ async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
 @pytest.mark.parametrize("crash", [False, True])
 @pytest.mark.gen_test
 async def test_after_a_restart_the_same_bytes_are_reported(layout, crash):
-    async with running_services(layout, crash=crash) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout, crash=crash) as services:
+        fed = Fed(services)
+        await change_chats(services)
         told = encode_events(fed.told)
         await fed.replay.close()
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life, seed=1)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services, seed=1)
         told += encode_events(fed.told)
         for place in range(0, len(told), 5):
             assert await fed.read_missed(told[place][0]) == told[place + 1 :]
@@ -121,9 +121,9 @@ async def test_after_a_restart_the_same_bytes_are_reported(layout, crash):
 
 @pytest.mark.gen_test
 async def test_a_mark_from_the_future_cannot_be_distinguished_from(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         position = fed.feed.position
         assert await fed.read_missed(EventCursor(position)) == []
         assert await fed.read_missed(EventCursor(position + 1)) is None
@@ -133,9 +133,9 @@ async def test_a_mark_from_the_future_cannot_be_distinguished_from(layout, kept)
 
 @pytest.mark.gen_test
 async def test_of_some_chats_only_what_they_tell(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         told = encode_events(fed.told)
         for mark in (EventCursor(0), *(row[0] for row in told[::7])):
             wanted = [row for row in told if row[0] > mark and row[2] in {1, 3}]
@@ -146,10 +146,10 @@ async def test_of_some_chats_only_what_they_tell(layout, kept):
 @pytest.mark.gen_test
 async def test_what_memory_has_is_kept_and_reported_when_memory_has_it_no_more(layout, monkeypatch):
     monkeypatch.setattr(replay, "KEPT_RECORDS", 7)
-    async with running_services(layout) as life:
-        fed = Fed(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
         log = fed.replay._log
-        await change_chats(life)
+        await change_chats(services)
         while log.position < fed.feed.position:
             before = log.position
             await fed.feed.persist()
@@ -163,9 +163,9 @@ async def test_what_memory_has_is_kept_and_reported_when_memory_has_it_no_more(l
 @pytest.mark.gen_test
 async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(layout, monkeypatch):
     monkeypatch.setattr(module, "RECENT_EVENTS", 0)
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         for _ in range(module.QUIET_CALLS):
             await fed.feed.persist()
             assert fed.replay._log.position == 0
@@ -177,17 +177,17 @@ async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(l
 
 @pytest.mark.gen_test
 async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
-    async with running_services(layout) as life:
+    async with running_services(layout) as services:
         monkeypatch.setattr(module, "RECENT_BYTES", 5000)
-        fed = Fed(life)
-        await change_chats(life)
+        fed = Fed(services)
+        await change_chats(services)
         recent = fed.feed._recent
         kept = [(seq, event.name) for seq, event in recent._events]
         assert kept == [(event.seq, event.name) for event in fed.told[-len(kept) :]]
         assert len(recent._weights) == len(recent._events)
         assert sum(recent._weights) == recent._size <= 5000
         monkeypatch.setattr(module, "RECENT_EVENTS", 3)
-        await life.chats.append_prompt(1, "one more", "", ME)
+        await services.chats.append_prompt(1, "one more", "", ME)
         kept = [(seq, event.name) for seq, event in recent._events]
         assert kept == [(event.seq, event.name) for event in fed.told[-3:]]
         await fed.replay.close()
@@ -196,12 +196,12 @@ async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
 @pytest.mark.gen_test
 async def test_what_is_kept_of_queues_that_are_new_as_a_whole_is_bounded_by_its_text(layout):
     """A queue that is added to shares its prompts with the one before; a new one shares none."""
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        number = (await life.chats.create(NewChat(), ME)).id
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        number = (await services.chats.create(NewChat(), ME)).id
         for _ in range(200):
             wanted = [QueueItem(text="x" * 10_000) for _ in range(10)]
-            await life.chats.replace_queue(number, wanted, ME)
+            await services.chats.replace_queue(number, wanted, ME)
         kept = {
             id(prompt): len(prompt.text)
             for _, event in fed.feed._recent._events
@@ -214,9 +214,9 @@ async def test_what_is_kept_of_queues_that_are_new_as_a_whole_is_bounded_by_its_
 
 @pytest.mark.gen_test
 async def test_what_is_recorded_while_the_disk_is_read_is_reported_once(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         heard = []
         for seed in range(1, 4):
             mark = random.Random(seed).choice(fed.told).cursor  # noqa: S311
@@ -225,7 +225,7 @@ async def test_what_is_recorded_while_the_disk_is_read_is_reported_once(layout, 
             fed.feed.subscribe(heard.append)
             reading = asyncio.ensure_future(fed.read_missed(mark, upto))
             await asyncio.sleep(0)
-            await change_chats(life, seed)
+            await change_chats(services, seed)
             fed.feed.unsubscribe(heard.append)
             assert await reading + encode_events(heard) == encode_events(fed.told)[place:]
         await fed.replay.close()
@@ -233,10 +233,10 @@ async def test_what_is_recorded_while_the_disk_is_read_is_reported_once(layout, 
 
 @pytest.mark.gen_test
 async def test_what_is_not_stored_has_no_mark_and_disturbs_none(layout, kept):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
-        life.bus.publish(KeysUpdate(("laptop",)))
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
+        services.bus.publish(KeysUpdate(("laptop",)))
         keys = fed.told.pop()
         assert keys.sse == b'event: keysUpdate\ndata: [["laptop"]]\n\n'
         assert keys.cursor is None
@@ -246,9 +246,9 @@ async def test_what_is_not_stored_has_no_mark_and_disturbs_none(layout, kept):
 
 @pytest.mark.gen_test
 async def test_an_event_is_the_same_in_both_forms(layout):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         for event in fed.told:
             record = msgspec.json.decode(event.data[:-1])
             assert record["target"] == event.name

@@ -15,7 +15,7 @@ from typing import ClassVar
 import pytest
 from tornado.httputil import HTTPHeaders
 
-from agentd.app import daemon as life
+from agentd.app import daemon as daemon_module
 from agentd.app import http_server
 from agentd.auth.events import KeysUpdate
 from agentd.auth.key_store import KeyFile
@@ -257,7 +257,7 @@ def test_an_older_copy_of_the_folder_that_grew_past_a_mark_is_a_gap(serve, tmp_p
 
 def test_too_many_missed_are_a_gap(serve, monkeypatch):
     monkeypatch.setattr(feed, "RECENT_EVENTS", 0)
-    monkeypatch.setattr(life, "Replay", partial(Replay, largest=1000))
+    monkeypatch.setattr(daemon_module, "Replay", partial(Replay, largest=1000))
     serving = serve()
     talk(serving.client())
     with listening(serving, f"{EVENTS}?since=0") as stream:
@@ -287,9 +287,9 @@ def test_live_never_overtakes_what_was_missed(daemon, client, monkeypatch):
 
 @pytest.mark.gen_test
 async def test_what_happens_between_the_first_bytes_and_the_reading_is_reported_once(layout):
-    async with running_services(layout) as life:
-        fed = Fed(life)
-        await change_chats(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        await change_chats(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()))
         caller = Caller("key", "laptop", "manager")
         call = Request("GET", EVENTS, "since=0", {}, HTTPHeaders(), caller, "127.0.0.1")
@@ -297,8 +297,8 @@ async def test_what_happens_between_the_first_bytes_and_the_reading_is_reported_
         reader, found = SseReader(), []
         for seed in range(1, 3):  # before what was missed is read, and after
             found += reader.feed(await anext(portions))
-            await change_chats(life, seed)
-        await life.chats.append_prompt(1, "the last", "", ME)
+            await change_chats(services, seed)
+        await services.chats.append_prompt(1, "the last", "", ME)
         while not any("the last" in event.data for event in found[-2:]):
             found += reader.feed(await anext(portions))
         await portions.aclose()
@@ -430,15 +430,15 @@ def test_signs_of_life_carry_the_place_past_events_of_other_chats(serve, monkeyp
 
 @pytest.mark.gen_test
 async def test_a_stream_that_is_never_quiet_sends_alive_too_and_without_an_id_that_skips(layout):
-    async with running_services(layout) as life:
-        fed = Fed(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0)
         caller = Caller("key", "laptop", "manager")
         call = Request("GET", EVENTS, "", {}, HTTPHeaders(), caller, "127.0.0.1")
         portions = stream.stream_events(call).chunks
         reader, found = SseReader(), []
         while "alive" not in [event.name for event in found]:
-            await change_chats(life)
+            await change_chats(services)
             found += reader.feed(await anext(portions))
         marks = [str(event.cursor) for event in fed.told]
         assert found[-1].name == "alive"
@@ -462,16 +462,16 @@ class _Secret(Event, frozen=True):
     ("role", "sees"), [("viewer", False), ("manager", False), ("administrator", True)]
 )
 async def test_events_for_administrators_reach_nobody_else(layout, role, sees):
-    async with running_services(layout) as life:
-        fed = Fed(life)
+    async with running_services(layout) as services:
+        fed = Fed(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0.01)
         call = Request("GET", EVENTS, "", {}, HTTPHeaders(), Caller("user", "x", role), "127.0.0.1")
         portions = stream.stream_events(call).chunks
         reader, names = SseReader(), []
         while "resumed" not in names:
             names += [event.name for event in reader.feed(await anext(portions))]
-        life.bus.publish(_Secret())
-        life.bus.publish(KeysUpdate(("laptop",)))
+        services.bus.publish(_Secret())
+        services.bus.publish(KeysUpdate(("laptop",)))
         while "keysUpdate" not in names:
             names += [event.name for event in reader.feed(await anext(portions))]
         assert ("gatewayUpdate" in names) is sees
@@ -508,7 +508,7 @@ def test_pages_of_a_foreign_origin_may_not_listen(shared):
 
 def test_there_are_so_many_per_key_and_so_many_in_all(serve, monkeypatch):
     monkeypatch.setattr(
-        life, "ConnectionRegistry", partial(ConnectionRegistry, most=3, most_per_key=2)
+        daemon_module, "ConnectionRegistry", partial(ConnectionRegistry, most=3, most_per_key=2)
     )
     serving = serve()
     other = serving.new_key("other")
@@ -530,7 +530,7 @@ def _may_listen(serving):
 
 
 def test_head_answers_and_listens_to_nothing(serve, monkeypatch):
-    monkeypatch.setattr(life, "ConnectionRegistry", partial(ConnectionRegistry, most=1))
+    monkeypatch.setattr(daemon_module, "ConnectionRegistry", partial(ConnectionRegistry, most=1))
     serving = serve()
     connection = serving.client().connection
     for _ in range(3):
@@ -573,7 +573,7 @@ def test_a_stop_ends_streams_cleanly_and_takes_no_time(serve, monkeypatch):
 def test_a_listener_that_does_not_read_is_cut_and_affects_nobody_else(serve, monkeypatch):
     """It receives the missed events when it comes back."""
     monkeypatch.setattr(sse_api, "MAX_BACKLOG_BYTES", 500_000)
-    monkeypatch.setattr(life, "ConnectionRegistry", partial(ConnectionRegistry, most=2))
+    monkeypatch.setattr(daemon_module, "ConnectionRegistry", partial(ConnectionRegistry, most=2))
     daemon = serve()
     client = daemon.client()
     chat = client.create_chat(title="long")

@@ -93,8 +93,8 @@ def test_every_role_and_outcome_is_named():
 
 @pytest.mark.gen_test
 async def test_no_file_is_there_that_is_not_named(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="x"), ME)).id
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="x"), ME)).id
     for path in Path(layout.state).rglob("*"):
         name = str(path.relative_to(layout.state)).replace(f"chats/{number}", "chats/<id>")
         assert path.is_dir() or name in WORDS
@@ -103,9 +103,9 @@ async def test_no_file_is_there_that_is_not_named(layout):
 @pytest.mark.skipif(not shutil.which("jq"), reason="jq is not installed")
 @pytest.mark.gen_test
 async def test_the_recipes_for_jq_work(layout):
-    async with running_services(layout) as life:
-        number = (await life.chats.create(NewChat(prompt="hello"), ME)).id
-        await life.turns.start_turn(number, TEST)
+    async with running_services(layout) as services:
+        number = (await services.chats.create(NewChat(prompt="hello"), ME)).id
+        await services.turns.start_turn(number, TEST)
     recipes = re.findall(r"^    (jq .*) state/(\S+)$", README.read_text(), re.MULTILINE)
     assert len(recipes) == 4
     for command, path in recipes:

@@ -58,10 +58,10 @@ def test_in_any_copy_a_mark_is_known_where_it_means_the_same_record(tmp_path, se
                 seen.append(folder.record())
     assert len(folders) > 1
     for folder in folders:
-        for seq, life, result in seen:
-            assert folder.runs.has_seq(seq, life) == (folder.records.get(seq) is result)
+        for seq, run, result in seen:
+            assert folder.runs.has_seq(seq, run) == (folder.records.get(seq) is result)
             if folder.records.get(seq) is result:
-                assert folder.runs.get_run_name(seq) == life
+                assert folder.runs.get_run_name(seq) == run
 
 
 def test_where_one_is_at_the_start_is_known_after_any_restart(tmp_path):

@@ -1,4 +1,4 @@
-"""What the dialects share: frames of server-sent events, and OpenAI's errors."""
+"""Code that the dialects share: frames of server-sent events, and OpenAI's errors."""
 
 import json
 from typing import Any
@@ -17,18 +17,18 @@ _TYPES = {
 }
 
 
-def unnamed(value: dict[str, Any]) -> bytes:
-    """An event without a name."""
+def encode_event(value: dict[str, Any]) -> bytes:
+    """Encode an event without a name."""
     return b"data: %b\n\n" % json.dumps(value, separators=(",", ":")).encode()
 
 
-def named(value: dict[str, Any]) -> bytes:
-    """An event whose name is its ``type``."""
-    return b"event: %b\n%b" % (value["type"].encode(), unnamed(value))
+def encode_named_event(value: dict[str, Any]) -> bytes:
+    """Encode an event whose name is its ``type``."""
+    return b"event: %b\n%b" % (value["type"].encode(), encode_event(value))
 
 
-def refusal(refuse: Refuse) -> dict[str, Any]:
-    """An error in OpenAI's form."""
+def render_openai_error(refuse: Refuse) -> dict[str, Any]:
+    """Render an error in OpenAI's form."""
     kind = refuse.type or _TYPES.get(refuse.status, "server_error")
     result = {"message": refuse.message, "type": kind, "param": None, "code": refuse.code or None}
     return {"error": result}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.supplier.frames import named
+from tests.supplier.frames import encode_named_event
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Think, Tokens
 
@@ -21,46 +21,46 @@ _TYPES = {
 _NO_TOKENS = Tokens(input=0, output=0)
 
 
-def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
-    """The answer as server-sent events, with a ``ping`` after the first."""
+def render_stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
+    """Render the answer as server-sent events, with a ``ping`` after the first."""
     used = answer.usage or _NO_TOKENS
-    begun = {**_message(request, number), "usage": {**usage(used), "output_tokens": 1}}
-    yield named({"type": "message_start", "message": begun})
-    yield named({"type": "ping"})
+    begun = {**_build_message(request, number), "usage": {**render_usage(used), "output_tokens": 1}}
+    yield encode_named_event({"type": "message_start", "message": begun})
+    yield encode_named_event({"type": "ping"})
     for index, part in enumerate(answer.parts):
         place = {"index": index}
-        block = _empty(_block(part, number, index))
-        yield named({"type": "content_block_start", **place, "content_block": block})
-        for delta in _deltas(part):
-            yield named({"type": "content_block_delta", **place, "delta": delta})
-        yield named({"type": "content_block_stop", **place})
-    end = {"stop_reason": _finish(answer), "stop_sequence": None}
+        block = _empty(_build_block(part, number, index))
+        yield encode_named_event({"type": "content_block_start", **place, "content_block": block})
+        for delta in _iter_deltas(part):
+            yield encode_named_event({"type": "content_block_delta", **place, "delta": delta})
+        yield encode_named_event({"type": "content_block_stop", **place})
+    end = {"stop_reason": _get_finish(answer), "stop_sequence": None}
     result = {"output_tokens": used.output}
-    yield named({"type": "message_delta", "delta": end, "usage": result})
-    yield named({"type": "message_stop"})
+    yield encode_named_event({"type": "message_delta", "delta": end, "usage": result})
+    yield encode_named_event({"type": "message_stop"})
 
 
-def _deltas(part: Part) -> Iterator[dict[str, Any]]:
+def _iter_deltas(part: Part) -> Iterator[dict[str, Any]]:
     match part:
         case Say():
-            yield from ({"type": "text_delta", "text": piece} for piece in part.pieces())
+            yield from ({"type": "text_delta", "text": piece} for piece in part.split())
         case Think(_, signature):
-            yield from ({"type": "thinking_delta", "thinking": piece} for piece in part.pieces())
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in part.split())
             yield {"type": "signature_delta", "signature": signature}
         case Call():
-            pieces = part.pieces()
+            pieces = part.split()
             yield from ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
 
 
-def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
-    """The answer as one JSON object."""
-    blocks = [_block(part, number, index) for index, part in enumerate(answer.parts)]
-    ended = {"content": blocks, "stop_reason": _finish(answer)}
-    return {**_message(request, number), **ended, "usage": usage(answer.usage or _NO_TOKENS)}
+def render_reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
+    """Render the answer as one JSON object."""
+    blocks = [_build_block(part, number, index) for index, part in enumerate(answer.parts)]
+    ended = {"content": blocks, "stop_reason": _get_finish(answer)}
+    return {**_build_message(request, number), **ended, "usage": render_usage(answer.usage or _NO_TOKENS)}
 
 
-def usage(tokens: Tokens) -> dict[str, Any]:
-    """Tokens in Anthropic's words: the cached ones are outside ``input_tokens``."""
+def render_usage(tokens: Tokens) -> dict[str, Any]:
+    """Render usage in Anthropic's form: cached tokens are not part of ``input_tokens``."""
     written = {
         "ephemeral_5m_input_tokens": tokens.written,
         "ephemeral_1h_input_tokens": 0,
@@ -75,19 +75,19 @@ def usage(tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def error(refuse: Refuse, number: int) -> dict[str, Any]:
-    """An error; ``number`` makes the request's id."""
+def render_error(refuse: Refuse, number: int) -> dict[str, Any]:
+    """Render an error; ``number`` makes the request's id."""
     kind = refuse.type or _TYPES.get(refuse.status, "api_error")
     result = {"type": kind, "message": refuse.message}
     return {"type": "error", "error": result, "request_id": f"req_{number}"}
 
 
-def failure(fail: Fail, request: Request, number: int) -> bytes:
-    """An error within a stream that had begun."""
-    return named(error(Refuse(529, fail.message, fail.type), number))
+def render_failure(fail: Fail, request: Request, number: int) -> bytes:
+    """Render an error within a stream that has begun."""
+    return encode_named_event(render_error(Refuse(529, fail.message, fail.type), number))
 
 
-def _message(request: Request, number: int) -> dict[str, Any]:
+def _build_message(request: Request, number: int) -> dict[str, Any]:
     return {
         "id": f"msg_{number}",
         "type": "message",
@@ -99,7 +99,7 @@ def _message(request: Request, number: int) -> dict[str, Any]:
     }
 
 
-def _block(part: Part, number: int, index: int) -> dict[str, Any]:
+def _build_block(part: Part, number: int, index: int) -> dict[str, Any]:
     match part:
         case Say(text):
             return {"type": "text", "text": text}
@@ -117,5 +117,5 @@ def _empty(block: dict[str, Any]) -> dict[str, Any]:
 _EMPTY: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "input": {}}
 
 
-def _finish(answer: Answer) -> str:
-    return answer.finish or ("tool_use" if any(answer.calls()) else "end_turn")
+def _get_finish(answer: Answer) -> str:
+    return answer.finish or ("tool_use" if any(answer.list_calls()) else "end_turn")

@@ -1,4 +1,4 @@
-"""A request as the scripted supplier saw it, whatever the dialect."""
+"""A request as the scripted supplier received it, in any dialect."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from msgspec import Struct, field
 
 
 class Result(Struct, frozen=True):
-    """What a tool gave back: ``call`` is the id of the call that it answers."""
+    """The result of a tool; ``call`` is the id of the call."""
 
     call: str
     text: str
 
 
 class Request(Struct, frozen=True):
-    """What a client sent; ``body`` is the parsed JSON, None where there was none.
+    """A client's request; ``body`` is the parsed JSON, or None without one.
 
     ``gone`` is done once the client has closed the connection before the answer was whole.
     """
@@ -62,23 +62,23 @@ class Request(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """The text of the last message of the user that says anything."""
-        said = (_text(_content(turn)) for turn in reversed(self.turns) if _is_user(turn))
+        """The text of the user's last message that has any."""
+        said = (_join_text(_get_content(turn)) for turn in reversed(self.turns) if _is_user(turn))
         return next((text for text in said if text), "")
 
     @property
     def results(self) -> list[Result]:
-        """The results of tools that the conversation ends with: what the model is to go on from."""
+        """The tool results at the end of the conversation, from which the model continues."""
         last: list[Result] = []
         for turn in reversed(self.turns):
-            found = list(_results(turn))
+            found = list(_iter_results(turn))
             if not found:
                 break
             last[:0] = found
         return last
 
-    def leave(self) -> None:
-        """The client has closed the connection."""
+    def mark_gone(self) -> None:
+        """Note that the client has closed the connection."""
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -90,31 +90,31 @@ def _is_user(turn: dict[str, Any]) -> bool:
     return turn.get("role") == "user"
 
 
-def _results(turn: dict[str, Any]) -> Iterator[Result]:
+def _iter_results(turn: dict[str, Any]) -> Iterator[Result]:
     if turn.get("role") == "tool":
-        yield Result(turn.get("tool_call_id", ""), _text(turn.get("content")))
+        yield Result(turn.get("tool_call_id", ""), _join_text(turn.get("content")))
     elif str(turn.get("type", "")).endswith("_call_output"):
-        yield Result(turn.get("call_id", ""), _text(turn.get("output")))
-    elif _is_user(turn) and isinstance(_content(turn), list):
-        for block in _content(turn):
+        yield Result(turn.get("call_id", ""), _join_text(turn.get("output")))
+    elif _is_user(turn) and isinstance(_get_content(turn), list):
+        for block in _get_content(turn):
             if block.get("type") == "tool_result":
-                yield Result(block.get("tool_use_id", ""), _text(block.get("content")))
+                yield Result(block.get("tool_use_id", ""), _join_text(block.get("content")))
             elif answered := block.get("functionResponse"):
-                yield Result(answered.get("id", ""), _value(answered.get("response")))
+                yield Result(answered.get("id", ""), _read_output(answered.get("response")))
 
 
-def _content(turn: dict[str, Any]) -> Any:
+def _get_content(turn: dict[str, Any]) -> Any:
     return turn.get("parts") if "parts" in turn else turn.get("content")
 
 
-def _value(response: Any) -> str:
-    """Return what a tool of Gemini's gave back: its ``output``, its ``error``, or all of it."""
+def _read_output(response: Any) -> str:
+    """Return the result of a Gemini tool: its ``output``, its ``error``, or all of it."""
     result = response if isinstance(response, dict) else {}
     said = result.get("output", result.get("error", result))
     return said if isinstance(said, str) else json.dumps(said)
 
 
-def _text(content: Any) -> str:
+def _join_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     blocks = content if isinstance(content, list) else []

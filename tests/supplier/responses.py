@@ -3,38 +3,38 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.supplier.frames import CREATED, named, refusal
+from tests.supplier.frames import CREATED, encode_named_event, render_openai_error
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Fail, Part, Refuse, Say, Think, Tokens
 
 
-def stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
-    """The answer as server-sent events, numbered from 0; there is no ``[DONE]``."""
-    for sequence, event in enumerate(_events(answer, request, number)):
-        yield named({**event, "sequence_number": sequence})
+def render_stream(answer: Answer, request: Request, number: int) -> Iterator[bytes]:
+    """Render the answer as server-sent events, numbered from 0, without ``[DONE]``."""
+    for sequence, event in enumerate(_iter_events(answer, request, number)):
+        yield encode_named_event({**event, "sequence_number": sequence})
 
 
-def _events(answer: Answer, request: Request, number: int) -> Iterator[dict[str, Any]]:
-    begun = _response(request, number, "in_progress", [], None)
+def _iter_events(answer: Answer, request: Request, number: int) -> Iterator[dict[str, Any]]:
+    begun = _build_response(request, number, "in_progress", [], None)
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for index, part in enumerate(answer.parts):
-        item = _item(part, request, number, index)
+        item = _build_item(part, request, number, index)
         place = {"output_index": index}
         yield {"type": "response.output_item.added", **place, "item": _empty(item)}
-        yield from ({**event, **place, "item_id": item["id"]} for event in _growth(part, item))
+        yield from ({**event, **place, "item_id": item["id"]} for event in _iter_deltas(part, item))
         yield {"type": "response.output_item.done", **place, "item": item}
-    whole = reply(answer, request, number)
+    whole = render_reply(answer, request, number)
     yield {"type": f"response.{whole['status']}", "response": whole}
 
 
-def _growth(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _iter_deltas(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     match part:
         case Say(text):
             place: dict[str, Any] = {"content_index": 0}
             done = item["content"][0]
             yield {"type": "response.content_part.added", **place, "part": {**done, "text": ""}}
-            for piece in part.pieces():
+            for piece in part.split():
                 result = {"delta": piece, "logprobs": []}
                 yield {"type": "response.output_text.delta", **place, **result}
             yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
@@ -44,29 +44,29 @@ def _growth(part: Part, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
             done = item["summary"][0]
             kind = "response.reasoning_summary_"
             yield {"type": kind + "part.added", **place, "part": {**done, "text": ""}}
-            for piece in part.pieces():
+            for piece in part.split():
                 yield {"type": kind + "text.delta", **place, "delta": piece}
             yield {"type": kind + "text.done", **place, "text": text}
             yield {"type": kind + "part.done", **place, "part": done}
         case Call():
             free = item["type"] == "custom_tool_call"
             kind = "custom_tool_call_input" if free else "function_call_arguments"
-            for piece in part.pieces():
+            for piece in part.split():
                 yield {"type": f"response.{kind}.delta", "delta": piece}
             last = {"input": part.text} if free else {"arguments": part.text, "name": part.name}
             yield {"type": f"response.{kind}.done", **last}
 
 
-def reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
-    """The answer as one JSON object; ``Response.finish`` is the reason why it is incomplete."""
-    items = [_item(part, request, number, index) for index, part in enumerate(answer.parts)]
+def render_reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
+    """Render the answer as one JSON object; with ``Answer.finish`` it is incomplete."""
+    items = [_build_item(part, request, number, index) for index, part in enumerate(answer.parts)]
     status = "incomplete" if answer.finish else "completed"
-    whole = _response(request, number, status, items, answer.usage)
+    whole = _build_response(request, number, status, items, answer.usage)
     return {**whole, "incomplete_details": {"reason": answer.finish} if answer.finish else None}
 
 
-def usage(tokens: Tokens) -> dict[str, Any]:
-    """Tokens in the words of this dialect: the cached ones are inside ``input_tokens``."""
+def render_usage(tokens: Tokens) -> dict[str, Any]:
+    """Render usage in this dialect's form: cached tokens are part of ``input_tokens``."""
     cache = {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written}
     return {
         "input_tokens": tokens.all_input,
@@ -77,19 +77,19 @@ def usage(tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def error(refuse: Refuse, number: int) -> dict[str, Any]:
-    """An error; ``number`` is not told in this dialect."""
-    return refusal(refuse)
+def render_error(refuse: Refuse, number: int) -> dict[str, Any]:
+    """Render an error; this dialect has no place for ``number``."""
+    return render_openai_error(refuse)
 
 
-def failure(fail: Fail, request: Request, number: int) -> bytes:
-    """The answer failed after its stream had begun."""
+def render_failure(fail: Fail, request: Request, number: int) -> bytes:
+    """Render a failure within a stream that has begun."""
     result = {"code": fail.type or "server_error", "message": fail.message}
-    response = {**_response(request, number, "failed", [], None), "error": result}
-    return named({"type": "response.failed", "sequence_number": 99, "response": response})
+    response = {**_build_response(request, number, "failed", [], None), "error": result}
+    return encode_named_event({"type": "response.failed", "sequence_number": 99, "response": response})
 
 
-def _response(
+def _build_response(
     request: Request, number: int, status: str, items: list[dict[str, Any]], used: Tokens | None
 ) -> dict[str, Any]:
     return {
@@ -108,11 +108,11 @@ def _response(
         "tool_choice": "auto",
         "tools": request.body.get("tools", []),
         "top_p": 1.0,
-        "usage": usage(used) if used else None,
+        "usage": render_usage(used) if used else None,
     }
 
 
-def _item(part: Part, request: Request, number: int, index: int) -> dict[str, Any]:
+def _build_item(part: Part, request: Request, number: int, index: int) -> dict[str, Any]:
     place = f"{number}_{index}"
     match part:
         case Say(text):

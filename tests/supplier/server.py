@@ -1,4 +1,4 @@
-"""The scripted supplier's HTTP: which dialect is spoken where, and what goes wrong on purpose."""
+"""The scripted supplier's HTTP: the path of each dialect, and the scripted faults."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from tests.supplier import chat, gemini, messages, responses
-from tests.supplier.frames import CREATED, refusal
+from tests.supplier.frames import CREATED, render_openai_error
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Fault, Garble, Refuse, Stall
 
@@ -24,38 +24,38 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class Dialect(Protocol):
-    """What ``chat``, ``responses``, ``messages`` and ``gemini`` are."""
+    """The functions of ``chat``, ``responses``, ``messages`` and ``gemini``."""
 
-    def stream(self, answer: Answer, request: Request, number: int) -> Iterator[bytes]:
-        """The answer as server-sent events."""
+    def render_stream(self, answer: Answer, request: Request, number: int) -> Iterator[bytes]:
+        """Render the answer as server-sent events."""
 
-    def reply(self, answer: Answer, request: Request, number: int) -> dict[str, Any]:
-        """The answer as one JSON object."""
+    def render_reply(self, answer: Answer, request: Request, number: int) -> dict[str, Any]:
+        """Render the answer as one JSON object."""
 
-    def error(self, refuse: Refuse, number: int) -> dict[str, Any]:
-        """An error's body."""
+    def render_error(self, refuse: Refuse, number: int) -> dict[str, Any]:
+        """Render an error's body."""
 
-    def failure(self, fail: Fail, request: Request, number: int) -> bytes:
-        """An error within a stream that had begun."""
+    def render_failure(self, fail: Fail, request: Request, number: int) -> bytes:
+        """Render an error within a stream that has begun."""
 
 
-class _Dead(Exception):
-    """The connection dies here, the script says."""
+class _ConnectionBroken(Exception):
+    """The script says that the connection breaks here."""
 
 
 @asynccontextmanager
-async def listening(supplier: "Supplier") -> AsyncIterator[int]:
-    """A server for a supplier, at a free port of 127.0.0.1, which is given."""
-    told: dict[str, Any] = {"supplier": supplier}
+async def running_server(supplier: "Supplier") -> AsyncIterator[int]:
+    """Serve a supplier on 127.0.0.1 for the duration of the block; yield the port."""
+    common: dict[str, Any] = {"supplier": supplier}
     rows: list[tuple[str, type[_Handler], dict[str, Any]]] = [
-        ("/v1/chat/completions", _Model, {**told, "dialect": chat}),
-        ("/v1/responses", _Model, {**told, "dialect": responses}),
-        ("/v1/messages", _Model, {**told, "dialect": messages}),
-        (gemini.PATH, _Model, {**told, "dialect": gemini}),
-        ("/v1/messages/count_tokens", _CountTokens, told),
-        ("/v1/models", _Models, told),
-        ("/v1beta/models", _GeminiModels, told),
-        (".*", _Unknown, told),
+        ("/v1/chat/completions", _Model, {**common, "dialect": chat}),
+        ("/v1/responses", _Model, {**common, "dialect": responses}),
+        ("/v1/messages", _Model, {**common, "dialect": messages}),
+        (gemini.PATH, _Model, {**common, "dialect": gemini}),
+        ("/v1/messages/count_tokens", _CountTokens, common),
+        ("/v1/models", _Models, common),
+        ("/v1beta/models", _GeminiModels, common),
+        (".*", _Unknown, common),
     ]
     application = Application([*rows], log_function=lambda handler: None)
     server = HTTPServer(application, max_buffer_size=MOST_BYTES, max_body_size=MOST_BYTES)
@@ -69,25 +69,25 @@ async def listening(supplier: "Supplier") -> AsyncIterator[int]:
 
 
 class _Handler(RequestHandler):
-    """Every path: the request is taken apart before it is answered."""
+    """Parse the request before it is answered."""
 
-    # A program that was told to use the supplier as its proxy is heard dialling elsewhere.
+    # A program that uses the supplier as its proxy shows where it connects.
     SUPPORTED_METHODS = (*RequestHandler.SUPPORTED_METHODS, "CONNECT")
 
     def initialize(self, supplier: "Supplier") -> None:
         self.supplier = supplier
 
     def prepare(self) -> None:
-        told = self.request
+        sent = self.request
         try:
-            body = json.loads(told.body) if told.body else None
+            body = json.loads(sent.body) if sent.body else None
         except ValueError:
-            body = told.body.decode(errors="replace")
-        headers = {name.lower(): value for name, value in told.headers.get_all()}
-        self.told = Request(told.method or "", told.path, headers, body)
+            body = sent.body.decode(errors="replace")
+        headers = {name.lower(): value for name, value in sent.headers.get_all()}
+        self.parsed = Request(sent.method or "", sent.path, headers, body)
 
     def compute_etag(self) -> None:
-        """No supplier sends one."""
+        """Omit the ETag: no supplier sends one."""
 
 
 class _Model(_Handler):
@@ -98,71 +98,71 @@ class _Model(_Handler):
         self.dialect = dialect
 
     def on_connection_close(self) -> None:
-        self.told.leave()
+        self.parsed.mark_gone()
 
     async def post(self) -> None:
-        self.number, step = self.supplier.take(self.told)
+        self.number, step = self.supplier.take(self.parsed)
         try:
             if isinstance(step, Refuse):
                 await self._refuse(step)
-            elif self.told.streaming:
+            elif self.parsed.streaming:
                 await self._stream(step)
             else:
                 await self._reply(step)
-        except (_Dead, StreamClosedError):
-            self._die()
+        except (_ConnectionBroken, StreamClosedError):
+            self._close()
 
     async def _refuse(self, refuse: Refuse) -> None:
         self.set_status(refuse.status)
-        self._head("application/json", refuse.headers)
-        told = self.dialect.error(refuse, self.number) if refuse.body is None else refuse.body
-        await self.finish(told)
+        self._set_head("application/json", refuse.headers)
+        body = self.dialect.render_error(refuse, self.number) if refuse.body is None else refuse.body
+        await self.finish(body)
 
     async def _reply(self, answer: Answer) -> None:
-        body = json.dumps(self.dialect.reply(answer, self.told, self.number)).encode()
-        whole = await self._through(answer.faults, body)
-        self._head("application/json", answer.headers)
+        body = json.dumps(self.dialect.render_reply(answer, self.parsed, self.number)).encode()
+        whole = await self._apply_faults(answer.faults, body)
+        self._set_head("application/json", answer.headers)
         await self.finish(whole)
 
     async def _stream(self, answer: Answer) -> None:
-        events = [*self.dialect.stream(answer, self.told, self.number), b""]
-        self._head("text/event-stream; charset=utf-8", answer.headers)
+        events = [*self.dialect.render_stream(answer, self.parsed, self.number), b""]
+        self._set_head("text/event-stream; charset=utf-8", answer.headers)
         for sent, event in enumerate(events):
             due = [fault for fault in answer.faults if fault.after == sent]
-            self.write(await self._through(due, event))
+            self.write(await self._apply_faults(due, event))
             await self.flush()
             if any(isinstance(fault, Fail) for fault in due):
                 return
             if answer.pause:
                 await asyncio.sleep(answer.pause)
 
-    async def _through(self, faults: Iterable[Fault], data: bytes) -> bytes:
+    async def _apply_faults(self, faults: Iterable[Fault], data: bytes) -> bytes:
         for fault in faults:
-            data = await self._fault(fault, data)
+            data = await self._apply_fault(fault, data)
         return data
 
-    async def _fault(self, fault: Fault, data: bytes) -> bytes:
+    async def _apply_fault(self, fault: Fault, data: bytes) -> bytes:
         match fault:
             case Stall():
                 await fault.hang()
             case Break():
-                raise _Dead
+                raise _ConnectionBroken
             case Garble(data=garbled):
                 return (
-                    b"data: %b\n\n" % garbled.encode() if self.told.streaming else garbled.encode()
+                    b"data: %b\n\n" % garbled.encode() if self.parsed.streaming else garbled.encode()
                 )
             case Fail():
-                return self.dialect.failure(fault, self.told, self.number)
+                return self.dialect.render_failure(fault, self.parsed, self.number)
         return data
 
-    def _head(self, kind: str, headers: dict[str, str]) -> None:
+    def _set_head(self, kind: str, headers: dict[str, str]) -> None:
         self.set_header("Content-Type", kind)
         self.set_header("X-Request-Id", f"req_{self.number}")
         self.set_header("Request-Id", f"req_{self.number}")
         for name, value in headers.items():
             self.set_header(name, value)
 
-    def _die(self) -> None:
+    def _close(self) -> None:
         assert self.request.connection
         self.request.connection.stream.close()  # type: ignore[attr-defined]
 
@@ -171,31 +171,31 @@ class _CountTokens(_Handler):
     """Anthropic's count: four characters are a token."""
 
     def post(self) -> None:
-        self.supplier.others.append(self.told)
+        self.supplier.others.append(self.parsed)
         self.write({"input_tokens": len(self.request.body) // 4})
 
 
 class _Models(_Handler):
-    """The list of models, in Anthropic's form for who speaks its dialect."""
+    """The list of models, in Anthropic's form for callers of its dialect."""
 
     def get(self) -> None:
-        self.supplier.others.append(self.told)
+        self.supplier.others.append(self.parsed)
         names = self.supplier.models
-        if "anthropic-version" in self.told.headers:
+        if "anthropic-version" in self.parsed.headers:
             about = {"type": "model", "created_at": "2026-01-01T00:00:00Z"}
             data = [{**about, "id": name, "display_name": name} for name in names]
             ends = {"first_id": names[0], "last_id": names[-1]} if names else {}
             self.write({"data": data, "has_more": False, **ends})
         else:
-            told = {"object": "model", "created": CREATED, "owned_by": "supplier"}
-            self.write({"object": "list", "data": [{"id": name, **told} for name in names]})
+            about = {"object": "model", "created": CREATED, "owned_by": "supplier"}
+            self.write({"object": "list", "data": [{"id": name, **about} for name in names]})
 
 
 class _GeminiModels(_Handler):
     """The list of models in Google's form."""
 
     def get(self) -> None:
-        self.supplier.others.append(self.told)
+        self.supplier.others.append(self.parsed)
         names = self.supplier.models
         self.write({"models": [{"name": f"models/{name}", "displayName": name} for name in names]})
 
@@ -205,6 +205,6 @@ class _Unknown(_Handler):
 
     def prepare(self) -> None:
         super().prepare()
-        self.supplier.others.append(self.told)
+        self.supplier.others.append(self.parsed)
         self.set_status(404)
-        self.finish(refusal(Refuse(404, f"No {self.told.method} {self.told.path} here")))
+        self.finish(render_openai_error(Refuse(404, f"No {self.parsed.method} {self.parsed.path} here")))

@@ -1,6 +1,6 @@
-"""What the scripted supplier answers, in one form for every dialect.
+"""The answers of the scripted supplier, in one form for every dialect.
 
-A script is a row of steps; each request takes the next one. A step is an ``Response``, a
+A script is a row of steps; each request takes the next one. A step is an ``Answer``, a
 ``Refuse``, or in short a part (``Say``, ``Call``, ``Think``) or a list of parts, or a function
 of the request that gives one of these (None: the function has no opinion, the next is asked).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tokens(Struct, frozen=True):
-    """What an answer is said to have used: whatever a test wants, be it true or a lie.
+    """The usage that an answer reports; a test may let it be wrong.
 
     ``input`` is what was neither read from the cache nor written into it; ``reasoning`` is a
     part of ``output``.
@@ -43,8 +43,8 @@ class Say(Struct, frozen=True):
     text: str
     cut: int = 0
 
-    def pieces(self) -> list[str]:
-        """The text as it is streamed; nothing is lost or added."""
+    def split(self) -> list[str]:
+        """Return the text in the pieces that are streamed."""
         return (
             _cut(self.text, self.cut) if self.cut else re.findall(r"\s*\S+\s*$|\s*\S+", self.text)
         )
@@ -56,9 +56,9 @@ class Think(Struct, frozen=True):
     text: str
     signature: str = "c2lnbmVk"
 
-    def pieces(self) -> list[str]:
-        """The text as it is streamed."""
-        return Say(self.text).pieces()
+    def split(self) -> list[str]:
+        """Return the text in the pieces that are streamed."""
+        return Say(self.text).split()
 
 
 class Call(Struct, frozen=True):
@@ -83,16 +83,16 @@ class Call(Struct, frozen=True):
         except ValueError:
             return {}
 
-    def pieces(self) -> list[str]:
-        """The arguments as they are streamed: twelve characters at a time."""
+    def split(self) -> list[str]:
+        """Return the arguments in the pieces that are streamed, of twelve characters each."""
         return _cut(self.text, 12)
 
 
 Part: TypeAlias = Say | Think | Call
 
 
-def giant(size: int) -> Say:
-    """Text of ``size`` characters that comes in one event."""
+def say_in_one_event(size: int) -> Say:
+    """Return text of ``size`` characters that is sent in one event."""
     return Say("x" * size, cut=size)
 
 
@@ -108,7 +108,7 @@ class Stall:
         self.released: Future[None] = Future()
 
     async def hang(self) -> None:
-        """What the supplier does, on its own loop."""
+        """Wait for the release; the supplier calls this on its own loop."""
         if not self.reached.done():
             self.reached.set_result(None)
         await asyncio.shield(asyncio.wrap_future(self.released))
@@ -145,10 +145,10 @@ Fault: TypeAlias = Stall | Break | Garble | Fail
 
 
 class Answer(Struct, frozen=True):
-    """Parts in their order, with what is said about them and what goes wrong on the way.
+    """Parts in their order, with the reported usage and the faults on the way.
 
     ``pause`` is the seconds between two events. ``finish`` overrides the dialect's word for why
-    the answer ended, such as ``length``. Without ``usage`` none is told.
+    the answer ended, such as ``length``. Without ``usage`` none is reported.
     """
 
     parts: tuple[Part, ...]
@@ -158,12 +158,12 @@ class Answer(Struct, frozen=True):
     finish: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
-    def calls(self) -> Iterator[Call]:
-        """The tool calls among the parts."""
+    def list_calls(self) -> Iterator[Call]:
+        """Return the tool calls among the parts."""
         return (part for part in self.parts if isinstance(part, Call))
 
-    def joined(self, kind: type[Say] | type[Think]) -> str:
-        """The text of all parts of a kind."""
+    def join_text(self, kind: type[Say] | type[Think]) -> str:
+        """Return the text of all parts of a kind."""
         return "".join(part.text for part in self.parts if isinstance(part, kind))
 
 
@@ -186,8 +186,8 @@ Chosen: TypeAlias = "Callable[[Request], Made | None]"
 Step: TypeAlias = "Made | Chosen"
 
 
-def whole(made: Made) -> Answer | Refuse:
-    """The long form of a step."""
+def normalize_step(made: Made) -> Answer | Refuse:
+    """Return the long form of a step."""
     if isinstance(made, Answer | Refuse):
         return made
     return Answer((made,) if isinstance(made, Say | Think | Call) else tuple(made))

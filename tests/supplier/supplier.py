@@ -1,4 +1,4 @@
-"""A supplier of language models on loopback that says what a script tells it to.
+"""A supplier of language models on loopback that answers by a script.
 
 It is a real HTTP server on a thread and a loop of its own, so that plain tests, asynchronous
 ones and programs can all call it.
@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from tests.supplier.request import Request
-from tests.supplier.server import listening
-from tests.supplier.steps import Answer, Made, Refuse, Stall, Step, whole
+from tests.supplier.server import running_server
+from tests.supplier.steps import Answer, Made, Refuse, Stall, Step, normalize_step
 
 OVER = Refuse(400, "The script has no step left for this request")
-"""What a request beyond the script is answered."""
+"""The answer to a request beyond the script."""
 
 _LONGEST = 60.0
 
@@ -27,11 +27,11 @@ class Supplier:
     def __init__(self) -> None:
         self.url = ""
         self.requests: list[Request] = []
-        """Those for an answer of a model, in their order."""
+        """The requests for an answer of a model, in their order."""
         self.others: list[Request] = []
         """All others: lists of models, counts of tokens, unknown paths."""
         self.models = ["scripted-large", "scripted-small"]
-        """What ``/v1/models`` tells."""
+        """The models that ``/v1/models`` lists."""
         self._steps: deque[Step] = deque()
         self._always: list[Step] = []
         self._stalls: list[Stall] = []
@@ -43,12 +43,12 @@ class Supplier:
 
     @property
     def base(self) -> str:
-        """The address as OpenAI's clients take it; Anthropic's take ``url``."""
+        """The base URL for OpenAI's clients; Anthropic's use ``url``."""
         return f"{self.url}/v1"
 
     @property
     def left(self) -> int:
-        """Steps that no request has taken yet."""
+        """The number of steps that no request has taken yet."""
         return len(self._steps)
 
     def script(self, *steps: Step) -> None:
@@ -61,8 +61,8 @@ class Supplier:
         with self._changed:
             self._steps.clear()
 
-    def always(self, *choices: Step) -> None:
-        """What is asked before the script, for every request, and is never used up.
+    def answer_always(self, *choices: Step) -> None:
+        """Add steps that are tried before the script for every request, and never used up.
 
         A function that gives None leaves the request to the next one, and in the end to the
         script: real agents make calls of their own (titles, summaries) beside those of a test.
@@ -71,28 +71,28 @@ class Supplier:
             self._always.extend(choices)
 
     def wait_for(self, count: int, seconds: float = 60.0) -> list[Request]:
-        """The requests, once there are ``count``; ``TimeoutError`` when they do not come."""
+        """Wait until there are ``count`` requests and return them; else raise ``TimeoutError``."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.requests) >= count, seconds):
                 raise TimeoutError(f"{len(self.requests)} of {count} requests came")
             return list(self.requests)
 
     def take(self, request: Request) -> tuple[int, Answer | Refuse]:
-        """Note a request for an answer: its number, from 1, and what it is answered."""
+        """Record a request for an answer; return its number, from 1, and the answer."""
         with self._changed:
             self.requests.append(request)
             number = len(self.requests)
-            made = next((made for made in self._opinions(request) if made is not None), OVER)
+            made = next((made for made in self._iter_answers(request) if made is not None), OVER)
             self._changed.notify_all()
-        step = whole(made)
+        step = normalize_step(made)
         if isinstance(step, Answer):
             self._stalls += [fault for fault in step.faults if isinstance(fault, Stall)]
         return number, step
 
-    def _opinions(self, request: Request) -> Iterator[Made | None]:
-        yield from (_made(step, request) for step in self._always)
+    def _iter_answers(self, request: Request) -> Iterator[Made | None]:
+        yield from (_resolve(step, request) for step in self._always)
         while self._steps:
-            yield _made(self._steps.popleft(), request)
+            yield _resolve(self._steps.popleft(), request)
 
     def __enter__(self) -> Self:
         with self._changed:
@@ -124,12 +124,12 @@ class Supplier:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        async with listening(self) as port:
+        async with running_server(self) as port:
             with self._changed:
                 self.url = f"http://127.0.0.1:{port}"
                 self._changed.notify_all()
             await self._ended.wait()
 
 
-def _made(step: Step, request: Request) -> Made | None:
+def _resolve(step: Step, request: Request) -> Made | None:
     return step(request) if callable(step) else step

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.gateway.conftest import PRICES, House
+from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Client, Serving
@@ -20,13 +20,13 @@ STRIPE = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 class GatewaySite:
     """A daemon whose gateway has answered some requests."""
 
-    def __init__(self, house: House, serving: Serving, keys: dict[str, str]) -> None:
-        self.house = house
-        self.supplier = house.supplier
+    def __init__(self, setup: GatewaySetup, serving: Serving, keys: dict[str, str]) -> None:
+        self.setup = setup
+        self.supplier = setup.supplier
         self.serving = serving
         self.keys = keys
         """The access keys themselves, by name."""
-        self.ids = dict(zip(keys, house.keys, strict=True))
+        self.ids = dict(zip(keys, setup.keys, strict=True))
         self.admin: Client = serving.administrator()
 
     def ask(
@@ -50,18 +50,18 @@ class GatewaySite:
 def open_gateway(folder: Path) -> Iterator[GatewaySite]:
     """A gateway with two keys, as long as the block lasts."""
     with Supplier() as supplier:
-        supplier.always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
-        house = House(folder, supplier)
-        house.models[0]["routes"] = [
+        supplier.answer_always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+        setup = GatewaySetup(folder, supplier)
+        setup.models[0]["routes"] = [
             {"channel": "chat", "model": "scripted-large"},
             {"channel": "responses", "model": "scripted-large", "priority": 1},
             {"channel": "messages", "model": "scripted-large", "priority": 1, "weight": 3},
         ]
-        house.models[0]["prices"] = PRICES
+        setup.models[0]["prices"] = PRICES
         keys = {
-            "laptop": house.add_key(name="laptop", limits={"day": "1"}, keep_bodies=True),
-            HOSTILE: house.add_key(name=HOSTILE),
+            "laptop": setup.add_key(name="laptop", limits={"day": "1"}, keep_bodies=True),
+            HOSTILE: setup.add_key(name=HOSTILE),
         }
-        house.write()
+        setup.write()
         with Serving(folder) as serving:
-            yield GatewaySite(house, serving, keys)
+            yield GatewaySite(setup, serving, keys)

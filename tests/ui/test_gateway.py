@@ -446,7 +446,7 @@ def test_a_dry_run_marks_while_one_types_and_keeps_nothing(
     assert STRIPE not in kept
     page.reload()
     expect(page.get_by_label("Text to try")).to_have_value("")
-    for path in Path(gateway.house.layout.state).rglob("*"):
+    for path in Path(gateway.setup.layout.state).rglob("*"):
         assert not path.is_file() or STRIPE.encode() not in path.read_bytes()
 
 

@@ -203,7 +203,7 @@ def test_a_hand_edit_is_shown_at_once(gus: Person, gateway: GatewaySite) -> None
     tries = page.locator("[name=tries]")
     tries.wait_for()
     wait_until_loaded(page)
-    path = Path(gateway.house.layout.gateway_settings)
+    path = Path(gateway.setup.layout.gateway_settings)
     path.write_text(f"tries: 7\nexport: {{url: '{NOBODY}'}}\n")
     expect(tries).to_have_value("7")
 
@@ -213,7 +213,7 @@ def test_a_licence_is_looked_at_before_it_is_installed(gus: Person, gateway: Gat
     licence = page.get_by_role("region", name="Licence")
     expect(licence).to_contain_text("Valid until")
     licence.get_by_text("Install another licence").click()
-    licence.locator("textarea").fill(Path(gateway.house.layout.licence).read_text().strip())
+    licence.locator("textarea").fill(Path(gateway.setup.layout.licence).read_text().strip())
     licence.get_by_role("button", name="Look at it").click()
     expect(licence.get_by_role("status")).to_contain_text("until")
     licence.get_by_role("button", name="Install it").click()

@@ -43,7 +43,7 @@ class KnownSecret(Struct, frozen=True):
         return f"Secret(key={self.key!r}, rule={self.rule!r})"
 
 
-class _Kept(NamedTuple):
+class _KnownValue(NamedTuple):
     placeholder: str
     rule: str
     number: int
@@ -56,42 +56,42 @@ class KnownSecrets:
         self.mark = 0
         """Rises with every secret that is new."""
         self._adding = Lock()
-        self._kept: LruCache[bytes, _Kept] = LruCache(MOST, MOST_BYTES)
+        self._values: LruCache[bytes, _KnownValue] = LruCache(MOST, MOST_BYTES)
         self._looks: tuple[int, KnownValueMatcher | None] = (0, None)
         self._newer: tuple[int, int, ExactValues | None] = (0, 0, None)
 
     def get_placeholder(self, value: bytes) -> str:
         """Return the placeholder of this secret; empty if it is new."""
-        kept = self._kept.get(value)
-        return kept.placeholder if kept else ""
+        known = self._values.get(value)
+        return known.placeholder if known else ""
 
     def add(self, value: bytes, placeholder: str, rule: str) -> str:
         """Add a secret and return its placeholder; another thread may have chosen it."""
         with self._adding:
-            kept = self._kept.get(value)
-            if kept is None:
-                kept = _Kept(placeholder, rule, self.mark + 1)
-                if self._kept.put(value, kept, len(value)):
+            known = self._values.get(value)
+            if known is None:
+                known = _KnownValue(placeholder, rule, self.mark + 1)
+                if self._values.put(value, known, len(value)):
                     self.mark += 1
-            return kept.placeholder
+            return known.placeholder
 
     def filter_by_rules(self, rules: frozenset[str]) -> "KnownSecrets":
         """Return a copy with only the secrets found by these rules."""
         fewer = KnownSecrets()
-        for value, kept in self._kept.items():
-            if kept.rule in rules:
-                fewer.add(value, kept.placeholder, kept.rule)
+        for value, known in self._values.items():
+            if known.rule in rules:
+                fewer.add(value, known.placeholder, known.rule)
         return fewer
 
     def get_values(self) -> dict[str, str]:
         """Return every placeholder with the secret it stands for."""
-        return {kept.placeholder: decode_identity(value) for value, kept in self._kept.items()}
+        return {known.placeholder: decode_identity(value) for value, known in self._values.items()}
 
     def get_matcher(self) -> tuple[int, KnownValueMatcher | None]:
         """Return the mark, and a matcher for all secrets up to it, or None if there are none."""
         if self._looks[0] != self.mark:
-            mark, kept = self.mark, self._kept.items()
-            bare = {form: one.rule for value, one in kept for form in _list_terms(value)}
+            mark, known = self.mark, self._values.items()
+            bare = {form: one.rule for value, one in known for form in _list_terms(value)}
             self._looks = mark, KnownValueMatcher(bare) if bare else None
         return self._looks
 
@@ -100,9 +100,9 @@ class KnownSecrets:
         known_since, mark, values = self._newer
         if (known_since, mark) != (since, self.mark):
             mark = self.mark
-            kept = self._kept.items()
+            known = self._values.items()
             newer = [
-                form for value, one in kept if one.number > since for form in _list_terms(value)
+                form for value, one in known if one.number > since for form in _list_terms(value)
             ]
             same = all(_SAME_IN_JSON.fullmatch(value) for value in newer)
             values = ExactValues(newer) if same else None

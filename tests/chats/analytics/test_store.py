@@ -23,16 +23,16 @@ EVER = ("0001-01-01", "9999-12-31")
 DAY = 86_400
 
 
-def subscribe_store(life) -> AnalyticsStore:
+def subscribe_store(services) -> AnalyticsStore:
     """Return roll-ups that are told of every event."""
-    mine = AnalyticsStore(life.layout, life.chats.list_summaries)
-    life.bus.subscribe(mine.on_event)
+    mine = AnalyticsStore(services.layout, services.chats.list_summaries)
+    services.bus.subscribe(mine.on_event)
     return mine
 
 
-async def report_usage(life, by="chat", analytics=None) -> AnalyticsReport:
+async def report_usage(services, by="chat", analytics=None) -> AnalyticsReport:
     """Return the current report, by roll-ups of its own where none are given."""
-    mine = analytics or AnalyticsStore(life.layout, life.chats.list_summaries)
+    mine = analytics or AnalyticsStore(services.layout, services.chats.list_summaries)
     try:
         return await mine.report(by, *EVER)
     finally:
@@ -44,18 +44,18 @@ def count_turns(report: AnalyticsReport) -> dict[str, int]:
     return {name: totals.turns for name, totals in report.rows}
 
 
-async def run_turn(life, chat_id: int, seconds: float = 1.0) -> None:
-    await life.chats.append_prompt(chat_id, "do it", "", ME)
-    await life.turns.start_turn(chat_id, TEST)
-    await life.turns.add_message(chat_id, "tool", "done", tool="edit")
-    life.clock.move(seconds)
-    await life.turns.end_turn(chat_id, "completed")
+async def run_turn(services, chat_id: int, seconds: float = 1.0) -> None:
+    await services.chats.append_prompt(chat_id, "do it", "", ME)
+    await services.turns.start_turn(chat_id, TEST)
+    await services.turns.add_message(chat_id, "tool", "done", tool="edit")
+    services.clock.move(seconds)
+    await services.turns.end_turn(chat_id, "completed")
 
 
-async def make_chat(life, turns: int = 1) -> int:
-    number = (await life.chats.create(NewChat(title=f"={turns} turns"), ME)).id
+async def make_chat(services, turns: int = 1) -> int:
+    number = (await services.chats.create(NewChat(title=f"={turns} turns"), ME)).id
     for _ in range(turns):
-        await run_turn(life, number)
+        await run_turn(services, number)
     return number
 
 
@@ -75,47 +75,47 @@ def read(monkeypatch) -> list[tuple[str, int]]:
 
 
 async def test_only_what_is_new_is_read(layout, read):
-    async with running_services(layout) as life:
-        one, other = await make_chat(life, 3), await make_chat(life, 2)
-        mine = subscribe_store(life)
-        assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 3, str(other): 2}
-        size = life.chats.get_summary(one).size
-        await run_turn(life, one)
+    async with running_services(layout) as services:
+        one, other = await make_chat(services, 3), await make_chat(services, 2)
+        mine = subscribe_store(services)
+        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 3, str(other): 2}
+        size = services.chats.get_summary(one).size
+        await run_turn(services, one)
         read.clear()
-        assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 4, str(other): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 4, str(other): 2}
         assert read == [(layout.get_journal_path(one), size)]
         read.clear()
         for by in ("day", "model", "engine", "skill", "label", "chat", "key"):
-            await report_usage(life, by, mine)
+            await report_usage(services, by, mine)
         assert read == []
         await mine.close()
 
 
 async def test_what_an_earlier_life_kept_is_not_read_again(layout, read):
-    async with running_services(layout) as life:
-        one = await make_chat(life, 3)
-        before = await report_usage(life)
+    async with running_services(layout) as services:
+        one = await make_chat(services, 3)
+        before = await report_usage(services)
     assert os.stat(layout.get_chat_analytics_path(one)).st_mode & 0o777 == 0o600
     read.clear()
-    async with running_services(layout) as life:
-        assert await report_usage(life) == before
+    async with running_services(layout) as services:
+        assert await report_usage(services) == before
         assert read == []
 
 
 async def test_a_deleted_roll_up_is_rebuilt(layout):
-    async with running_services(layout) as life:
-        await make_chat(life, 3)
-        before = await report_usage(life, "key")
+    async with running_services(layout) as services:
+        await make_chat(services, 3)
+        before = await report_usage(services, "key")
         shutil.rmtree(layout.analytics)
-        assert await report_usage(life, "key") == before
+        assert await report_usage(services, "key") == before
         assert os.path.isdir(layout.analytics)
 
 
 @pytest.mark.parametrize("spoil", ["flip", "cut", "empty", "another chat", "older format", "link"])
 async def test_a_roll_up_that_is_not_what_was_written_is_not_believed(layout, spoil, tmp_path):
-    async with running_services(layout) as life:
-        one, other = await make_chat(life, 3), await make_chat(life, 1)
-        before = await report_usage(life)
+    async with running_services(layout) as services:
+        one, other = await make_chat(services, 3), await make_chat(services, 1)
+        before = await report_usage(services)
         path = Path(layout.get_chat_analytics_path(one))
         data = path.read_bytes()
         match spoil:
@@ -132,7 +132,7 @@ async def test_a_roll_up_that_is_not_what_was_written_is_not_believed(layout, sp
             case "link":
                 path.rename(tmp_path / "elsewhere")
                 path.symlink_to(tmp_path / "elsewhere")
-        assert await report_usage(life) == before
+        assert await report_usage(services) == before
 
 
 def replace_and_seal(line: bytes, old: bytes, new: bytes) -> bytes:
@@ -145,9 +145,9 @@ def replace_and_seal(line: bytes, old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize("same_size", [True, False])
 async def test_an_edited_journal_is_read_again(layout, same_size):
     """A line that a person mended, with its seal: the roll-up of before is of another file."""
-    async with running_services(layout) as life:
-        one = await make_chat(life, 3)
-        before = await report_usage(life)
+    async with running_services(layout) as services:
+        one = await make_chat(services, 3)
+        before = await report_usage(services)
         assert before.total.tools == {"edit": 3}
     journal = Path(layout.get_journal_path(one))
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -157,67 +157,67 @@ async def test_an_edited_journal_is_read_again(layout, same_size):
     journal.write_bytes(b"".join(lines))
     for cache in (layout.get_checkpoint_path(one), layout.index):
         Path(cache).unlink(missing_ok=True)
-    async with running_services(layout) as life:
-        result = (await report_usage(life)).total.tools
+    async with running_services(layout) as services:
+        result = (await report_usage(services)).total.tools
         assert result == {"edit": 2, ("exec" if same_size else "an editor"): 1}
 
 
 async def test_a_damaged_chat_counts_as_far_as_it_can_be_read_and_is_reported(layout):
-    async with running_services(layout) as life:
-        one, other = await make_chat(life, 3), await make_chat(life, 2)
-        await report_usage(life)
+    async with running_services(layout) as services:
+        one, other = await make_chat(services, 3), await make_chat(services, 2)
+        await report_usage(services)
     journal = Path(layout.get_journal_path(one))
     lines = journal.read_bytes().splitlines(keepends=True)
     second = [number for number, line in enumerate(lines) if b'"turn.ended"' in line][1]
     lines[second] = lines[second].replace(b"completed", b"perfected")
     journal.write_bytes(b"".join(lines))
-    async with running_services(layout) as life:
-        report = await report_usage(life)
+    async with running_services(layout) as services:
+        report = await report_usage(services)
         assert count_turns(report) == {str(one): 1, str(other): 2}
         assert list(report.corrupt) == [one]
         assert f"{journal}:{second + 1}:" in report.corrupt[one]
 
 
 async def test_a_journal_that_is_gone_is_reported_and_the_others_count(layout):
-    async with running_services(layout) as life:
-        one, other = await make_chat(life, 1), await make_chat(life, 2)
+    async with running_services(layout) as services:
+        one, other = await make_chat(services, 1), await make_chat(services, 2)
         Path(layout.get_journal_path(one)).rename(f"{layout.get_journal_path(one)}.away")
-        mine = subscribe_store(life)
-        report = await report_usage(life, analytics=mine)
+        mine = subscribe_store(services)
+        report = await report_usage(services, analytics=mine)
         assert count_turns(report) == {str(other): 2}
         assert list(report.corrupt) == [one]
         Path(f"{layout.get_journal_path(one)}.away").rename(layout.get_journal_path(one))
-        report = await report_usage(life, analytics=mine)
+        report = await report_usage(services, analytics=mine)
         assert (count_turns(report), report.corrupt) == ({str(one): 1, str(other): 2}, {})
         await mine.close()
 
 
 async def test_a_chat_that_goes_no_longer_counts_and_one_that_comes_back_does(layout):
-    async with running_services(layout) as life:
-        one, other = await make_chat(life, 1), await make_chat(life, 2)
-        mine = subscribe_store(life)
-        assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 1, str(other): 2}
-        summary = life.chats.get_summary(one)
-        life.bus.publish(ChatDeletedUpdate(summary.seq, summary))
-        report = await report_usage(life, analytics=mine)
+    async with running_services(layout) as services:
+        one, other = await make_chat(services, 1), await make_chat(services, 2)
+        mine = subscribe_store(services)
+        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 1, str(other): 2}
+        summary = services.chats.get_summary(one)
+        services.bus.publish(ChatDeletedUpdate(summary.seq, summary))
+        report = await report_usage(services, analytics=mine)
         assert (count_turns(report), report.total.turns) == ({str(other): 2}, 2)
-        life.bus.publish(ChatUpdate(summary.seq, summary, "chat.restored"))
-        assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 1, str(other): 2}
+        services.bus.publish(ChatUpdate(summary.seq, summary, "chat.restored"))
+        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 1, str(other): 2}
         await mine.close()
 
 
 async def test_days_are_reported_apart_and_ranges_include_both_ends(layout):
-    async with running_services(layout) as life:
-        number = await make_chat(life, 1)
+    async with running_services(layout) as services:
+        number = await make_chat(services, 1)
         for _ in range(3):
-            life.clock.move(DAY)
-            await run_turn(life, number)
-        life.clock.move(-2 * DAY)  # the machine's clock jumps back: nothing becomes older
-        await run_turn(life, number)
-        report = await report_usage(life, "day")
+            services.clock.move(DAY)
+            await run_turn(services, number)
+        services.clock.move(-2 * DAY)  # the machine's clock jumps back: nothing becomes older
+        await run_turn(services, number)
+        report = await report_usage(services, "day")
         days = [name for name, _ in report.rows]
         assert list(count_turns(report).values()) == [1, 1, 1, 2]
-        mine = subscribe_store(life)
+        mine = subscribe_store(services)
         report = await mine.report("day", days[1], days[2])
         assert count_turns(report) == {days[1]: 1, days[2]: 1}
         assert report.total.turns == 2
@@ -225,42 +225,42 @@ async def test_days_are_reported_apart_and_ranges_include_both_ends(layout):
 
 
 async def test_nothing_is_left_of_chats_that_are_gone_or_of_half_written_files(layout):
-    async with running_services(layout) as life:
-        one = await make_chat(life, 1)
-        await report_usage(life)
+    async with running_services(layout) as services:
+        one = await make_chat(services, 1)
+        await report_usage(services)
         for name in ("999.json", ".tmp-1"):
             Path(layout.analytics, name).write_bytes(b"x")
         Path(layout.analytics, "mine.txt").write_bytes(b"x")
-        await report_usage(life)
+        await report_usage(services)
         assert sorted(os.listdir(layout.analytics)) == [f"{one}.json", "mine.txt"]
 
 
 async def test_where_nothing_can_be_written_it_receives_all_the_same(layout):
-    async with running_services(layout) as life:
-        one = await make_chat(life, 2)
+    async with running_services(layout) as services:
+        one = await make_chat(services, 2)
         Path(layout.analytics).write_bytes(b"no folder")
-        assert count_turns(await report_usage(life)) == {str(one): 2}
+        assert count_turns(await report_usage(services)) == {str(one): 2}
 
 
 async def test_unused_analytics_leave_nothing(layout):
-    async with running_services(layout) as life:
-        await make_chat(life, 1)
-        await AnalyticsStore(layout, life.chats.list_summaries).close()
+    async with running_services(layout) as services:
+        await make_chat(services, 1)
+        await AnalyticsStore(layout, services.chats.list_summaries).close()
     assert not os.path.exists(layout.analytics)
 
 
 async def test_what_changed_is_not_lost_with_who_asked_and_left(layout):
-    async with running_services(layout) as life:
-        one = await make_chat(life, 1)
-        mine = subscribe_store(life)
-        await report_usage(life, analytics=mine)
+    async with running_services(layout) as services:
+        one = await make_chat(services, 1)
+        mine = subscribe_store(services)
+        await report_usage(services, analytics=mine)
         busy, go_on = threading.Event(), threading.Event()
         mine._thread.submit(lambda: (busy.set(), go_on.wait(100)))
-        await run_turn(life, one)
+        await run_turn(services, one)
         leaving = asyncio.create_task(mine.report("chat", *EVER))
         await asyncio.sleep(0)  # it waits for the thread now
         leaving.cancel()
         await asyncio.wait([leaving])
         go_on.set()
-        assert count_turns(await report_usage(life, analytics=mine)) == {str(one): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 2}
         await mine.close()

@@ -7,19 +7,19 @@ from contextlib import closing
 import pytest
 
 from tests.gateway.admin.api.described import Manager
-from tests.gateway.conftest import House, house, up
+from tests.gateway.conftest import GatewaySetup, setup, start_gateway
 from tests.supplier.conftest import supplier
 from tests.support.daemon import Client, Serving
 
-__all__ = ["house", "supplier", "up"]
+__all__ = ["setup", "supplier", "start_gateway"]
 
 MANAGEMENT_KEY = "manage-0123456789abcdef"
 HASH = hashlib.sha256(MANAGEMENT_KEY.encode()).hexdigest()
 
 
 @pytest.fixture
-def manager(house: House, up: Callable[..., Serving]) -> Iterator[Client]:
+def manager(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[Client]:
     """A client with the management key; whatever it is answered must be described."""
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
     with closing(Manager(daemon.url, MANAGEMENT_KEY)) as client:
         yield client

@@ -90,7 +90,7 @@ class _Watched:
 
 
 @dataclass
-class House:
+class ExportSetup:
     layout: Any
     to: ExportSettings
     clock: FrozenClock = field(default_factory=lambda: FrozenClock(NOW))
@@ -142,8 +142,8 @@ class House:
 
 
 @pytest.fixture
-def house(layout, server):
-    return House(layout, server.settings())
+def setup(layout, server):
+    return ExportSetup(layout, server.settings())
 
 
 def build_day_records(day: str, *numbers: int, **more):
@@ -157,13 +157,13 @@ def list_row_ids(server: Server) -> list[str]:
     return [row["request_id"] for row in server.rows()]
 
 
-async def test_closed_days_are_sent_and_the_present_one_is_not(house, server):
-    await house.add_records(
+async def test_closed_days_are_sent_and_the_present_one_is_not(setup, server):
+    await setup.add_records(
         *build_day_records(DAYS[0], 1, 2, 3),
         *build_day_records(DAYS[1], 4),
         *build_day_records("2026-01-04", 5),
     )
-    assert await house.run_until_exported() == {
+    assert await setup.run_until_exported() == {
         DAYS[0]: "done",
         DAYS[1]: "done",
         "2026-01-04": "pending",
@@ -171,34 +171,34 @@ async def test_closed_days_are_sent_and_the_present_one_is_not(house, server):
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
-async def test_twice_the_same_is_there_once_and_costs_no_request(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3))
-    await house.run_until_exported()
-    house.databases.steps.clear()
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
-    assert house.databases.steps == []
+async def test_twice_the_same_is_there_once_and_costs_no_request(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3))
+    await setup.run_until_exported()
+    setup.databases.steps.clear()
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
+    assert setup.databases.steps == []
     assert list_row_ids(server) == ["r-1", "r-2", "r-3"]
 
 
-async def test_without_its_state_all_is_sent_in_the_place_of_what_was_sent(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3))
-    await house.run_until_exported()
-    Path(house.layout.export).unlink()
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
+async def test_without_its_state_all_is_sent_in_the_place_of_what_was_sent(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3))
+    await setup.run_until_exported()
+    Path(setup.layout.export).unlink()
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
     assert list_row_ids(server) == ["r-1", "r-2", "r-3"]
 
 
-async def test_a_new_price_makes_the_day_changed_and_it_is_sent_again(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4))
-    await house.run_until_exported()
+async def test_a_new_price_makes_the_day_changed_and_it_is_sent_again(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4))
+    await setup.run_until_exported()
     before = server.rows()
-    ledger = Ledger(house.layout, house.clock)
+    ledger = Ledger(setup.layout, setup.clock)
     await ledger.open()
     dear = Prices(input=Decimal(10**6), output=Decimal(0))
     await ledger.reprice(DAYS[0], DAYS[0], lambda _: (dear, "v2"))
     await ledger.close()
-    house.clock.move(1)
-    assert await house.run_until_exported() == {DAYS[0]: "done", DAYS[1]: "done"}
+    setup.clock.move(1)
+    assert await setup.run_until_exported() == {DAYS[0]: "done", DAYS[1]: "done"}
     rows = server.rows()
     assert [row["cost"] for row in rows] == [10, 10, 10, 0.25]
     assert [row["first_cost"] for row in rows] == [0.25] * 4
@@ -206,13 +206,13 @@ async def test_a_new_price_makes_the_day_changed_and_it_is_sent_again(house, ser
     assert rows[3] == before[3]
 
 
-async def test_a_late_line_is_sent_on_without_the_rest(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3))
-    await house.run_until_exported()
-    house.databases.steps.clear()
-    await house.add_records(*build_day_records(DAYS[0], 4))
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
-    assert house.databases.steps == ["insert", "count_rows"]
+async def test_a_late_line_is_sent_on_without_the_rest(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3))
+    await setup.run_until_exported()
+    setup.databases.steps.clear()
+    await setup.add_records(*build_day_records(DAYS[0], 4))
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
+    assert setup.databases.steps == ["insert", "count_rows"]
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
@@ -224,9 +224,9 @@ class Gone(SupplierUnreachable):
 @pytest.mark.parametrize("step", ["drop_day", "insert", "count_rows"])
 @pytest.mark.parametrize("arrived", [False, True])
 @pytest.mark.parametrize("nth", [1, 2])
-async def test_whatever_fails_wherever_each_row_is_there_once(house, server, step, arrived, nth):
+async def test_whatever_fails_wherever_each_row_is_there_once(setup, server, step, arrived, nth):
     """It fails before the server had it, or after: the answer is lost. Then the daemon dies."""
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4, 5))
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4, 5))
     left = [nth]
 
     def fail(name):
@@ -235,20 +235,20 @@ async def test_whatever_fails_wherever_each_row_is_there_once(house, server, ste
             if left[0] == 0:
                 raise Gone
 
-    setattr(house.databases, "after" if arrived else "before", fail)
-    async with house.running():
+    setattr(setup.databases, "after" if arrived else "before", fail)
+    async with setup.running():
         await until(lambda: left[0] <= 0)
-        standing = await house.wait_until_retrying()
+        standing = await setup.wait_until_retrying()
         assert standing.last_error == "gone"
         assert standing.lag_days
         assert standing.retry_seconds == 1
-    assert await house.run_until_exported() == {DAYS[0]: "done", DAYS[1]: "done"}
+    assert await setup.run_until_exported() == {DAYS[0]: "done", DAYS[1]: "done"}
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4", "r-5"]
 
 
 @pytest.mark.parametrize("arrived", [False, True])
-async def test_only_what_did_not_arrive_is_sent_again(house, arrived):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3, 4))
+async def test_only_what_did_not_arrive_is_sent_again(setup, arrived):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3, 4))
     left = [2]
 
     def fail(name):
@@ -257,17 +257,17 @@ async def test_only_what_did_not_arrive_is_sent_again(house, arrived):
             if left[0] == 0:
                 raise Gone
 
-    setattr(house.databases, "after" if arrived else "before", fail)
-    async with house.running():
-        await house.wait_until_retrying()
-    house.databases.steps.clear()
-    await house.run_until_exported()
-    assert house.databases.steps == ["count_rows", *(["insert"] * (not arrived)), "count_rows"]
+    setattr(setup.databases, "after" if arrived else "before", fail)
+    async with setup.running():
+        await setup.wait_until_retrying()
+    setup.databases.steps.clear()
+    await setup.run_until_exported()
+    assert setup.databases.steps == ["count_rows", *(["insert"] * (not arrived)), "count_rows"]
 
 
-async def test_a_day_that_is_repriced_while_it_is_sent_is_there_as_it_is_now(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3, 4))
-    path = Path(house.layout.get_ledger_day_path(DAYS[0]))
+async def test_a_day_that_is_repriced_while_it_is_sent_is_there_as_it_is_now(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3, 4))
+    path = Path(setup.layout.get_ledger_day_path(DAYS[0]))
     left = [2]
 
     def reprice(name):
@@ -285,13 +285,13 @@ async def test_a_day_that_is_repriced_while_it_is_sent_is_there_as_it_is_now(hou
                 )
                 beside.rename(path)
 
-    house.databases.before = reprice
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
+    setup.databases.before = reprice
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
     assert [row["cost"] for row in server.rows()] == [7] * 4
 
 
-async def test_a_server_that_is_killed_in_the_middle_gets_the_rest_once_it_is_back(house, server):
-    await house.add_records(*build_day_records(DAYS[0], *range(1, 8)))
+async def test_a_server_that_is_killed_in_the_middle_gets_the_rest_once_it_is_back(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], *range(1, 8)))
     killed = []
 
     def kill(name):
@@ -299,75 +299,75 @@ async def test_a_server_that_is_killed_in_the_middle_gets_the_rest_once_it_is_ba
             killed.append(name)
             server.kill()
 
-    house.databases.after = kill
-    async with house.running() as exporter:
+    setup.databases.after = kill
+    async with setup.running() as exporter:
         await until(lambda: killed)
-        now = await house.wait_until_retrying()
+        now = await setup.wait_until_retrying()
         assert (now.lag_days, now.lag_since) == (1, DAYS[0])
         assert "cannot be connected to" in now.last_error
         await asyncio.to_thread(server.start)
         exporter.wake()
-        assert await house.wait_until_exported() == {DAYS[0]: "done"}
+        assert await setup.wait_until_exported() == {DAYS[0]: "done"}
     assert sorted(list_row_ids(server)) == [f"r-{number}" for number in range(1, 8)]
 
 
-async def test_the_waits_grow_and_end_when_the_settings_change(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    good = house.to
-    house.to = structs.replace(good, url="http://127.0.0.1:1")
-    async with house.running() as exporter:
+async def test_the_waits_grow_and_end_when_the_settings_change(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    good = setup.to
+    setup.to = structs.replace(good, url="http://127.0.0.1:1")
+    async with setup.running() as exporter:
         for wanted in (1, 2, 4):
-            await house.wait_for_status(lambda now, wanted=wanted: now.retry_seconds == wanted)
+            await setup.wait_for_status(lambda now, wanted=wanted: now.retry_seconds == wanted)
             exporter.wake()
-        house.to = good
-        assert await house.wait_until_exported() == {DAYS[0]: "done"}
+        setup.to = good
+        assert await setup.wait_until_exported() == {DAYS[0]: "done"}
         assert (await exporter.get_status()).last_error == ""
     assert list_row_ids(server) == ["r-1"]
 
 
-async def test_a_backfill_shows_and_sends_exactly_what_is_missed_and_changed(house, server):
-    await house.add_records(
+async def test_a_backfill_shows_and_sends_exactly_what_is_missed_and_changed(setup, server):
+    await setup.add_records(
         *build_day_records(DAYS[0], 1),
         *build_day_records(DAYS[1], 2, 3),
         *build_day_records(DAYS[2], 4),
         *build_day_records("2026-01-04", 9),
     )
-    house.to = structs.replace(house.to, since=DAYS[2])
-    async with house.running() as exporter:
-        assert (await house.wait_until_exported())[DAYS[2]] == "done"
+    setup.to = structs.replace(setup.to, since=DAYS[2])
+    async with setup.running() as exporter:
+        assert (await setup.wait_until_exported())[DAYS[2]] == "done"
         dry = await exporter.backfill("2025-01-01", "2026-12-31", dry_run=True)
         assert [(one.day, one.state, one.rows, one.exact) for one in dry] == [
             (DAYS[0], "pending", 1, True),
             (DAYS[1], "pending", 2, True),
         ]
         assert dry[1].bytes == 2 * dry[0].bytes > 0
-        assert await house.wait_until_exported()
+        assert await setup.wait_until_exported()
         assert list_row_ids(server) == ["r-4"]
-        house.databases.steps.clear()
+        setup.databases.steps.clear()
         assert await exporter.backfill(DAYS[1], DAYS[1]) == dry[1:]
-        await until(lambda: "insert" in house.databases.steps)
-        assert (await house.wait_until_exported())[DAYS[1]] == "done"
+        await until(lambda: "insert" in setup.databases.steps)
+        assert (await setup.wait_until_exported())[DAYS[1]] == "done"
         assert await exporter.backfill(DAYS[1], DAYS[2]) == []
-        assert (await house.wait_until_exported())[DAYS[0]] == "pending"
-    assert house.databases.steps.count("insert") == 1
+        assert (await setup.wait_until_exported())[DAYS[0]] == "pending"
+    assert setup.databases.steps.count("insert") == 1
     assert list_row_ids(server) == ["r-2", "r-3", "r-4"]
 
 
-async def test_a_backfill_finds_the_days_that_the_table_has_lost(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4))
-    async with house.running() as exporter:
-        await house.wait_until_exported()
-        day = f"('{ExportStateFile(house.layout).get_source()}', '{DAYS[0]}')"
+async def test_a_backfill_finds_the_days_that_the_table_has_lost(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3), *build_day_records(DAYS[1], 4))
+    async with setup.running() as exporter:
+        await setup.wait_until_exported()
+        day = f"('{ExportStateFile(setup.layout).get_source()}', '{DAYS[0]}')"
         server.ask(f"ALTER TABLE agentd_requests DROP PARTITION {day}")
         result = await exporter.backfill(DAYS[0], DAYS[1])
         assert [(one.day, one.state, one.rows) for one in result] == [(DAYS[0], "changed", 3)]
         await until(lambda: len(server.rows()) == 4)
-        assert set((await house.wait_until_exported()).values()) == {"done"}
+        assert set((await setup.wait_until_exported()).values()) == {"done"}
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
 async def test_a_client_that_asks_for_a_backfill_does_not_wait_for_a_database_that_is_mute(
-    house, monkeypatch
+    setup, monkeypatch
 ):
     class Mute(_Watched):
         async def count_rows(self, *_):
@@ -375,134 +375,134 @@ async def test_a_client_that_asks_for_a_backfill_does_not_wait_for_a_database_th
             self._watching.steps.append("count_rows")
             await asyncio.Event().wait()
 
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    await house.run_until_exported()
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    await setup.run_until_exported()
     monkeypatch.setattr(service, "DATABASE_SECONDS", 1.0)
-    house.databases.watched = Mute
-    house.databases.steps.clear()
-    async with house.running() as exporter:
-        while "count_rows" not in house.databases.steps:
+    setup.databases.watched = Mute
+    setup.databases.steps.clear()
+    async with setup.running() as exporter:
+        while "count_rows" not in setup.databases.steps:
             assert await exporter.backfill(DAYS[0], DAYS[0]) == []
 
 
-async def test_what_a_terminal_asks_for_is_sent_too_also_after_an_outage(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    good = structs.replace(house.to, since="2026-01-03")
-    house.to = structs.replace(good, url="http://127.0.0.1:1")
-    ExportStateFile(house.layout).add_backfill(service.ALL_DAYS)
-    async with house.running():
-        await house.wait_until_retrying()
-        house.to = good
-        await until(lambda: not ExportStateFile(house.layout).list_backfills())
-        assert await house.wait_until_exported() == {DAYS[0]: "done"}
+async def test_what_a_terminal_asks_for_is_sent_too_also_after_an_outage(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    good = structs.replace(setup.to, since="2026-01-03")
+    setup.to = structs.replace(good, url="http://127.0.0.1:1")
+    ExportStateFile(setup.layout).add_backfill(service.ALL_DAYS)
+    async with setup.running():
+        await setup.wait_until_retrying()
+        setup.to = good
+        await until(lambda: not ExportStateFile(setup.layout).list_backfills())
+        assert await setup.wait_until_exported() == {DAYS[0]: "done"}
     assert list_row_ids(server) == ["r-1"]
 
 
-async def test_another_table_gets_all_and_a_table_that_has_all_gets_nothing(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1, 2, 3))
-    first = house.to
-    await house.run_until_exported()
-    house.to = structs.replace(first, table="other")
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
+async def test_another_table_gets_all_and_a_table_that_has_all_gets_nothing(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1, 2, 3))
+    first = setup.to
+    await setup.run_until_exported()
+    setup.to = structs.replace(first, table="other")
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
     assert len(server.rows(table="other")) == 3
-    house.databases.steps.clear()
-    house.to = first
-    assert await house.run_until_exported() == {DAYS[0]: "done"}
-    assert house.databases.steps == ["count_rows"]
+    setup.databases.steps.clear()
+    setup.to = first
+    assert await setup.run_until_exported() == {DAYS[0]: "done"}
+    assert setup.databases.steps == ["count_rows"]
 
 
-async def test_rows_of_another_ledger_are_left_alone(house, server, tmp_path):
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    await house.run_until_exported()
-    other = House(type(house.layout)(str(tmp_path / "other"), str(tmp_path / "config")), house.to)
+async def test_rows_of_another_ledger_are_left_alone(setup, server, tmp_path):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    await setup.run_until_exported()
+    other = ExportSetup(type(setup.layout)(str(tmp_path / "other"), str(tmp_path / "config")), setup.to)
     await other.add_records(*build_day_records(DAYS[0], 2))
     await other.run_until_exported()
-    Path(house.layout.export).unlink()
-    await house.run_until_exported()
+    Path(setup.layout.export).unlink()
+    await setup.run_until_exported()
     assert list_row_ids(server) == ["r-1", "r-2"]
 
 
-async def test_the_present_day_is_sent_each_hour_where_that_is_set(house, server):
+async def test_the_present_day_is_sent_each_hour_where_that_is_set(setup, server):
     day = "2026-01-04"
-    house.to = structs.replace(house.to, today=True)
-    await house.add_records(*build_day_records(day, 1, 2, 3))
-    async with house.running() as exporter:
-        await until(lambda: house.databases.steps.count("insert") == 2)
-        await house.wait_until_exported()
+    setup.to = structs.replace(setup.to, today=True)
+    await setup.add_records(*build_day_records(day, 1, 2, 3))
+    async with setup.running() as exporter:
+        await until(lambda: setup.databases.steps.count("insert") == 2)
+        await setup.wait_until_exported()
         assert len(server.rows()) == 3
-        await house.add_records(*build_day_records(day, 4))
+        await setup.add_records(*build_day_records(day, 4))
         exporter.wake()
-        await house.wait_until_exported()
-        assert (await house.wait_until_exported())[day] == "partial"
+        await setup.wait_until_exported()
+        assert (await setup.wait_until_exported())[day] == "partial"
         assert len(server.rows()) == 3
-        house.clock.move(3600)
+        setup.clock.move(3600)
         await until(lambda: len(server.rows()) == 4)
-        house.clock.move(86400)
-        await until(lambda: "count_rows" in house.databases.steps)
-        assert (await house.wait_until_exported())[day] == "done"
-    assert "drop_day" not in house.databases.steps[1:]
+        setup.clock.move(86400)
+        await until(lambda: "count_rows" in setup.databases.steps)
+        assert (await setup.wait_until_exported())[day] == "done"
+    assert "drop_day" not in setup.databases.steps[1:]
     assert list_row_ids(server) == ["r-1", "r-2", "r-3", "r-4"]
 
 
-async def test_a_day_is_closed_only_once_its_last_bookings_have_come(house):
-    house.clock = FrozenClock("2026-01-02T00:01:59.000Z")
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    async with house.running() as exporter:
+async def test_a_day_is_closed_only_once_its_last_bookings_have_come(setup):
+    setup.clock = FrozenClock("2026-01-02T00:01:59.000Z")
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    async with setup.running() as exporter:
         assert (await exporter.get_status()).lag_days == 0
-        house.clock.move(1)
+        setup.clock.move(1)
         assert (await exporter.get_status()).lag_days == 1
 
 
-async def test_a_table_that_never_has_what_was_sent_is_reported_and_not_filled_for_ever(house):
-    await house.add_records(*build_day_records(DAYS[0], 1))
+async def test_a_table_that_never_has_what_was_sent_is_reported_and_not_filled_for_ever(setup):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
 
     class Lossy(_Watched):
         async def insert(self, packed, token):
             """Take the rows, and lose them."""
             self._watching.steps.append("insert")
 
-    house.databases.watched = Lossy
-    async with house.running():
-        now = await house.wait_until_retrying()
+    setup.databases.watched = Lossy
+    async with setup.running():
+        now = await setup.wait_until_retrying()
         assert "other rows" in now.last_error
         assert now.retry_seconds == 3600
         assert now.days[DAYS[0]].error == now.last_error
-    assert house.databases.steps.count("insert") == day_exporter.MAX_ATTEMPTS
+    assert setup.databases.steps.count("insert") == day_exporter.MAX_ATTEMPTS
 
 
-async def test_switched_off_nothing_is_sent_and_nothing_can_be_asked_for(house, server):
-    await house.add_records(*build_day_records(DAYS[0], 1))
-    house.to = structs.replace(house.to, enabled=False)
-    async with house.running() as exporter:
+async def test_switched_off_nothing_is_sent_and_nothing_can_be_asked_for(setup, server):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
+    setup.to = structs.replace(setup.to, enabled=False)
+    async with setup.running() as exporter:
         standing = await exporter.get_status()
         assert (standing.phase, standing.lag_days) == ("off", 0)
         with pytest.raises(Conflict, match="switched off"):
             await exporter.backfill(DAYS[0], DAYS[0])
         (one,) = await exporter.backfill(DAYS[0], DAYS[0], dry_run=True)
         assert (one.day, one.rows) == (DAYS[0], 1)
-    assert house.databases.steps == []
+    assert setup.databases.steps == []
 
 
 @pytest.mark.parametrize("span", [("x", DAYS[0]), (DAYS[0], "2026-02-30"), (DAYS[1], DAYS[0])])
-async def test_what_are_no_days_are_refused(house, span):
-    async with house.running() as exporter:
+async def test_what_are_no_days_are_refused(setup, span):
+    async with setup.running() as exporter:
         with pytest.raises(BadRequest):
             await exporter.backfill(*span)
 
 
-async def test_what_the_server_refuses_is_reported_with_the_day(house):
-    await house.add_records(*build_day_records(DAYS[0], 1))
+async def test_what_the_server_refuses_is_reported_with_the_day(setup):
+    await setup.add_records(*build_day_records(DAYS[0], 1))
 
     def refuse(name):
         if name == "insert":
             raise DatabaseError("Too many parts", 252)
 
-    house.databases.before = refuse
-    async with house.running() as exporter:
-        now = await house.wait_until_retrying()
+    setup.databases.before = refuse
+    async with setup.running() as exporter:
+        now = await setup.wait_until_retrying()
         assert now.days[DAYS[0]].error == now.last_error == "Too many parts"
         assert now.retry_seconds == 60
-        house.databases.before = lambda name: None
+        setup.databases.before = lambda name: None
         exporter.wake()
-        assert await house.wait_until_exported() == {DAYS[0]: "done"}
+        assert await setup.wait_until_exported() == {DAYS[0]: "done"}
         assert (await exporter.get_status()).days[DAYS[0]].error == ""

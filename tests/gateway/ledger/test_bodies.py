@@ -16,13 +16,13 @@ AT = f"{DAY}T07:00:00.000Z"
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 @pytest.fixture
-def bodies(layout, told):
-    bodies = BodyStore(layout, told.append)
+def bodies(layout, reported):
+    bodies = BodyStore(layout, reported.append)
     yield bodies
     bodies.close()
 
@@ -35,7 +35,7 @@ def list_kept(layout: Layout) -> set[str]:
     return {f"{path.parent.name}/{path.stem}" for path in Path(layout.bodies).glob("*/*")}
 
 
-def test_an_exchange_is_kept_and_read_again(layout, bodies, told):
+def test_an_exchange_is_kept_and_read_again(layout, bodies, reported):
     bodies.store("r-1", AT, b'{"model":"x"}', "grüß".encode())
     wait_until_written(bodies)
     found = bodies.read("r-1", DAY)
@@ -44,7 +44,7 @@ def test_an_exchange_is_kept_and_read_again(layout, bodies, told):
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert bodies.read("r-2", DAY) is None
-    assert not told
+    assert not reported
 
 
 def test_what_is_no_text_is_kept_in_base64(bodies):
@@ -73,7 +73,7 @@ def test_secrets_are_taken_out_before_a_side_is_cut(bodies):
 
 @pytest.mark.parametrize("failure", [ValueError, RecursionError])
 def test_what_cannot_be_freed_of_its_secrets_is_not_kept_and_reported(
-    layout, bodies, told, failure
+    layout, bodies, reported, failure
 ):
     def fail(body: bytes) -> bytes:
         raise failure
@@ -83,10 +83,10 @@ def test_what_cannot_be_freed_of_its_secrets_is_not_kept_and_reported(
     wait_until_written(bodies)
     assert list_kept(layout) == {f"{DAY}/r-2"}
     assert bodies.dropped == 1
-    assert "their secrets could not be removed" in told[0]
+    assert "their secrets could not be removed" in reported[0]
 
 
-def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(layout, bodies, told):
+def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(layout, bodies, reported):
     bodies.limit = 1000
     bodies.store("old", AT, b"x" * 400, b"")
     bodies.store("new", f"{NEXT}T00:00:00.000Z", b"x" * 700, b"")
@@ -96,14 +96,14 @@ def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(lay
     wait_until_written(bodies)
     assert list_kept(layout) == {f"{NEXT}/new"}
     assert bodies.dropped == 1
-    assert told == ["1 bodies of requests were not kept so far: they may use at most 1000 "
+    assert reported == ["1 bodies of requests were not kept so far: they may use at most 1000 "
                     "bytes in total"]  # fmt: skip
 
 
-def test_what_an_earlier_life_kept_counts(layout, bodies, told):
+def test_what_an_earlier_life_kept_counts(layout, bodies, reported):
     bodies.store("old", AT, b"x" * 400, b"")
     wait_until_written(bodies)
-    again = BodyStore(layout, told.append, limit=600)
+    again = BodyStore(layout, reported.append, limit=600)
     again.store("r-2", f"{NEXT}T00:00:00.000Z", b"x" * 400, b"")
     again.close()
     assert list_kept(layout) == {f"{NEXT}/r-2"}
@@ -117,7 +117,7 @@ def test_old_days_go(layout, bodies):
 
 
 def test_what_comes_faster_than_the_disk_takes_it_is_dropped_and_reported(
-    layout, bodies, told, monkeypatch
+    layout, bodies, reported, monkeypatch
 ):
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 100)
     held = threading.Event()
@@ -128,10 +128,10 @@ def test_what_comes_faster_than_the_disk_takes_it_is_dropped_and_reported(
     wait_until_written(bodies)
     assert list_kept(layout) == {f"{DAY}/r-0"}
     assert bodies.dropped == 149
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
-def test_a_full_disk_is_reported_and_passes(layout, bodies, told, monkeypatch):
+def test_a_full_disk_is_reported_and_passes(layout, bodies, reported, monkeypatch):
     real = os.open
 
     def raise_disk_full(*_):
@@ -143,7 +143,7 @@ def test_a_full_disk_is_reported_and_passes(layout, bodies, told, monkeypatch):
     monkeypatch.setattr(module.os, "open", real)
     bodies.store("r-2", AT, b"", b"")
     wait_until_written(bodies)
-    assert "disk full" in told[0]
+    assert "disk full" in reported[0]
     assert f"{DAY}/r-2" in list_kept(layout)
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
-from tests.gateway.relay.bare import Bare
+from tests.gateway.conftest import PRICES, GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import PATIENCE, Serving, check_defences, until
 
@@ -26,7 +26,7 @@ CHANNELS: dict[ChannelDialect, str] = {
     "anthropic": "messages",
     "gemini": "gemini",
 }
-"""The channels of ``House`` by what they speak; ``by-…`` are the models through them."""
+"""The channels of ``GatewaySetup`` by their dialect; ``by-…`` are the models through them."""
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 """Each caller."""
@@ -40,17 +40,17 @@ ENDS = {
 """What stands in a stream only if the reply is whole."""
 
 
-def build_drain_setup(odd: Bare) -> Callable[[House], None]:
-    """Return what adds channels that drain after their caller left, and the channel ``odd``."""
+def build_drain_setup(raw_supplier: RawSupplier) -> Callable[[GatewaySetup], None]:
+    """Return a function that adds channels which drain after their caller left, and ``odd``."""
 
-    def prepare(house: House) -> None:
+    def prepare(setup: GatewaySetup) -> None:
         for dialect, name in CHANNELS.items():
-            house.channels.append(house.build_channel(f"patient-{name}", dialect, on_leave="drain"))
-        house.channels.append(house.build_channel("odd", "openai-chat") | {"url": odd.url})
-        for channel in house.channels[4:]:
+            setup.channels.append(setup.build_channel(f"patient-{name}", dialect, on_leave="drain"))
+        setup.channels.append(setup.build_channel("odd", "openai-chat") | {"url": raw_supplier.url})
+        for channel in setup.channels[4:]:
             way = {"channel": channel["name"], "model": "scripted-large"}
             more = {"prices": PRICES, "max_output": 1000}
-            house.models.append({"name": channel["name"], "routes": [way], **more})
+            setup.models.append({"name": channel["name"], "routes": [way], **more})
 
     return prepare
 
@@ -74,8 +74,8 @@ def build_call(
 
 
 @dataclass(frozen=True)
-class Told:
-    """The answer that a caller received; ``whole``: up to a proper end."""
+class CallResult:
+    """The response that a caller received; ``whole`` if it came to a proper end."""
 
     dialect: ChannelDialect
     status: int
@@ -199,7 +199,7 @@ class Caller:
         stream: bool = False,
         text: str = "hello",
         body: Any = None,
-    ) -> Told:
+    ) -> CallResult:
         """Send a request and read its answer to the end; ``body`` instead of the usual one."""
         path, usual = build_call(dialect, model, stream=stream, text=text)
         with self.connect() as line:
@@ -212,7 +212,7 @@ def wait_for_bytes(line: socket.socket, words: bytes) -> None:
     until(lambda: words in line.recv(2**20, socket.MSG_PEEK))
 
 
-def read_answer(line: socket.socket, dialect: ChannelDialect) -> Told:
+def read_answer(line: socket.socket, dialect: ChannelDialect) -> CallResult:
     """Read an answer up to its end."""
     response = http.client.HTTPResponse(line)
     response.begin()
@@ -222,16 +222,16 @@ def read_answer(line: socket.socket, dialect: ChannelDialect) -> Told:
         body, whole = response.read(), True
     except (http.client.IncompleteRead, ConnectionError) as error:
         body, whole = getattr(error, "partial", b""), False
-    return Told(dialect, response.status, response.headers, body, whole)
+    return CallResult(dialect, response.status, response.headers, body, whole)
 
 
-class Standing:
-    """A gateway whose daemon runs, for all tests of a module."""
+class RunningGateway:
+    """A running gateway, for all tests of a module."""
 
-    def __init__(self, house: House, daemon: Serving) -> None:
-        self.house = house
+    def __init__(self, setup: GatewaySetup, daemon: Serving) -> None:
+        self.setup = setup
         self.daemon = daemon
-        self.supplier = house.supplier
+        self.supplier = setup.supplier
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -241,15 +241,15 @@ class Standing:
 
     def add_caller(self, **fields: Any) -> Caller:
         """Add an access key, and return a caller with it."""
-        return Caller(self.daemon.port, self.house.add_key(**fields))
+        return Caller(self.daemon.port, self.setup.add_key(**fields))
 
-    def wait_for_record(self, result: Told) -> RequestRecord:
+    def wait_for_record(self, result: CallResult) -> RequestRecord:
         """Return the record of a call."""
         return self.wait_for_record_by_id(result.id)
 
     def wait_for_record_by_id(self, request_id: str) -> RequestRecord:
         """Return the one record of a request."""
-        (entry,) = until(lambda: self.house.read_records(f'"id":"{request_id}"'))
+        (entry,) = until(lambda: self.setup.read_records(f'"id":"{request_id}"'))
         assert isinstance(entry, RequestRecord)
         return entry
 
@@ -262,18 +262,18 @@ class Standing:
 
     def read_records_of(self, caller: Caller) -> list[RequestRecord]:
         """Read the records that a caller has by now."""
-        return self.house.read_records(f'"key":"{caller.key.split("-")[2]}"')
+        return self.setup.read_records(f'"key":"{caller.key.split("-")[2]}"')
 
 
 @contextmanager
 def running_gateway(
-    folder: Path, prepare: Callable[[House], None] = lambda _: None, **settings: Any
-) -> Iterator[Standing]:
+    folder: Path, prepare: Callable[[GatewaySetup], None] = lambda _: None, **settings: Any
+) -> Iterator[RunningGateway]:
     """A gateway that ``prepare`` changed before its files are written, with its supplier."""
     with Supplier() as supplier:
-        house = House(folder, supplier)
-        house.settings["sync_ledger"] = False  # which only makes the tests slower
-        prepare(house)
-        house.write()
+        setup = GatewaySetup(folder, supplier)
+        setup.settings["sync_ledger"] = False  # which only makes the tests slower
+        prepare(setup)
+        setup.write()
         with Serving(folder, **settings) as daemon:
-            yield Standing(house, daemon)
+            yield RunningGateway(setup, daemon)

@@ -6,12 +6,12 @@ from contextlib import ExitStack
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     every_dialect,
     read_answer,
     running_gateway,
@@ -25,13 +25,13 @@ BEGUN = {"openai-chat": 4, "openai-responses": 6, "anthropic": 5, "gemini": 3}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.settings["idle_timeout"] = 5
-        for channel in house.channels:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["idle_timeout"] = 5
+        for channel in setup.channels:
             channel["cool_down"] = 0
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
@@ -45,13 +45,13 @@ def list_faults(dialect: ChannelDialect, supplier: ChannelDialect) -> list[Fault
     return [Break(after), Fail(after), *garbled]
 
 
-def check_broken(place: Standing, reply: Told, supplier: ChannelDialect) -> None:
+def check_broken(gateway: RunningGateway, reply: CallResult, supplier: ChannelDialect) -> None:
     """Check that the stream ended with an error, and is recorded so."""
     assert (reply.status, reply.whole) == (200, True)
     assert reply.error()
     assert not reply.ended
     assert WORDS.startswith(reply.text().strip()) and reply.text()
-    entry = place.wait_for_record(reply)
+    entry = gateway.wait_for_record(reply)
     assert (entry.outcome, entry.channel) == ("broken", CHANNELS[supplier])
     assert entry.estimated and entry.cost > 0 and entry.usage.output > 0
 
@@ -59,27 +59,27 @@ def check_broken(place: Standing, reply: Told, supplier: ChannelDialect) -> None
 @every_supplier
 @every_dialect
 def test_a_stream_that_broke_ends_with_an_error_event_and_is_recorded_as_broken(
-    place: Standing, dialect: ChannelDialect, supplier: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect
 ) -> None:
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     for fault in list_faults(dialect, supplier):
         begun = Stall(BEGUN[supplier])
-        place.supplier.script(Answer((Say(WORDS),), faults=(begun, fault)))
+        gateway.supplier.script(Answer((Say(WORDS),), faults=(begun, fault)))
         with caller.begin_call(dialect, f"by-{CHANNELS[supplier]}") as line:
             wait_for_bytes(line, b'"one')
             begun.release()
             reply = read_answer(line, dialect)
-        check_broken(place, reply, supplier)
+        check_broken(gateway, reply, supplier)
 
 
-def test_a_supplier_that_falls_silent_breaks_its_stream(place: Standing) -> None:
-    caller = place.add_caller()
+def test_a_supplier_that_falls_silent_breaks_its_stream(gateway: RunningGateway) -> None:
+    caller = gateway.add_caller()
     with ExitStack() as stack:
         lines = []
         for dialect in DIALECTS:
             silent = Stall(BEGUN[dialect])
-            place.supplier.script(Answer((Say(WORDS),), faults=(silent,)))
+            gateway.supplier.script(Answer((Say(WORDS),), faults=(silent,)))
             lines.append(stack.enter_context(caller.begin_call(dialect, f"by-{CHANNELS[dialect]}")))
             silent.reached.result(60)
         for dialect, line in zip(DIALECTS, lines, strict=True):
-            check_broken(place, read_answer(line, dialect), dialect)
+            check_broken(gateway, read_answer(line, dialect), dialect)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import openai
 import pytest
 
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Call, Say, Tokens
 from tests.support.daemon import Serving
 
@@ -13,33 +13,33 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 
 def test_a_whole_reply_is_passed_on_and_recorded(
-    house: House, openai_client: openai.OpenAI
+    setup: GatewaySetup, openai_client: openai.OpenAI
 ) -> None:
-    house.supplier.script(Answer((Say("hi there"),), Tokens(input=1000, output=100)))
+    setup.supplier.script(Answer((Say("hi there"),), Tokens(input=1000, output=100)))
     reply = openai_client.chat.completions.create(model="by-chat", messages=HELLO)
     assert reply.choices[0].message.content == "hi there"
-    (asked,) = house.supplier.requests
+    (asked,) = setup.supplier.requests
     assert asked.headers["authorization"] == f"Bearer {SECRET}"
     assert asked.body["model"] == "scripted-large"
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.status, entry.channel) == ("ok", 200, "chat")
     assert str(entry.cost) == "0.0045"
 
 
-def test_a_stream_is_passed_on_and_recorded(house: House, openai_client: openai.OpenAI) -> None:
-    house.supplier.script(Answer((Say("one two three"),), Tokens(input=1000, output=100)))
+def test_a_stream_is_passed_on_and_recorded(setup: GatewaySetup, openai_client: openai.OpenAI) -> None:
+    setup.supplier.script(Answer((Say("one two three"),), Tokens(input=1000, output=100)))
     with openai_client.chat.completions.create(
         model="by-chat", messages=HELLO, stream=True
     ) as stream:
         chunks = list(stream)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "one two three"
     assert all(chunk.usage is None for chunk in chunks)  # nobody asked for it
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.stream, str(entry.cost)) == ("ok", True, "0.0045")
 
 
-def test_a_tool_call_is_passed_on(house: House, openai_client: openai.OpenAI) -> None:
-    house.supplier.script(Call("ls", {"path": "/"}))
+def test_a_tool_call_is_passed_on(setup: GatewaySetup, openai_client: openai.OpenAI) -> None:
+    setup.supplier.script(Call("ls", {"path": "/"}))
     reply = openai_client.chat.completions.create(
         model="by-chat",
         messages=HELLO,
@@ -50,30 +50,30 @@ def test_a_tool_call_is_passed_on(house: House, openai_client: openai.OpenAI) ->
 
 
 def test_without_a_licence_nothing_flows_and_the_refusal_says_what_to_do(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     """The proxy specification, section 1: no traffic without a licence."""
-    house.licensed = False
-    key, daemon = house.add_key(), up()
+    setup.licensed = False
+    key, daemon = setup.add_key(), start_gateway()
     client = openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0)
     with client, pytest.raises(openai.APIStatusError) as refused:
         client.chat.completions.create(model="by-chat", messages=HELLO)
     assert refused.value.status_code == 402
     assert "agentd licence" in str(refused.value)
-    assert not house.supplier.requests
-    (entry,) = house.wait_for_records(1)
+    assert not setup.supplier.requests
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.error) == ("refused", "no_licence")
 
 
 def test_a_stream_that_ends_without_the_last_word_is_recorded_as_whole(
-    house: House, openai_client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+    setup: GatewaySetup, openai_client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some suppliers send no ``[DONE]``; that the reply is whole tells its finish reason."""
     monkeypatch.setattr("tests.supplier.chat.DONE", b"")
-    house.supplier.script(Answer((Say("one two"),), Tokens(input=1000, output=100)))
+    setup.supplier.script(Answer((Say("one two"),), Tokens(input=1000, output=100)))
     with openai_client.chat.completions.create(
         model="by-chat", messages=HELLO, stream=True
     ) as stream:
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "one two"
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, str(entry.cost)) == ("ok", "0.0045")

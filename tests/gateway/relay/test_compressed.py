@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     build_call,
     every_dialect,
     read_answer,
@@ -25,16 +25,16 @@ MOST = 64 * 1024
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.settings["max_body"] = MOST
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["max_body"] = MOST
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
-def send_compressed(place: Standing, dialect: ChannelDialect, data: bytes, coding: str) -> Told:
-    caller = place.add_caller()
+def send_compressed(gateway: RunningGateway, dialect: ChannelDialect, data: bytes, coding: str) -> CallResult:
+    caller = gateway.add_caller()
     path, _ = build_call(dialect, f"by-{CHANNELS[dialect]}")
     with caller.connect() as line:
         line.sendall(caller.build_request(path, data, f"Content-Encoding: {coding}"))
@@ -61,25 +61,25 @@ def _compress_in_two_members(data: bytes) -> bytes:
     ],
 )
 def test_a_compressed_request_is_taken_as_any_other(
-    place: Standing, dialect: ChannelDialect, coding: str, compress: Callable[[bytes], bytes]
+    gateway: RunningGateway, dialect: ChannelDialect, coding: str, compress: Callable[[bytes], bytes]
 ) -> None:
-    place.supplier.script(Say("well"))
+    gateway.supplier.script(Say("well"))
     result = send_compressed(
-        place, dialect, compress(build_body(dialect, "compressed, please")), coding
+        gateway, dialect, compress(build_body(dialect, "compressed, please")), coding
     )
     assert (result.status, result.text()) == (200, "well")
-    assert place.supplier.requests[-1].prompt == "compressed, please"
-    assert "content-encoding" not in place.supplier.requests[-1].headers
+    assert gateway.supplier.requests[-1].prompt == "compressed, please"
+    assert "content-encoding" not in gateway.supplier.requests[-1].headers
 
 
 @every_dialect
 def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     bomb = gzip.compress(b" " * (48 * 2**20), 9)
     assert len(bomb) < MOST
     with busy_for_less_than(2):
-        result = send_compressed(place, dialect, bomb, "gzip")
+        result = send_compressed(gateway, dialect, bomb, "gzip")
     assert result.status == 413
     assert str(MOST) in result.error()["message"]
 
@@ -97,8 +97,8 @@ def test_what_becomes_too_large_is_refused_at_the_cost_of_the_limit(
     ],
 )
 def test_what_cannot_be_decompressed_is_a_bad_request(
-    place: Standing, dialect: ChannelDialect, coding: str, data: bytes
+    gateway: RunningGateway, dialect: ChannelDialect, coding: str, data: bytes
 ) -> None:
-    result = send_compressed(place, dialect, data, coding)
+    result = send_compressed(gateway, dialect, data, coding)
     assert result.status == 400
     assert "decompressed" in result.error()["message"] or f"'{coding}'" in result.error()["message"]

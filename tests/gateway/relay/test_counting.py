@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
-from tests.gateway.relay.bare import Bare, running_bare_supplier
-from tests.gateway.relay.callers import CHANNELS, DIALECTS, Standing, every_dialect, running_gateway
-from tests.supplier.steps import Answer, Say, Tokens, giant
+from tests.gateway.conftest import PRICES, GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
+from tests.gateway.relay.callers import CHANNELS, DIALECTS, RunningGateway, every_dialect, running_gateway
+from tests.supplier.steps import Answer, Say, Tokens, say_in_one_event
 
 MOST = 1000
 """Tokens of a reply, by the models' entries."""
 
 
 @pytest.fixture(scope="module")
-def odd() -> Iterator[Bare]:
-    with running_bare_supplier() as made:
+def raw_supplier() -> Iterator[RawSupplier]:
+    with running_raw_supplier() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.channels.append(house.build_channel("odd", "openai-chat") | {"url": odd.url})
+def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels.append(setup.build_channel("odd", "openai-chat") | {"url": raw_supplier.url})
         way = {"channel": "odd", "model": "scripted-large"}
-        house.models.append({"name": "odd", "routes": [way], "prices": PRICES, "max_output": MOST})
+        setup.models.append({"name": "odd", "routes": [way], "prices": PRICES, "max_output": MOST})
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
@@ -39,14 +39,14 @@ def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Stand
 @pytest.mark.parametrize("supplier", DIALECTS)
 @every_dialect
 def test_what_is_not_counted_is_estimated_and_marked(
-    place: Standing, dialect: ChannelDialect, supplier: ChannelDialect, stream: bool
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect, stream: bool
 ) -> None:
     words = "some twenty words that tell nothing at all but are long enough to be judged " * 2
-    place.supplier.script(Answer((Say(words),), None))
+    gateway.supplier.script(Answer((Say(words),), None))
     asked = "a question of some length, too, " * 10
-    result = place.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=stream, text=asked)
+    result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=stream, text=asked)
     assert result.text().strip() == words.strip()
-    entry = place.wait_for_record(result)
+    entry = gateway.wait_for_record(result)
     assert entry.outcome == "ok"
     assert entry.estimated
     assert len(asked) / 4 < entry.usage.input < len(asked)
@@ -78,7 +78,7 @@ def build_sender(answer: bytes, kind: str) -> Callable[[socket.socket], None]:
 @pytest.mark.parametrize("lie", LIES, ids=str)
 @pytest.mark.parametrize("stream", [False, True])
 def test_no_count_is_so_odd_that_a_call_is_not_answered_and_recorded(
-    place: Standing, odd: Bare, lie: Any, stream: bool
+    gateway: RunningGateway, raw_supplier: RawSupplier, lie: Any, stream: bool
 ) -> None:
     about = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
     said = {"role": "assistant", "content": "well"}
@@ -86,47 +86,47 @@ def test_no_count_is_so_odd_that_a_call_is_not_answered_and_recorded(
     choice = {"index": 0, kind: said, "finish_reason": "stop"}
     whole = json.dumps({**about, "choices": [choice], "usage": lie}).encode()
     if stream:
-        odd.behave = build_sender(b"data: " + whole + b"\n\ndata: [DONE]\n\n", "text/event-stream")
+        raw_supplier.behave = build_sender(b"data: " + whole + b"\n\ndata: [DONE]\n\n", "text/event-stream")
     else:
-        odd.behave = build_sender(whole, "application/json")
+        raw_supplier.behave = build_sender(whole, "application/json")
     for dialect in DIALECTS:
-        result = place.add_caller().ask(dialect, "odd", stream=stream)
+        result = gateway.add_caller().ask(dialect, "odd", stream=stream)
         assert (result.status, result.text(), result.whole) == (200, "well", True), dialect
-        entry = place.wait_for_record(result)
+        entry = gateway.wait_for_record(result)
         assert entry.outcome == "ok"
         assert entry.cost >= 0
         assert entry.usage.total_input >= 0 and entry.usage.output >= 0
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_giant_event_is_reported_whole(place: Standing, dialect: ChannelDialect) -> None:
+def test_a_giant_event_is_reported_whole(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     for supplier in DIALECTS:
-        place.supplier.script(Answer((giant(700_000),), Tokens(input=10, output=5)))
-        result = place.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=True)
+        gateway.supplier.script(Answer((say_in_one_event(700_000),), Tokens(input=10, output=5)))
+        result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=True)
         assert result.text() == "x" * 700_000
-        assert place.wait_for_record(result).outcome == "ok"
+        assert gateway.wait_for_record(result).outcome == "ok"
 
 
 def test_an_event_beyond_all_measure_ends_the_stream_with_an_error(
-    place: Standing, odd: Bare
+    gateway: RunningGateway, raw_supplier: RawSupplier
 ) -> None:
     def send_endlessly(line: socket.socket) -> None:
         line.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: ")
         for _ in range(12):
             line.sendall(b"x" * 2**20)
 
-    odd.behave = send_endlessly
+    raw_supplier.behave = send_endlessly
     for dialect in DIALECTS[1:]:  # the first one's own is passed on
-        result = place.add_caller().ask(dialect, "odd", stream=True)
+        result = gateway.add_caller().ask(dialect, "odd", stream=True)
         assert result.status in (500, 502)
         assert result.error()
 
 
-def test_an_estimate_is_never_more_than_what_was_reserved(place: Standing, odd: Bare) -> None:
+def test_an_estimate_is_never_more_than_what_was_reserved(gateway: RunningGateway, raw_supplier: RawSupplier) -> None:
     event = json.dumps({"choices": [{"index": 0, "delta": {"content": "word " * 20}}]})
     end = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     lines = [event] * 2000 + [end, "[DONE]"]
     stream = "".join(f"data: {one}\n\n" for one in lines).encode()
-    odd.behave = build_sender(stream, "text/event-stream")
-    entry = place.wait_for_record(place.add_caller().ask("openai-chat", "odd", stream=True))
+    raw_supplier.behave = build_sender(stream, "text/event-stream")
+    entry = gateway.wait_for_record(gateway.add_caller().ask("openai-chat", "odd", stream=True))
     assert (entry.outcome, entry.estimated, entry.usage.output) == ("ok", True, MOST)

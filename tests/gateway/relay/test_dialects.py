@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Call, Refuse, Say, Tokens
 from tests.support.daemon import Serving
 
@@ -22,8 +22,8 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 
 @every_channel
-def test_chat_whole(house: House, openai_client: openai.OpenAI, model: str) -> None:
-    house.supplier.script(SAID)
+def test_chat_whole(setup: GatewaySetup, openai_client: openai.OpenAI, model: str) -> None:
+    setup.supplier.script(SAID)
     reply = openai_client.chat.completions.create(model=model, messages=HELLO)
     assert reply.choices[0].message.content == "one two three"
     assert reply.choices[0].finish_reason == "stop"
@@ -33,9 +33,9 @@ def test_chat_whole(house: House, openai_client: openai.OpenAI, model: str) -> N
 
 @every_channel
 def test_chat_streamed_with_a_tool_call(
-    house: House, openai_client: openai.OpenAI, model: str
+    setup: GatewaySetup, openai_client: openai.OpenAI, model: str
 ) -> None:
-    house.supplier.script(CALLED)
+    setup.supplier.script(CALLED)
     tool = {"type": "function", "function": {"name": "look", "parameters": PARAMETERS}}
     with openai_client.chat.completions.stream(
         model=model, messages=HELLO, tools=[tool], stream_options={"include_usage": True}
@@ -47,15 +47,15 @@ def test_chat_streamed_with_a_tool_call(
     assert (call.function.name, call.function.arguments) == ("look", '{"path": "a \\"b\\""}')
     assert choice.finish_reason == "tool_calls"
     assert reply.usage.prompt_tokens == 1200
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.usage.input, entry.usage.cache_read, entry.usage.output) == (1000, 200, 100)
     assert entry.outcome == "ok"
     assert str(entry.cost) == "0.00456"
 
 
 @every_channel
-def test_responses_whole(house: House, openai_client: openai.OpenAI, model: str) -> None:
-    house.supplier.script(SAID)
+def test_responses_whole(setup: GatewaySetup, openai_client: openai.OpenAI, model: str) -> None:
+    setup.supplier.script(SAID)
     reply = openai_client.responses.create(model=model, input="hello")
     assert reply.output_text == "one two three"
     assert reply.status == "completed"
@@ -64,22 +64,22 @@ def test_responses_whole(house: House, openai_client: openai.OpenAI, model: str)
 
 @every_channel
 def test_responses_streamed_with_a_tool_call(
-    house: House, openai_client: openai.OpenAI, model: str
+    setup: GatewaySetup, openai_client: openai.OpenAI, model: str
 ) -> None:
-    house.supplier.script(CALLED)
+    setup.supplier.script(CALLED)
     tool = {"type": "function", "name": "look", "parameters": PARAMETERS}
     with openai_client.responses.stream(model=model, input="hello", tools=[tool]) as stream:
         reply = stream.get_final_response()
     assert reply.output_text == "I look."
     (call,) = (item for item in reply.output if item.type == "function_call")
     assert (call.name, call.arguments) == ("look", '{"path": "a \\"b\\""}')
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert str(entry.cost) == "0.00456"
 
 
 @every_channel
-def test_messages_whole(house: House, anthropic_client: anthropic.Anthropic, model: str) -> None:
-    house.supplier.script(SAID)
+def test_messages_whole(setup: GatewaySetup, anthropic_client: anthropic.Anthropic, model: str) -> None:
+    setup.supplier.script(SAID)
     reply = anthropic_client.messages.create(model=model, max_tokens=100, messages=HELLO)
     assert reply.content[0].text == "one two three"
     assert reply.stop_reason == "end_turn"
@@ -90,9 +90,9 @@ def test_messages_whole(house: House, anthropic_client: anthropic.Anthropic, mod
 
 @every_channel
 def test_messages_streamed_with_a_tool_call(
-    house: House, anthropic_client: anthropic.Anthropic, model: str
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic, model: str
 ) -> None:
-    house.supplier.script(CALLED)
+    setup.supplier.script(CALLED)
     tool = {"name": "look", "input_schema": PARAMETERS}
     with anthropic_client.messages.stream(
         model=model, max_tokens=100, messages=HELLO, tools=[tool]
@@ -101,29 +101,29 @@ def test_messages_streamed_with_a_tool_call(
     text, call = reply.content
     assert (text.text, call.name, call.input) == ("I look.", "look", {"path": 'a "b"'})
     assert reply.stop_reason == "tool_use"
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert str(entry.cost) == "0.00456"
 
 
 @every_channel
 def test_a_refusal_is_reported_in_the_callers_dialect(
-    house: House, anthropic_client: anthropic.Anthropic, model: str
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic, model: str
 ) -> None:
-    house.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "7"}))
+    setup.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "7"}))
     with pytest.raises(anthropic.RateLimitError) as refused:
         anthropic_client.messages.create(model=model, max_tokens=100, messages=HELLO)
     assert "Slow down" in str(refused.value)
     assert refused.value.response.headers["Retry-After"] == "7"
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.error, str(entry.cost)) == ("failed", "rate_limit", "0")
 
 
 @every_channel
 def test_asynchronous_clients_stream_at_the_same_time(
-    house: House, up: Callable[..., Serving], model: str
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], model: str
 ) -> None:
-    key, daemon = house.add_key(), up()
-    house.supplier.script(*[SAID] * 8)
+    key, daemon = setup.add_key(), start_gateway()
+    setup.supplier.script(*[SAID] * 8)
 
     async def ask_all() -> list[str]:
         async with openai.AsyncOpenAI(
@@ -139,11 +139,11 @@ def test_asynchronous_clients_stream_at_the_same_time(
             return list(await asyncio.gather(*(ask_one() for _ in range(8))))
 
     assert asyncio.run(ask_all()) == ["one two three"] * 8
-    assert len(house.wait_for_records(8)) == 8
+    assert len(setup.wait_for_records(8)) == 8
 
 
 def test_anthropics_client_counts_tokens(
-    house: House, anthropic_client: anthropic.Anthropic
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic
 ) -> None:
     for model in ("by-messages", "by-chat"):
         counted = anthropic_client.messages.count_tokens(model=model, messages=HELLO)

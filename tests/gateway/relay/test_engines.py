@@ -5,27 +5,27 @@ from pathlib import Path
 
 from agentd.storage.layout import Layout
 from tests.agent.served import Served
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Call, Say, Tokens
 
 USED = Tokens(input=1000, cached=100, output=200)
 
 
 def test_an_engine_reaches_its_model_through_the_gateway_and_the_sums_agree(
-    house: House, tmp_path: Path
+    setup: GatewaySetup, tmp_path: Path
 ) -> None:
     models = {
-        "proxy": house.models,
+        "proxy": setup.models,
         "models": [
             {"name": "m", "engine": "native", "supplier": "agentd", "model": "by-messages"},
         ],
     }
     served = Served(tmp_path, models)
-    house.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
-    house.write()
-    Path(house.layout.models).write_text(house.encode_yaml(models))
+    setup.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+    setup.write()
+    Path(setup.layout.models).write_text(setup.encode_yaml(models))
     (served.workspace / "notes.txt").write_text("hello\n")
-    house.supplier.script(
+    setup.supplier.script(
         Answer((Call("read_file", {"path": "notes.txt"}),), USED),
         Answer((Say("It says hello."),), USED),
     )
@@ -34,6 +34,6 @@ def test_an_engine_reaches_its_model_through_the_gateway_and_the_sums_agree(
         said = caller.wait_until_idle(chat)
         cost = Decimal(str(caller.client.status(chat)["totalCost"]))
     assert said[-1]["content"] == "It says hello."
-    entries = house.wait_for_records(2)
+    entries = setup.wait_for_records(2)
     assert [entry.key_name for entry in entries] == ["the agent's engines"] * 2
     assert sum(entry.cost for entry in entries) == cost > 0

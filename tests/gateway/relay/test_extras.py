@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
-from tests.gateway.relay.bare import Bare, running_bare_supplier
+from tests.gateway.conftest import PRICES, GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
-    Standing,
+    RunningGateway,
     build_call,
     every_dialect,
     running_gateway,
@@ -23,27 +23,27 @@ USED = Tokens(input=1000, output=100)
 
 
 @pytest.fixture(scope="module")
-def odd() -> Iterator[Bare]:
-    with running_bare_supplier() as made:
+def raw_supplier() -> Iterator[RawSupplier]:
+    with running_raw_supplier() as made:
         yield made
 
 
 @pytest.fixture(scope="module", params=POLICIES)
-def place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, odd: Bare
-) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.settings["unknown_price"] = request.param
-        house.channels.append(house.build_channel("odd", "openai-responses") | {"url": odd.url})
+def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["unknown_price"] = request.param
+        setup.channels.append(setup.build_channel("odd", "openai-responses") | {"url": raw_supplier.url})
         way = {"channel": "odd", "model": "scripted-large"}
-        house.models.append({"name": "odd", "routes": [way], "prices": PRICES, "max_output": 1000})
+        setup.models.append({"name": "odd", "routes": [way], "prices": PRICES, "max_output": 1000})
 
         way = {"channel": "chat", "model": "scripted-large"}
         fast = {"tier": "priority", "input": "6", "output": "30"}
         prices = {**PRICES, "services": [fast]}
-        house.models.append({"name": "fast", "routes": [way], "prices": prices, "max_output": 1000})
+        setup.models.append({"name": "fast", "routes": [way], "prices": prices, "max_output": 1000})
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
@@ -54,20 +54,20 @@ def build_body(dialect: ChannelDialect, model: str, tier: str) -> dict[str, Any]
 
 @every_dialect
 def test_another_tier_of_service_is_for_the_policy_of_unknown_prices(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
-    model, caller = f"by-{CHANNELS[dialect]}", place.add_caller()
-    place.supplier.forget()
-    place.supplier.script(Answer((Say("well"),), USED))
+    model, caller = f"by-{CHANNELS[dialect]}", gateway.add_caller()
+    gateway.supplier.forget()
+    gateway.supplier.script(Answer((Say("well"),), USED))
     result = caller.ask(dialect, model, body=build_body(dialect, model, "priority"))
-    entry = place.wait_for_record(result)
-    if place.house.settings["unknown_price"] == "refuse":
+    entry = gateway.wait_for_record(result)
+    if gateway.setup.settings["unknown_price"] == "refuse":
         assert (result.status, entry.outcome, entry.cost) == (403, "refused", 0)
         assert "service tier" in result.error()["message"]
-        assert place.supplier.requests == []
+        assert gateway.supplier.requests == []
         return
     assert result.status == 200
-    assert "priority" in json.dumps(place.supplier.requests[0].body)
+    assert "priority" in json.dumps(gateway.supplier.requests[0].body)
     assert entry.estimated
     assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)
 
@@ -86,14 +86,14 @@ def test_another_tier_of_service_is_for_the_policy_of_unknown_prices(
     ],
 )
 def test_whatever_else_changes_the_price_is_for_that_policy_too(
-    place: Standing, dialect: ChannelDialect, more: dict[str, Any], service: str
+    gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any], service: str
 ) -> None:
-    model, caller = f"by-{CHANNELS[dialect]}", place.add_caller()
-    place.supplier.forget()
-    place.supplier.script(Answer((Say("well"),), USED))
+    model, caller = f"by-{CHANNELS[dialect]}", gateway.add_caller()
+    gateway.supplier.forget()
+    gateway.supplier.script(Answer((Say("well"),), USED))
     result = caller.ask(dialect, model, body={**build_call(dialect, model)[1], **more})
-    entry = place.wait_for_record(result)
-    if place.house.settings["unknown_price"] == "refuse":
+    entry = gateway.wait_for_record(result)
+    if gateway.setup.settings["unknown_price"] == "refuse":
         assert (result.status, entry.outcome, entry.cost) == (403, "refused", 0)
         assert service in result.error()["message"]
     else:
@@ -104,12 +104,12 @@ def test_whatever_else_changes_the_price_is_for_that_policy_too(
     "more", [{"speed": "standard"}, {"inference_geo": "global"}, {"speed": None}]
 )
 def test_the_usual_values_of_such_fields_have_the_usual_price(
-    place: Standing, more: dict[str, Any]
+    gateway: RunningGateway, more: dict[str, Any]
 ) -> None:
-    place.supplier.forget()
-    place.supplier.script(Answer((Say("well"),), USED))
+    gateway.supplier.forget()
+    gateway.supplier.script(Answer((Say("well"),), USED))
     body = {**build_call("anthropic", "by-messages")[1], **more}
-    entry = place.wait_for_record(place.add_caller().ask("anthropic", "by-messages", body=body))
+    entry = gateway.wait_for_record(gateway.add_caller().ask("anthropic", "by-messages", body=body))
     assert (entry.outcome, entry.tier, entry.estimated) == ("ok", "", False)
 
 
@@ -117,42 +117,42 @@ def test_the_usual_values_of_such_fields_have_the_usual_price(
 @pytest.mark.parametrize("used", [Tokens(0, output=0), Tokens(0, output=3), Tokens(9, output=0)])
 @every_dialect
 def test_a_count_that_cannot_be_true_is_replaced_by_an_estimate(
-    place: Standing, dialect: ChannelDialect, used: Tokens, stream: bool
+    gateway: RunningGateway, dialect: ChannelDialect, used: Tokens, stream: bool
 ) -> None:
-    place.supplier.forget()
-    place.supplier.script(Answer((Say("one two three four"),), used))
-    result = place.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}", stream=stream)
-    entry = place.wait_for_record(result)
+    gateway.supplier.forget()
+    gateway.supplier.script(Answer((Say("one two three four"),), used))
+    result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}", stream=stream)
+    entry = gateway.wait_for_record(result)
     assert (result.status, entry.outcome, entry.estimated) == (200, "ok", True)
     assert entry.usage.total_input >= max(used.input, 1)
     assert entry.usage.total_output >= max(used.output, 4)
     assert entry.cost > 0
 
 
-def test_a_tier_of_service_with_rates_of_its_own_costs_those(place: Standing) -> None:
-    place.supplier.script(Answer((Say("well"),), USED))
-    result = place.add_caller().ask(
+def test_a_tier_of_service_with_rates_of_its_own_costs_those(gateway: RunningGateway) -> None:
+    gateway.supplier.script(Answer((Say("well"),), USED))
+    result = gateway.add_caller().ask(
         "openai-chat", "fast", body=build_body("openai-chat", "fast", "priority")
     )
-    entry = place.wait_for_record(result)
+    entry = gateway.wait_for_record(result)
     assert (result.status, entry.tier, entry.estimated) == (200, "priority", False)
     assert float(entry.cost) == pytest.approx((1000 * 6 + 100 * 30) / 10**6)
 
 
 @every_dialect
-def test_the_usual_tier_has_the_usual_price(place: Standing, dialect: ChannelDialect) -> None:
-    model, caller = f"by-{CHANNELS[dialect]}", place.add_caller()
-    place.supplier.forget()
-    place.supplier.script(Answer((Say("well"),), USED))
+def test_the_usual_tier_has_the_usual_price(gateway: RunningGateway, dialect: ChannelDialect) -> None:
+    model, caller = f"by-{CHANNELS[dialect]}", gateway.add_caller()
+    gateway.supplier.forget()
+    gateway.supplier.script(Answer((Say("well"),), USED))
     tier = "standard" if dialect == "gemini" else "auto"
-    entry = place.wait_for_record(caller.ask(dialect, model, body=build_body(dialect, model, tier)))
+    entry = gateway.wait_for_record(caller.ask(dialect, model, body=build_body(dialect, model, tier)))
     assert (entry.outcome, entry.estimated) == ("ok", False)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("searched", [False, True])
 def test_a_suppliers_own_tool_is_marked_where_it_was_used(
-    place: Standing, odd: Bare, searched: bool, stream: bool
+    gateway: RunningGateway, raw_supplier: RawSupplier, searched: bool, stream: bool
 ) -> None:
     output = [{"type": "web_search_call", "id": "ws_1"}] if searched else []
     usage = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}
@@ -164,10 +164,10 @@ def test_a_suppliers_own_tool_is_marked_where_it_was_used(
         answer = f"event: response.completed\ndata: {whole}\n\n".encode()
         kind = "text/event-stream"
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(answer)}\r\n\r\n"
-    odd.behave = lambda line: line.sendall(head.encode() + answer)
+    raw_supplier.behave = lambda line: line.sendall(head.encode() + answer)
     question = {**build_call("openai-responses", "odd", stream=stream)[1]}
     question["tools"] = [{"type": "web_search"}]
-    result = place.add_caller().ask("openai-responses", "odd", body=question)
-    entry = place.wait_for_record(result)
+    result = gateway.add_caller().ask("openai-responses", "odd", body=question)
+    entry = gateway.wait_for_record(result)
     assert (result.status, entry.outcome, entry.estimated) == (200, "ok", searched)
     assert float(entry.cost) == pytest.approx((1000 * 3 + 100 * 15) / 10**6)

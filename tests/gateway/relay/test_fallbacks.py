@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
+from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
     Caller,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     build_call,
     every_dialect,
     running_gateway,
@@ -43,24 +43,24 @@ def other() -> Iterator[Supplier]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, other: Supplier) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
+def gateway(tmp_path_factory: pytest.TempPathFactory, other: Supplier) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
         second = {"url": other.url, "cool_down": 0}
-        house.channels += [
-            house.build_channel("first", *DIALECTS, cool_down=0),
-            house.build_channel("spare", *DIALECTS, cool_down=0),
-            house.build_channel("patient", *DIALECTS, cool_down=0, on_leave="drain"),
-            house.build_channel("resting", *DIALECTS, cool_down=300),
-            house.build_channel("disabled", *DIALECTS, enabled=False),
-            house.build_channel("closed", *DIALECTS)
+        setup.channels += [
+            setup.build_channel("first", *DIALECTS, cool_down=0),
+            setup.build_channel("spare", *DIALECTS, cool_down=0),
+            setup.build_channel("patient", *DIALECTS, cool_down=0, on_leave="drain"),
+            setup.build_channel("resting", *DIALECTS, cool_down=300),
+            setup.build_channel("disabled", *DIALECTS, enabled=False),
+            setup.build_channel("closed", *DIALECTS)
             | {"url": f"http://127.0.0.1:{find_free_port()}"},
-            house.build_channel("second", *DIALECTS) | second,
+            setup.build_channel("second", *DIALECTS) | second,
             *(
-                house.build_channel(f"second-{name}", dialect) | second
+                setup.build_channel(f"second-{name}", dialect) | second
                 for dialect, name in CHANNELS.items()
             ),
         ]
-        house.models += [
+        setup.models += [
             model("main", "first", fallbacks=["backup", "last"]),
             model("two", "first", "spare", fallbacks=["backup"]),
             model("drained", "patient", fallbacks=["backup"]),
@@ -88,13 +88,13 @@ def place(tmp_path_factory: pytest.TempPathFactory, other: Supplier) -> Iterator
             *(model(f"at-{name}", f"second-{name}") for name in CHANNELS.values()),
         ]
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _anew(place: Standing, other: Supplier) -> None:
-    for supplier in (place.supplier, other):
+def _anew(gateway: RunningGateway, other: Supplier) -> None:
+    for supplier in (gateway.supplier, other):
         supplier.forget()
 
 
@@ -118,7 +118,7 @@ class Asked:
 
     def __init__(
         self,
-        place: Standing,
+        gateway: RunningGateway,
         other: Supplier,
         dialect: ChannelDialect,
         name: str,
@@ -126,21 +126,21 @@ class Asked:
         caller: Caller | None = None,
         stream: bool = False,
     ) -> None:
-        before = len(place.supplier.requests), len(other.requests)
-        self.told = (caller or place.add_caller()).ask(dialect, name, stream=stream)
-        self.first = called(place.supplier, before[0])
+        before = len(gateway.supplier.requests), len(other.requests)
+        self.told = (caller or gateway.add_caller()).ask(dialect, name, stream=stream)
+        self.first = called(gateway.supplier, before[0])
         self.second = called(other, before[1])
-        self.entry = place.wait_for_record(self.told)
+        self.entry = gateway.wait_for_record(self.told)
 
 
 @every_dialect
 @streamed_or_whole
 def test_a_fallback_answers_when_all_routes_failed(
-    place: Standing, other: Supplier, dialect: ChannelDialect, stream: bool
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect, stream: bool
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"), Refuse(529, "Busy"))
+    gateway.supplier.script(Refuse(500, "Oh"), Refuse(529, "Busy"))
     other.script(well())
-    done = Asked(place, other, dialect, "two", stream=stream)
+    done = Asked(gateway, other, dialect, "two", stream=stream)
     assert (done.told.status, done.told.text(), done.told.channel) == (200, "well", "second")
     assert done.told.headers["x-agentd-fallback"] == "backup"
     assert (done.first, done.second) == (["two", "two"], ["backup"])
@@ -156,12 +156,12 @@ def test_a_fallback_answers_when_all_routes_failed(
 @every_dialect
 @streamed_or_whole
 def test_a_fallback_costs_its_own_price_and_writes_no_more_than_it_may(
-    place: Standing, other: Supplier, dialect: ChannelDialect, stream: bool
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect, stream: bool
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(well())
-    caller = place.add_caller(limits={"total": "1"})
-    done = Asked(place, other, dialect, "main", caller=caller, stream=stream)
+    caller = gateway.add_caller(limits={"total": "1"})
+    done = Asked(gateway, other, dialect, "main", caller=caller, stream=stream)
     assert done.entry.cost == Decimal("0.045")
     body = other.requests[-1].body
     config = body.get("generationConfig") or body
@@ -172,20 +172,20 @@ def test_a_fallback_costs_its_own_price_and_writes_no_more_than_it_may(
 
 @every_dialect
 def test_a_stream_that_begins_with_a_failure_is_had_from_a_fallback(
-    place: Standing, other: Supplier, dialect: ChannelDialect
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect
 ) -> None:
-    place.supplier.script(Answer((Say("no"),), faults=(Fail(0),)))
+    gateway.supplier.script(Answer((Say("no"),), faults=(Fail(0),)))
     other.script(well())
-    told = Asked(place, other, dialect, "main", stream=True).told
+    told = Asked(gateway, other, dialect, "main", stream=True).told
     assert (told.status, told.text(), told.ended) == (200, "well", True)
 
 
 @every_dialect
 def test_nothing_is_tried_once_the_caller_has_a_part_of_the_reply(
-    place: Standing, other: Supplier, dialect: ChannelDialect
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect
 ) -> None:
-    place.supplier.script(Answer((Say("some of the reply", cut=4),), faults=(Break(4),)))
-    done = Asked(place, other, dialect, "main", stream=True)
+    gateway.supplier.script(Answer((Say("some of the reply", cut=4),), faults=(Break(4),)))
+    done = Asked(gateway, other, dialect, "main", stream=True)
     assert (done.told.status, done.told.ended, done.second) == (200, False, [])
     assert (done.entry.outcome, done.entry.fallback) == ("broken", "")
 
@@ -202,12 +202,12 @@ REFUSALS: dict[str, tuple[Refuse, list[str]]] = {
 @streamed_or_whole
 @pytest.mark.parametrize("what", REFUSALS)
 def test_each_refusal_has_its_own_fallbacks(
-    place: Standing, other: Supplier, dialect: ChannelDialect, stream: bool, what: str
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect, stream: bool, what: str
 ) -> None:
     refusal, models = REFUSALS[what]
-    place.supplier.script(refusal)
+    gateway.supplier.script(refusal)
     other.script(well())
-    done = Asked(place, other, dialect, "sorted", stream=stream)
+    done = Asked(gateway, other, dialect, "sorted", stream=stream)
     assert (done.first, done.second) == (["sorted"], models)
     if models:
         assert (done.told.status, done.told.text()) == (200, "well")
@@ -229,12 +229,12 @@ def test_each_refusal_has_its_own_fallbacks(
     ],
 )
 def test_the_fallbacks_of_a_fallback_are_tried_before_the_rest_of_the_list(
-    place: Standing, other: Supplier, first: Refuse, second: Refuse, models: list[str]
+    gateway: RunningGateway, other: Supplier, first: Refuse, second: Refuse, models: list[str]
 ) -> None:
     for dialect in ("openai-chat", "anthropic"):
-        place.supplier.script(first)
+        gateway.supplier.script(first)
         other.script(second, well())
-        done = Asked(place, other, dialect, "sorted")
+        done = Asked(gateway, other, dialect, "sorted")
         assert done.second == models
         tried = [(one.channel, one.model) for one in done.entry.failed_tries]
         assert tried[:2] == [("first", ""), ("second", models[0])]
@@ -244,11 +244,11 @@ def test_the_fallbacks_of_a_fallback_are_tried_before_the_rest_of_the_list(
 
 @every_dialect
 def test_the_last_failure_is_told_when_every_model_failed(
-    place: Standing, other: Supplier, dialect: ChannelDialect
+    gateway: RunningGateway, other: Supplier, dialect: ChannelDialect
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(Refuse(500, "One"), Refuse(500, "Two"), Refuse(429, "Three"))
-    done = Asked(place, other, dialect, "main")
+    done = Asked(gateway, other, dialect, "main")
     assert (done.told.status, done.second) == (429, ["backup", "deep", "last"])
     assert "Three" in done.told.error()["message"]
     entry = done.entry
@@ -266,72 +266,72 @@ def test_the_last_failure_is_told_when_every_model_failed(
     ],
 )
 def test_a_key_reaches_no_model_by_a_fallback_that_it_may_not_call(
-    place: Standing, other: Supplier, models: list[str], second: list[str]
+    gateway: RunningGateway, other: Supplier, models: list[str], second: list[str]
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(well())
-    done = Asked(place, other, "anthropic", "main", caller=place.add_caller(models=models))
+    done = Asked(gateway, other, "anthropic", "main", caller=gateway.add_caller(models=models))
     assert (done.second, done.told.status) == (second, 200 if second else 500)
 
 
 def test_a_key_reaches_no_channel_by_a_fallback_that_it_may_not_use(
-    place: Standing, other: Supplier
+    gateway: RunningGateway, other: Supplier
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
-    done = Asked(place, other, "anthropic", "main", caller=place.add_caller(channels=["first"]))
+    gateway.supplier.script(Refuse(500, "Oh"))
+    done = Asked(gateway, other, "anthropic", "main", caller=gateway.add_caller(channels=["first"]))
     assert (done.second, done.told.status) == ([], 500)
     assert "Oh" in done.told.error()["message"]
 
 
 def test_a_fallback_that_a_key_cannot_pay_or_that_has_no_price_is_passed_over(
-    place: Standing, other: Supplier
+    gateway: RunningGateway, other: Supplier
 ) -> None:
-    caller = place.add_caller(limits={"total": "0.02"})
+    caller = gateway.add_caller(limits={"total": "0.02"})
     for _ in range(2):
-        place.supplier.script(Refuse(500, "Oh"))
+        gateway.supplier.script(Refuse(500, "Oh"))
         other.script(well())
-        done = Asked(place, other, "openai-chat", "each", caller=caller)
+        done = Asked(gateway, other, "openai-chat", "each", caller=caller)
         assert (done.second, done.told.status) == (["last"], 200)
         assert done.entry.cost == Decimal("0.0045")
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(well())
-    assert Asked(place, other, "openai-chat", "each").second == ["dear"]
+    assert Asked(gateway, other, "openai-chat", "each").second == ["dear"]
 
 
 def test_while_a_fallback_is_called_what_it_can_cost_is_reserved(
-    place: Standing, other: Supplier
+    gateway: RunningGateway, other: Supplier
 ) -> None:
     stall = Stall(0)
-    place.supplier.script(Refuse(500, "Oh"), well())
+    gateway.supplier.script(Refuse(500, "Oh"), well())
     other.script(Answer((Say("well"),), TOKENS, faults=(stall,)))
-    caller = place.add_caller(limits={"total": "0.08"})
+    caller = gateway.add_caller(limits={"total": "0.08"})
     with caller.begin_call("openai-chat", "main", stream=False):
         stall.reached.result(60)
         refused = caller.ask("openai-chat", "deep")
         assert refused.status == 429
         assert "reserved by requests under way" in refused.error()["message"]
         stall.release()
-        place.wait_for_records_of(caller, 2)
+        gateway.wait_for_records_of(caller, 2)
     other.script(well())
     assert caller.ask("openai-chat", "deep").status == 200
 
 
 @pytest.mark.parametrize("name", ["tired", "off"])
 def test_a_fallback_answers_while_every_channel_is_disabled_or_in_cooldown(
-    place: Standing, other: Supplier, name: str
+    gateway: RunningGateway, other: Supplier, name: str
 ) -> None:
-    place.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "600"}))
+    gateway.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "600"}))
     other.script(well(), well())
-    Asked(place, other, "openai-chat", name)
-    done = Asked(place, other, "openai-chat", name)
+    Asked(gateway, other, "openai-chat", name)
+    done = Asked(gateway, other, "openai-chat", name)
     assert (done.first, done.second, done.told.status) == ([], ["backup"], 200)
     assert (done.entry.tries, done.entry.fallback, done.entry.failed_tries) == (1, "backup", ())
 
 
 def test_the_reason_of_the_requested_model_is_told_when_no_fallback_can_be_used(
-    place: Standing, other: Supplier
+    gateway: RunningGateway, other: Supplier
 ) -> None:
-    done = Asked(place, other, "openai-chat", "off", caller=place.add_caller(models=["off"]))
+    done = Asked(gateway, other, "openai-chat", "off", caller=gateway.add_caller(models=["off"]))
     assert (done.told.status, done.first, done.second) == (503, [], [])
     assert "disabled" in done.told.error()["message"]
     assert done.entry.outcome == "refused"
@@ -341,17 +341,17 @@ def test_the_reason_of_the_requested_model_is_told_when_no_fallback_can_be_used(
 @streamed_or_whole
 @pytest.mark.parametrize("supplier", DIALECTS)
 def test_a_fallback_of_another_dialect_is_translated_and_the_model_stays_what_was_asked_for(
-    place: Standing,
+    gateway: RunningGateway,
     other: Supplier,
     dialect: ChannelDialect,
     supplier: ChannelDialect,
     stream: bool,
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(well(), well())
     name = CHANNELS[supplier]
-    fallen = Asked(place, other, dialect, f"to-{name}", stream=stream).told
-    direct = Asked(place, other, dialect, f"at-{name}", stream=stream).told
+    fallen = Asked(gateway, other, dialect, f"to-{name}", stream=stream).told
+    direct = Asked(gateway, other, dialect, f"at-{name}", stream=stream).told
     assert (fallen.status, fallen.text()) == (200, "well")
     if dialect != supplier:
         assert _models(direct) == {f"at-{name}"}
@@ -360,7 +360,7 @@ def test_a_fallback_of_another_dialect_is_translated_and_the_model_stays_what_wa
         assert _models(direct) == _models(fallen), "a reply that is passed on names its own"
 
 
-def _models(told: Told) -> set[str]:
+def _models(told: CallResult) -> set[str]:
     """The names of models in a reply."""
     streamed = told.headers["Content-Type"].startswith("text/event-stream")
     found = set()
@@ -372,23 +372,23 @@ def _models(told: Told) -> set[str]:
 
 
 def test_a_fallback_is_tried_for_a_caller_of_a_channel_that_drains(
-    place: Standing, other: Supplier
+    gateway: RunningGateway, other: Supplier
 ) -> None:
-    place.supplier.script(Refuse(500, "Oh"))
+    gateway.supplier.script(Refuse(500, "Oh"))
     other.script(well())
-    done = Asked(place, other, "anthropic", "drained", stream=True)
+    done = Asked(gateway, other, "anthropic", "drained", stream=True)
     assert (done.told.text(), done.entry.fallback) == ("well", "backup")
 
 
-def test_tokens_are_never_counted_by_a_fallback(place: Standing, other: Supplier) -> None:
+def test_tokens_are_never_counted_by_a_fallback(gateway: RunningGateway, other: Supplier) -> None:
     before = len(other.others) + len(other.requests)
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     _, body = build_call("anthropic", "closed")
     with caller.connect() as line:
         line.sendall(caller.build_request("/v1/messages/count_tokens", body, "Connection: close"))
         while line.recv(65536):
             pass
-    (entry,) = place.wait_for_records_of(caller, 1)
+    (entry,) = gateway.wait_for_records_of(caller, 1)
     assert (entry.outcome, entry.error, entry.fallback) == ("failed", "unreachable", "")
     assert len(other.others) + len(other.requests) == before
 
@@ -398,9 +398,9 @@ UNUSED: dict[str, Step] = {"a reply": well(), "a wrong request": WRONG}
 
 @pytest.mark.parametrize("what", UNUSED)
 def test_the_record_of_a_request_without_a_fallback_has_no_word_of_it(
-    place: Standing, other: Supplier, what: str
+    gateway: RunningGateway, other: Supplier, what: str
 ) -> None:
-    place.supplier.script(UNUSED[what])
-    done = Asked(place, other, "openai-chat", "main")
+    gateway.supplier.script(UNUSED[what])
+    done = Asked(gateway, other, "openai-chat", "main")
     assert (done.entry.fallback, done.second) == ("", [])
     assert "x-agentd-fallback" not in done.told.headers

@@ -13,12 +13,12 @@ from agentd.gateway.relay.recorder import LEDGER_UNAVAILABLE
 from agentd.llm.endpoint import ChannelDialect
 from tests.crash.test_faults import mounted
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     every_dialect,
     read_answer,
     running_gateway,
@@ -74,7 +74,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
 
 
 @pytest.fixture(scope="module")
-def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway that takes no calls which it cannot book."""
     with running_gateway_with_reply(
         tmp_path_factory.mktemp("stopping"), on_ledger_failure="refuse"
@@ -83,7 +83,7 @@ def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 
 @pytest.fixture(scope="module")
-def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway that takes them all the same."""
     with running_gateway_with_reply(
         tmp_path_factory.mktemp("going-on"), on_ledger_failure="continue"
@@ -91,10 +91,10 @@ def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
         yield made
 
 
-def running_gateway_with_reply(folder: Path, **settings: Any) -> AbstractContextManager[Standing]:
-    def prepare(house: House) -> None:
-        house.settings |= settings
-        house.supplier.always(_fill_disk, Answer((Say(WORDS),), USED))
+def running_gateway_with_reply(folder: Path, **settings: Any) -> AbstractContextManager[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings |= settings
+        setup.supplier.answer_always(_fill_disk, Answer((Say(WORDS),), USED))
 
     return running_gateway(folder, prepare, environ={"PROXY_APP_HASH": HASH})
 
@@ -108,28 +108,28 @@ def _fill_disk(_: Request) -> None:
         disk.full = True
 
 
-def mend_disk(place: Standing, disk: Disk) -> Caller:
+def mend_disk(gateway: RunningGateway, disk: Disk) -> Caller:
     """Mend the disk, and return a caller who was answered since."""
     disk.full = False
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     assert caller.ask("openai-chat", "by-chat").status == 200
     return caller
 
 
-def get_ledger_problem(place: Standing) -> str:
+def get_ledger_problem(gateway: RunningGateway) -> str:
     """Get the problem of the ledger from the summary."""
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         return str(manager.get("/api/agent/summary")["ledgerProblem"])
 
 
-def get_notes(place: Standing) -> list[dict[str, Any]]:
+def get_notes(gateway: RunningGateway) -> list[dict[str, Any]]:
     """Get the service log, newest first."""
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         found: list[dict[str, Any]] = manager.get("/api/agent/service-log")["items"]
         return found
 
 
-def is_complete(result: Told, *, stream: bool) -> bool:
+def is_complete(result: CallResult, *, stream: bool) -> bool:
     """Return whether the answer came up to its end."""
     return result.status == 200 and result.text() == WORDS and (result.ended or not stream)
 
@@ -137,7 +137,7 @@ def is_complete(result: Told, *, stream: bool) -> bool:
 @every_way
 @every_dialect
 def test_what_cannot_be_recorded_is_no_answer_where_calls_are_to_stop(
-    stopping: Standing, disk: Disk, dialect: ChannelDialect, stream: bool
+    stopping: RunningGateway, disk: Disk, dialect: ChannelDialect, stream: bool
 ) -> None:
     mend_disk(stopping, disk)
     caller, model = stopping.add_caller(), f"by-{CHANNELS[dialect]}"
@@ -165,7 +165,7 @@ def test_what_cannot_be_recorded_is_no_answer_where_calls_are_to_stop(
 
 @every_way
 def test_on_a_full_disk_no_supplier_is_asked_where_calls_are_to_stop(
-    stopping: Standing, disk: Disk, stream: bool
+    stopping: RunningGateway, disk: Disk, stream: bool
 ) -> None:
     mend_disk(stopping, disk)
     caller, before = stopping.add_caller(), len(stopping.supplier.requests)
@@ -180,7 +180,7 @@ def test_on_a_full_disk_no_supplier_is_asked_where_calls_are_to_stop(
 @every_way
 @every_dialect
 def test_calls_go_on_unbooked_where_they_are_to_and_the_log_names_each(
-    going_on: Standing,
+    going_on: RunningGateway,
     disk: Disk,
     caplog: pytest.LogCaptureFixture,
     dialect: ChannelDialect,
@@ -202,24 +202,24 @@ def test_calls_go_on_unbooked_where_they_are_to_and_the_log_names_each(
 def test_the_service_log_shows_when_it_began_and_how_many_are_missing_when_it_is_over(
     kind: str, disk: Disk, request: pytest.FixtureRequest
 ) -> None:
-    place: Standing = request.getfixturevalue(kind)
-    caller = mend_disk(place, disk)
+    gateway: RunningGateway = request.getfixturevalue(kind)
+    caller = mend_disk(gateway, disk)
     disk.full = True
     for _ in range(7):  # as nobody else does
         caller.ask("anthropic", "by-messages")
-    mend_disk(place, disk)
+    mend_disk(gateway, disk)
     over, began = until(
-        lambda: found if " 7 " in (found := get_notes(place)[:2])[0]["text"] else None
+        lambda: found if " 7 " in (found := get_notes(gateway)[:2])[0]["text"] else None
     )
     assert (began["kind"], began["level"]) == ("ledger_failed", "error")
-    assert place.house.layout.ledger in began["text"]
+    assert gateway.setup.layout.ledger in began["text"]
     assert "disk full" in began["text"]
     assert over["kind"] == "ledger_recovered"
     assert "; 7 earlier ones are missing" in over["text"]
 
 
 def test_many_who_come_after_the_space_is_back_are_all_answered(
-    stopping: Standing, disk: Disk
+    stopping: RunningGateway, disk: Disk
 ) -> None:
     disk.full = True
     caller = stopping.add_caller()
@@ -231,11 +231,11 @@ def test_many_who_come_after_the_space_is_back_are_all_answered(
             for _ in range(20)
         ]
         assert {read_answer(line, "openai-chat").status for line in lines} == {200}
-    assert not list(Path(stopping.house.layout.ledger).glob("probe"))
+    assert not list(Path(stopping.setup.layout.ledger).glob("probe"))
 
 
 def test_where_space_is_too_scarce_for_more_than_a_line_calls_stay_stopped(
-    stopping: Standing, disk: Disk
+    stopping: RunningGateway, disk: Disk
 ) -> None:
     caller, before = stopping.add_caller(), len(stopping.supplier.requests)
     disk.full = disk.scarce = True
@@ -249,7 +249,7 @@ def test_where_space_is_too_scarce_for_more_than_a_line_calls_stay_stopped(
 
 
 def test_a_limit_counts_what_could_not_be_recorded_as_long_as_the_daemon_lives(
-    going_on: Standing, disk: Disk
+    going_on: RunningGateway, disk: Disk
 ) -> None:
     caller = going_on.add_caller(limits={"total": "0.02"})
     disk.full = True
@@ -261,11 +261,11 @@ def test_a_limit_counts_what_could_not_be_recorded_as_long_as_the_daemon_lives(
 def test_a_stream_that_broke_and_cannot_be_recorded_ends_with_one_error(
     tmp_path: Path, disk: Disk
 ) -> None:
-    with running_gateway(tmp_path) as place:
-        place.supplier.always(_fill_disk)
-        place.supplier.script(Answer((Say(WORDS),), USED, faults=(Break(4),)))
+    with running_gateway(tmp_path) as gateway:
+        gateway.supplier.answer_always(_fill_disk)
+        gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(Break(4),)))
         FILLED_WHEN_ASKED.append(disk)
-        result = place.add_caller().ask("anthropic", "by-messages", stream=True)
+        result = gateway.add_caller().ask("anthropic", "by-messages", stream=True)
     assert not result.ended
     assert result.error()["message"]
     assert result.body.count(b"event: error") == 1
@@ -274,8 +274,8 @@ def test_a_stream_that_broke_and_cannot_be_recorded_ends_with_one_error(
 def test_after_a_failed_sync_nothing_is_sent_on_until_a_restart(tmp_path: Path, disk: Disk) -> None:
     with running_gateway_with_reply(
         tmp_path, on_ledger_failure="refuse", sync_ledger=True
-    ) as place:
-        caller = place.add_caller(name="one")
+    ) as gateway:
+        caller = gateway.add_caller(name="one")
         disk.broken = True
         result = caller.ask("openai-chat", "by-chat")
         disk.broken = False
@@ -283,14 +283,14 @@ def test_after_a_failed_sync_nothing_is_sent_on_until_a_restart(tmp_path: Path, 
         assert WORDS not in result.body.decode()
         for _ in range(3):
             assert caller.ask("openai-chat", "by-chat").status >= 500
-        assert len(place.supplier.requests) == 1
-        (note,) = until(lambda: [one for one in get_notes(place) if one["level"] == "error"])
+        assert len(gateway.supplier.requests) == 1
+        (note,) = until(lambda: [one for one in get_notes(gateway) if one["level"] == "error"])
         assert "the disk failed" in note["text"]
-        assert "the disk failed" in get_ledger_problem(place)
+        assert "the disk failed" in get_ledger_problem(gateway)
     with running_gateway_with_reply(
         tmp_path, on_ledger_failure="refuse", sync_ledger=True
-    ) as place:
-        assert is_complete(place.add_caller(name="two").ask("openai-chat", "by-chat"), stream=False)
+    ) as gateway:
+        assert is_complete(gateway.add_caller(name="two").ask("openai-chat", "by-chat"), stream=False)
 
 
 def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(
@@ -299,8 +299,8 @@ def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     with mounted(state, "-t", "tmpfs", "-o", "size=512k,mode=700", "tmpfs"):
-        with running_gateway_with_reply(tmp_path, on_ledger_failure="refuse") as place:
-            caller = place.add_caller(name="one")
+        with running_gateway_with_reply(tmp_path, on_ledger_failure="refuse") as gateway:
+            caller = gateway.add_caller(name="one")
             assert is_complete(caller.ask("openai-chat", "by-chat"), stream=False)
             ballast = state / "ballast"
             fill_space(ballast)
@@ -311,16 +311,16 @@ def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(
             assert caller.ask("anthropic", "by-messages").status != 200
             ballast.unlink()
             assert caller.ask("anthropic", "by-messages").status == 200
-            assert not get_ledger_problem(place)
-        booked = place.house.read_records()
+            assert not get_ledger_problem(gateway)
+        booked = gateway.setup.read_records()
         assert {one.outcome for one in booked} <= {"ok", "refused"}
         with (
-            running_gateway_with_reply(tmp_path) as place,
-            closing(place.daemon.client(MANAGEMENT_KEY)) as manager,
+            running_gateway_with_reply(tmp_path) as gateway,
+            closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager,
         ):
             total = manager.get("/api/agent/reports/totals")["total"]
             # A call whose mark still found room, and whose record did not, is booked by this start.
-            booked = place.house.read_records()
+            booked = gateway.setup.read_records()
         assert total["requests"] == len(booked)
         assert total["ok"] == sum(one.outcome == "ok" for one in booked)
 

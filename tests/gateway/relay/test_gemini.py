@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Serving
 
@@ -17,23 +17,23 @@ every_model = pytest.mark.parametrize("model", ["by-gemini", "by-chat", "by-mess
 
 
 @pytest.fixture
-def client(house: House, up: Callable[..., Serving]) -> Iterator[httpx.Client]:
+def client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[httpx.Client]:
     """A client with an access key."""
-    headers = {"x-goog-api-key": house.add_key()}
-    with httpx.Client(base_url=up().url, headers=headers, trust_env=False) as client:
+    headers = {"x-goog-api-key": setup.add_key()}
+    with httpx.Client(base_url=start_gateway().url, headers=headers, trust_env=False) as client:
         yield client
 
 
 @every_version
 @every_model
-def test_a_reply_comes_whole(house: House, client: httpx.Client, version: str, model: str) -> None:
-    house.supplier.script(SAID)
+def test_a_reply_comes_whole(setup: GatewaySetup, client: httpx.Client, version: str, model: str) -> None:
+    setup.supplier.script(SAID)
     reply = client.post(f"/{version}/models/{model}:generateContent", json=HELLO)
     assert reply.status_code == 200
     assert reply.headers["content-type"].startswith("application/json")
     (candidate,) = reply.json()["candidates"]
     assert candidate["content"]["parts"] == [{"text": "one two three"}]
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, str(entry.cost)) == ("ok", "0.0045")
     assert entry.endpoint == f"/{version}/models/{{name}}"
 
@@ -41,9 +41,9 @@ def test_a_reply_comes_whole(house: House, client: httpx.Client, version: str, m
 @every_version
 @every_model
 def test_a_stream_comes_as_events(
-    house: House, client: httpx.Client, version: str, model: str
+    setup: GatewaySetup, client: httpx.Client, version: str, model: str
 ) -> None:
-    house.supplier.script(SAID)
+    setup.supplier.script(SAID)
     path = f"/{version}/models/{model}:streamGenerateContent?alt=sse"
     with client.stream("POST", path, json=HELLO) as reply:
         assert reply.status_code == 200
@@ -51,13 +51,13 @@ def test_a_stream_comes_as_events(
         result = "".join(reply.iter_lines())
     assert "three" in result
     assert '"finishReason":"STOP"' in result.replace(": ", ":")
-    assert house.wait_for_records(1)[0].stream
+    assert setup.wait_for_records(1)[0].stream
 
 
 @every_version
 @pytest.mark.parametrize("query", ["", "?alt=json", "?alt=", "?alt=sse&alt=json"])
 def test_a_stream_in_another_form_is_refused_before_anything_is_asked(
-    house: House, client: httpx.Client, version: str, query: str
+    setup: GatewaySetup, client: httpx.Client, version: str, query: str
 ) -> None:
     path = f"/{version}/models/by-gemini:streamGenerateContent{query}"
     reply = client.post(path, json=HELLO)
@@ -65,7 +65,7 @@ def test_a_stream_in_another_form_is_refused_before_anything_is_asked(
     error = reply.json()["error"]
     assert (error["code"], error["status"]) == (400, "INVALID_ARGUMENT")
     assert "?alt=sse" in error["message"]
-    assert not house.supplier.requests
+    assert not setup.supplier.requests
 
 
 @every_version
@@ -85,9 +85,9 @@ def test_one_model_is_reported(client: httpx.Client) -> None:
     assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
 
 
-def test_anthropics_status_of_overload_is_reported(house: House, client: httpx.Client) -> None:
+def test_anthropics_status_of_overload_is_reported(setup: GatewaySetup, client: httpx.Client) -> None:
     """529 is no status that HTTP knows."""
-    house.supplier.script(Refuse(529, "busy", "overloaded_error"))
+    setup.supplier.script(Refuse(529, "busy", "overloaded_error"))
     said = {"model": "by-messages", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
     reply = client.post("/v1/messages", json=said)
     assert (reply.status_code, reply.json()["error"]["type"]) == (529, "overloaded_error")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say
 from tests.supplier.supplier import Supplier
@@ -15,9 +15,9 @@ BARE = "tr0ub4dor3"
 def test_a_secret_that_only_its_surroundings_reported_is_not_reported_bare_after_a_restart(
     tmp_path: Path, supplier: Supplier
 ) -> None:
-    house = House(tmp_path, supplier)
-    house.write()
-    key = house.add_key()
+    setup = GatewaySetup(tmp_path, supplier)
+    setup.write()
+    key = setup.add_key()
     with Serving(tmp_path) as daemon:
         supplier.script(Answer((Say("well"),)))
         caller = Caller(daemon.port, key)
@@ -34,7 +34,7 @@ def test_a_secret_that_only_its_surroundings_reported_is_not_reported_bare_after
         body = {"model": "by-responses", "input": "go on", "previous_response_id": "resp_1"}
         result = caller.ask("openai-responses", "by-responses", body=body)
         assert result.text() == f"again {BARE}"
-        other = Caller(daemon.port, house.add_key())
+        other = Caller(daemon.port, setup.add_key())
         supplier.script(Answer((Say(f"say {placeholder}"),)))
         result = other.ask("openai-chat", "by-chat", text=f"what is {placeholder}?")
         assert BARE not in result.text(), "it is another key's"
@@ -48,10 +48,10 @@ def _contains_secret(path: Path) -> bool:
 def test_a_start_does_without_what_was_hidden_where_that_cannot_be_read(
     tmp_path: Path, supplier: Supplier
 ) -> None:
-    house = House(tmp_path, supplier)
-    house.write()
-    key = house.add_key()
-    path = Path(house.layout.masked_secrets)
+    setup = GatewaySetup(tmp_path, supplier)
+    setup.write()
+    key = setup.add_key()
+    path = Path(setup.layout.masked_secrets)
     for broken in (b"\xff\x00 no lines\n" * 10, None):
         path.parent.mkdir(parents=True, exist_ok=True)
         if broken is None:

@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import House
-from tests.gateway.relay.callers import CHANNELS, Standing, every_dialect, running_gateway
+from tests.gateway.conftest import GatewaySetup
+from tests.gateway.relay.callers import CHANNELS, RunningGateway, every_dialect, running_gateway
 from tests.supplier.steps import Answer, Say, Tokens
 
 PNG = b"\x89PNG\r\n\x1a\n" + random.Random(5).randbytes(300_000)  # noqa: S311
@@ -45,29 +45,29 @@ TOLD: dict[ChannelDialect, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.supplier.always(Answer((Say("A cat."),), USED))
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.supplier.answer_always(Answer((Say("A cat."),), USED))
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
-def get_openai_options(place: Standing) -> dict[str, Any]:
+def get_openai_options(gateway: RunningGateway) -> dict[str, Any]:
     """Return the options for OpenAI's clients."""
-    url, key = f"{place.daemon.url}/v1", place.add_caller().key
+    url, key = f"{gateway.daemon.url}/v1", gateway.add_caller().key
     return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 60}
 
 
-def get_anthropic_options(place: Standing) -> dict[str, Any]:
+def get_anthropic_options(gateway: RunningGateway) -> dict[str, Any]:
     """Return the options for Anthropic's clients."""
-    url, key = place.daemon.url, place.add_caller().key
+    url, key = gateway.daemon.url, gateway.add_caller().key
     return {"base_url": url, "api_key": key, "max_retries": 0, "timeout": 60}
 
 
-def find_pictures(place: Standing) -> list[dict[str, Any]]:
+def find_pictures(gateway: RunningGateway) -> list[dict[str, Any]]:
     """Find the pictures that the supplier was sent last, and check that they are nowhere else."""
-    body = place.supplier.requests[-1].body
+    body = gateway.supplier.requests[-1].body
     assert str(body).count(DATA[:1000]) <= 1
     return list(_iter_pictures(body))
 
@@ -89,14 +89,14 @@ def _build_user_message(content: Any) -> dict[str, Any]:
 
 
 @every_dialect
-def test_chat_completions(place: Standing, dialect: ChannelDialect) -> None:
+def test_chat_completions(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     for stream in (False, True):
         said = [
             {"type": "text", "text": WHAT},
             {"type": "image_url", "image_url": {"url": BYTES}},
             {"type": "image_url", "image_url": {"url": ADDRESS}},
         ]
-        with openai.OpenAI(**get_openai_options(place)) as client:
+        with openai.OpenAI(**get_openai_options(gateway)) as client:
             asked = {"model": f"by-{CHANNELS[dialect]}", "messages": [_build_user_message(said)]}
             if stream:
                 with client.chat.completions.stream(**asked) as events:
@@ -104,12 +104,12 @@ def test_chat_completions(place: Standing, dialect: ChannelDialect) -> None:
             else:
                 reply = client.chat.completions.create(**asked)
         assert reply.choices[0].message.content == "A cat."
-        assert find_pictures(place) == [*TOLD[dialect]]
-        assert WHAT in str(place.supplier.requests[-1].body)
+        assert find_pictures(gateway) == [*TOLD[dialect]]
+        assert WHAT in str(gateway.supplier.requests[-1].body)
 
 
 @every_dialect
-def test_responses(place: Standing, dialect: ChannelDialect) -> None:
+def test_responses(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     said = [
         {"type": "input_text", "text": WHAT},
         {"type": "input_image", "image_url": BYTES},
@@ -118,18 +118,18 @@ def test_responses(place: Standing, dialect: ChannelDialect) -> None:
 
     async def ask() -> list[str]:
         asked = {"model": f"by-{CHANNELS[dialect]}", "input": [_build_user_message(said)]}
-        async with openai.AsyncOpenAI(**get_openai_options(place)) as client:
+        async with openai.AsyncOpenAI(**get_openai_options(gateway)) as client:
             async with client.responses.stream(**asked) as events:
                 streamed = await events.get_final_response()
             whole = await client.responses.create(**asked)
         return [streamed.output_text, whole.output_text]
 
     assert asyncio.run(ask()) == ["A cat."] * 2
-    assert find_pictures(place) == [*TOLD[dialect]]
+    assert find_pictures(gateway) == [*TOLD[dialect]]
 
 
 @every_dialect
-def test_messages(place: Standing, dialect: ChannelDialect) -> None:
+def test_messages(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     said = [
         {"type": "image", "source": IMAGE},
         {"type": "image", "source": {"type": "url", "url": ADDRESS}},
@@ -143,24 +143,24 @@ def test_messages(place: Standing, dialect: ChannelDialect) -> None:
 
     async def ask() -> str:
         async with (
-            anthropic.AsyncAnthropic(**get_anthropic_options(place)) as client,
+            anthropic.AsyncAnthropic(**get_anthropic_options(gateway)) as client,
             client.messages.stream(**asked) as events,
         ):
             return await events.get_final_text()
 
     assert asyncio.run(ask()) == "A cat."
-    assert find_pictures(place) == [*TOLD[dialect]]
-    with anthropic.Anthropic(**get_anthropic_options(place)) as client:
+    assert find_pictures(gateway) == [*TOLD[dialect]]
+    with anthropic.Anthropic(**get_anthropic_options(gateway)) as client:
         assert client.messages.create(**asked).content[0].text == "A cat."
-    assert find_pictures(place) == [*TOLD[dialect]]
+    assert find_pictures(gateway) == [*TOLD[dialect]]
 
 
 @every_dialect
-def test_a_picture_that_a_tool_gave_back(place: Standing, dialect: ChannelDialect) -> None:
+def test_a_picture_that_a_tool_gave_back(gateway: RunningGateway, dialect: ChannelDialect) -> None:
     call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
     given = [{"type": "text", "text": "There it is."}, {"type": "image", "source": IMAGE}]
     back = {"type": "tool_result", "tool_use_id": "toolu_1", "content": given}
-    with anthropic.Anthropic(**get_anthropic_options(place)) as client:
+    with anthropic.Anthropic(**get_anthropic_options(gateway)) as client:
         reply = client.messages.create(
             model=f"by-{CHANNELS[dialect]}",
             max_tokens=100,
@@ -172,39 +172,39 @@ def test_a_picture_that_a_tool_gave_back(place: Standing, dialect: ChannelDialec
             tools=[{"name": "look", "input_schema": {"type": "object"}}],
         )
     assert reply.content[0].text == "A cat."
-    assert find_pictures(place) == [TOLD[dialect][0]]
-    assert "There it is." in str(place.supplier.requests[-1].body)
+    assert find_pictures(gateway) == [TOLD[dialect][0]]
+    assert "There it is." in str(gateway.supplier.requests[-1].body)
 
 
-def test_what_a_supplier_cannot_be_shown_is_refused_with_its_reason(place: Standing) -> None:
-    before = len(place.supplier.requests)
+def test_what_a_supplier_cannot_be_shown_is_refused_with_its_reason(gateway: RunningGateway) -> None:
+    before = len(gateway.supplier.requests)
     drawing = {"url": "data:image/svg+xml;base64,PHN2Zy8+"}
     with (
-        openai.OpenAI(**get_openai_options(place)) as client,
+        openai.OpenAI(**get_openai_options(gateway)) as client,
         pytest.raises(openai.BadRequestError, match="image"),
     ):
         client.chat.completions.create(
             model="by-messages",
             messages=[_build_user_message([{"type": "image_url", "image_url": drawing}])],
         )
-    assert len(place.supplier.requests) == before
+    assert len(gateway.supplier.requests) == before
 
 
-def test_a_picture_is_recorded_as_the_supplier_counts_it(place: Standing) -> None:
-    caller = place.add_caller()
+def test_a_picture_is_recorded_as_the_supplier_counts_it(gateway: RunningGateway) -> None:
+    caller = gateway.add_caller()
     said = [{"type": "image_url", "image_url": {"url": BYTES}}]
     result = caller.ask(
         "openai-chat", "by-chat", body={"model": "by-chat", "messages": [_build_user_message(said)]}
     )
-    entry = place.wait_for_record(result)
+    entry = gateway.wait_for_record(result)
     assert (entry.usage.input, entry.usage.output) == (1500, 3)
     assert not entry.estimated
     assert not entry.hidden, "the bytes of a picture are no text to look for secrets in"
 
 
-def test_the_limit_reserves_for_a_picture_what_it_may_count_not_its_bytes(place: Standing) -> None:
+def test_the_limit_reserves_for_a_picture_what_it_may_count_not_its_bytes(gateway: RunningGateway) -> None:
     """400,000 letters of base64 are no 400,000 tokens: that would be more than a dollar."""
-    caller = place.add_caller(limits={"total": "0.20"})
+    caller = gateway.add_caller(limits={"total": "0.20"})
     said = [{"type": "image_url", "image_url": {"url": BYTES}}]
     result = caller.ask(
         "openai-chat", "by-chat", body={"model": "by-chat", "messages": [_build_user_message(said)]}

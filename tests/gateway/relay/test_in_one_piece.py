@@ -13,7 +13,7 @@ import pytest
 from agentd.storage.layout import Layout
 from tests.agent.engines.real.programs import CODEX, OPENCODE, install
 from tests.agent.served import Served
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
 
@@ -48,20 +48,20 @@ def _write_placeholder(request: Request) -> Answer:
     ids=["codex", "opencode"],
 )
 def test_an_agent_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_what_the_ledger_says(
-    house: House, tmp_path: Path, agent: str, program: Path, through: str
+    setup: GatewaySetup, tmp_path: Path, agent: str, program: Path, through: str
 ) -> None:
     if not shutil.which(program):
         pytest.skip(f"no {program}: see tests/agent/engines")
     engine = ENGINES[agent] | {"supplier": "agentd", "model": through, "context": 100_000}
-    models = {"proxy": house.models, "models": [{"name": agent, **engine}]}
+    models = {"proxy": setup.models, "models": [{"name": agent, **engine}]}
     rules = [{"decision": "allow", "kind": "shell"}, {"decision": "allow", "kind": "write"}]
     served = Served(tmp_path, models, approval_rules=rules)
-    house.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
-    house.write()
-    Path(house.layout.models).write_text(house.encode_yaml(models))
+    setup.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+    setup.write()
+    Path(setup.layout.models).write_text(setup.encode_yaml(models))
     subprocess.run(["git", "init", "--quiet", str(served.workspace)], check=True)
     (served.workspace / "token.txt").write_text(f"token: {SECRET}\n")
-    house.supplier.script(
+    setup.supplier.script(
         Answer((READING[agent],), USED),
         _write_placeholder,
         Answer((Say("I wrote it down."),), USED),
@@ -74,8 +74,8 @@ def test_an_agent_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_w
         cost = Decimal(str(caller.client.status(chat)["totalCost"]))
     assert said[-1]["content"] == "I wrote it down.", said
     assert (served.workspace / "written.txt").read_text() == SECRET
-    asked = house.supplier.requests
+    asked = setup.supplier.requests
     assert len(asked) == 3
     assert all(SECRET not in str(request.body) for request in asked)
     assert "SECRET_" in str(asked[1].body)
-    assert sum(entry.cost for entry in house.wait_for_records(3)) == cost > 0
+    assert sum(entry.cost for entry in setup.wait_for_records(3)) == cost > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Say
 from tests.support.daemon import PATIENCE, Serving, until
 
@@ -30,9 +30,9 @@ def post_body(daemon: Serving, key: str, body: bytes) -> int:
         return connection.getresponse().status
 
 
-def edit_keys_file(house: House, pattern: str, instead: str) -> None:
+def edit_keys_file(setup: GatewaySetup, pattern: str, instead: str) -> None:
     """Change ``access-keys.yml`` as a person does, in an editor."""
-    path = Path(house.layout.access_keys)
+    path = Path(setup.layout.access_keys)
     text = path.read_text()
     changed = re.sub(pattern, instead, text, flags=re.DOTALL)
     assert changed != text, text
@@ -43,33 +43,33 @@ def edit_keys_file(house: House, pattern: str, instead: str) -> None:
 
 
 def test_a_key_that_is_disabled_by_hand_opens_nothing_from_the_next_request_on(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    key, daemon = house.add_key(), up()
-    house.supplier.script(Say("hi"), Say("again"))
+    key, daemon = setup.add_key(), start_gateway()
+    setup.supplier.script(Say("hi"), Say("again"))
     assert ask_model(daemon, key) == 200
-    edit_keys_file(house, r"( +)(created: [^\n]+\n)", r"\1\2\1enabled: false\n")
+    edit_keys_file(setup, r"( +)(created: [^\n]+\n)", r"\1\2\1enabled: false\n")
     assert ask_model(daemon, key) == 401
-    edit_keys_file(house, r" +enabled: false\n", "")
+    edit_keys_file(setup, r" +enabled: false\n", "")
     assert ask_model(daemon, key) == 200
 
 
 def test_a_key_that_is_deleted_by_hand_opens_nothing_from_the_next_request_on(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    key, other = house.add_key(name="gone"), house.add_key(name="stays")
-    daemon = up()
-    house.supplier.script(Say("hi"), Say("again"))
+    key, other = setup.add_key(name="gone"), setup.add_key(name="stays")
+    daemon = start_gateway()
+    setup.supplier.script(Say("hi"), Say("again"))
     assert ask_model(daemon, key) == 200
-    edit_keys_file(house, r"- id: '\w+'\n  name: 'gone'\n.*?(?=- id:)", "")
+    edit_keys_file(setup, r"- id: '\w+'\n  name: 'gone'\n.*?(?=- id:)", "")
     assert ask_model(daemon, key) == 401
     assert ask_model(daemon, other) == 200
 
 
-def test_an_expired_key_opens_nothing(house: House, up: Callable[..., Serving]) -> None:
-    key, daemon = house.add_key(expires="2026-01-02T00:00:00.000Z"), up()
+def test_an_expired_key_opens_nothing(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
+    key, daemon = setup.add_key(expires="2026-01-02T00:00:00.000Z"), start_gateway()
     assert ask_model(daemon, key) == 401
-    assert not house.supplier.requests
+    assert not setup.supplier.requests
 
 
 @pytest.mark.parametrize(
@@ -88,47 +88,47 @@ def test_an_expired_key_opens_nothing(house: House, up: Callable[..., Serving]) 
     ids=repr,
 )
 def test_a_model_is_called_by_exactly_its_name_and_only_if_the_key_allows_it(
-    house: House, up: Callable[..., Serving], named: str, status: int
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], named: str, status: int
 ) -> None:
     """Row 62 of the threats: aliases, case and blanks open no model that is not allowed."""
-    key, daemon = house.add_key(models=["by-chat"]), up()
-    house.supplier.script(Say("hi"))
+    key, daemon = setup.add_key(models=["by-chat"]), start_gateway()
+    setup.supplier.script(Say("hi"))
     assert ask_model(daemon, key, named) in (status, 400 if status == 404 else status)
-    assert len(house.supplier.requests) == (status == 200)
+    assert len(setup.supplier.requests) == (status == 200)
 
 
 def test_a_request_that_names_two_models_is_refused(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    key, daemon = house.add_key(models=["by-chat"]), up()
+    key, daemon = setup.add_key(models=["by-chat"]), start_gateway()
     body = b'{"model": "by-chat", "messages": [], "model": "by-messages"}'
     assert post_body(daemon, key, body) == 400
-    assert not house.supplier.requests
+    assert not setup.supplier.requests
 
 
 def test_no_second_channel_is_tried_that_the_key_may_not_use(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    house.channels.append(house.build_channel("dead", "openai-chat", url="http://127.0.0.1:9"))
-    house.models[0]["routes"] = [{"channel": "dead"}, {"channel": "chat", "priority": 1}]
-    key, daemon = house.add_key(channels=["dead"]), up()
+    setup.channels.append(setup.build_channel("dead", "openai-chat", url="http://127.0.0.1:9"))
+    setup.models[0]["routes"] = [{"channel": "dead"}, {"channel": "chat", "priority": 1}]
+    key, daemon = setup.add_key(channels=["dead"]), start_gateway()
     assert ask_model(daemon, key) >= 500
-    assert not house.supplier.requests
-    (entry,) = house.wait_for_records(1)
+    assert not setup.supplier.requests
+    (entry,) = setup.wait_for_records(1)
     assert (entry.channel, entry.tries) == ("dead", 1)
 
 
 def test_edited_models_and_channels_hold_within_a_second_and_broken_ones_never(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    key, daemon = house.add_key(), up()
-    house.supplier.script(*[Say("hi")] * 50)
+    key, daemon = setup.add_key(), start_gateway()
+    setup.supplier.script(*[Say("hi")] * 50)
     assert ask_model(daemon, key) == 200
-    models = Path(house.layout.models)
+    models = Path(setup.layout.models)
     models.write_text("proxy: [{name: broken")
     assert ask_model(daemon, key) == 200
-    house.models[0]["name"] = "renamed"
-    house.write()
+    setup.models[0]["name"] = "renamed"
+    setup.write()
     until(lambda: ask_model(daemon, key, "renamed") == 200)
     assert ask_model(daemon, key, "by-chat") == 404
 
@@ -141,9 +141,9 @@ def test_edited_models_and_channels_hold_within_a_second_and_broken_ones_never(
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
-    house: House, up: Callable[..., Serving], path: str, result: set[str]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], path: str, result: set[str]
 ) -> None:
-    key, daemon = house.add_key(), up()
+    key, daemon = setup.add_key(), start_gateway()
     for headers, status in (({"Authorization": f"Bearer {key}"}, 404), ({}, 401)):
         with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
             connection.request("GET", path, headers=headers)
@@ -153,9 +153,9 @@ def test_an_address_that_leads_nowhere_is_refused_in_the_dialect_of_its_callers(
 
 
 def test_a_client_that_has_no_key_or_another_is_shown_what_one_looks_like(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    daemon = up()
+    daemon = start_gateway()
     for headers, said in (
         ({}, "needs an access key"),
         ({"X-Api-Key": "sk-x"}, "not an access key"),
@@ -182,9 +182,9 @@ def test_a_client_that_has_no_key_or_another_is_shown_what_one_looks_like(
     ],
 )
 def test_a_client_that_came_astray_is_shown_which_address_may_be_meant(
-    house: House, up: Callable[..., Serving], path: str, meant: str | None
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], path: str, meant: str | None
 ) -> None:
-    key, daemon = house.add_key(), up()
+    key, daemon = setup.add_key(), start_gateway()
     with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
         connection.request("POST", path, b"{}", {"Authorization": f"Bearer {key}"})
         answer = connection.getresponse()
@@ -198,9 +198,9 @@ def test_a_client_that_came_astray_is_shown_which_address_may_be_meant(
 
 
 def test_a_client_that_uses_another_method_is_shown_which_are_possible(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
-    key, daemon = house.add_key(), up()
+    key, daemon = setup.add_key(), start_gateway()
     with closing(HTTPConnection("127.0.0.1", daemon.port, timeout=PATIENCE)) as connection:
         connection.request("GET", "/v1/messages", headers={"Authorization": f"Bearer {key}"})
         answer = connection.getresponse()

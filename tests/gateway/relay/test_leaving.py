@@ -13,13 +13,13 @@ import pytest
 
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import House
-from tests.gateway.relay.bare import Bare, running_bare_supplier
+from tests.gateway.conftest import GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
     Caller,
-    Standing,
+    RunningGateway,
     build_call,
     build_drain_setup,
     every_dialect,
@@ -36,25 +36,25 @@ USED = Tokens(input=1000, output=100)
 
 
 @pytest.fixture(scope="module")
-def odd() -> Iterator[Bare]:
-    with running_bare_supplier() as made:
+def raw_supplier() -> Iterator[RawSupplier]:
+    with running_raw_supplier() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
-    with running_gateway(tmp_path_factory.mktemp("house"), build_drain_setup(odd)) as made:
+def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), build_drain_setup(raw_supplier)) as made:
         yield made
 
 
-def get_last_request(place: Standing) -> Request:
+def get_last_request(gateway: RunningGateway) -> Request:
     """Return the request that the supplier received last."""
-    return place.supplier.requests[-1]
+    return gateway.supplier.requests[-1]
 
 
-def wait_for_left_record(place: Standing, caller: Caller) -> RequestRecord:
+def wait_for_left_record(gateway: RunningGateway, caller: Caller) -> RequestRecord:
     """Wait for the record of the one call that its caller left."""
-    (entry,) = place.wait_for_records_of(caller, 1)
+    (entry,) = gateway.wait_for_records_of(caller, 1)
     assert (entry.outcome, entry.status) == ("left", 200 if entry.sent else 499)
     return entry
 
@@ -65,29 +65,29 @@ every_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stre
 @every_way
 @every_dialect
 def test_a_client_that_leaves_before_the_answer_cuts_the_suppliers_call(
-    place: Standing, dialect: ChannelDialect, stream: bool
+    gateway: RunningGateway, dialect: ChannelDialect, stream: bool
 ) -> None:
-    stall, caller = Stall(0), place.add_caller()
-    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    stall, caller = Stall(0), gateway.add_caller()
+    gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     with caller.begin_call(dialect, f"by-{CHANNELS[dialect]}", stream=stream):
         stall.reached.result(60)
-    get_last_request(place).gone.result(60)
-    entry = wait_for_left_record(place, caller)
+    get_last_request(gateway).gone.result(60)
+    entry = wait_for_left_record(gateway, caller)
     assert entry.estimated and entry.usage.total_input and entry.cost > 0
 
 
 @every_dialect
 def test_a_client_that_leaves_in_the_middle_cuts_the_suppliers_call(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     for supplier in DIALECTS:
-        stall, caller = Stall(BEGUN[supplier]), place.add_caller()
-        place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+        stall, caller = Stall(BEGUN[supplier]), gateway.add_caller()
+        gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin_call(dialect, f"by-{CHANNELS[supplier]}") as line:
             stall.reached.result(60)
             wait_for_bytes(line, b'"one')
-        get_last_request(place).gone.result(60)
-        entry = wait_for_left_record(place, caller)
+        get_last_request(gateway).gone.result(60)
+        entry = wait_for_left_record(gateway, caller)
         assert entry.estimated
         assert entry.usage.output == (100 if dialect == "anthropic" else 1000)
         assert entry.sent
@@ -103,35 +103,35 @@ WORTH = Decimal("0.018")
     ("stream", "after"), [(False, 0), (True, 0), (True, 4)], ids=["whole", "before", "middle"]
 )
 def test_thirty_callers_who_leave_never_pass_a_limit(
-    place: Standing, kind: str, stream: bool, after: int
+    gateway: RunningGateway, kind: str, stream: bool, after: int
 ) -> None:
     caller, before, text = (
-        place.add_caller(limits={"day": str(LIMIT)}),
-        len(list_requests(place)),
+        gateway.add_caller(limits={"day": str(LIMIT)}),
+        len(list_requests(gateway)),
         "so ",
     )
     for number in range(30):
         stall = Stall(after)
-        place.supplier.script(Answer((Say(WORDS),), Tokens(input=1000, output=1000), (stall,)))
+        gateway.supplier.script(Answer((Say(WORDS),), Tokens(input=1000, output=1000), (stall,)))
         with caller.begin_call(
             "openai-chat", f"{kind}-chat", stream=stream, text=text * 1000
         ) as line:
             until(partial(_is_reached_or_answered, stall, line))
             if after and stall.reached.done():
                 wait_for_bytes(line, b'"one')
-        until(partial(_is_leaving_noticed, place, caller, number))
+        until(partial(_is_leaving_noticed, gateway, caller, number))
         stall.release()
-        place.wait_for_records_of(caller, number + 1)
-        place.supplier.forget()
-    asked = len(list_requests(place)) - before
+        gateway.wait_for_records_of(caller, number + 1)
+        gateway.supplier.forget()
+    asked = len(list_requests(gateway)) - before
     assert asked
     assert (
-        asked * WORTH <= sum(entry.cost for entry in place.wait_for_records_of(caller, 30)) <= LIMIT
+        asked * WORTH <= sum(entry.cost for entry in gateway.wait_for_records_of(caller, 30)) <= LIMIT
     )
 
 
-def list_requests(place: Standing) -> list[Request]:
-    return place.supplier.requests
+def list_requests(gateway: RunningGateway) -> list[Request]:
+    return gateway.supplier.requests
 
 
 def _is_reached_or_answered(stall: Stall, line: socket.socket) -> bool:
@@ -145,42 +145,42 @@ def _is_reached_or_answered(stall: Stall, line: socket.socket) -> bool:
         line.settimeout(60)
 
 
-def _is_leaving_noticed(place: Standing, caller: Caller, before: int) -> bool:
+def _is_leaving_noticed(gateway: RunningGateway, caller: Caller, before: int) -> bool:
     """Return whether the leaving was noticed: the call is recorded, or drained."""
-    return len(place.read_records_of(caller)) > before or bool(count_tasks(place, "_drain"))
+    return len(gateway.read_records_of(caller)) > before or bool(count_tasks(gateway, "_drain"))
 
 
 @every_way
 @every_dialect
 def test_a_supplier_that_is_to_be_drained_is_so_though_the_caller_left_before_its_answer(
-    place: Standing, dialect: ChannelDialect, stream: bool
+    gateway: RunningGateway, dialect: ChannelDialect, stream: bool
 ) -> None:
-    stall, caller = Stall(0), place.add_caller()
-    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+    stall, caller = Stall(0), gateway.add_caller()
+    gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     with caller.begin_call(dialect, f"patient-{CHANNELS[dialect]}", stream=stream):
         stall.reached.result(60)
-    check_drained(place, caller, stall)
+    check_drained(gateway, caller, stall)
 
 
 @every_dialect
 def test_a_supplier_that_is_to_be_drained_is_so_though_the_caller_left_in_the_middle(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     for supplier in DIALECTS:
-        stall, caller = Stall(BEGUN[supplier]), place.add_caller()
-        place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+        stall, caller = Stall(BEGUN[supplier]), gateway.add_caller()
+        gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
         with caller.begin_call(dialect, f"patient-{CHANNELS[supplier]}") as line:
             stall.reached.result(60)
             wait_for_bytes(line, b'"one')
-        check_drained(place, caller, stall)
+        check_drained(gateway, caller, stall)
 
 
-def check_drained(place: Standing, caller: Caller, stall: Stall) -> None:
+def check_drained(gateway: RunningGateway, caller: Caller, stall: Stall) -> None:
     """Check that the reply is recorded to its end after the caller has left."""
-    until(lambda: count_tasks(place, "_drain"))
+    until(lambda: count_tasks(gateway, "_drain"))
     stall.release()
-    entry = wait_for_left_record(place, caller)
-    assert not get_last_request(place).gone.done()
+    entry = wait_for_left_record(gateway, caller)
+    assert not get_last_request(gateway).gone.done()
     assert (entry.estimated, entry.usage.input, entry.usage.output) == (False, 1000, 100)
 
 
@@ -188,33 +188,33 @@ def check_drained(place: Standing, caller: Caller, stall: Stall) -> None:
 def test_a_supplier_that_we_stop_waiting_for_is_paid_for_all_that_it_may_write(
     tmp_path: Path, stream: bool
 ) -> None:
-    def prepare(house: House) -> None:
-        house.channels[0]["timeout"] = 0.2
-        house.settings["idle_timeout"] = 1
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels[0]["timeout"] = 0.2
+        setup.settings["idle_timeout"] = 1
 
-    with running_gateway(tmp_path, prepare) as place:
-        caller = place.add_caller()
+    with running_gateway(tmp_path, prepare) as gateway:
+        caller = gateway.add_caller()
         for stall in [Stall(0), Stall(4)][: 1 + stream]:
-            place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+            gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
             caller.ask("openai-chat", "by-chat", stream=stream)
-        for entry in place.wait_for_records_of(caller, 1 + stream):
+        for entry in gateway.wait_for_records_of(caller, 1 + stream):
             assert entry.outcome in ("failed", "broken")
             assert (entry.estimated, entry.usage.output) == (True, 1000)
 
 
-def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(place: Standing) -> None:
-    stall, caller = Stall(4), place.add_caller()
-    place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
+def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(gateway: RunningGateway) -> None:
+    stall, caller = Stall(4), gateway.add_caller()
+    gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
     with caller.begin_call("openai-chat", "patient-chat") as line:
         stall.reached.result(60)
         wait_for_bytes(line, b'"one')
-    until(lambda: count_tasks(place, "_drain"))
+    until(lambda: count_tasks(gateway, "_drain"))
     stall.release()
-    assert wait_for_left_record(place, caller).estimated
+    assert wait_for_left_record(gateway, caller).estimated
 
 
 def test_a_client_that_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_the_end(
-    place: Standing, odd: Bare
+    gateway: RunningGateway, raw_supplier: RawSupplier
 ) -> None:
     size, sent = 60 * 2**20, 0
     event = b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % (b"x" * 65000)
@@ -227,13 +227,13 @@ def test_a_client_that_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_th
             sent += len(event)
         line.sendall(b"data: [DONE]\n\n")
 
-    odd.behave = pour
-    with place.add_caller().begin_call("openai-chat", "odd") as line:
+    raw_supplier.behave = pour
+    with gateway.add_caller().begin_call("openai-chat", "odd") as line:
         head = b"".join(line.recv(1) for _ in range(100))
         before = -1
         while before < sent:  # until nothing moves for a while
             before = sent
-            until(lambda: count_tasks(place) is not None)
+            until(lambda: count_tasks(gateway) is not None)
             line.recv(1)
         assert head.startswith(b"HTTP/1.1 200")
         assert sent < 20 * 2**20
@@ -246,68 +246,68 @@ def test_a_client_that_reads_slowly_makes_the_supplier_wait_and_has_it_all_in_th
         assert rest > size
 
 
-def test_half_a_body_is_no_request(place: Standing) -> None:
-    before, caller = len(place.supplier.requests), place.add_caller()
+def test_half_a_body_is_no_request(gateway: RunningGateway) -> None:
+    before, caller = len(gateway.supplier.requests), gateway.add_caller()
     for dialect in DIALECTS:
         whole = caller.build_request(*build_call(dialect, f"by-{CHANNELS[dialect]}"))
         with caller.connect() as line:
             line.sendall(whole[:-20])
-    place.supplier.script(Say("well"))
+    gateway.supplier.script(Say("well"))
     assert caller.ask("anthropic", "by-messages").text() == "well"
-    assert len(place.wait_for_records_of(caller, 1)) == 1
-    assert len(place.supplier.requests) == before + 1
+    assert len(gateway.wait_for_records_of(caller, 1)) == 1
+    assert len(gateway.supplier.requests) == before + 1
 
 
-def test_fifty_megabytes_are_passed_on(place: Standing) -> None:
+def test_fifty_megabytes_are_passed_on(gateway: RunningGateway) -> None:
     text = "so many words " * (50 * 2**20 // 14)
-    place.supplier.script(Say("well"))
-    reply = place.add_caller().ask("openai-chat", "by-chat", text=text)
+    gateway.supplier.script(Say("well"))
+    reply = gateway.add_caller().ask("openai-chat", "by-chat", text=text)
     assert reply.text() == "well"
-    assert get_last_request(place).body["messages"][0]["content"] == text
+    assert get_last_request(gateway).body["messages"][0]["content"] == text
 
 
 def test_the_daemon_stops_at_once_and_records_anyone_who_was_under_way(tmp_path: Path) -> None:
-    def prepare(house: House) -> None:
-        house.channels[0]["on_leave"] = "drain"
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels[0]["on_leave"] = "drain"
 
     stalls = [Stall(0), Stall(4), Stall(0), Stall(4), Stall(0), Stall(6)]
     with ExitStack() as stack:
-        place = stack.enter_context(running_gateway(tmp_path, prepare))
-        caller = place.add_caller()
+        gateway = stack.enter_context(running_gateway(tmp_path, prepare))
+        caller = gateway.add_caller()
         for number, stall in enumerate(stalls):
-            place.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
+            gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
             model = "by-chat" if number < 4 else "by-messages"
             line = stack.enter_context(caller.begin_call("anthropic", model))
             stall.reached.result(60)
             if number < 2:
                 line.close()
-        until(lambda: count_tasks(place, "_drain") == 2)
-        place.daemon.stop()
-        place.daemon.join()  # though none of the suppliers says a word
-        assert {entry.outcome for entry in place.wait_for_records_of(caller, len(stalls))} == {
+        until(lambda: count_tasks(gateway, "_drain") == 2)
+        gateway.daemon.stop()
+        gateway.daemon.join()  # though none of the suppliers says a word
+        assert {entry.outcome for entry in gateway.wait_for_records_of(caller, len(stalls))} == {
             "left"
         }
 
 
-def test_nothing_stays_behind(place: Standing) -> None:
-    caller = place.add_caller(limits={"parallel": 8})
+def test_nothing_stays_behind(gateway: RunningGateway) -> None:
+    caller = gateway.add_caller(limits={"parallel": 8})
 
     def there() -> tuple[int, int]:
-        return count_tasks(place) or 0, len(os.listdir("/proc/self/fd"))
+        return count_tasks(gateway) or 0, len(os.listdir("/proc/self/fd"))
 
     first = (0, 0)
     for turn in range(1, 4):
         stalls = [Stall(0) for _ in range(4)] + [Stall(4) for _ in range(4)]
         lines = []
         for stall in stalls:
-            place.supplier.script(Answer((Say(WORDS),), faults=(stall,)))
+            gateway.supplier.script(Answer((Say(WORDS),), faults=(stall,)))
             lines.append(caller.begin_call("openai-chat", "by-chat"))
             stall.reached.result(60)
         for line in lines:
             line.close()
-        for request in place.supplier.requests[-8:]:
+        for request in gateway.supplier.requests[-8:]:
             request.gone.result(60)
-        place.wait_for_records_of(caller, 8 * turn)
+        gateway.wait_for_records_of(caller, 8 * turn)
         for stall in stalls:
             stall.release()
         first = first if turn > 1 else wait_until_stable(there)
@@ -328,7 +328,7 @@ def wait_until_stable(count: Callable[[], tuple[int, int]]) -> tuple[int, int]:
     return found
 
 
-def count_tasks(place: Standing, *names: str) -> int | None:
+def count_tasks(gateway: RunningGateway, *names: str) -> int | None:
     """Count the daemon's tasks with one of these names."""
 
     async def count() -> int:
@@ -336,4 +336,4 @@ def count_tasks(place: Standing, *names: str) -> int | None:
         found = [repr(task.get_coro()) for task in asyncio.all_tasks()]
         return sum(not names or any(name in one for name in names) for one in found)
 
-    return asyncio.run_coroutine_threadsafe(count(), place.loop).result(60)
+    return asyncio.run_coroutine_threadsafe(count(), gateway.loop).result(60)

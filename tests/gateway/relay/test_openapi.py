@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Refuse, Say
 from tests.support.daemon import Serving
@@ -11,13 +11,13 @@ from tests.support.schemathesis_run import run_schemathesis
 
 
 def test_the_gateway_does_what_the_document_says(
-    house: House, up: Callable[..., Serving], tmp_path: Path
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], tmp_path: Path
 ) -> None:
-    key = house.add_key()
-    house.models[0]["name"] = "small"  # as the examples have it
-    house.supplier.always(Say("hello"))
-    run_schemathesis(up(), tmp_path, f"Authorization: Bearer {key}", "^/v1", "/api/openapi.json")
-    assert {entry.endpoint for entry in house.read_records() if entry.status == 200} >= {
+    key = setup.add_key()
+    setup.models[0]["name"] = "small"  # as the examples have it
+    setup.supplier.answer_always(Say("hello"))
+    run_schemathesis(start_gateway(), tmp_path, f"Authorization: Bearer {key}", "^/v1", "/api/openapi.json")
+    assert {entry.endpoint for entry in setup.read_records() if entry.status == 200} >= {
         "/v1/chat/completions",
         "/v1/responses",
         "/v1/messages",
@@ -25,11 +25,11 @@ def test_the_gateway_does_what_the_document_says(
     }
 
 
-def test_the_headers_of_an_answer_are_described(house: House, up: Callable[..., Serving]) -> None:
-    key = house.add_key()
-    house.models.append({**house.models[0], "name": "falls", "fallbacks": ["by-chat"]})
-    house.supplier.script(Refuse(404, "No such model"), Say("hello"))
-    daemon = up()
+def test_the_headers_of_an_answer_are_described(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
+    key = setup.add_key()
+    setup.models.append({**setup.models[0], "name": "falls", "fallbacks": ["by-chat"]})
+    setup.supplier.script(Refuse(404, "No such model"), Say("hello"))
+    daemon = start_gateway()
     caller = Caller(daemon.port, key)
     body = {"model": "falls", "input": "hello", "tools": [{"type": "web_search"}]}
     result = caller.ask("openai-responses", "falls", body=body)

@@ -11,7 +11,7 @@ from agentd.gateway.keys.file import AccessKeyFile
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    Standing,
+    RunningGateway,
     every_dialect,
     read_answer,
     running_gateway,
@@ -21,7 +21,7 @@ from tests.support.daemon import Client, Reply, at_noon, build_request, send_raw
 
 USED = Tokens(input=20, output=100)
 COST = Decimal("0.00156")
-"""USD of ``USED``, by the house's prices."""
+"""USD of ``USED``, by the prices of the setup."""
 LIMITS = {
     "total": "100",
     "day": "5",
@@ -48,30 +48,30 @@ UNITS = dict.fromkeys(("total", "day", "week", "month"), "usd") | {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway at noon, so that no window ends meanwhile."""
-    with at_noon(), running_gateway(tmp_path_factory.mktemp("house")) as made:
+    with at_noon(), running_gateway(tmp_path_factory.mktemp("gateway")) as made:
         yield made
 
 
-def ask(place: Standing, caller: Caller) -> Reply:
+def ask(gateway: RunningGateway, caller: Caller) -> Reply:
     headers = {"Authorization": f"Bearer {caller.key}"}
-    with closing(Client(place.daemon.url, None, headers)) as client:
+    with closing(Client(gateway.daemon.url, None, headers)) as client:
         return client.get("/v1/quota")
 
 
-def quota(place: Standing, caller: Caller) -> dict:
-    reply = ask(place, caller)
+def quota(gateway: RunningGateway, caller: Caller) -> dict:
+    reply = ask(gateway, caller)
     assert reply.status == 200, reply.body
     return json.loads(reply.body, parse_float=Decimal)
 
 
-def limits(place: Standing, caller: Caller) -> dict[str, dict]:
-    return {one["name"]: one for one in quota(place, caller)["limits"]}
+def limits(gateway: RunningGateway, caller: Caller) -> dict[str, dict]:
+    return {one["name"]: one for one in quota(gateway, caller)["limits"]}
 
 
-def test_a_new_key_has_all_of_its_limits_left(place):
-    found = limits(place, place.add_caller(limits=LIMITS))
+def test_a_new_key_has_all_of_its_limits_left(gateway):
+    found = limits(gateway, gateway.add_caller(limits=LIMITS))
     assert {name: one["resets"] for name, one in found.items()} == RESETS
     assert {name: one["unit"] for name, one in found.items()} == UNITS
     for one in found.values():
@@ -80,13 +80,13 @@ def test_a_new_key_has_all_of_its_limits_left(place):
     assert Decimal(found["day"]["limit"]) == 5
 
 
-def test_what_was_spent_is_what_the_ledger_has(place):
-    caller = place.add_caller(limits=LIMITS)
-    place.supplier.script(*[Answer((Say("well"),), USED)] * 2)
+def test_what_was_spent_is_what_the_ledger_has(gateway):
+    caller = gateway.add_caller(limits=LIMITS)
+    gateway.supplier.script(*[Answer((Say("well"),), USED)] * 2)
     for _ in range(2):
         assert caller.ask("anthropic", "by-messages").status == 200
-    told = quota(place, caller)
-    spent = sum(record.cost for record in place.wait_for_records_of(caller, 2))
+    told = quota(gateway, caller)
+    spent = sum(record.cost for record in gateway.wait_for_records_of(caller, 2))
     assert spent == 2 * COST
     assert {Decimal(amount) for amount in told["spent"].values()} == {spent}
     found = {one["name"]: one for one in told["limits"]}
@@ -98,13 +98,13 @@ def test_what_was_spent_is_what_the_ledger_has(place):
 
 
 @every_dialect
-def test_running_requests_are_reserved_until_they_end(place, dialect):
-    caller = place.add_caller(limits=LIMITS)
+def test_running_requests_are_reserved_until_they_end(gateway, dialect):
+    caller = gateway.add_caller(limits=LIMITS)
     stall = Stall(0)
-    place.supplier.script(Answer((Say("well"),), USED, faults=(stall,)))
+    gateway.supplier.script(Answer((Say("well"),), USED, faults=(stall,)))
     with caller.begin_call(dialect, f"by-{CHANNELS[dialect]}", stream=False) as line:
         running = until(
-            lambda: found if (found := limits(place, caller))["parallel"]["reserved"] != 0 else None
+            lambda: found if (found := limits(gateway, caller))["parallel"]["reserved"] != 0 else None
         )
         stall.release()
         assert read_answer(line, dialect).status == 200
@@ -112,32 +112,32 @@ def test_running_requests_are_reserved_until_they_end(place, dialect):
     day = running["day"]
     assert Decimal(day["used"]) == 0 < Decimal(day["reserved"])
     assert Decimal(day["remaining"]) == 5 - Decimal(day["reserved"])
-    after = limits(place, caller)["day"]
+    after = limits(gateway, caller)["day"]
     assert (Decimal(after["used"]), Decimal(after["reserved"])) == (COST, 0)
 
 
-def test_a_limit_that_was_passed_leaves_nothing_and_not_less(place):
-    caller = place.add_caller(limits={"day": "0.018"})
-    place.supplier.script(Answer((Say("well"),), Tokens(input=6000, output=100)))
+def test_a_limit_that_was_passed_leaves_nothing_and_not_less(gateway):
+    caller = gateway.add_caller(limits={"day": "0.018"})
+    gateway.supplier.script(Answer((Say("well"),), Tokens(input=6000, output=100)))
     assert caller.ask("anthropic", "by-messages").status == 200
-    (day,) = quota(place, caller)["limits"]
+    (day,) = quota(gateway, caller)["limits"]
     assert Decimal(day["used"]) > Decimal(day["limit"])
     assert Decimal(day["remaining"]) == 0
 
 
-def test_asking_uses_up_nothing(place):
-    caller = place.add_caller(limits={"requests_per_minute": 2, "total": "1"})
-    before = quota(place, caller)
+def test_asking_uses_up_nothing(gateway):
+    caller = gateway.add_caller(limits={"requests_per_minute": 2, "total": "1"})
+    before = quota(gateway, caller)
     for _ in range(5):
-        assert quota(place, caller) == before
-    assert place.read_records_of(caller) == []
+        assert quota(gateway, caller) == before
+    assert gateway.read_records_of(caller) == []
 
 
-def test_a_key_without_limits_learns_what_it_spent(place):
-    caller = place.add_caller(name="unlimited", expires="2099-01-01T00:00:00.000Z")
-    place.supplier.script(Answer((Say("well"),), USED))
+def test_a_key_without_limits_learns_what_it_spent(gateway):
+    caller = gateway.add_caller(name="unlimited", expires="2099-01-01T00:00:00.000Z")
+    gateway.supplier.script(Answer((Say("well"),), USED))
     assert caller.ask("anthropic", "by-messages").status == 200
-    told = quota(place, caller)
+    told = quota(gateway, caller)
     assert told["name"] == "unlimited"
     assert told["expires"] == "2099-01-01T00:00:00.000Z"
     assert told["limits"] == []
@@ -145,35 +145,35 @@ def test_a_key_without_limits_learns_what_it_spent(place):
     assert told["zone"] == "UTC"
 
 
-def test_each_key_learns_its_own_only(place):
-    rich = place.add_caller(name="rich", limits={"total": "999"})
-    poor = place.add_caller(name="poor", limits={"total": "1"})
-    assert quota(place, rich)["name"] == "rich"
-    told = ask(place, poor).body
+def test_each_key_learns_its_own_only(gateway):
+    rich = gateway.add_caller(name="rich", limits={"total": "999"})
+    poor = gateway.add_caller(name="poor", limits={"total": "1"})
+    assert quota(gateway, rich)["name"] == "rich"
+    told = ask(gateway, poor).body
     assert b"rich" not in told
     assert b"999" not in told
 
 
-def test_a_limit_that_a_person_changes_is_told_at_once(place):
-    caller = place.add_caller(limits={"day": "5"})
-    assert Decimal(limits(place, caller)["day"]["limit"]) == 5
+def test_a_limit_that_a_person_changes_is_told_at_once(gateway):
+    caller = gateway.add_caller(limits={"day": "5"})
+    assert Decimal(limits(gateway, caller)["day"]["limit"]) == 5
     key_id = caller.key.split("-")[2]
-    file = AccessKeyFile(place.house.layout)
+    file = AccessKeyFile(gateway.setup.layout)
     with open(file.path, encoding="utf-8") as opened:
         text = opened.read()
     before, mark, entry = text.partition(key_id)
     assert "day: 5" in entry
     with open(file.path, "w", encoding="utf-8") as opened:
         opened.write(before + mark + entry.replace("day: 5", "day: 7", 1))
-    until(lambda: Decimal(limits(place, caller)["day"]["limit"]) == 7)
+    until(lambda: Decimal(limits(gateway, caller)["day"]["limit"]) == 7)
 
 
 @pytest.mark.parametrize(
     "fields", [{"enabled": False}, {"expires": "2026-01-02T00:00:00.000Z"}], ids=str
 )
-def test_a_key_that_opens_nothing_is_refused(place, fields):
-    caller = place.add_caller(**fields)
+def test_a_key_that_opens_nothing_is_refused(gateway, fields):
+    caller = gateway.add_caller(**fields)
     lines = f"Authorization: Bearer {caller.key}", "Connection: close"
-    (reply,) = send_raw(place.daemon.port, build_request("GET", "/v1/quota", *lines, key=None))
+    (reply,) = send_raw(gateway.daemon.port, build_request("GET", "/v1/quota", *lines, key=None))
     assert reply.status == 401
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}

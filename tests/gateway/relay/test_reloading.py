@@ -14,8 +14,8 @@ import pytest
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.storage.watched_file import FileContent, FileReading
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
-from tests.gateway.relay.callers import Standing, read_answer, running_gateway
+from tests.gateway.conftest import GatewaySetup
+from tests.gateway.relay.callers import RunningGateway, read_answer, running_gateway
 from tests.gateway.relay.loading import running_load
 from tests.supplier.steps import Answer, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
@@ -27,11 +27,11 @@ ANSWER = Answer((Say(WORDS),), USED)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Standing]:
+def gateway(tmp_path: Path) -> Iterator[RunningGateway]:
     """A gateway whose supplier answers everybody."""
 
-    def prepare(house: House) -> None:
-        house.supplier.always(lambda request: ANSWER if request.prompt == "hello" else None)
+    def prepare(setup: GatewaySetup) -> None:
+        setup.supplier.answer_always(lambda request: ANSWER if request.prompt == "hello" else None)
 
     with running_gateway(tmp_path, prepare, environ={"PROXY_APP_HASH": HASH}) as made:
         yield made
@@ -105,59 +105,59 @@ def editor(monkeypatch: pytest.MonkeyPatch) -> Editor:
 
 @pytest.mark.parametrize("save", [save_by_rename, save_in_place, save_with_gap])
 def test_no_call_fails_while_channels_models_and_settings_are_edited(
-    place: Standing, save: Save, editor: Editor
+    gateway: RunningGateway, save: Save, editor: Editor
 ) -> None:
-    house, layout = place.house, place.house.layout
+    setup, layout = gateway.setup, gateway.setup.layout
 
     def edit(path: str, content: dict[str, Any]) -> None:
-        editor.edit(save, path, house.encode_yaml(content))
+        editor.edit(save, path, setup.encode_yaml(content))
 
-    with running_load(place.add_caller()) as calls:
-        house.channels.insert(0, house.build_channel("new", "openai-chat"))
-        for channel in house.channels:
+    with running_load(gateway.add_caller()) as calls:
+        setup.channels.insert(0, setup.build_channel("new", "openai-chat"))
+        for channel in setup.channels:
             channel |= {"headers": {"x-edited": "yes"}, "timeout": 30}
-        edit(layout.channels, {"channels": house.channels})
+        edit(layout.channels, {"channels": setup.channels})
         ways = [{"channel": "new", "model": "scripted-large"}]
-        house.models.insert(0, {**house.models[-1], "name": "new", "routes": ways})
-        edit(layout.models, {"proxy": house.models})
-        house.settings |= {"time_zone": "Asia/Kathmandu", "tries": 2, "mask_secrets": False}
-        edit(layout.gateway_settings, house.settings)
+        setup.models.insert(0, {**setup.models[-1], "name": "new", "routes": ways})
+        edit(layout.models, {"proxy": setup.models})
+        setup.settings |= {"time_zone": "Asia/Kathmandu", "tries": 2, "mask_secrets": False}
+        edit(layout.gateway_settings, setup.settings)
         calls.wait_for_more()
-        other = place.add_caller()
+        other = gateway.add_caller()
         until(lambda: other.ask("openai-chat", "new").status == 200)
-        until(lambda: place.supplier.requests[-1].headers.get("x-edited"))
-        until(lambda: ("time_zone", "Asia/Kathmandu") in get_settings(place))
+        until(lambda: gateway.supplier.requests[-1].headers.get("x-edited"))
+        until(lambda: ("time_zone", "Asia/Kathmandu") in get_settings(gateway))
 
 
-def get_settings(place: Standing) -> list[tuple[str, Any]]:
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+def get_settings(gateway: RunningGateway) -> list[tuple[str, Any]]:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         reply = manager.get("/api/agent/settings")["settings"]
     return [(one["name"], one["value"]) for one in reply]
 
 
 def test_a_call_under_way_comes_to_its_end_though_its_channel_is_another_or_gone(
-    place: Standing,
+    gateway: RunningGateway,
 ) -> None:
-    house, caller = place.house, place.add_caller()
+    setup, caller = gateway.setup, gateway.add_caller()
     stalls = [Stall(after) for after in (0, 4, 0, 4)]
     with Supplier() as other:
-        other.always(ANSWER)
-        place.supplier.script(*[Answer((Say(WORDS),), USED, faults=(one,)) for one in stalls])
+        other.answer_always(ANSWER)
+        gateway.supplier.script(*[Answer((Say(WORDS),), USED, faults=(one,)) for one in stalls])
         lines = []
         for stall, stream in zip(stalls, (True, True, False, True), strict=True):
             lines.append(caller.begin_call("openai-chat", "by-chat", stream=stream, text="slowly"))
             stall.reached.result(60)
-        house.channels[0] |= {"url": other.url, "key": "sk-other-0123456789abcdef"}
-        save_by_rename(Path(house.layout.channels), house.encode_yaml({"channels": house.channels}))
+        setup.channels[0] |= {"url": other.url, "key": "sk-other-0123456789abcdef"}
+        save_by_rename(Path(setup.layout.channels), setup.encode_yaml({"channels": setup.channels}))
         until(lambda: caller.ask("openai-chat", "by-chat", text="x").status == 200)
         known = len(other.requests)
         stalls[0].release()
         stalls[2].release()
         reply = [read_answer(lines[0], "openai-chat"), read_answer(lines[2], "openai-chat")]
-        house.channels[0]["name"] = "renamed"
-        house.models[0]["routes"][0]["channel"] = "renamed"
-        save_by_rename(Path(house.layout.channels), house.encode_yaml({"channels": house.channels}))
-        save_by_rename(Path(house.layout.models), house.encode_yaml({"proxy": house.models}))
+        setup.channels[0]["name"] = "renamed"
+        setup.models[0]["routes"][0]["channel"] = "renamed"
+        save_by_rename(Path(setup.layout.channels), setup.encode_yaml({"channels": setup.channels}))
+        save_by_rename(Path(setup.layout.models), setup.encode_yaml({"proxy": setup.models}))
         until(lambda: caller.ask("openai-chat", "by-chat", text="x").channel == "renamed")
         for stall in stalls:
             stall.release()
@@ -165,73 +165,73 @@ def test_a_call_under_way_comes_to_its_end_though_its_channel_is_another_or_gone
         for line in lines:
             line.close()
         assert [(one.status, one.text(), one.whole) for one in reply] == [(200, WORDS, True)] * 4
-        assert {place.wait_for_record(one).outcome for one in reply} == {"ok"}
-        assert {place.wait_for_record(one).channel for one in reply} == {"chat"}
+        assert {gateway.wait_for_record(one).outcome for one in reply} == {"ok"}
+        assert {gateway.wait_for_record(one).channel for one in reply} == {"chat"}
         assert len(other.requests) > known
 
 
 @pytest.mark.parametrize("file", ["channels", "models", "gateway_settings", "secret_rules"])
 def test_a_broken_file_leaves_what_was_in_force_and_is_reported_with_its_line(
-    place: Standing, file: str, caplog: pytest.LogCaptureFixture
+    gateway: RunningGateway, file: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = Path(getattr(place.house.layout, file))
+    path = Path(getattr(gateway.setup.layout, file))
     before = path.read_text() if path.exists() else "rules: []\n"
     caplog.set_level(logging.INFO, "agentd.reload")
-    with running_load(place.add_caller()) as calls:
+    with running_load(gateway.add_caller()) as calls:
         for line, broken in enumerate(("\n\nchannels: ]\n", "\n\n\nnonsense: 5\n"), 3):
             save_by_rename(path, broken)
             until(lambda line=line: f"{path}:{line}:" in caplog.text)
-            until(lambda line=line: f"{path}:{line}:" in get_config_notes(place))
-            assert any(one.startswith(f"{path}:{line}:") for one in get_problems(place))
+            until(lambda line=line: f"{path}:{line}:" in get_config_notes(gateway))
+            assert any(one.startswith(f"{path}:{line}:") for one in get_problems(gateway))
             calls.wait_for_more()
             caplog.clear()
             save_by_rename(path, before)
             until(lambda: f"{path} is in order again" in caplog.text)
-            assert not get_problems(place)
+            assert not get_problems(gateway)
             calls.wait_for_more()
 
 
-def get_problems(place: Standing) -> list[str]:
+def get_problems(gateway: RunningGateway) -> list[str]:
     """Get the problems of the files from the summary."""
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         return list(manager.get("/api/agent/summary")["problems"])
 
 
-def get_config_notes(place: Standing) -> str:
+def get_config_notes(gateway: RunningGateway) -> str:
     """Get the notes about invalid files from the service log."""
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         return str(manager.get("/api/agent/service-log?kind=config_invalid")["items"])
 
 
 def test_a_key_that_is_taken_away_opens_nothing_from_then_on_and_the_others_do(
-    place: Standing,
+    gateway: RunningGateway,
 ) -> None:
-    house = place.house
-    with running_load(place.add_caller(name="stays")) as calls:
+    setup = gateway.setup
+    with running_load(gateway.add_caller(name="stays")) as calls:
         for turn in range(6):
-            caller = place.add_caller(name=f"goes {turn}")
+            caller = gateway.add_caller(name=f"goes {turn}")
             assert caller.ask("openai-chat", "by-chat").status == 200
             if turn % 2:
-                AccessKeyFile(house.layout).remove(house.keys[-1])
+                AccessKeyFile(setup.layout).remove(setup.keys[-1])
             else:
-                path = Path(house.layout.access_keys)
-                gone = rf"- id: '{house.keys[-1]}'\n.*?(?=- id:|\Z)"
+                path = Path(setup.layout.access_keys)
+                gone = rf"- id: '{setup.keys[-1]}'\n.*?(?=- id:|\Z)"
                 save_by_rename(path, re.sub(gone, "", path.read_text(), flags=re.DOTALL))
             assert {caller.ask("anthropic", "by-messages").status for _ in range(5)} == {401}
             calls.wait_for_more()
 
 
 def test_a_key_with_a_mistake_in_its_lines_opens_nothing_alone_and_is_reported(
-    place: Standing, caplog: pytest.LogCaptureFixture
+    gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = Path(place.house.layout.access_keys)
-    with running_load(place.add_caller(name="good")) as calls:
-        bad = place.add_caller(name="bad")
+    path = Path(gateway.setup.layout.access_keys)
+    with running_load(gateway.add_caller(name="good")) as calls:
+        bad = gateway.add_caller(name="bad")
         assert bad.ask("openai-chat", "by-chat").status == 200
         save_by_rename(path, re.sub(r"name: '?bad'?\n", "name: [bad]\n", path.read_text()))
         assert bad.ask("openai-chat", "by-chat").status == 401
         calls.wait_for_more()
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "[bad]" in text)
     assert f"{path}:{line}" in caplog.text
-    with closing(place.daemon.client(MANAGEMENT_KEY)) as manager:
+    with closing(gateway.daemon.client(MANAGEMENT_KEY)) as manager:
         assert f"{path}:{line}" in json.dumps(manager.get("/api/agent/summary").json())

@@ -8,13 +8,13 @@ import pytest
 
 from agentd.gateway.pricing.bounds import ASSUMED_OUTPUT
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
+from tests.gateway.conftest import PRICES, GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
     Caller,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     build_call,
     every_dialect,
     running_gateway,
@@ -67,59 +67,59 @@ def get_allowed_tokens(body: dict[str, Any]) -> int:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """Beside the usual models there are those of which nobody knows how much they can write."""
 
-    def prepare(house: House) -> None:
-        house.supplier.always(spend_all)
-        house.models += [
+    def prepare(setup: GatewaySetup) -> None:
+        setup.supplier.answer_always(spend_all)
+        setup.models += [
             {"name": f"any-{name}", "routes": model["routes"], "prices": PRICES}
-            for name, model in zip(CHANNELS.values(), house.models, strict=True)
+            for name, model in zip(CHANNELS.values(), setup.models, strict=True)
         ]
-        house.models += [
+        setup.models += [
             {**model, "name": f"long-{model['name']}", "max_output": LONG}
-            for model in house.models[: len(CHANNELS)]
+            for model in setup.models[: len(CHANNELS)]
         ]
 
-    with at_noon(), running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with at_noon(), running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
 def ask_with_fields(
     caller: Caller, dialect: ChannelDialect, model: str, more: dict[str, Any]
-) -> Told:
+) -> CallResult:
     _, usual = build_call(dialect, model)
     return caller.ask(dialect, model, body={**usual, **more})
 
 
-def sum_costs(place: Standing, caller: Caller, calls: int) -> Decimal:
-    return sum((entry.cost for entry in place.wait_for_records_of(caller, calls)), Decimal(0))
+def sum_costs(gateway: RunningGateway, caller: Caller, calls: int) -> Decimal:
+    return sum((entry.cost for entry in gateway.wait_for_records_of(caller, calls)), Decimal(0))
 
 
 @pytest.mark.parametrize(("dialect", "more"), [*DEAR, *SILENT])
 def test_a_limit_is_not_passed_whatever_a_request_asks_for(
-    place: Standing, dialect: ChannelDialect, more: dict[str, Any]
+    gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
-    caller = place.add_caller(limits={"day": "0.02"})
+    caller = gateway.add_caller(limits={"day": "0.02"})
     statuses = [
         ask_with_fields(caller, dialect, f"by-{CHANNELS[dialect]}", more).status for _ in range(3)
     ]
     assert statuses == [200, 429, 429]
-    assert Decimal("0.015") <= sum_costs(place, caller, 3) <= Decimal("0.02")
+    assert Decimal("0.015") <= sum_costs(gateway, caller, 3) <= Decimal("0.02")
 
 
 @every_dialect
 def test_a_limit_is_not_passed_through_a_channel_of_another_dialect(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     more = next(more for one, more in DEAR if one == dialect)
     for other in DIALECTS:
-        caller = place.add_caller(limits={"day": "0.02"})
+        caller = gateway.add_caller(limits={"day": "0.02"})
         statuses = [
             ask_with_fields(caller, dialect, f"by-{CHANNELS[other]}", more).status for _ in range(2)
         ]
         assert statuses == [200, 429]
-        assert Decimal("0.015") <= sum_costs(place, caller, 2) <= Decimal("0.02")
+        assert Decimal("0.015") <= sum_costs(gateway, caller, 2) <= Decimal("0.02")
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_a_limit_is_not_passed_through_a_channel_of_another_dialect(
     ],
 )
 def test_every_one_of_several_replies_is_reserved(
-    place: Standing, dialect: ChannelDialect, more: dict[str, Any]
+    gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
-    poor, rich = place.add_caller(limits={"day": "0.04"}), place.add_caller(limits={"day": "0.06"})
+    poor, rich = gateway.add_caller(limits={"day": "0.04"}), gateway.add_caller(limits={"day": "0.06"})
     assert ask_with_fields(poor, dialect, f"by-{CHANNELS[dialect]}", more).status == 429
     assert ask_with_fields(rich, dialect, f"by-{CHANNELS[dialect]}", more).status == 200
-    assert Decimal("0.045") <= sum_costs(place, rich, 1) <= Decimal("0.06")
+    assert Decimal("0.045") <= sum_costs(gateway, rich, 1) <= Decimal("0.06")
 
 
 @pytest.mark.parametrize(
@@ -154,13 +154,13 @@ def test_every_one_of_several_replies_is_reserved(
     ],
 )
 def test_a_translated_budget_for_thinking_leaves_some_of_the_limit_for_the_reply(
-    place: Standing, dialect: ChannelDialect, supplier: ChannelDialect, more: dict[str, Any]
+    gateway: RunningGateway, dialect: ChannelDialect, supplier: ChannelDialect, more: dict[str, Any]
 ) -> None:
     assert (
-        ask_with_fields(place.add_caller(), dialect, f"long-by-{CHANNELS[supplier]}", more).status
+        ask_with_fields(gateway.add_caller(), dialect, f"long-by-{CHANNELS[supplier]}", more).status
         == 200
     )
-    body = place.supplier.requests[-1].body
+    body = gateway.supplier.requests[-1].body
     config = body.get("generationConfig", {}).get("thinkingConfig", {})
     budget = config.get("thinkingBudget") or body["thinking"]["budget_tokens"]
     assert (get_allowed_tokens(body), budget) == (LONG, LONG - 1)
@@ -168,36 +168,36 @@ def test_a_translated_budget_for_thinking_leaves_some_of_the_limit_for_the_reply
 
 @pytest.mark.parametrize(("dialect", "more"), SILENT)
 def test_where_nobody_knows_a_limit_one_is_set_for_keys_whose_spending_is_bounded(
-    place: Standing, dialect: ChannelDialect, more: dict[str, Any]
+    gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
     model = f"any-{CHANNELS[dialect]}"
-    poor, rich = place.add_caller(limits={"day": "0.02"}), place.add_caller(limits={"total": "0.5"})
-    counted = place.add_caller(limits={"tokens_per_minute": 33_000})
+    poor, rich = gateway.add_caller(limits={"day": "0.02"}), gateway.add_caller(limits={"total": "0.5"})
+    counted = gateway.add_caller(limits={"tokens_per_minute": 33_000})
     assert ask_with_fields(poor, dialect, model, more).status == 429
     assert [ask_with_fields(rich, dialect, model, more).status for _ in range(2)] == [200, 429]
-    assert get_allowed_tokens(place.supplier.requests[-1].body) == ASSUMED_OUTPUT
-    assert Decimal("0.48") <= sum_costs(place, rich, 2) <= Decimal("0.5")
+    assert get_allowed_tokens(gateway.supplier.requests[-1].body) == ASSUMED_OUTPUT
+    assert Decimal("0.48") <= sum_costs(gateway, rich, 2) <= Decimal("0.5")
     assert [ask_with_fields(counted, dialect, model, more).status for _ in range(2)] == [200, 429]
-    assert get_allowed_tokens(place.supplier.requests[-1].body) == ASSUMED_OUTPUT
+    assert get_allowed_tokens(gateway.supplier.requests[-1].body) == ASSUMED_OUTPUT
 
 
 @pytest.mark.parametrize(("dialect", "more"), SILENT)
 def test_where_nobody_knows_a_limit_a_key_without_limits_is_not_restrained(
-    place: Standing, dialect: ChannelDialect, more: dict[str, Any]
+    gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
     assert (
-        ask_with_fields(place.add_caller(), dialect, f"any-{CHANNELS[dialect]}", more).status == 200
+        ask_with_fields(gateway.add_caller(), dialect, f"any-{CHANNELS[dialect]}", more).status == 200
     )
-    assert get_allowed_tokens(place.supplier.requests[-1].body) == UNBOUNDED
+    assert get_allowed_tokens(gateway.supplier.requests[-1].body) == UNBOUNDED
 
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses", "anthropic"])
 def test_a_request_that_stays_within_the_limit_is_passed_on_as_it_was_written(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     more = next(more for one, more in DEAR if one == dialect)
     within = {name: 900 if value == 64000 else value for name, value in more.items()}
-    caller = place.add_caller(limits={"day": "0.02"})
+    caller = gateway.add_caller(limits={"day": "0.02"})
     _, usual = build_call(dialect, f"by-{CHANNELS[dialect]}")
     assert ask_with_fields(caller, dialect, f"by-{CHANNELS[dialect]}", within).status == 200
-    assert place.supplier.requests[-1].body == {**usual, **within, "model": "scripted-large"}
+    assert gateway.supplier.requests[-1].body == {**usual, **within, "model": "scripted-large"}

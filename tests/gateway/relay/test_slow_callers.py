@@ -12,12 +12,12 @@ import pytest
 
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, House
-from tests.gateway.relay.bare import Bare, running_bare_supplier
+from tests.gateway.conftest import PRICES, GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    Standing,
+    RunningGateway,
     build_call,
     every_dialect,
     read_answer,
@@ -25,7 +25,7 @@ from tests.gateway.relay.callers import (
 )
 from tests.gateway.relay.loading import running_load
 from tests.gateway.relay.test_leaving import count_tasks
-from tests.supplier.steps import Answer, Say, Stall, Tokens, giant
+from tests.supplier.steps import Answer, Say, Stall, Tokens, say_in_one_event
 from tests.support.daemon import PATIENCE, until
 
 SLOW = 16
@@ -36,7 +36,7 @@ HELD = 20 * 2**20
 
 
 @pytest.fixture
-def endless() -> Iterator[Bare]:
+def endless() -> Iterator[RawSupplier]:
     """A supplier whose streams never end."""
 
     def pour(line: socket.socket) -> None:
@@ -47,20 +47,20 @@ def endless() -> Iterator[Bare]:
             poured.append(len(EVENT))
 
     poured: list[int] = []
-    with running_bare_supplier() as made:
+    with running_raw_supplier() as made:
         made.behave = pour
         made.poured = poured  # type: ignore[attr-defined]
         yield made
 
 
 @pytest.fixture
-def place(tmp_path: Path, endless: Bare) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.channels.append(house.build_channel("endless", "openai-chat") | {"url": endless.url})
+def gateway(tmp_path: Path, endless: RawSupplier) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.channels.append(setup.build_channel("endless", "openai-chat") | {"url": endless.url})
         way = {"channel": "endless", "model": "scripted-large"}
-        house.models.append({"name": "endless", "routes": [way], "prices": PRICES, "max_output": 9})
+        setup.models.append({"name": "endless", "routes": [way], "prices": PRICES, "max_output": 9})
         said = Answer((Say(WORDS),), Tokens(input=1000, output=100))
-        house.supplier.always(lambda request: said if request.prompt == "hello" else None)
+        setup.supplier.answer_always(lambda request: said if request.prompt == "hello" else None)
 
     with running_gateway(tmp_path, prepare) as made:
         yield made
@@ -91,31 +91,31 @@ def wait_until_constant(amount: Callable[[], int]) -> int:
 
 
 def test_a_client_that_reads_byte_by_byte_makes_its_supplier_wait_and_nobody_else(
-    place: Standing, endless: Bare
+    gateway: RunningGateway, endless: RawSupplier
 ) -> None:
     poured: list[int] = endless.poured  # type: ignore[attr-defined]
-    slow = place.add_caller()
+    slow = gateway.add_caller()
     with ExitStack() as stack:
         lines = [stack.enter_context(connect_slow_reader(slow, "endless")) for _ in range(SLOW)]
         until(lambda: all(len(line.recv(1)) == 1 for line in lines))
-        with running_load(place.add_caller()) as calls:
+        with running_load(gateway.add_caller()) as calls:
             for _ in range(5):
                 assert all(len(line.recv(1)) == 1 for line in lines)
                 calls.wait_for_more()
         assert wait_until_constant(lambda: sum(poured)) < SLOW * HELD
-    entries = place.wait_for_records_of(slow, SLOW)
+    entries = gateway.wait_for_records_of(slow, SLOW)
     assert {(entry.outcome, entry.status) for entry in entries} == {("left", 200)}
     assert all(entry.estimated and entry.cost > 0 for entry in entries)
 
 
-def test_a_stop_waits_for_nobody_who_does_not_read(place: Standing) -> None:
-    slow = place.add_caller()
+def test_a_stop_waits_for_nobody_who_does_not_read(gateway: RunningGateway) -> None:
+    slow = gateway.add_caller()
     with ExitStack() as stack:
         lines = [stack.enter_context(connect_slow_reader(slow, "endless")) for _ in range(SLOW)]
         assert all(len(line.recv(1)) == 1 for line in lines)
-        place.daemon.stop()
-        place.daemon.join()
-        assert {entry.outcome for entry in place.wait_for_records_of(slow, SLOW)} == {"left"}
+        gateway.daemon.stop()
+        gateway.daemon.join()
+        assert {entry.outcome for entry in gateway.wait_for_records_of(slow, SLOW)} == {"left"}
 
 
 @pytest.fixture
@@ -124,12 +124,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_reads_nothing_is_hung_up_on_in_time_and_its_supplier_let_go(
-    impatient: None, place: Standing
+    impatient: None, gateway: RunningGateway
 ) -> None:
-    slow = place.add_caller()
+    slow = gateway.add_caller()
     with connect_slow_reader(slow, "endless") as line:
         assert len(line.recv(1)) == 1
-        assert {entry.outcome for entry in place.wait_for_records_of(slow, 1)} == {"left"}
+        assert {entry.outcome for entry in gateway.wait_for_records_of(slow, 1)} == {"left"}
 
 
 @pytest.fixture
@@ -138,18 +138,18 @@ def parting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_that_reads_nothing_is_hung_up_on_soon_after_its_key_is_taken_away(
-    parting: None, place: Standing, endless: Bare
+    parting: None, gateway: RunningGateway, endless: RawSupplier
 ) -> None:
     poured: list[int] = endless.poured  # type: ignore[attr-defined]
-    slow = place.add_caller()
+    slow = gateway.add_caller()
     with connect_slow_reader(slow, "endless") as line:
         assert len(line.recv(1)) == 1
         wait_until_constant(lambda: sum(poured))
-        assert count_tasks(place, "_send_when_ready") == 1
-        AccessKeyFile(place.house.layout).remove(place.house.keys[-1])
-        (entry,) = place.wait_for_records_of(slow, 1)
+        assert count_tasks(gateway, "_send_when_ready") == 1
+        AccessKeyFile(gateway.setup.layout).remove(gateway.setup.keys[-1])
+        (entry,) = gateway.wait_for_records_of(slow, 1)
         assert (entry.outcome, entry.error) == ("left", "revoked")
-        until(lambda: count_tasks(place, "_send_when_ready") == 0)
+        until(lambda: count_tasks(gateway, "_send_when_ready") == 0)
 
 
 class Drops(io.RawIOBase):
@@ -173,39 +173,39 @@ class Drops(io.RawIOBase):
 
 @every_dialect
 def test_a_client_that_reads_byte_by_byte_has_it_all_in_the_end(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
-    caller, model = place.add_caller(), f"by-{CHANNELS[dialect]}"
+    caller, model = gateway.add_caller(), f"by-{CHANNELS[dialect]}"
     for stream in (False, True):
         with caller.begin_call(dialect, model, stream=stream) as line:
             reply = read_answer(cast("socket.socket", Drops(line)), dialect)
         assert (reply.status, reply.text(), reply.whole) == (200, WORDS, True)
-        assert place.wait_for_record(reply).outcome == "ok"
+        assert gateway.wait_for_record(reply).outcome == "ok"
 
 
 @every_dialect
 def test_a_client_that_sends_byte_by_byte_is_answered(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     request = caller.build_request(*build_call(dialect, f"by-{CHANNELS[dialect]}"))
-    with caller.connect() as line, running_load(place.add_caller()):
+    with caller.connect() as line, running_load(gateway.add_caller()):
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in request:
             line.sendall(bytes([byte]))
         reply = read_answer(line, dialect)
     assert reply.text() == WORDS
-    assert place.wait_for_record(reply).received == len(request.partition(b"\r\n\r\n")[2])
+    assert gateway.wait_for_record(reply).received == len(request.partition(b"\r\n\r\n")[2])
 
 
-def test_fifty_megabytes_of_one_keep_nobody_from_being_answered(place: Standing) -> None:
+def test_fifty_megabytes_of_one_keep_nobody_from_being_answered(gateway: RunningGateway) -> None:
     stall = Stall(0)
-    place.supplier.script(Answer((giant(100),), faults=(stall,)))
-    caller = place.add_caller()
+    gateway.supplier.script(Answer((say_in_one_event(100),), faults=(stall,)))
+    caller = gateway.add_caller()
     request = caller.build_request(
         *build_call("openai-chat", "by-chat", text="many words " * 5_000_000)
     )
-    with caller.connect() as line, running_load(place.add_caller()) as calls:
+    with caller.connect() as line, running_load(gateway.add_caller()) as calls:
         line.sendall(request[:-1000])
         calls.wait_for_more()
         line.sendall(request[-1000:])

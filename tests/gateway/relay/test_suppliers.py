@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import PRICES, SECRET, House
-from tests.gateway.relay.bare import Bare, running_bare_supplier
+from tests.gateway.conftest import PRICES, SECRET, GatewaySetup
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
-    Standing,
+    RunningGateway,
     build_call,
     every_dialect,
     running_gateway,
@@ -30,48 +30,48 @@ EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
 
 @pytest.fixture(scope="module")
-def odd() -> Iterator[Bare]:
-    with running_bare_supplier() as made:
+def raw_supplier() -> Iterator[RawSupplier]:
+    with running_raw_supplier() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, odd: Bare) -> Iterator[Standing]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
     closed = f"http://127.0.0.1:{find_free_port()}"
 
-    def prepare(house: House) -> None:
+    def prepare(setup: GatewaySetup) -> None:
         different: dict[str, dict[str, Any]] = {
             "first": {"timeout": 1},
             "tired": {"cool_down": 300},
-            "odd": {"url": odd.url},
+            "odd": {"url": raw_supplier.url},
             "closed": {"url": closed},
             "nameless": {"url": "http://nobody.invalid"},
             "keyless": {"key": "env:NOT_THERE"},
             "astray": {"transport": {"kind": "http", "url": "env:ASTRAY"}},
         }
         for name, more in different.items():
-            house.channels.append(house.build_channel(name, *DIALECTS, cool_down=0) | more)
-            house.models += [
+            setup.channels.append(setup.build_channel(name, *DIALECTS, cool_down=0) | more)
+            setup.models += [
                 build_model(f"{name}-then-second", name, "second"),
                 build_model(f"only-{name}", name),
             ]
-        house.channels.append(house.build_channel("second", *DIALECTS))
+        setup.channels.append(setup.build_channel("second", *DIALECTS))
         for dialect, name in CHANNELS.items():
             for way in (f"asked-too-much-{name}", f"asked-too-late-{name}"):
-                house.channels.append(house.build_channel(way, dialect))
-                house.models.append(build_model(way, way))
-            house.channels.append(house.build_channel(f"odd-{name}", dialect) | {"url": odd.url})
-            house.models.append(build_model(f"odd-{name}", f"odd-{name}"))
+                setup.channels.append(setup.build_channel(way, dialect))
+                setup.models.append(build_model(way, way))
+            setup.channels.append(setup.build_channel(f"odd-{name}", dialect) | {"url": raw_supplier.url})
+            setup.models.append(build_model(f"odd-{name}", f"odd-{name}"))
 
     with running_gateway(
-        tmp_path_factory.mktemp("house"), prepare, environ={"ASTRAY": "socks5://127.0.0.1:1"}
+        tmp_path_factory.mktemp("gateway"), prepare, environ={"ASTRAY": "socks5://127.0.0.1:1"}
     ) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _anew(place: Standing) -> None:
-    place.supplier.forget()
+def _anew(gateway: RunningGateway) -> None:
+    gateway.supplier.forget()
 
 
 def build_model(name: str, *channels: str) -> dict[str, Any]:
@@ -98,36 +98,36 @@ BEFORE: dict[str, Step] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("what", BEFORE)
-def test_another_channel_is_tried_when_the_first(place: Standing, what: str, stream: bool) -> None:
+def test_another_channel_is_tried_when_the_first(gateway: RunningGateway, what: str, stream: bool) -> None:
     for dialect in DIALECTS:
-        place.supplier.script(BEFORE[what], Say("well"))
-        result = place.add_caller().ask(dialect, TWO, stream=stream)
+        gateway.supplier.script(BEFORE[what], Say("well"))
+        result = gateway.add_caller().ask(dialect, TWO, stream=stream)
         assert (result.status, result.text(), result.channel) == (200, "well", "second")
-        entry = place.wait_for_record(result)
+        entry = gateway.wait_for_record(result)
         assert (entry.outcome, entry.channel, entry.tries) == ("ok", "second", 2)
         assert not entry.estimated
 
 
 @every_dialect
 def test_another_channel_is_tried_when_a_stream_begins_with_a_failure(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
-    place.supplier.script(Answer((Say("no"),), faults=(Fail(0),)), Say("well"))
-    result = place.add_caller().ask(dialect, TWO, stream=True)
+    gateway.supplier.script(Answer((Say("no"),), faults=(Fail(0),)), Say("well"))
+    result = gateway.add_caller().ask(dialect, TWO, stream=True)
     assert (result.status, result.text(), result.channel) == (200, "well", "second")
 
 
 @pytest.mark.parametrize("model", ["closed", "nameless", "keyless", "astray"])
-def test_a_channel_that_cannot_be_reached_is_passed_over(place: Standing, model: str) -> None:
+def test_a_channel_that_cannot_be_reached_is_passed_over(gateway: RunningGateway, model: str) -> None:
     for dialect in DIALECTS:
-        place.supplier.script(Say("well"))
-        result = place.add_caller().ask(dialect, f"{model}-then-second")
+        gateway.supplier.script(Say("well"))
+        result = gateway.add_caller().ask(dialect, f"{model}-then-second")
         assert (result.status, result.text(), result.channel) == (200, "well", "second")
-        result = place.add_caller().ask(dialect, f"only-{model}")
+        result = gateway.add_caller().ask(dialect, f"only-{model}")
         assert result.status >= 500
         said = result.error()["message"]
         assert SECRET not in said and "NOT_THERE" not in said
-        entry = place.wait_for_record(result)
+        entry = gateway.wait_for_record(result)
         assert (entry.outcome, entry.cost, entry.tries) == ("failed", 0, 1)
 
 
@@ -144,11 +144,11 @@ WHY = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("channel", WHY)
 def test_a_caller_is_informed_the_name_of_a_channel_and_only_the_log_where_its_supplier_is(
-    place: Standing, odd: Bare, channel: str, stream: bool, caplog: pytest.LogCaptureFixture
+    gateway: RunningGateway, raw_supplier: RawSupplier, channel: str, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    odd.behave = lambda line: None
+    raw_supplier.behave = lambda line: None
     for dialect in DIALECTS:
-        result = place.add_caller().ask(dialect, f"only-{channel}", stream=stream)
+        result = gateway.add_caller().ask(dialect, f"only-{channel}", stream=stream)
         assert f"Channel {channel} " in result.error()["message"]
         assert "the reason is in agentd's log" in result.error()["message"]
         for hidden in (WHY[channel], "127.0.0.1", "nobody", "refused"):
@@ -156,12 +156,12 @@ def test_a_caller_is_informed_the_name_of_a_channel_and_only_the_log_where_its_s
         (logged,) = (line for line in caplog.messages if result.id in line)
         assert f"channel {channel}: " in logged and WHY[channel] in logged
         kind = "authentication" if channel in ("keyless", "astray") else "unreachable"
-        assert place.wait_for_record(result).error == kind
+        assert gateway.wait_for_record(result).error == kind
 
 
-def test_a_supplier_that_does_not_answer_in_time_is_passed_over(place: Standing) -> None:
-    place.supplier.script(Answer((Say("no"),), faults=(Stall(0),)), Say("well"))
-    result = place.add_caller().ask("anthropic", TWO)
+def test_a_supplier_that_does_not_answer_in_time_is_passed_over(gateway: RunningGateway) -> None:
+    gateway.supplier.script(Answer((Say("no"),), faults=(Stall(0),)), Say("well"))
+    result = gateway.add_caller().ask("anthropic", TWO)
     assert (result.text(), result.channel) == ("well", "second")
 
 
@@ -185,69 +185,69 @@ ODD: dict[str, bytes] = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("what", ODD)
 def test_another_channel_is_tried_when_the_first_answers_with(
-    place: Standing, odd: Bare, what: str, stream: bool
+    gateway: RunningGateway, raw_supplier: RawSupplier, what: str, stream: bool
 ) -> None:
-    odd.behave = lambda line: line.sendall(ODD[what])
+    raw_supplier.behave = lambda line: line.sendall(ODD[what])
     for dialect in DIALECTS:
-        place.supplier.script(Say("well"))
-        result = place.add_caller().ask(dialect, "odd-then-second", stream=stream)
+        gateway.supplier.script(Say("well"))
+        result = gateway.add_caller().ask(dialect, "odd-then-second", stream=stream)
         assert (result.status, result.text(), result.channel) == (200, "well", "second"), dialect
-    result = place.add_caller().ask("anthropic", "only-odd", stream=stream)
+    result = gateway.add_caller().ask("anthropic", "only-odd", stream=stream)
     assert result.status in (500, 502, 503)
     assert result.error()
-    entry = place.wait_for_record(result)
+    entry = gateway.wait_for_record(result)
     assert (entry.outcome, entry.cost) == ("failed", 0)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_request_that_is_wrong_is_tried_once_and_no_channel_rests(
-    place: Standing, status: int
+    gateway: RunningGateway, status: int
 ) -> None:
     for dialect in DIALECTS:
-        place.supplier.script(Refuse(status, "Not like that", "invalid_request_error"))
-        result = place.add_caller().ask(dialect, "tired-then-second")
+        gateway.supplier.script(Refuse(status, "Not like that", "invalid_request_error"))
+        result = gateway.add_caller().ask(dialect, "tired-then-second")
         assert 400 <= result.status < 500
         assert "Not like that" in result.error()["message"]
-        entry = place.wait_for_record(result)
+        entry = gateway.wait_for_record(result)
         assert (entry.outcome, entry.tries, entry.cost) == ("failed", 1, 0)
 
 
 def test_a_channel_rests_after_a_failure_of_its_own_and_is_not_asked_meanwhile(
-    place: Standing,
+    gateway: RunningGateway,
 ) -> None:
-    place.supplier.script(Refuse(500), Say("one"), Say("two"))
-    caller = place.add_caller()
+    gateway.supplier.script(Refuse(500), Say("one"), Say("two"))
+    caller = gateway.add_caller()
     tries = [
-        place.wait_for_record(caller.ask("gemini", "tired-then-second")).tries for _ in range(2)
+        gateway.wait_for_record(caller.ask("gemini", "tired-then-second")).tries for _ in range(2)
     ]
     assert tries == [2, 1]
 
 
-def test_the_wait_of_the_last_supplier_is_reported(place: Standing) -> None:
+def test_the_wait_of_the_last_supplier_is_reported(gateway: RunningGateway) -> None:
     for dialect in DIALECTS:
         refuse = Refuse(429, "Slow down", headers={"Retry-After": "7"})
-        place.supplier.script(refuse)
-        result = place.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}")
+        gateway.supplier.script(refuse)
+        result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[dialect]}")
         assert (result.status, result.headers["Retry-After"]) == (429, "7")
         assert "Slow down" in result.error()["message"]
 
 
 @every_dialect
 def test_as_long_as_that_lasts_the_answer_is_the_same_though_nobody_is_asked(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     refuse = Refuse(429, "Slow down", headers={"Retry-After": "600"})
-    place.supplier.script(refuse)
-    caller, model = place.add_caller(), f"asked-too-much-{CHANNELS[dialect]}"
+    gateway.supplier.script(refuse)
+    caller, model = gateway.add_caller(), f"asked-too-much-{CHANNELS[dialect]}"
     assert caller.ask(dialect, model).status == 429
-    before = len(place.supplier.requests)
+    before = len(gateway.supplier.requests)
     result = caller.ask(dialect, model)
     assert result.status == 429
     assert 0 < int(result.headers["Retry-After"]) <= 600
     assert "cooldown" in result.error()["message"]
-    assert len(place.supplier.requests) == before
+    assert len(gateway.supplier.requests) == before
     overloaded = Refuse(503, "Busy", headers={"Retry-After": "600"})
-    place.supplier.script(overloaded)
+    gateway.supplier.script(overloaded)
     result = [caller.ask(dialect, f"asked-too-late-{CHANNELS[dialect]}") for _ in range(2)][1]
     assert result.status in (503, 529)
 
@@ -255,7 +255,7 @@ def test_as_long_as_that_lasts_the_answer_is_the_same_though_nobody_is_asked(
 @every_dialect
 @pytest.mark.parametrize("supplier", DIALECTS)
 def test_a_whole_answer_to_a_client_that_asked_for_a_stream_is_reported_as_a_stream(
-    place: Standing, odd: Bare, dialect: ChannelDialect, supplier: ChannelDialect
+    gateway: RunningGateway, raw_supplier: RawSupplier, dialect: ChannelDialect, supplier: ChannelDialect
 ) -> None:
     speaker = {
         "openai-chat": chat,
@@ -266,14 +266,14 @@ def test_a_whole_answer_to_a_client_that_asked_for_a_stream_is_reported_as_a_str
     path, body = build_call(supplier, "scripted-large")
     answer = Answer((Say("all at once"),), Tokens(input=1000, output=100))
     told_by = json.dumps(speaker.reply(answer, Request("POST", path, {}, body), 1)).encode()
-    odd.behave = lambda line: line.sendall(
+    raw_supplier.behave = lambda line: line.sendall(
         OK + b"Content-Length: %d\r\n\r\n" % len(told_by) + told_by
     )
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     result = caller.ask(dialect, f"odd-{CHANNELS[supplier]}", stream=True)
     assert result.headers["Content-Type"].startswith("text/event-stream")
     assert (result.text(), result.ended) == ("all at once", True)
-    entry = place.wait_for_record(result)
+    entry = gateway.wait_for_record(result)
     assert (entry.outcome, entry.estimated, str(entry.cost)) == ("ok", False, "0.0045")
 
 
@@ -287,13 +287,13 @@ PAGE = "<html><script>alert(document.domain)</script></html>"
     "kind", ["text/html", "image/svg+xml", "application/xhtml+xml", "text/plain"]
 )
 def test_a_suppliers_page_never_becomes_one_of_our_origin(
-    place: Standing, odd: Bare, dialect: ChannelDialect, kind: str, status: int, stream: bool
+    gateway: RunningGateway, raw_supplier: RawSupplier, dialect: ChannelDialect, kind: str, status: int, stream: bool
 ) -> None:
-    odd.behave = lambda line: line.sendall(
+    raw_supplier.behave = lambda line: line.sendall(
         f"HTTP/1.1 {status} Oh\r\nContent-Type: {kind}\r\nContent-Length: {len(PAGE)}"
         f"\r\nConnection: close\r\n\r\n{PAGE}".encode()
     )
-    result = place.add_caller().ask(dialect, f"odd-{CHANNELS[dialect]}", stream=stream)
+    result = gateway.add_caller().ask(dialect, f"odd-{CHANNELS[dialect]}", stream=stream)
     assert result.status >= 400
     assert result.headers["Content-Type"].startswith("application/json")
     assert result.error()["message"]
@@ -302,13 +302,13 @@ def test_a_suppliers_page_never_becomes_one_of_our_origin(
 @every_dialect
 @pytest.mark.parametrize("status", [400, 422, 522])
 def test_a_suppliers_refusal_in_json_is_passed_on_as_json_whatever_it_is_called(
-    place: Standing, odd: Bare, dialect: ChannelDialect, status: int
+    gateway: RunningGateway, raw_supplier: RawSupplier, dialect: ChannelDialect, status: int
 ) -> None:
     body = json.dumps({"error": {"message": "No such thing", "odd": 1}})
-    odd.behave = lambda line: line.sendall(
+    raw_supplier.behave = lambda line: line.sendall(
         f"HTTP/1.1 {status} Oh\r\nContent-Type: text/html\r\nContent-Length: {len(body)}"
         f"\r\nConnection: close\r\n\r\n{body}".encode()
     )
-    result = place.add_caller().ask(dialect, f"odd-{CHANNELS[dialect]}")
+    result = gateway.add_caller().ask(dialect, f"odd-{CHANNELS[dialect]}")
     assert (result.status, result.body.decode()) == (status, body)
     assert result.headers["Content-Type"] == "application/json"

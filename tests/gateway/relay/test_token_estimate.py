@@ -22,10 +22,10 @@ REQUEST = {
     "input": "Go on",
 }
 STREAMS = {
-    "openai-chat": chat.stream,
-    "openai-responses": responses.stream,
-    "anthropic": messages.stream,
-    "gemini": gemini.stream,
+    "openai-chat": chat.render_stream,
+    "openai-responses": responses.render_stream,
+    "anthropic": messages.render_stream,
+    "gemini": gemini.render_stream,
 }
 REQUEST_BYTES = len(json.dumps(REQUEST))
 
@@ -37,7 +37,7 @@ def build_request() -> Request:
 def build_stream(*parts):
     """Build a stream as OpenAI sends it: with the request twice at its beginning, then once."""
     answer = Answer(parts, None)
-    stream = b"".join(responses.stream(answer, build_request(), 1))
+    stream = b"".join(responses.render_stream(answer, build_request(), 1))
     assert len(stream) > 3 * REQUEST_BYTES
     return stream
 
@@ -72,7 +72,7 @@ def test_a_response_that_is_cut_is_judged_by_what_was_reported_until_then():
 def test_frames_count_in_no_dialect(dialect, cut):
     part, stream = Say(WORDS, cut), STREAMS[dialect]
     events = stream(Answer((part,), None), build_request(), 1)
-    least = max(len(part.pieces()), len(WORDS.split()))
+    least = max(len(part.split()), len(WORDS.split()))
     assert least <= estimate_tokens(*events, dialect=dialect) <= 3 * least
 
 
@@ -89,7 +89,7 @@ def test_it_makes_little_difference_how_the_stream_is_cut(cuts):
 @settings(deadline=None)
 @given(st.text(min_size=1, max_size=2000))
 def test_a_whole_reply_is_at_least_what_was_said_and_not_what_was_asked(text):
-    body = json.dumps(responses.reply(Answer((Say(text),), Tokens()), build_request(), 1)).encode()
+    body = json.dumps(responses.render_reply(Answer((Say(text),), Tokens()), build_request(), 1)).encode()
     written = OutputTokenEstimator("openai-responses")
     written.set_body(body)
     assert len(text.encode()) / 8 <= written.tokens < 150 + len(json.dumps(text))

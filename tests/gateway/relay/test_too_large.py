@@ -8,12 +8,12 @@ import pytest
 
 from agentd.http import request_handler
 from agentd.llm.endpoint import ChannelDialect
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    Standing,
-    Told,
+    RunningGateway,
+    CallResult,
     build_call,
     every_dialect,
     read_answer,
@@ -26,20 +26,20 @@ PIECE = b" " * 2**18
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.settings["max_body"] = MOST
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["max_body"] = MOST
 
-    with running_gateway(tmp_path_factory.mktemp("house"), prepare) as made:
+    with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway that takes more than what is passed over of any body."""
 
-    def prepare(house: House) -> None:
-        house.settings["max_body"] = 20 * MOST
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["max_body"] = 20 * MOST
 
     with running_gateway(tmp_path_factory.mktemp("roomy"), prepare) as made:
         yield made
@@ -55,9 +55,9 @@ def build_chunked_head(caller: Caller, dialect: ChannelDialect) -> bytes:
 @pytest.mark.parametrize("chunked", [False, True])
 @every_dialect
 def test_a_body_that_is_too_large_is_refused_in_the_dialect(
-    place: Standing, dialect: ChannelDialect, chunked: bool
+    gateway: RunningGateway, dialect: ChannelDialect, chunked: bool
 ) -> None:
-    caller = place.add_caller()
+    caller = gateway.add_caller()
     path, _ = build_call(dialect, f"by-{CHANNELS[dialect]}")
     size = MOST + 1
     body = b" " * size
@@ -67,10 +67,10 @@ def test_a_body_that_is_too_large_is_refused_in_the_dialect(
     with caller.connect() as line:
         line.sendall(request)
         result = read_answer(line, dialect)
-    check_refused(place, result)
+    check_refused(gateway, result)
 
 
-def send_fifty_megabytes(caller: Caller, dialect: ChannelDialect, *, chunked: bool) -> Told:
+def send_fifty_megabytes(caller: Caller, dialect: ChannelDialect, *, chunked: bool) -> CallResult:
     """Send fifty megabytes, and read only after that."""
     path, _ = build_call(dialect, f"by-{CHANNELS[dialect]}")
     with caller.connect() as line:
@@ -84,36 +84,36 @@ def send_fifty_megabytes(caller: Caller, dialect: ChannelDialect, *, chunked: bo
         return read_answer(line, dialect)
 
 
-def check_refused(place: Standing, result: Told) -> None:
+def check_refused(gateway: RunningGateway, result: CallResult) -> None:
     assert (result.status, result.whole) == (413, True)
     assert "too large. At most " in result.error()["message"]
-    assert not place.supplier.requests
+    assert not gateway.supplier.requests
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
 @every_dialect
 def test_who_sends_fifty_megabytes_before_he_listens_hears_the_refusal_in_his_dialect(
-    place: Standing, roomy: Standing, dialect: ChannelDialect, chunked: bool
+    gateway: RunningGateway, roomy: RunningGateway, dialect: ChannelDialect, chunked: bool
 ) -> None:
-    for one in (place, roomy):
+    for one in (gateway, roomy):
         check_refused(one, send_fifty_megabytes(one.add_caller(), dialect, chunked=chunked))
 
 
 @every_dialect
 def test_a_client_that_sends_fifty_megabytes_with_invalid_key_receives_so_in_its_dialect(
-    place: Standing, dialect: ChannelDialect
+    gateway: RunningGateway, dialect: ChannelDialect
 ) -> None:
     result = send_fifty_megabytes(
-        Caller(place.daemon.port, "sk-agentd-none"), dialect, chunked=True
+        Caller(gateway.daemon.port, "sk-agentd-none"), dialect, chunked=True
     )
     assert (result.status, result.whole) == (401, True)
     assert result.error()["message"]
 
 
-def test_a_client_that_sends_without_end_and_never_listens_is_cut_off(place: Standing) -> None:
+def test_a_client_that_sends_without_end_and_never_listens_is_cut_off(gateway: RunningGateway) -> None:
     piece, sent = b"%x\r\n%b\r\n" % (len(PIECE), PIECE), 0
-    with place.add_caller().connect() as line:
-        line.sendall(build_chunked_head(place.add_caller(), "anthropic"))
+    with gateway.add_caller().connect() as line:
+        line.sendall(build_chunked_head(gateway.add_caller(), "anthropic"))
         with pytest.raises(ConnectionError):
             while sent < 2 * request_handler.MAX_DISCARDED_BEFORE_CLOSE:
                 line.sendall(piece)
@@ -122,9 +122,9 @@ def test_a_client_that_sends_without_end_and_never_listens_is_cut_off(place: Sta
 
 
 @pytest.mark.parametrize("size", [2 * MOST, 80 * MOST])
-def test_the_vendors_clients_understand_the_refusal(place: Standing, size: int) -> None:
-    key, said = place.house.add_key(), [{"role": "user", "content": "x" * size}]
-    url = place.daemon.url
+def test_the_vendors_clients_understand_the_refusal(gateway: RunningGateway, size: int) -> None:
+    key, said = gateway.setup.add_key(), [{"role": "user", "content": "x" * size}]
+    url = gateway.daemon.url
     with (
         openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client,
         pytest.raises(openai.APIStatusError) as refused,

@@ -15,7 +15,7 @@ import openai
 import pytest
 from anthropic import beta_tool
 
-from tests.gateway.relay.callers import Standing, running_gateway
+from tests.gateway.relay.callers import RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Call, Say, Think
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -44,34 +44,34 @@ every_channel = pytest.mark.parametrize("model", MODELS)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    with running_gateway(tmp_path_factory.mktemp("house")) as made:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    with running_gateway(tmp_path_factory.mktemp("gateway")) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _anew(place: Standing) -> None:
-    place.supplier.forget()
+def _anew(gateway: RunningGateway) -> None:
+    gateway.supplier.forget()
 
 
-def check_second_request(place: Standing) -> None:
+def check_second_request(gateway: RunningGateway) -> None:
     """The supplier had the tool's result, and what the model had said before."""
-    request = place.supplier.requests[-1]
+    request = gateway.supplier.requests[-1]
     assert [result.text for result in request.results] == ['etc in a "b"']
     assert "I look." in json.dumps(request.body)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 @every_channel
-def test_a_tool_loop_in_javascript_runs_through(place: Standing, loop: str, model: str) -> None:
+def test_a_tool_loop_in_javascript_runs_through(gateway: RunningGateway, loop: str, model: str) -> None:
     if not (which("node") and (CLIENTS / "node_modules").is_dir()):
         pytest.skip("no Node.js here, or its packages are not installed (.ci/run does)")
     if STORED.get(loop) == model:
         pytest.skip("passed on, and the scripted supplier stores nothing")
-    place.supplier.script(CALLED, Say("It holds etc."))
-    key = place.add_caller().key
+    gateway.supplier.script(CALLED, Say("It holds etc."))
+    key = gateway.add_caller().key
     ended = subprocess.run(
-        ["node", str(PROGRAM), loop, place.daemon.url, key, model],
+        ["node", str(PROGRAM), loop, gateway.daemon.url, key, model],
         capture_output=True,
         text=True,
         timeout=120,
@@ -79,19 +79,19 @@ def test_a_tool_loop_in_javascript_runs_through(place: Standing, loop: str, mode
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert json.loads(ended.stdout) == {"said": "It holds etc.", "seen": ['a "b"']}
-    check_second_request(place)
+    check_second_request(gateway)
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "by-messages"])
-def test_anthropics_tool_runner_goes_on_without_a_thread(place: Standing, model: str) -> None:
+def test_anthropics_tool_runner_goes_on_without_a_thread(gateway: RunningGateway, model: str) -> None:
     @beta_tool
     def look(path: str) -> str:
         """Look into a folder."""
         return f"etc in {path}"
 
-    place.supplier.script(CALLED, Say("It holds etc."))
-    key = place.add_caller().key
-    with anthropic.Anthropic(base_url=place.daemon.url, api_key=key, max_retries=0) as client:
+    gateway.supplier.script(CALLED, Say("It holds etc."))
+    key = gateway.add_caller().key
+    with anthropic.Anthropic(base_url=gateway.daemon.url, api_key=key, max_retries=0) as client:
         runner = client.beta.messages.tool_runner(
             model=model,
             max_tokens=500,
@@ -100,19 +100,19 @@ def test_anthropics_tool_runner_goes_on_without_a_thread(place: Standing, model:
         )
         last = runner.until_done()
     assert last.content[-1].text == "It holds etc."
-    check_second_request(place)
+    check_second_request(gateway)
 
 
 @every_channel
 @pytest.mark.parametrize("streamed", [False, True])
-def test_openais_parsed_message_goes_back(place: Standing, model: str, streamed: bool) -> None:
+def test_openais_parsed_message_goes_back(gateway: RunningGateway, model: str, streamed: bool) -> None:
     function = {"name": "look", "parameters": {**PARAMETERS, "additionalProperties": False}}
     tool: Any = {"type": "function", "function": {**function, "strict": True}}
     said: list[Any] = [{"role": "user", "content": "Look around"}]
-    place.supplier.script(CALLED, Say("It holds etc."))
-    key = place.add_caller().key
+    gateway.supplier.script(CALLED, Say("It holds etc."))
+    key = gateway.add_caller().key
     with openai.OpenAI(
-        base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
+        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
     ) as client:
         if streamed:
             with client.chat.completions.stream(model=model, messages=said, tools=[tool]) as stream:
@@ -125,16 +125,16 @@ def test_openais_parsed_message_goes_back(place: Standing, model: str, streamed:
         said += [message.model_dump(), received]
         last = client.chat.completions.create(model=model, messages=said, tools=[tool])
     assert last.choices[0].message.content == "It holds etc."
-    check_second_request(place)
+    check_second_request(gateway)
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "by-responses"])
 def test_an_openai_client_is_reported_to_send_the_whole_conversation(
-    place: Standing, model: str
+    gateway: RunningGateway, model: str
 ) -> None:
-    key, asked = place.add_caller().key, len(place.supplier.requests)
+    key, asked = gateway.add_caller().key, len(gateway.supplier.requests)
     with (
-        openai.OpenAI(base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0) as client,
+        openai.OpenAI(base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0) as client,
         pytest.raises(openai.BadRequestError, match="send the whole conversation") as caught,
     ):
         client.responses.create(model=model, input="Go on", previous_response_id="resp_1")
@@ -142,7 +142,7 @@ def test_an_openai_client_is_reported_to_send_the_whole_conversation(
     assert caught.value.param == "previous_response_id"
     assert caught.value.type == "invalid_request_error"
     assert "openai-responses channel" in caught.value.message
-    assert len(place.supplier.requests) == asked
+    assert len(gateway.supplier.requests) == asked
 
 
 def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
@@ -163,18 +163,18 @@ def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
 @every_channel
 @pytest.mark.parametrize("streamed", [False, True])
 def test_openais_custom_tool_is_called_with_text(
-    place: Standing, model: str, streamed: bool
+    gateway: RunningGateway, model: str, streamed: bool
 ) -> None:
     grammar = {"syntax": "lark", "definition": "start: /.+/"}
     form = {"type": "grammar", "grammar": grammar}
     tool: Any = {"type": "custom", "custom": {"name": "run", "description": "x", "format": form}}
     code = 'print("ä\\n🎉")\n' * 3
     own = model in ("by-chat", "by-responses")  # the others are asked for a function
-    place.supplier.script(Call("run", code if own else {"input": code}), Say("It ran."))
+    gateway.supplier.script(Call("run", code if own else {"input": code}), Say("It ran."))
     said: list[Any] = [{"role": "user", "content": "Go on"}]
-    key = place.add_caller().key
+    key = gateway.add_caller().key
     with openai.OpenAI(
-        base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
+        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
     ) as client:
         choice: Any = {"type": "custom", "custom": {"name": "run"}}
         asked: Any = {"model": model, "messages": said, "tools": [tool], "tool_choice": choice}
@@ -192,7 +192,7 @@ def test_openais_custom_tool_is_called_with_text(
         said += [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
         last = client.chat.completions.create(**{**asked, "tool_choice": "auto"})
     assert last.choices[0].message.content == "It ran."
-    first, second = place.supplier.requests[-2:]
+    first, second = gateway.supplier.requests[-2:]
     assert (first.tools["run"] == "custom") is own
     assert grammar["definition"] in json.dumps(first.body)
     assert [result.text for result in second.results] == ["ran"]
@@ -200,13 +200,13 @@ def test_openais_custom_tool_is_called_with_text(
 
 
 @every_channel
-def test_openais_parsed_response_goes_back(place: Standing, model: str) -> None:
+def test_openais_parsed_response_goes_back(gateway: RunningGateway, model: str) -> None:
     tool: Any = {"type": "function", "name": "look", "strict": True, "parameters": PARAMETERS}
     said: list[Any] = [{"role": "user", "content": "Look around"}]
-    place.supplier.script(CALLED, Say("It holds etc."))
-    key = place.add_caller().key
+    gateway.supplier.script(CALLED, Say("It holds etc."))
+    key = gateway.add_caller().key
     with openai.OpenAI(
-        base_url=f"{place.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
+        base_url=f"{gateway.daemon.url}/v1", api_key=key, max_retries=0, timeout=60
     ) as client:
         reply = client.responses.parse(model=model, input=said, tools=[tool])
         (call,) = [item for item in reply.output if item.type == "function_call"]
@@ -218,4 +218,4 @@ def test_openais_parsed_response_goes_back(place: Standing, model: str) -> None:
         said += [*(item.model_dump() for item in reply.output), received]
         last = client.responses.create(model=model, input=said, tools=[tool])
     assert last.output_text == "It holds etc."
-    check_second_request(place)
+    check_second_request(gateway)

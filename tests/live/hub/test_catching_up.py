@@ -21,7 +21,7 @@ from agentd.live.signalr.negotiate import DIRECT, Transport
 from agentd.live.signalr.records import Record
 from agentd.storage.layout import Layout
 from tests.chats.test_replay import change_chats
-from tests.conftest import ME, Life, running_services, until
+from tests.conftest import ME, Services, running_services, until
 from tests.live.hub.support import END, HUB, Line
 from tests.live.test_feed import Fed
 
@@ -67,10 +67,10 @@ class Guest:
 
 
 @asynccontextmanager
-async def home(life: Life) -> AsyncIterator[tuple[Fed, Hub]]:
+async def home(services: Services) -> AsyncIterator[tuple[Fed, Hub]]:
     """A feed with a past, and a hub on it."""
-    fed = Fed(life)
-    await change_chats(life)
+    fed = Fed(services)
+    await change_chats(services)
     served = Hub(fed.feed, ConnectionRegistry(Hosts()), asyncio.get_running_loop().time)
     try:
         yield fed, served
@@ -89,9 +89,9 @@ def read_lines(fed: Fed) -> list[Line]:
 async def test_a_client_that_knew_another_history_of_the_folder_is_informed_of_a_gap(
     layout: Layout,
 ) -> None:
-    async with running_services(layout) as life, home(life) as (fed, served):
+    async with running_services(layout) as services, home(services) as (fed, served):
         (seen,) = read_lines(fed)[-1]["arguments"]
-        assert seen["runId"] == life.state.runs.current
+        assert seen["runId"] == services.state.runs.current
         for known, expected in ((seen["runId"], []), ("0badc0de", ["gap"]), (None, [])):
             guest = Guest(served, str(known))
             guest.say({**COME, "arguments": ["all", seen["seq"], known]})
@@ -105,7 +105,7 @@ async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     monkeypatch.setattr(feed, "RECENT_EVENTS", kept)
-    async with running_services(layout) as life, home(life) as (fed, served):
+    async with running_services(layout) as services, home(services) as (fed, served):
         begun, go_on = asyncio.Event(), asyncio.Event()
         missed = fed.feed.read_missed
 
@@ -118,10 +118,10 @@ async def test_what_happens_while_the_missed_is_read_comes_after_it_once(
         guest = Guest(served, "late")
         guest.say(COME)
         await begun.wait()
-        await change_chats(life, 1)
+        await change_chats(services, 1)
         assert guest.link.events == []
         go_on.set()
-        await change_chats(life, 2)
+        await change_chats(services, 2)
         await until(lambda: len(guest.link.events) >= len(fed.told))
         assert guest.link.events == read_lines(fed)
 
@@ -132,7 +132,7 @@ async def test_what_is_on_its_way_to_the_clients_is_not_reported_again(
 ) -> None:
     """It was recorded before the client asked, and would reach it after it has caught up."""
     monkeypatch.setattr(hub, "CLIENTS_PER_TURN", 1)
-    async with running_services(layout) as life, home(life) as (fed, served):
+    async with running_services(layout) as services, home(services) as (fed, served):
         for number in range(500):  # they are told first, and it takes a while
             Guest(served, f"before {number}").say({**COME, "arguments": [[99]]})
         guest = Guest(served, "late")
@@ -142,10 +142,10 @@ async def test_what_is_on_its_way_to_the_clients_is_not_reported_again(
                 stop()
                 guest.say(COME)
 
-        stop = life.bus.subscribe(ask)
-        await life.chats.append_prompt(1, "on its way", "", ME)
+        stop = services.bus.subscribe(ask)
+        await services.chats.append_prompt(1, "on its way", "", ME)
         await until(lambda: len(guest.link.events) >= len(fed.told))
-        await life.chats.append_prompt(1, "the last", "", ME)
+        await services.chats.append_prompt(1, "the last", "", ME)
         await until(lambda: guest.link.events[-1:] == read_lines(fed)[-1:])
         assert guest.link.events == read_lines(fed)
 
@@ -154,15 +154,15 @@ async def test_what_is_on_its_way_to_the_clients_is_not_reported_again(
 async def test_a_client_that_fails_is_forgotten_and_the_others_are_reported(
     layout: Layout, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_services(layout) as life, home(life) as (_, served):
+    async with running_services(layout) as services, home(services) as (_, served):
         broken, sound = Guest(served, "broken"), Guest(served, "sound")
         for guest in (broken, sound):  # from a client's first word on it is told at once
             guest.say({"type": 6})
         broken.link.write = None
-        await life.chats.append_prompt(1, "told", "", ME)
+        await services.chats.append_prompt(1, "told", "", ME)
         await until(lambda: sound.link.events)
         assert "broken" not in served._clients
-        await life.chats.append_prompt(1, "the next", "", ME)
+        await services.chats.append_prompt(1, "the next", "", ME)
         await until(lambda: len(sound.link.events) == 4)
         assert "a live connection failed" in caplog.text
 
@@ -172,7 +172,7 @@ async def test_a_client_that_leaves_while_it_waits_for_its_turn_silences_nobody(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "CLIENTS_PER_TURN", 1)
-    async with running_services(layout) as life, home(life) as (fed, served):
+    async with running_services(layout) as services, home(services) as (fed, served):
 
         async def read_nothing(*_: object) -> None:
             """Find at once that the missed events can be read no more."""
@@ -188,7 +188,7 @@ async def test_a_client_that_leaves_while_it_waits_for_its_turn_silences_nobody(
         assert isinstance(served._queue[-1], asyncio.Future)
         leaving.client.close("")
         await until(lambda: served._broadcaster is None)
-        await life.chats.append_prompt(1, "the next", "", ME)
+        await services.chats.append_prompt(1, "the next", "", ME)
         await until(lambda: staying.link.events[-1:] == read_lines(fed)[-1:])
 
 
@@ -211,7 +211,7 @@ async def test_a_client_that_takes_what_it_missed_slowly_receives_it_part_by_par
     for module in (event_batch, event_log):
         monkeypatch.setattr(module, "BATCH_BYTES", 2000)
     monkeypatch.setattr(feed, "RECENT_EVENTS", kept)
-    async with running_services(layout) as life, home(life) as (fed, served):
+    async with running_services(layout) as services, home(services) as (fed, served):
         guest = Guest(served, "slow")
         slow = SlowLink()
         slow.client, slow.lines = guest.client, guest.link.lines

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import Keeper, Life
+from tests.crash.keeper import Keeper, DaemonProcess
 from tests.live.hub.support import (
     HUB,
     JAVASCRIPT,
@@ -32,17 +32,17 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield made
 
 
-def start_life(keeper: Keeper, wire: Wire) -> Life:
+def start_daemon(keeper: Keeper, wire: Wire) -> DaemonProcess:
     """Start a daemon process that the line leads to."""
-    life = keeper.start()
-    assert life.wait_until_answering()
-    wire.target = urlsplit(life.url).port or 0
-    return life
+    process = keeper.start()
+    assert process.wait_until_answering()
+    wire.target = urlsplit(process.url).port or 0
+    return process
 
 
-def talk(life: Life, text: str) -> None:
+def talk(process: DaemonProcess, text: str) -> None:
     """A chat with this prompt, answered with the same words."""
-    with closing(Client(life.url, KEY)) as client:
+    with closing(Client(process.url, KEY)) as client:
         client.messages(client.create_chat(prompt=text))
 
 
@@ -62,24 +62,24 @@ def test_clients_come_back_by_themselves_and_are_shown_what_they_missed(
     if why := explain_missing(name):
         pytest.skip(why)
     with closing(Wire(0)) as wire:
-        life = start_life(keeper, wire)
+        process = start_daemon(keeper, wire)
         address = f"{wire.url}{HUB}?api_key={KEY}"
         with closing(Listening(name, address, catchUp=True, **wish)) as listening:
             listening.wait("open")
-            talk(life, "before")
+            talk(process, "before")
             texts = ["before"]
             for number in range(KILLS):
                 wait_for_twice(listening, texts)
                 until(lambda: listening.list_events("chatUpdate")[-1][0]["reason"] == "turn.ended")
                 wire.through.clear()
-                life.end(signal.SIGKILL)
+                process.end(signal.SIGKILL)
                 wire.cut()  # as the system resets whatever is sent to a dead process
-                life = start_life(keeper, wire)
+                process = start_daemon(keeper, wire)
                 texts += [f"missed {number}", f"after {number}"]
-                talk(life, texts[-2])
+                talk(process, texts[-2])
                 wire.through.set()
                 listening.wait("caught up", number + 1)
-                talk(life, texts[-1])
+                talk(process, texts[-1])
             wait_for_twice(listening, texts)
             assert not listening.list_lines("unhandled")
 
@@ -89,20 +89,20 @@ def test_signalrcore_comes_back_by_itself(keeper: Keeper) -> None:
     if why := explain_missing(SIGNALRCORE):
         pytest.skip(why)
     with closing(Wire(0)) as wire:
-        life = start_life(keeper, wire)
+        process = start_daemon(keeper, wire)
         address = f"{wire.url}{HUB}?api_key={KEY}"
         with closing(Listening(SIGNALRCORE, address, reconnect=True)) as listening:
             listening.wait("open")
-            talk(life, "before")
+            talk(process, "before")
             wait_for_twice(listening, ["before"])
             wire.through.clear()
-            life.end(signal.SIGKILL)
+            process.end(signal.SIGKILL)
             wire.cut()
-            life = start_life(keeper, wire)
+            process = start_daemon(keeper, wire)
             wire.through.set()
 
             def list_heard() -> bool:
-                talk(life, "after")
+                talk(process, "after")
                 return "after" in listening.list_contents()
 
             until(list_heard)

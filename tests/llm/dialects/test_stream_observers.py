@@ -139,10 +139,10 @@ def test_an_event_is_given_at_once_when_it_is_whole_and_a_giant_one_before():
     chunk = encode_chunks({"choices": [{"delta": {"content": "x"}}]})
     assert tap.feed(chunk + chunk[:9]) == chunk
     assert tap.feed(chunk[9:]) == chunk
-    giant = encode_chunks({"choices": [{"delta": {"content": "x" * 200_000}}]})
-    assert tap.feed(giant[:100_000]) == giant[:100_000]
-    assert tap.feed(giant[100_000:110_000]) == giant[100_000:110_000]
-    assert tap.feed(giant[110_000:] + chunk) == giant[110_000:] + chunk
+    say_in_one_event = encode_chunks({"choices": [{"delta": {"content": "x" * 200_000}}]})
+    assert tap.feed(say_in_one_event[:100_000]) == say_in_one_event[:100_000]
+    assert tap.feed(say_in_one_event[100_000:110_000]) == say_in_one_event[100_000:110_000]
+    assert tap.feed(say_in_one_event[110_000:] + chunk) == say_in_one_event[110_000:] + chunk
     assert tap.end is None
 
 

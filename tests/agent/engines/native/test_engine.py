@@ -32,7 +32,7 @@ from tests.agent.engines.native.scene import (
     list_used_tools,
     read_replies,
 )
-from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, giant
+from tests.supplier.steps import Answer, Call, Refuse, Say, Think, Tokens, say_in_one_event
 from tests.supplier.supplier import Supplier
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic")
@@ -163,7 +163,7 @@ def test_a_supplier_that_tells_no_usage_or_a_model_without_prices_is_no_trouble(
 
 
 def test_a_giant_piece_and_a_long_reply_come_whole(scene, supplier):
-    supplier.script(giant(2_000_000), Say("y" * 20_000, cut=3))
+    supplier.script(say_in_one_event(2_000_000), Say("y" * 20_000, cut=3))
     assert read_replies(scene.run()) == ["x" * 2_000_000]
     told = scene.run()
     assert join_deltas(told) == "y" * 20_000 == read_replies(told)[0]
@@ -259,7 +259,7 @@ def test_a_call_that_is_none_is_explained_and_the_model_may_try_again(scene, sup
 
 def test_useless_calls_in_a_row_end_the_turn(scene, supplier):
     scene.limits = TurnLimits(missteps=3)
-    supplier.always(lambda request: Call("read_file", "{"))
+    supplier.answer_always(lambda request: Call("read_file", "{"))
     told = scene.run()
     assert isinstance(told[-1], TurnFailed)
     assert "3 useless replies in a row" in told[-1].reason
@@ -296,7 +296,7 @@ def test_the_end_without_words_after_a_reply_is_a_good_end(scene, supplier):
 
 def test_the_steps_of_a_turn_are_limited(scene, supplier):
     scene.limits = TurnLimits(steps=3)
-    supplier.always(lambda request: Call("git_status"))
+    supplier.answer_always(lambda request: Call("git_status"))
     told = scene.run()
     assert told[-1] == TurnFailed(
         "The turn reached its limit of 3 steps. Send another prompt to continue."
@@ -306,7 +306,7 @@ def test_the_steps_of_a_turn_are_limited(scene, supplier):
 
 def test_the_money_of_a_turn_is_limited(scene, supplier):
     scene.limits = TurnLimits(cost=Decimal("0.01"))
-    supplier.always(lambda request: Answer((Call("git_status"),), usage=Tokens(input=2000)))
+    supplier.answer_always(lambda request: Answer((Call("git_status"),), usage=Tokens(input=2000)))
     told = scene.run()
     assert isinstance(told[-1], TurnFailed)
     assert "its limit of 0.01 USD (0.01215 USD)" in told[-1].reason
@@ -330,7 +330,7 @@ def test_the_time_of_a_turn_is_limited_without_the_time_for_answers(scene, suppl
         clock.move(30)
         return Call("shell", {"command": "true"})
 
-    supplier.always(answer_slowly)
+    supplier.answer_always(answer_slowly)
     told = scene.run()
     assert isinstance(told[-1], TurnFailed)
     assert "limit of 100 seconds" in told[-1].reason
@@ -378,7 +378,7 @@ def test_a_known_context_is_kept_to_as_the_turn_grows(scene, root, supplier):
         return Answer((Call("read_file", {"path": "long.txt"}),), usage=None)
 
     scene.limits = TurnLimits(steps=8)
-    supplier.always(answer)
+    supplier.answer_always(answer)
     told = scene.run(context=32_000)
     assert [name for name, _ in list_used_tools(told)].count("compact") >= 2
     assert max(len(json.dumps(request.turns)) for request in supplier.requests) < 32_000 * 4

@@ -64,7 +64,7 @@ def test_tasks_run_beside_each_other_and_their_replies_are_read(scene, root, sup
         return Call("read_file", {"path": "notes.txt"})
 
     scene.workspace = Meeting()
-    supplier.always(answer)
+    supplier.answer_always(answer)
     told = scene.run()
     assert read_replies(told) == ["Both are done."]
     last = supplier.requests[-1]
@@ -125,7 +125,7 @@ def test_the_cost_of_a_task_is_the_turns_and_its_limit_holds(scene, supplier):
         return Answer((Call("git_status"),), usage=Tokens(input=2000, output=0))
 
     scene.limits = TurnLimits(cost=Decimal("0.01"))
-    supplier.always(answer)
+    supplier.answer_always(answer)
     told = scene.run()
     assert isinstance(told[-1], TurnFailed)
     assert "its limit of 0.01 USD (0.01 USD)" in told[-1].reason

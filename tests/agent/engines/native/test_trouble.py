@@ -69,13 +69,13 @@ def test_what_passes_is_tried_again(scene, supplier, dialect, status):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_endless_refusal_limits_the_turn_without_an_end(scene, supplier, dialect):
     scene.dialect = dialect
-    supplier.always(Refuse(429, "Too many requests."))
+    supplier.answer_always(Refuse(429, "Too many requests."))
     assert scene.run() == [RateLimited("acme limits its use: Too many requests.")]
     assert len(supplier.requests) == RetryPolicy().tries
 
 
 def test_a_supplier_that_stays_broken_fails_the_turn(scene, supplier):
-    supplier.always(Refuse(500, "It hurts."))
+    supplier.answer_always(Refuse(500, "It hurts."))
     assert scene.run() == [TurnFailed("acme could not answer: It hurts.")]
     assert len(supplier.requests) == RetryPolicy().tries
 
@@ -120,7 +120,7 @@ def test_a_key_that_is_not_accepted_is_told_without_the_key(scene, supplier, dia
     ],
 )
 def test_each_refusal_is_told_with_its_reason(scene, supplier, refuse, told):
-    supplier.always(refuse)
+    supplier.answer_always(refuse)
     (failed,) = scene.run()
     assert isinstance(failed, TurnFailed)
     assert told in failed.reason
@@ -178,7 +178,7 @@ def test_a_turns_time_ends_an_answer_that_never_ends(scene, supplier):
         clock.move(10)
         return Answer((Say("word " * 10_000),), pause=0.05)
 
-    supplier.always(answer_endlessly)
+    supplier.answer_always(answer_endlessly)
     told = scene.run()
     assert isinstance(told[-1], TurnFailed)
     assert "limit of 1 seconds" in told[-1].reason
@@ -336,7 +336,7 @@ def test_many_turns_at_once_do_not_meet(scene, supplier):
             return Say(request.results[-1].text.split()[-1])
         return Call("shell", {"command": f"sleep 0.1; echo {request.prompt}"})
 
-    supplier.always(answer)
+    supplier.answer_always(answer)
     prompts = [f"turn-{number}" for number in range(12)]
 
     async def run_scenarios() -> list[list[EngineEvent]]:

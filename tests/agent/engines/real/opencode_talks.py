@@ -23,7 +23,7 @@ class Opencode:
         self.supplier = supplier
         self.talks: list[Talk] = []
         self._session = ""
-        supplier.always(answer_title)
+        supplier.answer_always(answer_title)
 
     @contextmanager
     def running(self, kind: str = "allow_once") -> Iterator[Talk]:

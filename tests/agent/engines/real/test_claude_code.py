@@ -195,13 +195,13 @@ async def test_a_stop_while_a_command_runs_leaves_no_process_and_the_session_goe
 
 
 async def test_a_refused_key_is_reported(chat: Chat, supplier: Supplier) -> None:
-    supplier.always(Refuse(401, "Wrong key"))
+    supplier.answer_always(Refuse(401, "Wrong key"))
     [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
     assert failed.reason.startswith(BAD_KEY) and KEY not in failed.reason
 
 
 async def test_an_error_of_the_supplier_is_reported(chat: Chat, supplier: Supplier) -> None:
-    supplier.always(Refuse(400, "No such luck"))
+    supplier.answer_always(Refuse(400, "No such luck"))
     [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
     assert "No such luck" in failed.reason
 

@@ -197,12 +197,12 @@ async def test_a_used_up_limit_shows_its_reset_and_the_prompt_is_not_given_twice
 
 
 async def test_too_many_requests_are_a_limit_too(chat: Chat, supplier: Supplier) -> None:
-    supplier.always(Refuse(429))
+    supplier.answer_always(Refuse(429))
     assert filter_steps(await chat.run_turn("Hello."), RateLimited)
 
 
 async def test_a_refused_key_is_reported(chat: Chat, supplier: Supplier) -> None:
-    supplier.always(Refuse(401, "Wrong key"))
+    supplier.answer_always(Refuse(401, "Wrong key"))
     [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
     assert failed.reason.startswith(BAD_KEY) and KEY not in failed.reason
 
@@ -214,7 +214,7 @@ async def test_a_broken_stream_is_tried_again_and_then_reported(
     supplier.script(half, Say("All of it."))
     received = await chat.run_turn("Say it.")
     assert filter_steps(received, ReplyCompleted)[-1].text == "All of it."
-    supplier.always(half)
+    supplier.answer_always(half)
     [failed] = filter_steps(await chat.run_turn("Say it again."), TurnFailed)
     assert "stream" in failed.reason
     assert not list_group(chat.process)

@@ -45,7 +45,7 @@ def answer_title(request: Request) -> Say | None:
 @pytest.fixture
 def supplier() -> Iterator[Supplier]:
     with Supplier() as serving:
-        serving.always(answer_title)
+        serving.answer_always(answer_title)
         yield serving
 
 

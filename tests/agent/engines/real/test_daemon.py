@@ -45,7 +45,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def supplier() -> Iterator[Supplier]:
     with Supplier() as serving:
-        serving.always(answer_title)
+        serving.answer_always(answer_title)
         yield serving
 
 

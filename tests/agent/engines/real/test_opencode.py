@@ -43,7 +43,7 @@ pytestmark = [
 @pytest.fixture
 def supplier() -> Iterator[Supplier]:
     with Supplier() as serving:
-        serving.always(answer_title)
+        serving.answer_always(answer_title)
         yield serving
 
 
@@ -158,7 +158,7 @@ async def test_a_stop_while_a_supplier_is_silent_leaves_no_process(
 
 
 async def test_an_error_of_the_supplier_is_reported(chat: Chat, supplier: Supplier) -> None:
-    supplier.always(Refuse(400, "No such luck"))
+    supplier.answer_always(Refuse(400, "No such luck"))
     [failed] = filter_steps(await chat.run_turn("Hello."), TurnFailed)
     assert "No such luck" in failed.reason
 

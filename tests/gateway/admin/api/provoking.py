@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from agentd.http.request import Request
 from agentd.http.routing import Route, RouteMatch
 from agentd.storage import document
-from tests.gateway.admin.api.place import Address, Place
+from tests.gateway.admin.api.example_gateway import Address, ExampleGateway
 from tests.gateway.admin.conftest import MANAGEMENT_KEY
 from tests.support.daemon import Reply, build_request, send_raw, until
 
-Provoke = Callable[[Place, Address], Iterator[Reply]]
+Provoke = Callable[[ExampleGateway, Address], Iterator[Reply]]
 """Attempts, of which one is to be answered with the error."""
 
 _WRONG = (
@@ -32,74 +32,74 @@ _WRONG = (
 )
 
 
-def send_variant(place: Place, address: Address, *lines: str, path: str = "", **more: Any) -> Reply:
+def send_variant(gateway: ExampleGateway, address: Address, *lines: str, path: str = "", **more: Any) -> Reply:
     """Send the good request with other headers, another path, body or key."""
-    body = more.pop("body", place.build_body(address))
+    body = more.pop("body", gateway.build_body(address))
     data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     head = ["Connection: close", *lines]
     if data and not any(line.startswith("Content-Type") for line in lines):
         head.append("Content-Type: application/json")
     key = more.pop("key", MANAGEMENT_KEY)
     sent = build_request(
-        address["method"], path or place.build_path(address), *head, body=data, key=key
+        address["method"], path or gateway.build_path(address), *head, body=data, key=key
     )
-    (reply, *_) = send_raw(place.daemon.port, sent)
+    (reply, *_) = send_raw(gateway.daemon.port, sent)
     return reply
 
 
-def provoke_unauthorized(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_unauthorized(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send a wrong key."""
-    yield send_variant(place, address, key="wrong")
+    yield send_variant(gateway, address, key="wrong")
 
 
-def provoke_misdirected(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_misdirected(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send another host's name."""
-    path = place.build_path(address)
+    path = gateway.build_path(address)
     head = f"{address['method']} {path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
-    yield from send_raw(place.daemon.port, head.encode())
+    yield from send_raw(gateway.daemon.port, head.encode())
 
 
-def provoke_too_large(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_too_large(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Announce more bytes than any address accepts."""
     yield send_variant(
-        place, address, "Content-Length: 999999999", "Content-Type: application/json", body=b""
+        gateway, address, "Content-Length: 999999999", "Content-Type: application/json", body=b""
     )
 
 
-def provoke_unsupported_type(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_unsupported_type(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send JSON as another media type."""
-    yield send_variant(place, address, "Content-Type: text/plain")
+    yield send_variant(gateway, address, "Content-Type: text/plain")
 
 
-def provoke_bad_request(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_bad_request(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send a wrong body, parameter or header."""
     if address["body"]:
-        yield send_variant(place, address, body=b"{")
+        yield send_variant(gateway, address, body=b"{")
         return
     if address["method"] != "GET":
-        yield send_variant(place, address, body=b'{"dry_run": true}')
+        yield send_variant(gateway, address, body=b'{"dry_run": true}')
     names = {one["name"] for one in address["parameters"]}
     for query in _WRONG:
         if query.partition("=")[0] in names:
-            yield send_variant(place, address, path=f"{place.build_path(address)}?{query}")
+            yield send_variant(gateway, address, path=f"{gateway.build_path(address)}?{query}")
     if "If-Match" in names:
-        yield send_variant(place, address, "If-Match: any")
+        yield send_variant(gateway, address, "If-Match: any")
 
 
-def provoke_not_found(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_not_found(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Name a resource that does not exist."""
     if "{" in address["path"]:
-        yield send_variant(place, address, path=place.build_path(address, "999999"))
+        yield send_variant(gateway, address, path=gateway.build_path(address, "999999"))
     else:
-        yield send_variant(place, address, path=f"{place.build_path(address)}?key=nobody-at-all")
+        yield send_variant(gateway, address, path=f"{gateway.build_path(address)}?key=nobody-at-all")
 
 
-def provoke_precondition_failed(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_precondition_failed(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send the tag of another version."""
-    yield send_variant(place, address, 'If-Match: "00000000"')
+    yield send_variant(gateway, address, 'If-Match: "00000000"')
 
 
-def provoke_server_error(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_server_error(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Let the endpoint raise an unexpected exception."""
 
     def raise_bug(call: Request) -> Any:
@@ -112,15 +112,15 @@ def provoke_server_error(place: Place, address: Address) -> Iterator[Reply]:
     whole = RouteMatch.find_route
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RouteMatch, "find_route", find_broken_route)
-        yield send_variant(place, address)
+        yield send_variant(gateway, address)
 
 
-def provoke_conflict(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_conflict(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Use a taken name, or save the file by hand at the same moment."""
     if address["status"] == 201:
-        yield send_variant(place, address)
+        yield send_variant(gateway, address)
         return
-    with _with_other_state(place, address), pytest.MonkeyPatch.context() as patch:
+    with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
         written = document._write_temporary
 
         def write_after_edit(folder: int, name: str, data: bytes, mode: int) -> str:
@@ -132,48 +132,48 @@ def provoke_conflict(place: Place, address: Address) -> Iterator[Reply]:
             return temporary
 
         patch.setattr(document, "_write_temporary", write_after_edit)
-        yield send_variant(place, address)
+        yield send_variant(gateway, address)
 
 
-def provoke_unavailable(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_unavailable(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Let the disk be full."""
 
     def raise_disk_full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    path = place.build_path(address)
+    path = gateway.build_path(address)
     if any(one["name"] == "paid" for one in address["parameters"]):
         path += "?paid=true"
-    with _with_other_state(place, address), pytest.MonkeyPatch.context() as patch:
+    with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", raise_disk_full)
         patch.setattr("os.fdatasync", raise_disk_full)
-        yield send_variant(place, address, path=path, body=_rename_body(place.build_body(address)))
+        yield send_variant(gateway, address, path=path, body=_rename_body(gateway.build_body(address)))
 
 
-def provoke_bad_gateway(place: Place, address: Address) -> Iterator[Reply]:
+def provoke_bad_gateway(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Give a subscription's address where nothing listens."""
-    yield send_variant(place, address, body={"url": f"{NOWHERE}/subscription", "local": True})
+    yield send_variant(gateway, address, body={"url": f"{NOWHERE}/subscription", "local": True})
 
 
-def send_unchanged(place: Place, address: Address) -> Iterator[Reply]:
-    """Send the good request: the place itself is at fault."""
-    yield send_variant(place, address)
+def send_unchanged(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Send the good request: the gateway itself is at fault."""
+    yield send_variant(gateway, address)
 
 
-def remove_channels(place: Place) -> Place:
+def remove_channels(gateway: ExampleGateway) -> ExampleGateway:
     """Remove all channels and the export."""
-    layout = place.house.layout
+    layout = gateway.setup.layout
     Path(layout.channels).write_text("channels: []")
     Path(layout.gateway_settings).write_text("{}")
-    until(lambda: not place.manager.get("/api/agent/channels")["items"])
-    until(lambda: place.manager.get("/api/agent/export")["phase"] == "off")
-    return place
+    until(lambda: not gateway.manager.get("/api/agent/channels")["items"])
+    until(lambda: gateway.manager.get("/api/agent/export")["phase"] == "off")
+    return gateway
 
 
 @contextmanager
-def unreadable_records(place: Place) -> Iterator[Place]:
+def unreadable_records(gateway: ExampleGateway) -> Iterator[ExampleGateway]:
     """Make ledger, changes and log unreadable for the duration of the block."""
-    layout = place.house.layout
+    layout = gateway.setup.layout
     names = (layout.ledger, layout.ledger_reports, layout.changes, layout.service_log)
     places = [Path(name) for name in names]
     there = [path for path in places if path.exists()]
@@ -184,7 +184,7 @@ def unreadable_records(place: Place) -> Iterator[Place]:
             path.symlink_to(f"{path}.away")
         else:
             path.write_text("no folder")
-    yield place
+    yield gateway
     for path in places:
         path.unlink()
     for path in there:
@@ -192,12 +192,12 @@ def unreadable_records(place: Place) -> Iterator[Place]:
 
 
 @contextmanager
-def _with_other_state(place: Place, address: Address) -> Iterator[None]:
+def _with_other_state(gateway: ExampleGateway, address: Address) -> Iterator[None]:
     """Switch the resource the other way before, so that there is something to do."""
     other = {"enable": "disable", "disable": "enable"}
-    path, _, verb = place.build_path(address).rpartition("/")
+    path, _, verb = gateway.build_path(address).rpartition("/")
     if verb in other:
-        assert place.manager.post(f"{path}/{other[verb]}", None).status == 200
+        assert gateway.manager.post(f"{path}/{other[verb]}", None).status == 200
     yield
 
 
@@ -222,4 +222,4 @@ GENERAL: dict[str, Provoke] = {
     "Unavailable": provoke_unavailable,
     "UnsupportedMediaType": provoke_unsupported_type,
 }
-"""By the name of the error, in a place that is in order."""
+"""By the name of the error, in a gateway that is in order."""

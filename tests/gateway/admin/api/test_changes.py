@@ -14,7 +14,7 @@ import pytest
 from agentd.gateway.admin.changes_store import UNDO_DAYS
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.support.daemon import Client, Serving, until
 from tests.support.fixtures import Serve
 
@@ -85,37 +85,37 @@ def test_what_changes_nothing_or_is_refused_is_not_noted(manager: Client) -> Non
     assert list_changes(manager) == []
 
 
-def test_the_journal_is_private_and_shows_no_secret(house: House, manager: Client) -> None:
+def test_the_journal_is_private_and_shows_no_secret(setup: GatewaySetup, manager: Client) -> None:
     manager.post(CHANNELS, {**NEW, "key": LETTERS})
     manager.delete(f"{CHANNELS}/other")
-    path = Path(house.layout.changes)
+    path = Path(setup.layout.changes)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert LETTERS not in path.read_text()
     assert [json.loads(line)["number"] for line in path.read_text().splitlines()] == [1, 2]
-    kept = Path(house.layout.get_undo_path(2))
+    kept = Path(setup.layout.get_undo_path(2))
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
 def test_what_undoes_changes_is_encrypted_and_removed_in_time(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     """Old keys of suppliers do not lie about in the clear, nor for ever."""
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
     with closing(Manager(daemon.url, MANAGEMENT_KEY)) as manager:
         manager.post(CHANNELS, {**NEW, "key": LETTERS})
         manager.patch(f"{CHANNELS}/other", {"key": "sk-another-123456789"})
         manager.delete(f"{CHANNELS}/other")
     daemon.stop()
     daemon.join()
-    folder = Path(house.layout.get_undo_path(1)).parent
+    folder = Path(setup.layout.get_undo_path(1)).parent
     for file in folder.iterdir():
         assert LETTERS.encode() not in file.read_bytes()
     old = time.time() - (UNDO_DAYS * 24 + 1) * 3600
-    os.utime(house.layout.get_undo_path(2), (old, old))
+    os.utime(setup.layout.get_undo_path(2), (old, old))
     (folder / "9.json").write_text(LETTERS)
-    house.daemon = None
-    again = up(environ={"PROXY_APP_HASH": HASH})
+    setup.daemon = None
+    again = start_gateway(environ={"PROXY_APP_HASH": HASH})
     until(lambda: {one.name for one in folder.iterdir()} == {"1.enc", "3.enc"})
     with closing(Manager(again.url, MANAGEMENT_KEY)) as manager:
         assert undo_change(manager, 2).status == 409
@@ -124,26 +124,26 @@ def test_what_undoes_changes_is_encrypted_and_removed_in_time(
 
 
 def test_what_was_changed_is_as_before_when_that_is_taken_back(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
-    before = Path(house.layout.channels).read_text()
+    before = Path(setup.layout.channels).read_text()
     manager.patch(f"{CHANNELS}/chat", {"url": "https://elsewhere.example.com", "timeout": 5})
     assert manager.get(f"{CHANNELS}/chat")["key"] == ""
     reply = undo_change(manager, 1)
     assert (reply.status, reply["action"], reply["undoes"], reply["number"]) == (200, "undo", 1, 2)
     chat = manager.get(f"{CHANNELS}/chat").json()
     assert (chat["timeout"], chat["key"]) == (600.0, f"****{SECRET[-4:]}")
-    assert Path(house.layout.channels).read_text().count(SECRET) == before.count(SECRET)
+    assert Path(setup.layout.channels).read_text().count(SECRET) == before.count(SECRET)
 
 
 def test_a_deleted_one_comes_back_with_its_secret_and_a_created_one_goes(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     manager.post(CHANNELS, {**NEW, "key": LETTERS})
     manager.delete(f"{CHANNELS}/other")
     assert undo_change(manager, 2).status == 200
     assert manager.get(f"{CHANNELS}/other")["key"] == "****cdef"
-    assert LETTERS in Path(house.layout.channels).read_text()
+    assert LETTERS in Path(setup.layout.channels).read_text()
     assert undo_change(manager, 1).status == 200
     assert manager.get(f"{CHANNELS}/other").status == 404
     assert undo_change(manager, 4).status == 200
@@ -196,15 +196,15 @@ def test_the_journal_is_read_page_by_page_and_filtered(manager: Client) -> None:
 
 
 def test_numbers_go_on_after_a_restart_and_what_a_crash_cut_short_is_passed_over(
-    house: House, up: Callable[..., Serving], serve: Serve, manager: Client
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], serve: Serve, manager: Client
 ) -> None:
     manager.patch(f"{CHANNELS}/chat", {"timeout": 5})
-    daemon = up()
+    daemon = start_gateway()
     daemon.stop()
     daemon.join()
-    with Path(house.layout.changes).open("ab") as file:
+    with Path(setup.layout.changes).open("ab") as file:
         file.write(b'{"number":2,"at":"20')
-    again = serve(house.folder, environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+    again = serve(setup.folder, environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
     assert undo_change(again, 1).status == 200
     assert [one["number"] for one in list_changes(again)] == [2, 1]
     assert again.get(f"{CHANNELS}/chat")["timeout"] == 600.0
@@ -214,7 +214,7 @@ def test_numbers_go_on_after_a_restart_and_what_a_crash_cut_short_is_passed_over
     "address", ["channels/chat", "models/by-chat", "keys/{key}", "secret-rules/github"]
 )
 def test_what_was_read_can_be_sent_back_and_changes_nothing(
-    house: House, manager: Client, address: str
+    setup: GatewaySetup, manager: Client, address: str
 ) -> None:
     key = manager.post("/api/agent/keys", {"name": "k", "models": ["*"], "limits": {"day": 5}})
     before = len(list_changes(manager))

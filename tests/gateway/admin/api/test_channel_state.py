@@ -17,8 +17,8 @@ from agentd.http.access import ANONYMOUS
 from agentd.http.request import Request
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import PRICES, SECRET, House
-from tests.gateway.relay.callers import Standing, running_gateway
+from tests.gateway.conftest import PRICES, SECRET, GatewaySetup
+from tests.gateway.relay.callers import RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import NOON, at_noon
 from tests.support.ports import find_free_port
@@ -37,13 +37,13 @@ RECENT = {
 }
 
 
-def prepare(house: House) -> None:
-    house.channels = [house.build_channel(name, "openai-chat", cool_down=300) for name in CHANNELS]
-    by_name = {channel["name"]: channel for channel in house.channels}
+def prepare(setup: GatewaySetup) -> None:
+    setup.channels = [setup.build_channel(name, "openai-chat", cool_down=300) for name in CHANNELS]
+    by_name = {channel["name"]: channel for channel in setup.channels}
     by_name["off"]["enabled"] = False
     by_name["gone"]["url"] = f"http://127.0.0.1:{find_free_port()}"
     by_name["gone"]["key"] = PASSWORD
-    house.models = [
+    setup.models = [
         {
             "name": name,
             "routes": [{"channel": name, "model": "scripted-large"}],
@@ -55,20 +55,20 @@ def prepare(house: House) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway with a channel for each test, where it is noon."""
-    folder: Path = tmp_path_factory.mktemp("house")
+    folder: Path = tmp_path_factory.mktemp("gateway")
     with at_noon(), running_gateway(folder, prepare, environ={"PROXY_APP_HASH": HASH}) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _anew(place: Standing) -> None:
-    place.supplier.forget()
+def _anew(gateway: RunningGateway) -> None:
+    gateway.supplier.forget()
 
 
-def state(place: Standing, channel: str) -> dict[str, Any]:
-    with closing(Manager(place.daemon.url, MANAGEMENT_KEY)) as client:
+def state(gateway: RunningGateway, channel: str) -> dict[str, Any]:
+    with closing(Manager(gateway.daemon.url, MANAGEMENT_KEY)) as client:
         reply = client.get(f"/api/agent/channels/{channel}/state")
     assert reply.status == 200, reply.body
     for secret in (SECRET, PASSWORD):
@@ -76,16 +76,16 @@ def state(place: Standing, channel: str) -> dict[str, Any]:
     return dict(reply.json())
 
 
-def ask(place: Standing, model: str, *, stream: bool = False) -> int:
-    return place.add_caller().ask("openai-chat", model, stream=stream).status
+def ask(gateway: RunningGateway, model: str, *, stream: bool = False) -> int:
+    return gateway.add_caller().ask("openai-chat", model, stream=stream).status
 
 
 def seconds_left(until: str) -> float:
     return (parse_iso(until) - parse_iso(NOON)) / timedelta(seconds=1)
 
 
-def test_a_channel_that_was_never_called_is_ok(place):
-    assert state(place, "calm") == {
+def test_a_channel_that_was_never_called_is_ok(gateway):
+    assert state(gateway, "calm") == {
         "name": "calm",
         "state": "ok",
         "cooldownUntil": None,
@@ -98,24 +98,24 @@ def test_a_channel_that_was_never_called_is_ok(place):
     }
 
 
-def test_a_disabled_channel_is_shown_as_such(place):
-    assert state(place, "off")["state"] == "disabled"
+def test_a_disabled_channel_is_shown_as_such(gateway):
+    assert state(gateway, "off")["state"] == "disabled"
 
 
-def test_a_rate_limit_shows_until_when_its_model_is_left_out(place):
-    place.supplier.script(Refuse(429, "slow down", headers={"Retry-After": "120"}))
-    assert ask(place, "limited") == 429
-    told = state(place, "limited")
+def test_a_rate_limit_shows_until_when_its_model_is_left_out(gateway):
+    gateway.supplier.script(Refuse(429, "slow down", headers={"Retry-After": "120"}))
+    assert ask(gateway, "limited") == 429
+    told = state(gateway, "limited")
     assert (told["state"], told["cooldownUntil"], told["cooldownReason"]) == ("ok", None, "")
     (cooldown,) = told["modelCooldowns"]
     assert (cooldown["supplierModel"], cooldown["reason"]) == ("scripted-large", "rate_limit")
     assert 0 < seconds_left(cooldown["until"]) <= 120
 
 
-def test_a_channel_that_its_supplier_refuses_shows_the_error_and_not_its_text(place):
-    place.supplier.script(Refuse(401, f"wrong key {SECRET}"))
-    assert ask(place, "refusing") >= 500
-    told = state(place, "refusing")
+def test_a_channel_that_its_supplier_refuses_shows_the_error_and_not_its_text(gateway):
+    gateway.supplier.script(Refuse(401, f"wrong key {SECRET}"))
+    assert ask(gateway, "refusing") >= 500
+    told = state(gateway, "refusing")
     assert (told["state"], told["cooldownReason"]) == ("cooldown", "authentication")
     assert 0 < seconds_left(told["cooldownUntil"]) <= 300
     failure = told["lastFailure"]
@@ -124,30 +124,30 @@ def test_a_channel_that_its_supplier_refuses_shows_the_error_and_not_its_text(pl
     assert told["failed"] == 1
 
 
-def test_an_unreachable_supplier_is_explained(place):
-    assert ask(place, "gone") >= 500
-    told = state(place, "gone")
+def test_an_unreachable_supplier_is_explained(gateway):
+    assert ask(gateway, "gone") >= 500
+    told = state(gateway, "gone")
     assert (told["state"], told["cooldownReason"]) == ("cooldown", "unreachable")
     assert told["lastFailure"]["error"] == "unreachable"
     assert "127.0.0.1" in told["lastFailure"]["detail"]
     assert told["recent"] == RECENT | {"calls": 1, "successRate": 0.0}
 
 
-def test_what_callers_do_wrong_does_not_make_a_channel_look_bad(place):
-    place.supplier.script(WELL, Refuse(400, "no such parameter"))
-    assert [ask(place, "faulty") for _ in range(2)] == [200, 400]
-    told = state(place, "faulty")
+def test_what_callers_do_wrong_does_not_make_a_channel_look_bad(gateway):
+    gateway.supplier.script(WELL, Refuse(400, "no such parameter"))
+    assert [ask(gateway, "faulty") for _ in range(2)] == [200, 400]
+    told = state(gateway, "faulty")
     assert told["state"] == "ok"
     assert (told["recent"]["calls"], told["recent"]["successRate"]) == (1, 1.0)
     assert told["lastFailure"]["error"] == "invalid_request"
 
 
-def test_the_last_calls_show_how_often_and_how_fast_they_succeeded(place):
-    place.supplier.script(WELL, WELL, WELL, Refuse(500, "broken"))
+def test_the_last_calls_show_how_often_and_how_fast_they_succeeded(gateway):
+    gateway.supplier.script(WELL, WELL, WELL, Refuse(500, "broken"))
     for stream in (False, True, True):
-        assert ask(place, "mixed", stream=stream) == 200
-    assert ask(place, "mixed") >= 500
-    told = state(place, "mixed")
+        assert ask(gateway, "mixed", stream=stream) == 200
+    assert ask(gateway, "mixed") >= 500
+    told = state(gateway, "mixed")
     assert (told["succeeded"], told["failed"]) == (3, 1)
     recent = told["recent"]
     assert (recent["calls"], recent["successRate"], recent["timedCalls"]) == (4, 0.75, 3)
@@ -175,8 +175,8 @@ def test_secrets_in_the_explanation_of_a_failure_are_redacted():
     assert PASSWORD not in reply.body.last_failure.detail
 
 
-def test_an_unknown_channel_is_not_found_with_the_nearest_name(place):
-    with closing(Manager(place.daemon.url, MANAGEMENT_KEY)) as client:
+def test_an_unknown_channel_is_not_found_with_the_nearest_name(gateway):
+    with closing(Manager(gateway.daemon.url, MANAGEMENT_KEY)) as client:
         reply = client.get("/api/agent/channels/limitd/state")
     assert (reply.status, reply["error"]) == (404, "NotFound")
     assert '"limited"' in reply["message"]

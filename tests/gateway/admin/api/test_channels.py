@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.support.daemon import Client
 
 ALL = "/api/agent/channels"
@@ -12,12 +12,12 @@ NEW = {"name": "other", "dialects": ["anthropic"], "url": "https://api.example.c
 MASKED = f"****{SECRET[-4:]}"
 
 
-def read_channels_file(house: House) -> str:
-    return Path(house.layout.channels).read_text()
+def read_channels_file(setup: GatewaySetup) -> str:
+    return Path(setup.layout.channels).read_text()
 
 
 def test_channels_are_listed_with_their_models_and_masked_secrets(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     """The proxy specification, section 2: secrets are masked."""
     reply = manager.get(ALL)
@@ -66,14 +66,14 @@ def test_a_list_is_filtered_by_name_and_by_being_enabled(manager: Client) -> Non
     assert manager.get(f"{ALL}?limit=0").status == 400
 
 
-def test_a_channel_is_created_and_in_the_file(house: House, manager: Client) -> None:
+def test_a_channel_is_created_and_in_the_file(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, sections 1 and 2: channels are created."""
     reply = manager.post(ALL, {**NEW, "key": "sk-0123456789abcdef", "coolDown": 5})
     assert reply.status == 201
     assert reply.headers["Location"] == f"{ALL}/other"
     assert (reply["key"], reply["coolDown"], reply["enabled"]) == ("****cdef", 5.0, True)
     assert manager.get(reply.headers["Location"]).headers["ETag"] == reply.headers["ETag"]
-    assert "sk-0123456789abcdef" in read_channels_file(house)
+    assert "sk-0123456789abcdef" in read_channels_file(setup)
 
 
 def test_a_taken_name_is_a_conflict(manager: Client) -> None:
@@ -103,12 +103,12 @@ def test_a_taken_name_is_a_conflict(manager: Client) -> None:
     ],
 )
 def test_what_a_channel_cannot_be_is_refused_and_nothing_is_written(
-    house: House, manager: Client, wrong: dict[str, object]
+    setup: GatewaySetup, manager: Client, wrong: dict[str, object]
 ) -> None:
     """The proxy specification, section 7: bad requests."""
-    before = read_channels_file(house)
+    before = read_channels_file(setup)
     assert manager.post(ALL, {**NEW, **wrong}).status == 400
-    assert read_channels_file(house) == before
+    assert read_channels_file(setup) == before
 
 
 def test_what_cannot_be_is_informed_of_the_channel_and_not_of_its_place_in_the_file(
@@ -138,13 +138,13 @@ def test_a_mistyped_field_is_reported_with_what_would_be_right(
 
 
 def test_a_mistyped_parameter_is_reported_and_nothing_is_done(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
-    before = Path(house.layout.channels).read_text()
+    before = Path(setup.layout.channels).read_text()
     reply = manager.patch(f"{ALL}/chat?dryrun=true", {"timeout": 5})
     assert (reply.status, reply["error"]) == (400, "BadRequest")
     assert 'did you mean "dry_run"?' in reply["message"]
-    assert Path(house.layout.channels).read_text() == before
+    assert Path(setup.layout.channels).read_text() == before
     assert manager.get(f"{ALL}?nme=a").status == 400
     astray = manager.get("/api/agent/channel")
     assert astray["message"].endswith('did you mean "/api/agent/channels"?')
@@ -163,61 +163,61 @@ def test_a_patch_changes_what_it_names_and_null_is_the_default(manager: Client) 
 
 
 def test_a_masked_secret_that_is_written_back_keeps_the_secret(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     """The proxy specification, section 2: secrets are written, never read."""
     shown = manager.get(f"{ALL}/chat").json()
     del shown["models"]
     reply = manager.patch(f"{ALL}/chat", shown)
     assert reply.status == 200
-    assert (reply["key"], "****" in read_channels_file(house)) == (MASKED, False)
-    assert read_channels_file(house).count(SECRET) == 4
+    assert (reply["key"], "****" in read_channels_file(setup)) == (MASKED, False)
+    assert read_channels_file(setup).count(SECRET) == 4
 
 
-def test_another_mask_is_refused(house: House, manager: Client) -> None:
-    before = read_channels_file(house)
+def test_another_mask_is_refused(setup: GatewaySetup, manager: Client) -> None:
+    before = read_channels_file(setup)
     assert manager.patch(f"{ALL}/chat", {"key": "****"}).status == 400
     assert manager.patch(f"{ALL}/chat", {"key": "****zzzz"}).status == 400
-    assert read_channels_file(house) == before
+    assert read_channels_file(setup) == before
 
 
 ELSEWHERE = {"url": "https://evil.example.com"}
 
 
-def test_a_key_does_not_go_to_another_address(house: House, manager: Client) -> None:
+def test_a_key_does_not_go_to_another_address(setup: GatewaySetup, manager: Client) -> None:
     """A copy, too: whoever may manage does not get to hear a key by that."""
     assert manager.post(f"{ALL}/chat/copy", {"name": "stolen"})["key"] == MASKED
     reply = manager.patch(f"{ALL}/stolen", ELSEWHERE)
     assert (reply.status, reply["key"]) == (200, "")
-    assert read_channels_file(house).count(SECRET) == 4
+    assert read_channels_file(setup).count(SECRET) == 4
 
 
 def test_a_masked_key_at_another_address_is_refused_and_neither_sent_nor_cleared(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
-    before = read_channels_file(house)
+    before = read_channels_file(setup)
     reply = manager.patch(f"{ALL}/chat", {**ELSEWHERE, "key": MASKED})
     assert (reply.status, reply["error"]) == (400, "BadRequest")
     assert reply["message"].startswith("key: ")
     assert "not sent to another address" in reply["message"]
     assert "Send the secret itself" in reply["details"]
-    assert read_channels_file(house) == before
+    assert read_channels_file(setup) == before
 
 
-def test_a_key_that_is_written_out_goes_to_another_address(house: House, manager: Client) -> None:
+def test_a_key_that_is_written_out_goes_to_another_address(setup: GatewaySetup, manager: Client) -> None:
     """Also the same one: a supplier may move. Undone, it is where it was."""
     for key in (SECRET, "sk-another-0123456789", ""):
         reply = manager.patch(f"{ALL}/chat", {**ELSEWHERE, "key": key})
         assert (reply.status, reply["url"]) == (200, ELSEWHERE["url"])
-        assert read_channels_file(house).count(SECRET) == 3 + (key == SECRET)
-        assert key in read_channels_file(house)
+        assert read_channels_file(setup).count(SECRET) == 3 + (key == SECRET)
+        assert key in read_channels_file(setup)
         last = manager.get("/api/agent/changes")["items"][0]["number"]
         assert manager.send("POST", f"/api/agent/changes/{last}/undo").status == 200
         assert manager.get(f"{ALL}/chat")["key"] == MASKED
-        assert read_channels_file(house).count(SECRET) == 4
+        assert read_channels_file(setup).count(SECRET) == 4
 
 
-def test_a_place_of_a_secret_cannot_be_named_from_afar(house: House, manager: Client) -> None:
+def test_a_place_of_a_secret_cannot_be_named_from_afar(setup: GatewaySetup, manager: Client) -> None:
     """It would read files and variables of ours, and send them to any address."""
     for key in ("env:HOME", "file:/etc/passwd"):
         via = {"transport": {"kind": "http", "url": key}}
@@ -228,13 +228,13 @@ def test_a_place_of_a_secret_cannot_be_named_from_afar(house: House, manager: Cl
         ):
             assert reply.status == 400
             assert "by hand" in reply["message"]
-        assert key not in read_channels_file(house)
+        assert key not in read_channels_file(setup)
 
 
 def test_a_place_that_the_file_names_already_can_be_kept(
-    house: House, up: object, manager: Client
+    setup: GatewaySetup, up: object, manager: Client
 ) -> None:
-    Path(house.layout.channels).write_text(read_channels_file(house).replace(SECRET, "env:HOME", 1))
+    Path(setup.layout.channels).write_text(read_channels_file(setup).replace(SECRET, "env:HOME", 1))
 
     def patched() -> bool:
         return manager.patch(f"{ALL}/chat", {"key": "env:HOME", "timeout": 5}).status == 200
@@ -243,7 +243,7 @@ def test_a_place_that_the_file_names_already_can_be_kept(
     assert manager.get(f"{ALL}/chat")["key"] == "env:HOME"
 
 
-def test_a_channel_in_use_is_neither_deleted_nor_renamed(house: House, manager: Client) -> None:
+def test_a_channel_in_use_is_neither_deleted_nor_renamed(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, section 7: what is in use is a conflict."""
     for reply in (
         manager.delete(f"{ALL}/chat"),
@@ -257,8 +257,8 @@ def test_a_channel_in_use_is_neither_deleted_nor_renamed(house: House, manager: 
     assert manager.get(f"{ALL}/new-name").status == 404
 
 
-def test_a_dry_run_shows_what_would_be_and_changes_nothing(house: House, manager: Client) -> None:
-    before = read_channels_file(house)
+def test_a_dry_run_shows_what_would_be_and_changes_nothing(setup: GatewaySetup, manager: Client) -> None:
+    before = read_channels_file(setup)
     assert manager.post(f"{ALL}?dry_run=true", NEW)["name"] == "other"
     assert manager.patch(f"{ALL}/chat?dry_run=true", {"timeout": 3})["timeout"] == 3.0
     assert manager.post(f"{ALL}/chat/copy?dry_run=true", {"name": "c"})["name"] == "c"
@@ -269,7 +269,7 @@ def test_a_dry_run_shows_what_would_be_and_changes_nothing(house: House, manager
     assert manager.post(f"{ALL}?dry_run=true", NEW).status == 409
     assert manager.delete(f"{ALL}/chat?dry_run=true").status == 409
     manager.delete(f"{ALL}/other")
-    assert read_channels_file(house) == before
+    assert read_channels_file(setup) == before
     assert [one["name"] for one in manager.get("/api/agent/changes")["items"]] == ["other"] * 2
 
 
@@ -297,8 +297,8 @@ def test_another_secret_is_another_version_though_it_looks_the_same(manager: Cli
     assert tag("sk-aaaaaaaaaaaaaaaaa-1234") != tag("sk-bbbbbbbbbbbbbbbbb-1234")
 
 
-def test_comments_and_the_rest_of_the_file_stay(house: House, manager: Client) -> None:
-    path = Path(house.layout.channels)
+def test_comments_and_the_rest_of_the_file_stay(setup: GatewaySetup, manager: Client) -> None:
+    path = Path(setup.layout.channels)
     text = (
         "# ours\nchannels:\n  # the best\n  - name: chat\n    dialects: [openai-chat]"
         "   # only this\n    url: http://127.0.0.1:1\n    local: true\n"
@@ -309,8 +309,8 @@ def test_comments_and_the_rest_of_the_file_stay(house: House, manager: Client) -
     assert path.read_text() == text.replace("http://127.0.0.1:1", "'http://127.0.0.1:2'")
 
 
-def test_a_file_with_mistakes_is_not_edited(house: House, manager: Client) -> None:
-    path = Path(house.layout.channels)
+def test_a_file_with_mistakes_is_not_edited(setup: GatewaySetup, manager: Client) -> None:
+    path = Path(setup.layout.channels)
     path.write_text("channels: oops\n")
     reply = manager.patch(f"{ALL}/chat", {"timeout": 3})
     assert (reply.status, path.read_text()) == (409, "channels: oops\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Client, until
 from tests.support.ports import find_free_port
@@ -81,7 +81,7 @@ def change_address(manager: Client, url: str, **more: Any) -> None:
     assert manager.patch(f"{CHANNELS}/chat", wish).status == 200
 
 
-def test_a_good_channel_passes_every_step_and_costs_nothing(house: House, manager: Client) -> None:
+def test_a_good_channel_passes_every_step_and_costs_nothing(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, sections 1 and 2: a channel's connection is checked."""
     found = run_check(manager, f"{CHANNELS}/chat/check")
     assert (found["ok"], found["channel"], found["cost"]) == (True, "chat", 0)
@@ -94,27 +94,27 @@ def test_a_good_channel_passes_every_step_and_costs_nothing(house: House, manage
     }
     assert found["steps"][-1]["detail"] == "2 models"
     assert all(step["ms"] >= 0 for step in found["steps"])
-    assert not house.supplier.requests
-    assert house.read_records() == []
+    assert not setup.supplier.requests
+    assert setup.read_records() == []
 
 
 @pytest.mark.parametrize("name", ["chat", "responses", "messages", "gemini"])
 def test_only_when_asked_one_small_request_is_paid_and_recorded(
-    house: House, manager: Client, name: str
+    setup: GatewaySetup, manager: Client, name: str
 ) -> None:
-    house.supplier.script(Answer((Say("x"),), Tokens(input=1000, output=1)))
+    setup.supplier.script(Answer((Say("x"),), Tokens(input=1000, output=1)))
     found = run_check(manager, f"{CHANNELS}/{name}/check?paid=true")
     assert (found["ok"], get_states(found)["request"]) == (True, "passed"), found
     assert found["cost"] == pytest.approx(0.003015)
-    (asked,) = house.supplier.requests
+    (asked,) = setup.supplier.requests
     assert asked.body.get("max_tokens", asked.body.get("max_completion_tokens", 1)) == 1
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.key, entry.endpoint, entry.channel) == ("", "check", name)
     assert float(entry.cost) == found["cost"]
 
 
 def test_a_wrong_key_is_reported_at_the_sign_in_without_the_key(
-    house: House, manager: Client, serving: Any
+    setup: GatewaySetup, manager: Client, serving: Any
 ) -> None:
     server = serving(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
     change_address(manager, f"http://127.0.0.1:{server.port}")
@@ -167,8 +167,8 @@ def test_what_speaks_no_tls(manager: Client, serving: Any) -> None:
     assert "TLS" in found["steps"][-1]["detail"]
 
 
-def test_a_channel_that_may_not_go_inside_does_not(house: House, manager: Client) -> None:
-    path = Path(house.layout.channels)
+def test_a_channel_that_may_not_go_inside_does_not(setup: GatewaySetup, manager: Client) -> None:
+    path = Path(setup.layout.channels)
     text = path.read_text().replace("127.0.0.1", "inside.localtest.invalid", 1)
     path.write_text(text.replace('"local": true', '"local": false', 1))
     until(lambda: not manager.get(f"{CHANNELS}/chat")["local"])
@@ -176,8 +176,8 @@ def test_a_channel_that_may_not_go_inside_does_not(house: House, manager: Client
     assert get_states(found)["name"] == "failed"
 
 
-def test_a_secret_that_is_unavailable_is_reported(house: House, manager: Client) -> None:
-    path = Path(house.layout.channels)
+def test_a_secret_that_is_unavailable_is_reported(setup: GatewaySetup, manager: Client) -> None:
+    path = Path(setup.layout.channels)
     path.write_text(path.read_text().replace(SECRET, "env:NOWHERE", 1))
     until(lambda: manager.get(f"{CHANNELS}/chat")["key"] == "env:NOWHERE")
     found = run_check(manager, f"{CHANNELS}/chat/check")
@@ -221,19 +221,19 @@ def test_a_stalled_supplier_does_not_hold_a_check_up(
 
 
 def test_what_a_supplier_says_of_a_refusal_is_reported_without_the_key(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     key = "of-no-known-form-0123456789"
     manager.patch(f"{CHANNELS}/chat", {"key": key})
-    house.supplier.script(Refuse(400, f"what is {key} for"))
+    setup.supplier.script(Refuse(400, f"what is {key} for"))
     found = run_check(manager, f"{CHANNELS}/chat/check?paid=true")
     assert key not in str(found)
     assert (found["ok"], "***" in found["steps"][-1]["detail"]) == (False, True)
-    (entry,) = house.wait_for_records(1)
+    (entry,) = setup.wait_for_records(1)
     assert (entry.outcome, entry.status, entry.cost) == ("failed", 400, 0)
 
 
-def test_a_model_is_tried_through_its_first_way(house: House, manager: Client) -> None:
+def test_a_model_is_tried_through_its_first_way(setup: GatewaySetup, manager: Client) -> None:
     manager.patch(
         f"{MODELS}/by-chat",
         {"routes": [{"channel": "gemini", "priority": 2}, {"channel": "chat", "model": "odd"}]},
@@ -243,7 +243,7 @@ def test_a_model_is_tried_through_its_first_way(house: House, manager: Client) -
     assert "odd is not " in found["steps"][-1]["detail"]
 
 
-def test_what_cannot_be_tried_is_refused(house: House, manager: Client) -> None:
+def test_what_cannot_be_tried_is_refused(setup: GatewaySetup, manager: Client) -> None:
     manager.post(CHANNELS, {"name": "x", "dialects": ["gemini"], "url": "https://e.example.com"})
     assert manager.send("POST", f"{CHANNELS}/x/check?paid=true").status == 400
     assert manager.send("POST", f"{CHANNELS}/chat/check?paid=true&model=by-gemini").status == 400

@@ -29,8 +29,8 @@ def enter_code(daemon: Serving, code: str, source: str = "127.0.0.1", **more):
 
 
 @pytest.fixture
-def daemon(house, manager) -> Serving:
-    return house.daemon
+def daemon(setup, manager) -> Serving:
+    return setup.daemon
 
 
 def test_a_code_is_ten_letters_good_for_five_minutes(manager):
@@ -90,23 +90,23 @@ def test_five_wrong_tries_stop_their_address_and_void_no_code(daemon, manager):
     assert enter_code(daemon, code, "127.0.0.3").status == 200
 
 
-def test_the_session_survives_a_restart_and_the_code_does_not(house, manager, serve):
-    daemon = house.daemon
+def test_the_session_survives_a_restart_and_the_code_does_not(setup, manager, serve):
+    daemon = setup.daemon
     code, unused = create_code(manager), create_code(manager)
     token = enter_code(daemon, code, bearer=True)["token"]
     daemon.stop()
     daemon.join()
-    again = serve(house.folder, environ={"PROXY_APP_HASH": HASH})
+    again = serve(setup.folder, environ={"PROXY_APP_HASH": HASH})
     bearer = {"Authorization": f"Bearer {token}"}
     assert again.client(None).get("/api/session", bearer)["role"] == "administrator"
     assert enter_code(again, unused).status == 401
 
 
-def test_another_management_key_ends_the_sessions_of_its_codes(house, manager, serve):
-    token = enter_code(house.daemon, create_code(manager), bearer=True)["token"]
-    house.daemon.stop()
-    house.daemon.join()
-    again = serve(house.folder, environ={"PROXY_APP_HASH": "0" * 64})
+def test_another_management_key_ends_the_sessions_of_its_codes(setup, manager, serve):
+    token = enter_code(setup.daemon, create_code(manager), bearer=True)["token"]
+    setup.daemon.stop()
+    setup.daemon.join()
+    again = serve(setup.folder, environ={"PROXY_APP_HASH": "0" * 64})
     bearer = {"Authorization": f"Bearer {token}"}
     assert again.client(None).get("/api/session", bearer).status == 401
 
@@ -119,22 +119,22 @@ def test_what_is_neither_a_password_nor_a_code_is_refused(daemon, wish):
     assert daemon.client(None).post("/api/session", wish).status == 400
 
 
-def test_no_code_is_in_a_file_or_the_journal(house, manager):
+def test_no_code_is_in_a_file_or_the_journal(setup, manager):
     code = create_code(manager)
-    enter_code(house.daemon, code)
+    enter_code(setup.daemon, code)
     unused = create_code(manager)
     (newest, *_) = manager.get("/api/agent/changes?resource=session")["items"]
     assert (newest["action"], newest["by"]) == ("issue", "management")
-    for path in house.folder.rglob("*"):
+    for path in setup.folder.rglob("*"):
         if path.is_file():
             data = path.read_bytes()
             assert code.encode() not in data, path
             assert unused.encode() not in data, path
             assert MANAGEMENT_KEY.encode() not in data, path
-    assert json.loads(Path(house.layout.sessions).read_text())["sessions"][0]["by_code"] is True
+    assert json.loads(Path(setup.layout.sessions).read_text())["sessions"][0]["by_code"] is True
 
 
-def test_without_the_management_key_there_are_no_codes(house, up):
-    daemon = up()
+def test_without_the_management_key_there_are_no_codes(setup, start_gateway):
+    daemon = start_gateway()
     assert daemon.client(MANAGEMENT_KEY).post("/api/agent/session", None).status == 503
     assert enter_code(daemon, "AAAAAAAAAA").status == 401

@@ -11,7 +11,7 @@ import pytest
 from agentd.gateway.service_log.note import ServiceLogFilter
 from agentd.gateway.service_log.store import read_page
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.support.daemon import KEY, Client, Reply, Serving
 
 CANARIES = {
@@ -98,7 +98,7 @@ def get_every_page(manager: Client) -> dict[str, Reply]:
     return found
 
 
-def test_no_get_shows_a_secret(house: House, manager: Client) -> None:
+def test_no_get_shows_a_secret(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, sections 1 and 2: no secret is ever revealed."""
     secrets = set_every_secret(manager)
     found = get_every_page(manager)
@@ -113,7 +113,7 @@ def test_no_get_shows_a_secret(house: House, manager: Client) -> None:
     assert shown["key"] == "****"
 
 
-def test_no_change_or_refusal_shows_a_secret(house: House, manager: Client) -> None:
+def test_no_change_or_refusal_shows_a_secret(setup: GatewaySetup, manager: Client) -> None:
     secrets = set_every_secret(manager)
     api = "/api/agent"
     answers = [
@@ -135,21 +135,21 @@ def test_no_change_or_refusal_shows_a_secret(house: House, manager: Client) -> N
     for reply in answers:
         for secret in secrets:
             assert secret not in reply.body.decode(), reply.body
-    for note in read_page(house.layout, ServiceLogFilter(), 1000).entries:
+    for note in read_page(setup.layout, ServiceLogFilter(), 1000).entries:
         assert not any(secret in note.text for secret in secrets)
-    journal = Path(house.layout.changes).read_text()
+    journal = Path(setup.layout.changes).read_text()
     assert not any(secret in journal for secret in secrets)
 
 
 def test_neither_the_other_surfaces_nor_the_logs_show_one(
-    house: House,
-    up: Callable[..., Serving],
+    setup: GatewaySetup,
+    start_gateway: Callable[..., Serving],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     said = io.StringIO()
     monkeypatch.setattr("sys.stderr", said)
-    serving = up(environ={"PROXY_APP_HASH": HASH})
+    serving = start_gateway(environ={"PROXY_APP_HASH": HASH})
     secrets = [
         one for one in set_every_secret(serving.client(MANAGEMENT_KEY)) if one not in (HASH, KEY)
     ]

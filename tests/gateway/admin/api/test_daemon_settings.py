@@ -7,16 +7,16 @@ import pytest
 
 from agentd.settings.model import IDENTITIES, Settings
 from agentd.settings.status import MASK, RESTART, SECRET
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import HASH, Client, Reply
 
 ALL = "/api/agent/settings/daemon"
 
 
 @pytest.fixture
-def file(house: House) -> Path:
+def file(setup: GatewaySetup) -> Path:
     """A hand-written ``agentd.yml``."""
-    path = Path(house.layout.settings)
+    path = Path(setup.layout.settings)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f"# ours\nport: 0\nagent_api_key: {HASH}   # of the laptop\n"

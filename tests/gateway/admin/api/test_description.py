@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.api.following import Follower
-from tests.gateway.admin.api.place import Place, open_place
+from tests.gateway.admin.api.example_gateway import ExampleGateway, open_example_gateway
 from tests.gateway.admin.api.provoking import (
     GENERAL,
     provoke_bad_gateway,
@@ -20,15 +20,15 @@ from tests.gateway.admin.api.provoking import (
     unreadable_records,
 )
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.support.daemon import Client, Serving
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """A place for all tests that leave no trace in it."""
-    with open_place(tmp_path_factory.mktemp("place")) as found:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleGateway]:
+    """A gateway for all tests that change nothing in it."""
+    with open_example_gateway(tmp_path_factory.mktemp("gateway")) as found:
         yield found
 
 
@@ -39,18 +39,18 @@ def get_description(client: Client) -> dict[str, Any]:
 
 
 def test_the_recipe_runs_as_it_stands_and_again_and_leaves_nothing(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     """Section 4: a script that knows only the address, the key and its supplier does it all.
 
     Also on a gateway that is in use: another key has spent more than the recipe's ever will.
     """
-    house.supplier.script(
+    setup.supplier.script(
         Answer((Say("Dear."),), Tokens(input=100_000, output=100_000)),
         *(Answer((Say("Hello."),), Tokens(input=1000, output=100)) for _ in range(2)),
     )
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
-    key = house.add_key()
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
+    key = setup.add_key()
     with openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0) as client:
         client.chat.completions.create(
             model="by-chat", messages=[{"role": "user", "content": "A dear one."}]
@@ -60,16 +60,16 @@ def test_the_recipe_runs_as_it_stands_and_again_and_leaves_nothing(
         for number in (2, 3):
             follower = Follower(
                 daemon.url,
-                supplier_url=house.supplier.url,
+                supplier_url=setup.supplier.url,
                 supplier_key=SECRET,
                 supplier_model="scripted-large",
                 supplier_is_local=True,
             )
             steps = follower.follow()
-            request = house.supplier.requests[number - 1]
+            request = setup.supplier.requests[number - 1]
             assert request.headers["authorization"] == f"Bearer {SECRET}"
             assert request.body["model"] == "scripted-large"
-            entry = house.wait_for_records(number)[-1]
+            entry = setup.wait_for_records(number)[-1]
             assert (entry.model, str(entry.cost)) == (
                 follower.values["model"],
                 str(follower.values["cost"]),
@@ -82,7 +82,7 @@ def test_the_recipe_runs_as_it_stands_and_again_and_leaves_nothing(
         ("GET", "/api/agent/requests"),
         ("POST", "/api/agent/session"),
     }
-    sessions = json.loads(Path(house.layout.sessions).read_text())["sessions"]
+    sessions = json.loads(Path(setup.layout.sessions).read_text())["sessions"]
     assert sessions == []
 
 
@@ -92,35 +92,35 @@ def list_names(manager: Client) -> list[Any]:
     return [[one["name"] for one in manager.get(f"/api/agent/{name}")["items"]] for name in lists]
 
 
-def test_every_address_of_the_surface_is_reported_and_no_other(place: Place) -> None:
+def test_every_address_of_the_surface_is_reported_and_no_other(gateway: ExampleGateway) -> None:
     """The proxy specification, section 4: the full list of addresses."""
-    everything = place.daemon.client().get("/api/openapi.json").json()["paths"]
+    everything = gateway.daemon.client().get("/api/openapi.json").json()["paths"]
     there = {
         (method.upper(), path)
         for path, methods in everything.items()
         for method in methods
         if path.startswith("/api/agent")
     }
-    description = get_description(place.manager)
+    description = get_description(gateway.manager)
     addresses = {(one["method"], one["path"]) for one in description["endpoints"]}
     recipe = description["recipe"]["steps"]
     beside = {(step["method"], step["path"].partition("?")[0]) for step in recipe}
     assert {one for one in addresses if one[1].startswith("/api/agent")} == there
     assert addresses - there <= beside
-    ours = place.manager.get("/api/agent/openapi.json").json()["paths"]
+    ours = gateway.manager.get("/api/agent/openapi.json").json()["paths"]
     assert {(method.upper(), path) for path in ours for method in ours[path]} == addresses
 
 
-def test_every_example_is_a_body_that_is_taken(place: Place) -> None:
-    for address in place.description.addresses.values():
+def test_every_example_is_a_body_that_is_taken(gateway: ExampleGateway) -> None:
+    for address in gateway.description.addresses.values():
         for body in address["body"]:
             assert "example" in body, (address["method"], address["path"])
-            wrong = place.description.find_body_errors(address, body["example"])
+            wrong = gateway.description.find_body_errors(address, body["example"])
             assert not wrong, (address["method"], address["path"], wrong)
 
 
-def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(place: Place) -> None:
-    description = place.description.told
+def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(gateway: ExampleGateway) -> None:
+    description = gateway.description.told
     texts = [one["meaning"] for one in description["recipe"]["variables"]]
     texts += description["secrets"]
     for schema in description["schemas"].values():
@@ -128,16 +128,16 @@ def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(place:
     assert all("in the file" in text.lower() for text in texts if "env:NAME" in text)
 
 
-def test_every_field_says_what_it_means(place: Place) -> None:
+def test_every_field_says_what_it_means(gateway: ExampleGateway) -> None:
     silent = [
         f"{name}.{field}"
-        for name, schema in place.description.told["schemas"].items()
+        for name, schema in gateway.description.told["schemas"].items()
         for field, told in schema.get("properties", {}).items()
         if not told.get("description") or "\n" in told["description"]
     ]
     silent += [
         f"{method} {path}: {parameter['name']}"
-        for (method, path), address in place.description.addresses.items()
+        for (method, path), address in gateway.description.addresses.items()
         for parameter in address["parameters"]
         if path.startswith("/api/agent") and parameter["in"] != "path"
         if not parameter["description"]
@@ -147,38 +147,38 @@ def test_every_field_says_what_it_means(place: Place) -> None:
 
 def test_every_address_answers_as_it_is_reported(tmp_path: Any) -> None:
     """Section 4: status, fields and types, by the examples."""
-    with open_place(tmp_path) as place:
-        left = [one for key, one in place.description.addresses.items() if key not in place.walked]
+    with open_example_gateway(tmp_path) as gateway:
+        left = [one for key, one in gateway.description.addresses.items() if key not in gateway.walked]
         gone = [one for one in left if one["method"] == "DELETE"]
         for address in (*(one for one in left if one not in gone), *gone[::-1]):
-            place.send_good(address)
-        assert place.walked >= set(place.description.addresses)
+            gateway.send_good(address)
+        assert gateway.walked >= set(gateway.description.addresses)
 
 
 @pytest.fixture(scope="module")
-def out_of_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Place]]:
+def out_of_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ExampleGateway, ExampleGateway]]:
     """Two places that are broken themselves."""
     with ExitStack() as stack:
-        folders = (tmp_path_factory.mktemp("place") for _ in range(2))
-        first, second = (stack.enter_context(open_place(folder)) for folder in folders)
+        folders = (tmp_path_factory.mktemp("gateway") for _ in range(2))
+        first, second = (stack.enter_context(open_example_gateway(folder)) for folder in folders)
         yield remove_channels(first), stack.enter_context(unreadable_records(second))
 
 
 def test_every_error_that_is_reported_can_be_provoked(
-    place: Place, out_of_order: tuple[Place, Place]
+    gateway: ExampleGateway, out_of_order: tuple[ExampleGateway, ExampleGateway]
 ) -> None:
     """Sections 4 and 7; ``Disabled`` is provoked for each in ``test_kinds_of_keys``."""
     missed = []
-    for (method, path), address in place.description.addresses.items():
+    for (method, path), address in gateway.description.addresses.items():
         if not path.startswith("/api/agent"):
             continue
         told = {(one["status"], one["error"]) for one in address["errors"]}
         for status, error in told - {(503, "Disabled")}:
-            attempts = [(place, GENERAL[error])]
+            attempts = [(gateway, GENERAL[error])]
             if error in ("Conflict", "Unavailable"):
                 attempts += [(one, send_unchanged) for one in out_of_order]
             if path.endswith("/preview"):
-                attempts.append((place, provoke_bad_gateway))
+                attempts.append((gateway, provoke_bad_gateway))
             replies = [reply for where, provoke in attempts for reply in provoke(where, address)]
             found = {(one.status, one["error"]) for one in replies if one.status >= 400}
             assert found <= told, (method, path, found)
@@ -187,11 +187,11 @@ def test_every_error_that_is_reported_can_be_provoked(
     assert not missed, "\n".join(map(str, missed))
 
 
-def test_the_text_names_each_field_of_each_body(place: Place) -> None:
+def test_the_text_names_each_field_of_each_body(gateway: ExampleGateway) -> None:
     """The proxy specification, section 4: the full list of addresses with fields."""
-    text = place.manager.get("/api/agent", {"Accept": "text/markdown"}).body.decode()
-    schemas = place.description.told["schemas"]
-    for address in place.description.told["endpoints"]:
+    text = gateway.manager.get("/api/agent", {"Accept": "text/markdown"}).body.decode()
+    schemas = gateway.description.told["schemas"]
+    for address in gateway.description.told["endpoints"]:
         part = text.partition(f"### `{address['method']} {address['path']}`")[2].partition("###")[0]
         for body in address["body"]:
             named = body["schema"].get("$ref", "").rpartition("/")[2]
@@ -199,19 +199,19 @@ def test_the_text_names_each_field_of_each_body(place: Place) -> None:
                 assert f"  - `{name}` (" in part, (address["path"], name)
 
 
-def test_it_is_reported_as_text_to_a_client_that_asks_for_text(place: Place) -> None:
+def test_it_is_reported_as_text_to_a_client_that_asks_for_text(gateway: ExampleGateway) -> None:
     for accept, kind in (
         ("text/markdown", "text/markdown"),
         ("text/plain, text/markdown;q=0.5", "text/plain"),
         ("application/json, text/markdown", "application/json"),
         ("*/*", "application/json"),
     ):
-        reply = place.manager.get("/api/agent", {"Accept": accept})
+        reply = gateway.manager.get("/api/agent", {"Accept": accept})
         assert reply.headers["Content-Type"] == f"{kind}; charset=utf-8"
         text = reply.body.decode()
-        for method, path in place.description.addresses:
+        for method, path in gateway.description.addresses:
             assert (f"`{method} {path}`" in text) is (kind != "application/json")
-    for step in place.description.told["recipe"]["steps"]:
+    for step in gateway.description.told["recipe"]["steps"]:
         assert (
-            step["title"] in place.manager.get("/api/agent", {"Accept": "text/plain"}).body.decode()
+            step["title"] in gateway.manager.get("/api/agent", {"Accept": "text/plain"}).body.decode()
         )

@@ -12,7 +12,7 @@ import pytest
 from agentd.gateway.service_log.note import ServiceLogFilter
 from agentd.gateway.service_log.store import read_page
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import KEY, PATIENCE, Serving, build_request, send_raw, until
 
@@ -29,15 +29,15 @@ EXTENDED = [("GET", "/api/chats"), ("GET", "/api/settings/all"), ("GET", "/api/b
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, Serving, str]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[GatewaySetup, Serving, str]]:
     """A gateway for all tests here, and an access key of it."""
     with ExitStack() as stack:
         supplier = stack.enter_context(Supplier())
-        house = House(tmp_path_factory.mktemp("doors"), supplier)
-        key = house.add_key()
-        house.write()
-        serving = Serving(house.folder, environ={"PROXY_APP_HASH": HASH})
-        yield house, stack.enter_context(serving), key
+        setup = GatewaySetup(tmp_path_factory.mktemp("doors"), supplier)
+        key = setup.add_key()
+        setup.write()
+        serving = Serving(setup.folder, environ={"PROXY_APP_HASH": HASH})
+        yield setup, stack.enter_context(serving), key
 
 
 def list_addresses(serving: Serving) -> list[tuple[str, str]]:
@@ -62,7 +62,7 @@ def get_status(serving: Serving, method: str, path: str, *lines: str) -> int:
 
 
 def test_only_the_management_key_in_its_own_header_opens_the_management(
-    shared: tuple[House, Serving, str],
+    shared: tuple[GatewaySetup, Serving, str],
 ) -> None:
     """The proxy specification, sections 1 and 5."""
     _, serving, access = shared
@@ -82,7 +82,7 @@ def test_only_the_management_key_in_its_own_header_opens_the_management(
         assert get_status(serving, method, f"{path}?api_key={MANAGEMENT_KEY}") == 401
 
 
-def test_the_management_key_opens_nothing_else(shared: tuple[House, Serving, str]) -> None:
+def test_the_management_key_opens_nothing_else(shared: tuple[GatewaySetup, Serving, str]) -> None:
     """Not model requests, not the remote control, not the extended addresses."""
     _, serving, _ = shared
     for method, path in (*DATA, *REMOTE, *EXTENDED):
@@ -98,7 +98,7 @@ def test_the_management_key_opens_nothing_else(shared: tuple[House, Serving, str
 
 
 def test_an_access_key_opens_models_and_nothing_else(
-    shared: tuple[House, Serving, str],
+    shared: tuple[GatewaySetup, Serving, str],
 ) -> None:
     _, serving, access = shared
     for method, path in (*REMOTE, *EXTENDED):
@@ -109,7 +109,7 @@ def test_an_access_key_opens_models_and_nothing_else(
 
 
 def test_a_remote_key_opens_neither_models_nor_the_management(
-    shared: tuple[House, Serving, str],
+    shared: tuple[GatewaySetup, Serving, str],
 ) -> None:
     _, serving, _ = shared
     named = serving.new_key("laptop")
@@ -122,11 +122,11 @@ def test_a_remote_key_opens_neither_models_nor_the_management(
 
 
 def test_without_the_variable_it_is_disabled_and_all_else_is_as_usual(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     """The proxy specification, section 5.3."""
-    key = house.add_key()
-    serving = up()
+    key = setup.add_key()
+    serving = start_gateway()
     for line in (f"X-API-Key: {MANAGEMENT_KEY}", f"X-API-Key: {KEY}", "X-Other: 1"):
         for path in ("/api/agent", "/api/agent/channels", "/api/agent/nowhere"):
             (reply,) = send_raw(
@@ -140,15 +140,15 @@ def test_without_the_variable_it_is_disabled_and_all_else_is_as_usual(
 
 
 def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
-    house: House,
-    up: Callable[..., Serving],
+    setup: GatewaySetup,
+    start_gateway: Callable[..., Serving],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The proxy specification, section 5.5."""
     said = io.StringIO()
     monkeypatch.setattr("sys.stderr", said)
-    serving = up(environ={"PROXY_APP_HASH": HASH})
+    serving = start_gateway(environ={"PROXY_APP_HASH": HASH})
     wrong = "wrong-management-key-0123456789"
     serving.client(wrong).get("/api/agent/channels")
     serving.client(None).get("/api/agent")
@@ -156,14 +156,14 @@ def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
     serving.client("bad").get("/api/remote/bots")
     notes = until(
         lambda: (
-            len(found := read_page(house.layout, ServiceLogFilter(kind="sign_in_failed")).entries)
+            len(found := read_page(setup.layout, ServiceLogFilter(kind="sign_in_failed")).entries)
             >= 2
             and found
         )
     )
     assert [(one.remote, one.level) for one in notes] == [("127.0.0.1", "warning")] * 2
     assert "wrong management key" in notes[1].text
-    text = Path(house.layout.service_log).read_text()
+    text = Path(setup.layout.service_log).read_text()
     serving.stop()
     serving.join()
     result = text + said.getvalue() + caplog.text
@@ -173,9 +173,9 @@ def test_failed_sign_ins_are_noted_with_their_address_and_never_a_key(
 
 
 def test_a_client_that_guesses_is_slowed_and_who_knows_the_key_is_not(
-    house: House, up: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    serving = up(environ={"PROXY_APP_HASH": HASH})
+    serving = start_gateway(environ={"PROXY_APP_HASH": HASH})
     monkeypatch.setattr("agentd.http.throttle.DELAY_SECONDS", 1.0)
     monkeypatch.setattr("agentd.http.throttle.WINDOW_SECONDS", 1000.0)
     guesser = serving.client("wrong")

@@ -12,8 +12,8 @@ import pytest
 from agentd.http import throttle
 from tests.gateway.admin.api.described import Description, Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
-from tests.gateway.relay.callers import Standing, running_gateway
+from tests.gateway.conftest import GatewaySetup
+from tests.gateway.relay.callers import RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Break, Refuse, Say
 from tests.support.daemon import Reply, build_request, send_raw, until
 
@@ -23,20 +23,20 @@ Found = set[tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    def prepare(house: House) -> None:
-        house.settings["tries"] = 1
-        for channel in house.channels:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["tries"] = 1
+        for channel in setup.channels:
             channel["cool_down"] = 0
 
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("gateway")
     with running_gateway(folder, prepare, environ={"PROXY_APP_HASH": HASH}) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def manager(place: Standing) -> Iterator[Manager]:
-    made = Manager(place.daemon.url, MANAGEMENT_KEY)
+def manager(gateway: RunningGateway) -> Iterator[Manager]:
+    made = Manager(gateway.daemon.url, MANAGEMENT_KEY)
     yield made
     made.close()
 
@@ -50,9 +50,9 @@ def get_described_errors(manager: Manager, address: tuple[str, str]) -> Found:
 class Provoking:
     """Sends requests that fail in all ways; ``found`` is the answers."""
 
-    def __init__(self, place: Standing) -> None:
-        self.place = place
-        self.key = place.add_caller().key
+    def __init__(self, gateway: RunningGateway) -> None:
+        self.gateway = gateway
+        self.key = gateway.add_caller().key
         self.found: Found = set()
 
     def send_call(
@@ -67,24 +67,24 @@ class Provoking:
 
     def send(self, data: bytes) -> None:
         """Send the bytes, and record how they were refused."""
-        (reply, *_) = send_raw(self.place.daemon.port, data)
+        (reply, *_) = send_raw(self.gateway.daemon.port, data)
         error = reply["error"]
         self.found.add((reply.status, error["code"] or error["type"]))
 
     def send_supplier_refusal(self, *refusals: Refuse) -> None:
         """Let the supplier refuse a request."""
         for refusal in refusals:
-            self.place.supplier.script(refusal)
+            self.gateway.supplier.script(refusal)
             self.send_call(model="by-messages")  # of another dialect: told in our words
 
 
-def test_every_error_of_a_reply_can_be_provoked(place: Standing, manager: Manager) -> None:
-    chat = Provoking(place)
+def test_every_error_of_a_reply_can_be_provoked(gateway: RunningGateway, manager: Manager) -> None:
+    chat = Provoking(gateway)
     chat.send_call(body={})
     chat.send_call(key="sk-agentd-wrong")
     chat.send_call(model="nobody")
-    chat.send_call(key=place.add_caller(channels=()).key)
-    chat.send_call(key=place.add_caller(limits={"total": "0"}).key)
+    chat.send_call(key=gateway.add_caller(channels=()).key)
+    chat.send_call(key=gateway.add_caller(limits={"total": "0"}).key)
     much = (f"Authorization: Bearer {chat.key}", "Content-Length: 999999999", "Connection: close")
     chat.send(build_request(*CHAT, *much, key=None))
     chat.send(
@@ -103,20 +103,20 @@ def test_every_error_of_a_reply_can_be_provoked(place: Standing, manager: Manage
         Refuse(200, body="what is this"),
     )
     broken = Answer((Say("well"),), faults=(Break(1),))
-    place.supplier.script(broken, broken)  # a kept connection that is dead is not its answer
+    gateway.supplier.script(broken, broken)  # a kept connection that is dead is not its answer
     chat.send_call()
-    licence = Path(place.house.layout.licence)
+    licence = Path(gateway.setup.layout.licence)
     licence.unlink()
     until(lambda: manager.get("/api/agent/licence")["state"] != "valid")
     chat.send_call()
-    place.house.write()
+    gateway.setup.write()
     assert chat.found >= get_described_errors(manager, CHAT), (
         get_described_errors(manager, CHAT) - chat.found
     )
 
 
 def test_every_error_of_signing_in_can_be_provoked(
-    place: Standing, manager: Manager, monkeypatch: pytest.MonkeyPatch
+    gateway: RunningGateway, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: Found = set()
 
@@ -127,7 +127,7 @@ def test_every_error_of_signing_in_can_be_provoked(
             head.append("Content-Type: application/json")
         if not any(line.startswith("Content-Length") for line in lines):
             head.append(f"Content-Length: {len(data)}")
-        (reply, *_) = send_raw(place.daemon.port, "\r\n".join([*head, "", ""]).encode() + data)
+        (reply, *_) = send_raw(gateway.daemon.port, "\r\n".join([*head, "", ""]).encode() + data)
         if reply.status >= 400:
             found.add((reply.status, reply["error"]))
         return reply

@@ -18,7 +18,7 @@ from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.layout import Layout
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.ledger.entries import build_record
 from tests.supplier.steps import Say
 from tests.support.clickhouse import PASSWORD, Server, running_clickhouse
@@ -37,10 +37,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def booked(house: House) -> None:
+def booked(setup: GatewaySetup) -> None:
     """Three days of two requests each."""
     for number, day in enumerate(DAYS):
-        path = Path(Layout.get_ledger_day_path(house.layout, day))
+        path = Path(Layout.get_ledger_day_path(setup.layout, day))
         path.parent.mkdir(parents=True, exist_ok=True)
         at = f"{day}T00:00:00.000Z"
         path.write_bytes(
@@ -49,13 +49,13 @@ def booked(house: House) -> None:
 
 
 @pytest.fixture
-def managed(house: House, up: Callable[..., Serving]) -> Iterator[Callable[..., Client]]:
+def managed(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[Callable[..., Client]]:
     """A client of a daemon with these settings, which checks every answer."""
     with ExitStack() as stack:
 
         def start_and_manage(**export: Any) -> Client:
-            house.settings = {"export": export} if export else {}
-            daemon = up(environ={"PROXY_APP_HASH": HASH})
+            setup.settings = {"export": export} if export else {}
+            daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
             return stack.enter_context(closing(Manager(daemon.url, MANAGEMENT_KEY)))
 
         yield start_and_manage
@@ -153,16 +153,16 @@ def waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("booked", "waited_for")
 def test_a_database_that_never_answers_slows_no_request_and_no_answer(
-    house: House, managed: Callable[..., Client]
+    setup: GatewaySetup, managed: Callable[..., Client]
 ) -> None:
     """It takes what it is told, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        key, client = house.add_key(), managed(url=url)
+        key, client = setup.add_key(), managed(url=url)
         caller, _ = mute.accept()
         with caller:
             assert caller.recv(100).startswith(b"POST /?database=default&query=")
-            house.supplier.script(Say("hi there"))
+            setup.supplier.script(Say("hi there"))
             hello: Any = [{"role": "user", "content": "hello"}]
             with openai.OpenAI(
                 base_url=f"{client.url}/v1", api_key=key, timeout=PATIENCE, max_retries=0
@@ -170,18 +170,18 @@ def test_a_database_that_never_answers_slows_no_request_and_no_answer(
                 models.chat.completions.create(model="by-chat", messages=hello)
             assert client.post(f"{ALL}/backfill", SPAN)["rows"] == 6
             assert client.get(ALL)["phase"] == "sending", "all this while it has said nothing"
-        assert house.wait_for_records(1)
+        assert setup.wait_for_records(1)
 
 
 @pytest.mark.usefixtures("booked")
 def test_what_is_not_sent_yet_is_kept_however_old_it_is(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     sent = DayProgress(version=1, done_at="2026-01-02T00:00:00.000Z")
-    ExportStateFile(house.layout).save(ExportProgress("", {DAYS[0]: sent}))
-    house.settings = {"keep_days": 1, "export": {"url": f"http://127.0.0.1:{find_free_port()}"}}
-    up(environ={"PROXY_APP_HASH": HASH})
-    first, second, _ = (Path(house.layout.get_ledger_day_path(day)) for day in DAYS)
+    ExportStateFile(setup.layout).save(ExportProgress("", {DAYS[0]: sent}))
+    setup.settings = {"keep_days": 1, "export": {"url": f"http://127.0.0.1:{find_free_port()}"}}
+    start_gateway(environ={"PROXY_APP_HASH": HASH})
+    first, second, _ = (Path(setup.layout.get_ledger_day_path(day)) for day in DAYS)
     until(lambda: not first.exists())
     assert second.exists()
 

@@ -11,7 +11,7 @@ import pytest
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.model import issue
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.support.daemon import Client, Reply, Serving, until
 
@@ -36,11 +36,11 @@ def call_model(manager: Client, key: str, model: str = "by-chat") -> Reply:
 
 
 @pytest.fixture(autouse=True)
-def _answering(house: House) -> None:
-    house.supplier.always(Answer((Say("hi"),), Tokens(input=1000, output=100)))
+def _answering(setup: GatewaySetup) -> None:
+    setup.supplier.answer_always(Answer((Say("hi"),), Tokens(input=1000, output=100)))
 
 
-def test_a_key_is_reported_once_and_then_only_its_end(house: House, manager: Client) -> None:
+def test_a_key_is_reported_once_and_then_only_its_end(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, section 2: a finished key is told exactly once."""
     reply = manager.post(ALL, {"name": "laptop", "limits": {"day": 5, "requestsPerMinute": 60}})
     assert reply.status == 201, reply.body
@@ -53,7 +53,7 @@ def test_a_key_is_reported_once_and_then_only_its_end(house: House, manager: Cli
         shown.body,
         manager.get(ALL).body,
         manager.get("/api/agent/changes").body,
-        Path(house.layout.access_keys).read_bytes(),
+        Path(setup.layout.access_keys).read_bytes(),
     ):
         assert key.encode() not in found
         assert key[-12:].encode() not in found
@@ -68,11 +68,11 @@ def test_a_key_is_found_by_its_id_and_by_its_name(manager: Client) -> None:
     assert (reply.status, "The Laptop" in reply["message"]) == (404, True)
 
 
-def test_what_is_shown_of_limits_is_what_enforces_them(house: House, manager: Client) -> None:
+def test_what_is_shown_of_limits_is_what_enforces_them(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, section 2: keys have spend limits."""
     key = manager.post(ALL, {"name": "k", "limits": {"day": "0.05", "parallel": 3}}).json()
     assert call_model(manager, key["key"]).status == 200
-    cost = float(house.wait_for_records(1)[0].cost)
+    cost = float(setup.wait_for_records(1)[0].cost)
     assert cost > 0
     shown = manager.get(f"{ALL}/k").json()
     assert shown["limits"]["day"] == 0.05
@@ -123,17 +123,17 @@ def test_letters_before_are_valid_for_the_grace_only(manager: Client) -> None:
     assert call_model(manager, third["key"]).status == 200
 
 
-def test_a_key_shows_who_has_seen_its_letters_first(house: House, manager: Client) -> None:
+def test_a_key_shows_who_has_seen_its_letters_first(setup: GatewaySetup, manager: Client) -> None:
     """It is only read: nobody can say that it was somebody else."""
     assert manager.post(ALL, {"name": "k", "createdBy": "user:ann"}).status == 400
     assert manager.post(ALL, {"name": "k"})["createdBy"] == "management"
     assert manager.patch(f"{ALL}/k", {"createdBy": "user:ann", "keepBodies": True}).status == 200
     assert manager.patch(f"{ALL}/k", {"createdBy": 5, "created": None}).status == 200
     assert manager.get(f"{ALL}/k")["createdBy"] == "management"
-    assert re.search("created_by: .?management", Path(house.layout.access_keys).read_text())
+    assert re.search("created_by: .?management", Path(setup.layout.access_keys).read_text())
     made = issue("by hand", "2026-01-01T00:00:00.000Z", "cli")[1]
-    AccessKeyFile(house.layout).add(made)
-    AccessKeyFile(house.layout).add(issue("older", "2026-01-01T00:00:00.000Z")[1])
+    AccessKeyFile(setup.layout).add(made)
+    AccessKeyFile(setup.layout).add(issue("older", "2026-01-01T00:00:00.000Z")[1])
     found = [manager.get(f"{ALL}/{one}")["createdBy"] for one in (made.id, "older")]
     assert found == ["cli", ""]
     assert manager.post(f"{ALL}/{made.id}/reissue?dry_run=true", {})["createdBy"] == "management"
@@ -142,12 +142,12 @@ def test_a_key_shows_who_has_seen_its_letters_first(house: House, manager: Clien
 
 
 def test_letters_before_are_buried_once_the_new_ones_were_reported(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     first = manager.post(ALL, {"name": "k"})["key"]
     second = manager.post(f"{ALL}/k/reissue", {})["key"]
     renewals, graves = map(
-        Path, (house.layout.access_keys_renewals, house.layout.access_keys_revoked)
+        Path, (setup.layout.access_keys_renewals, setup.layout.access_keys_revoked)
     )
     until(lambda: json.loads(renewals.read_bytes())["renewals"] == [])
     assert [one["name"] for one in json.loads(graves.read_bytes())["revoked"]] == ["k"]
@@ -155,11 +155,11 @@ def test_letters_before_are_buried_once_the_new_ones_were_reported(
 
 
 def test_a_reissue_that_is_refused_leaves_the_letters_before_good(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     """As when the journal of changes cannot be written any more."""
     first = manager.post(ALL, {"name": "k"})["key"]
-    journal = Path(house.layout.changes)
+    journal = Path(setup.layout.changes)
     journal.rename(journal.with_suffix(".away"))
     journal.mkdir()
     reply = manager.post(f"{ALL}/k/reissue", {"grace": 1})
@@ -224,17 +224,17 @@ def test_two_names_that_look_alike_are_a_conflict(manager: Client) -> None:
     assert manager.post(ALL, {"name": "laptop"}).status == 409
 
 
-def test_keys_that_a_person_makes_by_hand_are_there_at_once(house: House, manager: Client) -> None:
-    house.add_key(name="by hand")
+def test_keys_that_a_person_makes_by_hand_are_there_at_once(setup: GatewaySetup, manager: Client) -> None:
+    setup.add_key(name="by hand")
     assert [one["name"] for one in manager.get(ALL)["items"]] == ["by hand"]
 
 
 def test_many_keys_are_paged_in_the_order_of_their_names(
-    house: House, up: Callable[..., Serving]
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
 ) -> None:
     for number in range(7):
-        house.add_key(name=f"k{number}", enabled=number % 2 == 0)
-    manager = up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+        setup.add_key(name=f"k{number}", enabled=number % 2 == 0)
+    manager = start_gateway(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
     page = manager.get(f"{ALL}?limit=3&enabled=true").json()
     assert [one["name"] for one in page["items"]] == ["k0", "k2", "k4"]
     rest = manager.get(f"{ALL}?limit=3&enabled=true&cursor={page['next']}").json()

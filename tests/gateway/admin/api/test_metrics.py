@@ -14,8 +14,8 @@ from agentd.gateway.channels.routing import MAX_COOLDOWN_SECONDS
 from agentd.llm.price import Usage
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import PRICES, SECRET, House
-from tests.gateway.relay.callers import Caller, Standing, running_gateway
+from tests.gateway.conftest import PRICES, SECRET, GatewaySetup
+from tests.gateway.relay.callers import Caller, RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Serving, at_noon, until
 
@@ -25,11 +25,11 @@ PATH = "/api/agent/metrics"
 USED = Tokens(input=20, cached=7, output=100)
 
 
-def prepare(house: House) -> None:
-    house.channels.append(
-        house.build_channel("spare", "openai-chat", cool_down=MAX_COOLDOWN_SECONDS)
+def prepare(setup: GatewaySetup) -> None:
+    setup.channels.append(
+        setup.build_channel("spare", "openai-chat", cool_down=MAX_COOLDOWN_SECONDS)
     )
-    house.models.append(
+    setup.models.append(
         {
             "name": "fallback",
             "routes": [
@@ -43,45 +43,45 @@ def prepare(house: House) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway after some requests, of which each ended in another way."""
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("gateway")
     with at_noon(), running_gateway(folder, prepare, environ={"PROXY_APP_HASH": HASH}) as made:
         make_requests(made)
         yield made
 
 
-def make_requests(place: Standing) -> None:
-    caller = place.add_caller(name="laptop")
-    place.supplier.script(*[Answer((Say("well"),), USED)] * 4)
+def make_requests(gateway: RunningGateway) -> None:
+    caller = gateway.add_caller(name="laptop")
+    gateway.supplier.script(*[Answer((Say("well"),), USED)] * 4)
     for stream in (False, True):
         assert caller.ask("anthropic", "by-messages", stream=stream).status == 200
         assert caller.ask("openai-chat", "by-chat", stream=stream).status == 200
-    place.supplier.script(Refuse(429, "slow down"), Answer((Say("well"),), USED))
+    gateway.supplier.script(Refuse(429, "slow down"), Answer((Say("well"),), USED))
     assert caller.ask("openai-chat", "fallback").status == 200
-    place.supplier.script(Refuse(400, "no such parameter"))
+    gateway.supplier.script(Refuse(400, "no such parameter"))
     assert caller.ask("openai-chat", "by-chat").status == 400
     for number in range(3):
         assert caller.ask("openai-chat", f"made-up-{number}").status == 404
-    place.supplier.script(Answer((Say("well"),), Tokens(input=5000, output=100)))
-    near = place.add_caller(name="near its limit", limits={"day": "0.02"})
+    gateway.supplier.script(Answer((Say("well"),), Tokens(input=5000, output=100)))
+    near = gateway.add_caller(name="near its limit", limits={"day": "0.02"})
     assert near.ask("anthropic", "by-messages").status == 200
-    stopped = place.add_caller(name="at its limit", limits={"total": "0"})
+    stopped = gateway.add_caller(name="at its limit", limits={"total": "0"})
     assert stopped.ask("openai-chat", "by-chat").status == 429
-    place.add_caller(name="off", enabled=False)
-    place.add_caller(name="over", expires="2026-01-02T00:00:00.000Z")
+    gateway.add_caller(name="off", enabled=False)
+    gateway.add_caller(name="over", expires="2026-01-02T00:00:00.000Z")
 
 
 REQUESTS = 11
 
 
 @pytest.fixture
-def samples(place: Standing) -> dict[str, dict[frozenset, float]]:
+def samples(gateway: RunningGateway) -> dict[str, dict[frozenset, float]]:
     """The samples of each metric by their labels, once all requests are counted."""
 
     def scrape() -> dict[str, dict[frozenset, float]] | None:
         found: dict[str, dict[frozenset, float]] = {}
-        for family in parser.text_string_to_metric_families(read(place.daemon)):
+        for family in parser.text_string_to_metric_families(read(gateway.daemon)):
             for sample in family.samples:
                 values = found.setdefault(sample.name, {})
                 labels = frozenset(sample.labels.items())
@@ -106,41 +106,41 @@ def by(samples: dict, name: str, *labels: str) -> dict[Any, float]:
     sums: Counter = Counter()
     for key, value in samples[f"agentd_gateway_{name}"].items():
         known = dict(key)
-        place = tuple(known.get(label, "") for label in labels)
-        sums[place if len(labels) > 1 else "".join(place)] += value
+        gateway = tuple(known.get(label, "") for label in labels)
+        sums[gateway if len(labels) > 1 else "".join(gateway)] += value
     return {key: value for key, value in sums.items() if value}
 
 
-def ledger_sums(place: Standing) -> Iterator[tuple[Any, tuple[str, str]]]:
+def ledger_sums(gateway: RunningGateway) -> Iterator[tuple[Any, tuple[str, str]]]:
     """Each line of the ledger, with its model and channel as metrics have them."""
-    for record in place.house.wait_for_records(REQUESTS):
+    for record in gateway.setup.wait_for_records(REQUESTS):
         yield record, (record.model, record.channel) if record.channel else ("", "")
 
 
-def test_requests_are_those_of_the_ledger(place, samples):
+def test_requests_are_those_of_the_ledger(gateway, samples):
     expected = Counter(
-        (*route, record.outcome, str(record.status)) for record, route in ledger_sums(place)
+        (*route, record.outcome, str(record.status)) for record, route in ledger_sums(gateway)
     )
     assert by(samples, "requests_total", "model", "channel", "outcome", "status") == expected
     assert expected["by-messages", "messages", "ok", "200"] == 3
 
 
-def test_errors_are_those_of_the_ledger(place, samples):
+def test_errors_are_those_of_the_ledger(gateway, samples):
     expected = Counter(
-        (*route, record.error) for record, route in ledger_sums(place) if record.outcome != "ok"
+        (*route, record.error) for record, route in ledger_sums(gateway) if record.outcome != "ok"
     )
     assert by(samples, "errors_total", "model", "channel", "error") == expected
     assert expected["", "", "not_found"] == 3
     tries = Counter(
-        (one.channel, one.error) for record, _ in ledger_sums(place) for one in record.failed_tries
+        (one.channel, one.error) for record, _ in ledger_sums(gateway) for one in record.failed_tries
     )
     assert by(samples, "failed_tries_total", "channel", "error") == tries
     assert tries["spare", "rate_limit"] == 1
 
 
-def test_tokens_and_cost_are_those_of_the_ledger(place, samples):
+def test_tokens_and_cost_are_those_of_the_ledger(gateway, samples):
     tokens, cost = Counter(), Counter()
-    for record, route in ledger_sums(place):
+    for record, route in ledger_sums(gateway):
         cost[route] += record.cost
         for kind in Usage.__struct_fields__:
             tokens[(*route, kind)] += getattr(record.usage, kind)
@@ -151,15 +151,15 @@ def test_tokens_and_cost_are_those_of_the_ledger(place, samples):
     assert sum(cost.values()) > Decimal("0.005")
 
 
-def test_times_are_those_of_the_ledger(place, samples):
-    streamed = [record.timings.first / 1000 for record, _ in ledger_sums(place) if record.stream]
+def test_times_are_those_of_the_ledger(gateway, samples):
+    streamed = [record.timings.first / 1000 for record, _ in ledger_sums(gateway) if record.stream]
     assert sum(samples["agentd_gateway_first_token_seconds_count"].values()) == len(streamed) == 2
     total = sum(samples["agentd_gateway_first_token_seconds_sum"].values())
     assert total == pytest.approx(sum(streamed))
     for bound, count in by(samples, "first_token_seconds_bucket", "le").items():
         assert count == sum(seconds <= float(bound) for seconds in streamed)
     ended = [
-        record.timings.total / 1000 for record, _ in ledger_sums(place) if record.outcome == "ok"
+        record.timings.total / 1000 for record, _ in ledger_sums(gateway) if record.outcome == "ok"
     ]
     total = sum(samples["agentd_gateway_request_seconds_sum"].values())
     assert total == pytest.approx(sum(ended))
@@ -173,11 +173,11 @@ def test_channels_in_cooldown_are_told_with_the_time_that_is_left(samples):
     assert 0 < left[1] <= MAX_COOLDOWN_SECONDS
 
 
-def test_keys_near_and_at_their_limits_are_counted_and_not_named(place, samples):
+def test_keys_near_and_at_their_limits_are_counted_and_not_named(gateway, samples):
     assert by(samples, "keys", "state") == {"enabled": 3, "disabled": 1, "expired": 1}
     assert by(samples, "keys_at_limit") == {"": 1}
     assert by(samples, "keys_near_limit") == {"": 1}
-    text = read(place.daemon)
+    text = read(gateway.daemon)
     for secret in (
         SECRET,
         MANAGEMENT_KEY,
@@ -185,7 +185,7 @@ def test_keys_near_and_at_their_limits_are_counted_and_not_named(place, samples)
         "its limit",
         "made-up",
         "sk-agentd",
-        *place.house.keys,
+        *gateway.setup.keys,
     ):
         assert secret not in text
     assert "127.0.0.1" not in text
@@ -195,14 +195,14 @@ def test_the_ledger_is_writable(samples):
     assert by(samples, "ledger_writable") == {"": 1}
 
 
-def test_a_ledger_that_cannot_be_written_shows(house, up):
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
-    caller = Caller(daemon.port, house.add_key())
-    ledger = Path(house.layout.ledger)
+def test_a_ledger_that_cannot_be_written_shows(setup, start_gateway):
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
+    caller = Caller(daemon.port, setup.add_key())
+    ledger = Path(setup.layout.ledger)
     for path in ledger.glob("*"):
         path.unlink()
     ledger.rmdir()
     ledger.write_text("no folder")
-    house.supplier.script(Answer((Say("well"),), USED))
+    setup.supplier.script(Answer((Say("well"),), USED))
     caller.ask("openai-chat", "by-chat")
     until(lambda: re.search(r"^agentd_gateway_ledger_writable 0$", read(daemon), re.MULTILINE))

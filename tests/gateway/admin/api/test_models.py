@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import Client, Serving
 
 ALL = "/api/agent/models"
@@ -20,7 +20,7 @@ NEW = {
 HERE = f"{ALL}/deepseek%2Fchat:v3"
 
 
-def test_a_model_is_created_read_and_deleted_by_its_name(house: House, manager: Client) -> None:
+def test_a_model_is_created_read_and_deleted_by_its_name(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, sections 1 and 2: models are created."""
     reply = manager.post(ALL, NEW)
     assert reply.status == 201, reply.body
@@ -29,7 +29,7 @@ def test_a_model_is_created_read_and_deleted_by_its_name(house: House, manager: 
     assert shown.headers["ETag"] == reply.headers["ETag"]
     assert shown["routes"][0] == {**NEW["routes"][0], "priority": 0, "prices": None}  # type: ignore[index]
     assert (shown["prices"]["input"], shown["prices"]["output"]) == (0.27, 1.10)
-    assert "1.10" in Path(house.layout.models).read_text()
+    assert "1.10" in Path(setup.layout.models).read_text()
     assert manager.delete(HERE).status == 204
     assert manager.get(HERE).status == 404
 
@@ -54,7 +54,7 @@ def test_a_way_leads_through_a_channel_that_there_is(manager: Client) -> None:
 
 
 def test_a_channel_is_never_deleted_beside_a_model_that_comes_to_need_it(
-    manager: Client, house: House
+    manager: Client, setup: GatewaySetup
 ) -> None:
     """The proxy specification, section 7: conflict, an object that is still in use."""
     channel = {"name": "brief", "dialects": ["openai-chat"], "url": "https://api.example.com"}
@@ -94,10 +94,10 @@ def test_what_a_model_cannot_be_is_refused(manager: Client) -> None:
         assert manager.post(ALL, {**NEW, **wrong}).status == 400
 
 
-def test_a_model_that_a_key_names_is_not_deleted(house: House, up: Callable[..., Serving]) -> None:
+def test_a_model_that_a_key_names_is_not_deleted(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
     """The proxy specification, section 7: what is in use is a conflict."""
-    house.add_key(name="ours", models=["by-chat"])
-    manager = up(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
+    setup.add_key(name="ours", models=["by-chat"])
+    manager = start_gateway(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
     reply = manager.delete(f"{ALL}/by-chat")
     assert (reply.status, 'access key "ours"' in reply["message"]) == (409, True)
     assert manager.delete(f"{ALL}/by-gemini").status == 204
@@ -118,7 +118,7 @@ def fallen(name: str, **lists: list[str]) -> dict[str, object]:
     return {"name": name, "routes": [{"channel": "chat"}], **lists}
 
 
-def test_fallbacks_are_created_read_changed_and_reset(manager: Client, house: House) -> None:
+def test_fallbacks_are_created_read_changed_and_reset(manager: Client, setup: GatewaySetup) -> None:
     lists = {"fallbacks": ["by-chat"], "contextFallbacks": ["by-gemini", "by-messages"]}
     reply = manager.post(ALL, fallen("m", **lists))
     assert reply.status == 201, reply.body
@@ -128,16 +128,16 @@ def test_fallbacks_are_created_read_changed_and_reset(manager: Client, house: Ho
     changed = manager.patch(f"{ALL}/m", {"fallbacks": None, "contentFallbacks": ["by-responses"]})
     assert (changed["fallbacks"], changed["contentFallbacks"]) == ([], ["by-responses"])
     assert changed["contextFallbacks"] == lists["contextFallbacks"]
-    assert "content_fallbacks" in Path(house.layout.models).read_text()
+    assert "content_fallbacks" in Path(setup.layout.models).read_text()
 
 
 def test_fallbacks_that_lead_in_a_circle_are_refused_and_nothing_is_changed(
-    manager: Client, house: House
+    manager: Client, setup: GatewaySetup
 ) -> None:
     for name in ("c", "b", "a"):
         after = [chr(ord(name) + 1)] if name != "c" else []
         assert manager.post(ALL, fallen(name, fallbacks=after)).status == 201
-    before = Path(house.layout.models).read_bytes()
+    before = Path(setup.layout.models).read_bytes()
     for query in ("?dry_run=true", ""):
         reply = manager.patch(f"{ALL}/c{query}", {"fallbacks": ["a"]})
         assert reply.status == 400
@@ -146,17 +146,17 @@ def test_fallbacks_that_lead_in_a_circle_are_refused_and_nothing_is_changed(
     assert (reply.status, "d → d" in reply["details"]) == (400, True)
     reply = manager.post(ALL, fallen("d", fallbacks=["by-chatt"]))
     assert (reply.status, 'did you mean "by-chat"' in reply["details"]) == (400, True)
-    assert Path(house.layout.models).read_bytes() == before
+    assert Path(setup.layout.models).read_bytes() == before
 
 
 def test_a_dry_run_of_fallbacks_changes_nothing_and_a_change_is_undone(
-    manager: Client, house: House
+    manager: Client, setup: GatewaySetup
 ) -> None:
     manager.post(ALL, fallen("m"))
-    before = Path(house.layout.models).read_bytes()
+    before = Path(setup.layout.models).read_bytes()
     would = manager.patch(f"{ALL}/m?dry_run=true", {"fallbacks": ["by-chat"]})
     assert (would.status, would["fallbacks"]) == (200, ["by-chat"])
-    assert Path(house.layout.models).read_bytes() == before
+    assert Path(setup.layout.models).read_bytes() == before
     assert manager.patch(f"{ALL}/m", {"fallbacks": ["by-chat"]}).status == 200
     assert manager.send("POST", "/api/agent/changes/2/undo").status == 200
     assert manager.get(f"{ALL}/m")["fallbacks"] == []

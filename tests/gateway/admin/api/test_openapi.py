@@ -9,8 +9,8 @@ from tests.support.schemathesis_run import run_schemathesis
 
 
 def test_the_management_does_what_its_document_says(
-    up: Callable[..., Serving], tmp_path: Path
+    start_gateway: Callable[..., Serving], tmp_path: Path
 ) -> None:
-    daemon, header = up(environ={"PROXY_APP_HASH": HASH}), f"X-API-Key: {MANAGEMENT_KEY}"
+    daemon, header = start_gateway(environ={"PROXY_APP_HASH": HASH}), f"X-API-Key: {MANAGEMENT_KEY}"
     numbers = run_schemathesis(daemon, tmp_path, header, "^/api/agent", "/api/agent/openapi.json")
     assert 'status="201"' in numbers

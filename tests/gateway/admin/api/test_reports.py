@@ -44,14 +44,14 @@ def build_records():
 
 
 @pytest.fixture
-def manager(house, up) -> Client:
+def manager(setup, start_gateway) -> Client:
     """A client with the management key of a gateway that had some requests."""
-    folder = Path(house.layout.ledger)
+    folder = Path(setup.layout.ledger)
     folder.mkdir(parents=True)
     for one in build_records():
-        with open(house.layout.get_ledger_day_path(one.at[:10]), "ab") as file:
+        with open(setup.layout.get_ledger_day_path(one.at[:10]), "ab") as file:
             file.write(encode_checksummed(one))
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
     return daemon.client("manage-0123456789abcdef")
 
 
@@ -99,18 +99,18 @@ def test_requests_come_the_newest_first_page_by_page(manager):
         ("from=2026-01-02T02:00:00Z&to=2026-01-02T05:00:00%2B00:30", {4}),
     ],
 )
-def test_requests_are_filtered(house, manager, query, expected):
-    house.add_key(name="ann")
+def test_requests_are_filtered(setup, manager, query, expected):
+    setup.add_key(name="ann")
     found = get_rows(manager, f"requests?{query}".replace("key=ann", f"key={A}"))
     assert {int(one["id"][2:]) for one in found} == expected
 
 
-def test_a_key_is_asked_for_by_its_name(house, up):
-    house.add_key(name="Ann")
-    manager = up(environ={"PROXY_APP_HASH": HASH}).client("manage-0123456789abcdef")
-    Path(house.layout.ledger).mkdir(parents=True, exist_ok=True)
-    one = build_record(1, "2026-01-01T00:00:00.000Z", key=house.keys[0])
-    Path(house.layout.get_ledger_day_path("2026-01-01")).write_bytes(encode_checksummed(one))
+def test_a_key_is_asked_for_by_its_name(setup, start_gateway):
+    setup.add_key(name="Ann")
+    manager = start_gateway(environ={"PROXY_APP_HASH": HASH}).client("manage-0123456789abcdef")
+    Path(setup.layout.ledger).mkdir(parents=True, exist_ok=True)
+    one = build_record(1, "2026-01-01T00:00:00.000Z", key=setup.keys[0])
+    Path(setup.layout.get_ledger_day_path("2026-01-01")).write_bytes(encode_checksummed(one))
     assert [each["id"] for each in get_rows(manager, "requests?key=ann")] == ["r-1"]
     report = manager.get("/api/agent/reports/by-model?from=2026-01-01&to=2026-01-01&key=ANN")
     assert report["total"]["requests"] == 1
@@ -138,8 +138,8 @@ def test_one_request_is_reported_whole(manager):
     assert manager.get("/api/agent/requests/r-5?day=x").status == 400
 
 
-def test_bodies_that_are_kept_are_reported_with_their_request(house, manager):
-    folder = Path(house.layout.bodies, "2026-01-03")
+def test_bodies_that_are_kept_are_reported_with_their_request(setup, manager):
+    folder = Path(setup.layout.bodies, "2026-01-03")
     folder.mkdir(parents=True)
     body = {"id": "r-5", "at": "2026-01-03T05:00:00.000Z", "request": "{}", "response": "hi"}
     folder.joinpath("r-5.json").write_text(json.dumps(body))
@@ -207,7 +207,7 @@ def test_a_report_is_reported_page_by_page(manager):
 
 
 @pytest.mark.parametrize("report", ["by-key", "by-model", "top-spenders", "latency"])
-def test_pages_show_each_row_once_while_keys_spend(house, manager, report):
+def test_pages_show_each_row_once_while_keys_spend(setup, manager, report):
     """Rows are in the order of what was spent, which changes between two pages."""
     names = [f"n{number:02}" for number in range(12)]
     entries = [
@@ -216,7 +216,7 @@ def test_pages_show_each_row_once_while_keys_spend(house, manager, report):
         )
         for number, name in enumerate(names)
     ]
-    day = Path(house.layout.get_ledger_day_path("2026-01-02"))
+    day = Path(setup.layout.get_ledger_day_path("2026-01-02"))
     day.write_bytes(b"".join(map(encode_checksummed, entries)))
     path = f"/api/agent/reports/{report}?from=2026-01-02&to=2026-01-02&limit=5"
     page = until(lambda: found if (found := manager.get(path).json())["next"] else None)
@@ -279,17 +279,17 @@ def test_top_spenders_errors_latency_cache_and_leaks(manager):
     assert not get_rows(manager, f"leaks?{DAYS}&key={A}")
 
 
-def test_limits_show_how_long_they_last(house, manager):
-    house.add_key(name="rich", limits={"day": 10, "parallel": 3})
-    house.add_key(name="free")
+def test_limits_show_how_long_they_last(setup, manager):
+    setup.add_key(name="rich", limits={"day": 10, "parallel": 3})
+    setup.add_key(name="free")
     (one,) = get_rows(manager, "reports/limits")
     assert (one["title"], one["window"], one["limit"], one["used"]) == ("rich", "day", 10, 0)
     assert (one["daysLeft"], one["lasts"]) == (None, True)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_report_is_had_as_csv_that_no_spreadsheet_carries_out(house, manager, name):
-    house.add_key(name="=rich", limits={"day": 10})
+def test_every_report_is_had_as_csv_that_no_spreadsheet_carries_out(setup, manager, name):
+    setup.add_key(name="=rich", limits={"day": 10})
     path = f"/api/agent/reports/{name}?{'limit=9' if name == 'limits' else DAYS}"
     for query, headers in (("&format=csv", {}), ("", {"Accept": "text/csv"})):
         reply = manager.get(f"{path}{query}", headers)
@@ -329,7 +329,7 @@ def test_latency_is_not_reported_by_key(manager):
 # The summary and the licence.
 
 
-def test_the_summary_shows_the_gateway_in_short(house, manager):
+def test_the_summary_shows_the_gateway_in_short(setup, manager):
     """The proxy specification, sections 1 and 2: the main page's summary."""
     result = manager.get("/api/agent/summary").json()
     assert result["licence"]["state"] == "valid"
@@ -340,13 +340,13 @@ def test_the_summary_shows_the_gateway_in_short(house, manager):
     assert result["dropped"] == {"serviceLog": 0, "bodies": 0}
 
 
-def test_the_summary_counts_the_request_before_it(noon, house, up):
-    key = house.add_key()
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
+def test_the_summary_counts_the_request_before_it(noon, setup, start_gateway):
+    key = setup.add_key()
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
     manager = daemon.client("manage-0123456789abcdef")
     with openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0) as caller:
         for number in range(1, 4):
-            house.supplier.script(Answer((Say("hi"),), Tokens(input=1000, output=100)))
+            setup.supplier.script(Answer((Say("hi"),), Tokens(input=1000, output=100)))
             caller.chat.completions.create(
                 model="by-chat", messages=[{"role": "user", "content": "hello"}]
             )
@@ -364,36 +364,36 @@ def noon() -> Iterator[str]:
         yield made
 
 
-def test_the_summary_shows_damaged_days_and_files_with_mistakes(house, manager):
-    path = Path(house.layout.get_ledger_day_path("2026-01-01"))
+def test_the_summary_shows_damaged_days_and_files_with_mistakes(setup, manager):
+    path = Path(setup.layout.get_ledger_day_path("2026-01-01"))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0].replace(b"r-0", b"r-X") + lines[1])
-    Path(house.layout.channels).write_text("channels: [{}]")
+    Path(setup.layout.channels).write_text("channels: [{}]")
     result = until(lambda: result if (result := get_summary(manager))["problems"] else None)
     assert "channels.yml" in result["problems"][0]
     assert result["corruptDays"] == [{"day": "2026-01-01", "lines": 1}]
 
 
-def test_the_summary_shows_every_mistake_that_the_check_of_the_files_shows(house, manager):
-    models = Path(house.layout.models)
+def test_the_summary_shows_every_mistake_that_the_check_of_the_files_shows(setup, manager):
+    models = Path(setup.layout.models)
     content = models.read_text()
     assert '"chat"' in content
     models.write_text(content.replace('"chat"', '"chatt"'))
     result = until(lambda: result if (result := get_summary(manager))["problems"] else None)
-    expected = [*map(str, find_gateway_problems(house.layout))]
+    expected = [*map(str, find_gateway_problems(setup.layout))]
     assert expected
     assert result["problems"] == expected[:20]
     assert "no channel of channels.yml" in result["problems"][0]
 
 
-def test_the_licence_is_reported_and_installed(house, manager):
+def test_the_licence_is_reported_and_installed(setup, manager):
     """The proxy specification, sections 1 and 2: the licence's status."""
     before = manager.get("/api/agent/licence").json()
     assert before["state"] == "valid"
-    token = Path(house.layout.licence).read_text().strip()
+    token = Path(setup.layout.licence).read_text().strip()
     assert manager.put("/api/agent/licence", {"token": "nonsense"}).status == 400
     assert manager.get("/api/agent/licence").json() == before
-    Path(house.layout.licence).unlink()
+    Path(setup.layout.licence).unlink()
     assert manager.get("/api/agent/licence")["state"] == "missing"
     dry = manager.put("/api/agent/licence?dry_run=true", {"token": token})
     assert dry["state"] == "valid"

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Refuse, Say, Tokens
 from tests.support.daemon import Client, Serving
 
@@ -16,9 +16,9 @@ Ask = Callable[..., int]
 
 
 @pytest.fixture
-def ask(house: House, manager: Client) -> Iterator[Ask]:
+def ask(setup: GatewaySetup, manager: Client) -> Iterator[Ask]:
     """Send a request and return its status; the supplier's chat channel can refuse."""
-    house.supplier.always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+    setup.supplier.answer_always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
     key = manager.post("/api/agent/keys", {"name": "ann"})["key"]
     with httpx.Client(base_url=manager.url, timeout=60) as client:
 
@@ -80,13 +80,13 @@ def test_one_request_tells_what_each_kind_of_token_cost(manager: Client, ask: As
 
 
 def test_the_channels_that_failed_before_another_answered_are_recorded(
-    house: House, manager: Client, ask: Ask
+    setup: GatewaySetup, manager: Client, ask: Ask
 ) -> None:
     routes = [{"channel": "responses"}, {"channel": "chat", "priority": 1}]
     for route in routes:
         route["model"] = "scripted-large"
     manager.patch("/api/agent/models/by-chat", {"routes": routes})
-    house.supplier._always.insert(0, refuse_responses)
+    setup.supplier._always.insert(0, refuse_responses)
     assert ask() == 200
     [one] = find_requests(manager, "")
     [failed] = one["failedTries"]
@@ -112,10 +112,10 @@ def test_a_check_and_a_change_are_told_to_administrators(serving_events: Any) ->
 
 @pytest.fixture
 def serving_events(
-    house: House, up: Callable[..., Serving], manager: Client
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], manager: Client
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The events of a stream about a check and a change."""
-    daemon = up()
+    daemon = start_gateway()
     token = daemon.administrator().headers["Authorization"]
     steps: list[dict[str, Any]] = []
     files: list[str] = []

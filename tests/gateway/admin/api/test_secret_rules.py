@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentd.gateway.secrets.builtin import BUILT_IN
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.support.daemon import Client
 
 ALL = "/api/agent/secret-rules"
@@ -44,7 +44,7 @@ def test_built_in_rules_are_listed_and_can_only_be_switched(manager: Client) -> 
     manager.patch(f"{ALL}/{rule}", {"mode": None, "enabled": True})
 
 
-def test_a_rule_holds_from_when_it_is_written(house: House, manager: Client) -> None:
+def test_a_rule_holds_from_when_it_is_written(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, section 1: rules are maintained."""
     text = "see TICKET-123456"
     assert find_secrets(manager, text) == []
@@ -57,15 +57,15 @@ def test_a_rule_holds_from_when_it_is_written(house: House, manager: Client) -> 
     manager.send("POST", f"{ALL}/ticket/disable")
     assert find_secrets(manager, text) == []
     assert manager.delete(f"{ALL}/ticket").status == 204
-    assert "ticket" not in Path(house.layout.secret_rules).read_text()
+    assert "ticket" not in Path(setup.layout.secret_rules).read_text()
 
 
-def test_a_value_is_never_shown_again(house: House, manager: Client) -> None:
+def test_a_value_is_never_shown_again(setup: GatewaySetup, manager: Client) -> None:
     reply = manager.post(ALL, VALUE)
     assert (reply.status, reply["kind"], reply["value"]) == (201, "value", "****6789")
     (one,) = find_secrets(manager, f"a\nb {CANARY}!")
     assert one == {"rule": "canary", "mode": "block", "line": 2, "offset": 4, "length": len(CANARY)}
-    path = Path(house.layout.secret_rules)
+    path = Path(setup.layout.secret_rules)
     assert (CANARY in path.read_text(), path.stat().st_mode & 0o077) == (True, 0)
     shown = manager.get(f"{ALL}/canary")
     kept = manager.patch(f"{ALL}/canary", {"value": shown["value"], "mode": "hide"})
@@ -97,12 +97,12 @@ def test_a_value_is_never_shown_again(house: House, manager: Client) -> None:
     ],
 )
 def test_what_a_rule_cannot_be_is_refused(
-    house: House, manager: Client, wrong: dict[str, Any]
+    setup: GatewaySetup, manager: Client, wrong: dict[str, Any]
 ) -> None:
     reply = manager.post(ALL, wrong)
     assert reply.status == 400, reply.body
     assert CANARY.encode() not in reply.body
-    assert not Path(house.layout.secret_rules).exists()
+    assert not Path(setup.layout.secret_rules).exists()
 
 
 def test_a_taken_id_is_a_conflict(manager: Client) -> None:
@@ -114,9 +114,9 @@ def test_a_taken_id_is_a_conflict(manager: Client) -> None:
     assert (reply.status, 'mean "ticket"' in reply["message"]) == (404, True)
 
 
-def test_a_dry_run_and_another_version_change_nothing(house: House, manager: Client) -> None:
+def test_a_dry_run_and_another_version_change_nothing(setup: GatewaySetup, manager: Client) -> None:
     assert manager.post(f"{ALL}?dry_run=true", PATTERN).status == 201
-    assert not Path(house.layout.secret_rules).exists()
+    assert not Path(setup.layout.secret_rules).exists()
     tag = manager.post(ALL, PATTERN).headers["ETag"]
     assert manager.patch(f"{ALL}/ticket", {"mode": "block"}, {"If-Match": tag}).status == 200
     assert manager.patch(f"{ALL}/ticket", {"mode": "hide"}, {"If-Match": tag}).status == 412
@@ -126,8 +126,8 @@ def test_a_dry_run_and_another_version_change_nothing(house: House, manager: Cli
     assert manager.get(f"{ALL}/{rule}").headers["ETag"] == tag
 
 
-def test_comments_and_the_rest_of_the_file_stay(house: House, manager: Client) -> None:
-    path = Path(house.layout.secret_rules)
+def test_comments_and_the_rest_of_the_file_stay(setup: GatewaySetup, manager: Client) -> None:
+    path = Path(setup.layout.secret_rules)
     rule = BUILT_IN[0].id
     text = "# ours\nrules:\n  # tickets\n  - id: ticket\n    regex: 'TICKET-[0-9]{6}'   # six\n"
     path.write_text(text)
@@ -149,9 +149,9 @@ def test_comments_and_the_rest_of_the_file_stay(house: House, manager: Client) -
     ],
 )
 def test_a_built_in_rule_that_is_switched_off_and_on_leaves_the_file_as_it_was(
-    house: House, manager: Client, text: str
+    setup: GatewaySetup, manager: Client, text: str
 ) -> None:
-    path = Path(house.layout.secret_rules)
+    path = Path(setup.layout.secret_rules)
     rule, other = BUILT_IN[0].id, BUILT_IN[1].id
     text = text.replace("{rule}", rule).replace("{other}", other)
     path.write_text(text)
@@ -170,7 +170,7 @@ def test_a_change_of_a_built_in_rule_is_taken_back(manager: Client) -> None:
     assert manager.get(f"{ALL}/{rule}").json() == before
 
 
-def test_a_rule_can_be_tried_before_it_is_written(house: House, manager: Client) -> None:
+def test_a_rule_can_be_tried_before_it_is_written(setup: GatewaySetup, manager: Client) -> None:
     """The proxy specification, sections 1 and 2: rules are tested as a dry run."""
     text = f"TICKET-123456 and {AWS}"
     rules = [one["rule"] for one in find_secrets(manager, text, rule={**PATTERN, "mode": "report"})]
@@ -179,13 +179,13 @@ def test_a_rule_can_be_tried_before_it_is_written(house: House, manager: Client)
     assert manager.post(f"{ALL}/test", {"text": "x", "rule": {"id": "x"}}).status == 400
 
 
-def test_a_sample_is_neither_reported_nor_kept(house: House, manager: Client) -> None:
+def test_a_sample_is_neither_reported_nor_kept(setup: GatewaySetup, manager: Client) -> None:
     text = json.dumps({"key": AWS, "ours": SECRET})
     reply = manager.post(f"{ALL}/test", {"text": text})
     assert len(reply["findings"]) >= 2
     for secret in (AWS, SECRET):
         assert secret.encode() not in reply.body
-    state = Path(house.layout.state)
+    state = Path(setup.layout.state)
     for path in state.rglob("*"):
         if path.is_file():
             assert AWS.encode() not in path.read_bytes()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentd.gateway.settings.model import GatewaySettings
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import Client, Reply
 
 ALL = "/api/agent/settings"
@@ -28,10 +28,10 @@ def test_every_setting_is_reported_with_its_default_and_use(manager: Client) -> 
 
 
 def test_what_is_changed_is_in_the_file_and_its_comments_stay(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     """The proxy specification, section 1: what is written lands in the same files."""
-    path = Path(house.layout.gateway_settings)
+    path = Path(setup.layout.gateway_settings)
     path.write_text("# ours\ntries: 2   # enough\nbodies: {keep_days: 3, max_bytes: 2048}\n")
     reply = manager.patch(ALL, {"tries": 3, "bodies": {"keep_days": 5}, "mask_secrets": False})
     assert reply.status == 200, reply.body
@@ -57,12 +57,12 @@ def test_what_is_changed_is_in_the_file_and_its_comments_stay(
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
-    house: House, manager: Client, wrong: dict[str, Any]
+    setup: GatewaySetup, manager: Client, wrong: dict[str, Any]
 ) -> None:
-    before = Path(house.layout.gateway_settings).read_bytes()
+    before = Path(setup.layout.gateway_settings).read_bytes()
     reply = manager.patch(ALL, {"mask_secrets": False, **wrong})
     assert reply.status == 400
-    assert Path(house.layout.gateway_settings).read_bytes() == before
+    assert Path(setup.layout.gateway_settings).read_bytes() == before
     assert manager.get("/api/agent/changes")["items"] == []
 
 
@@ -75,7 +75,7 @@ def test_a_dry_run_and_another_version_change_nothing(manager: Client) -> None:
     assert get_value(manager.get(ALL), "tries") == 9
 
 
-def test_a_change_of_settings_is_noted_and_taken_back(house: House, manager: Client) -> None:
+def test_a_change_of_settings_is_noted_and_taken_back(setup: GatewaySetup, manager: Client) -> None:
     prices = {"input": 0.1, "output": "0.30"}
     manager.patch(ALL, {"tries": 9, "assumed_prices": prices})
     (change,) = manager.get("/api/agent/changes")["items"]
@@ -92,14 +92,14 @@ def test_a_change_of_settings_is_noted_and_taken_back(house: House, manager: Cli
 
 
 def test_the_databases_password_is_masked_kept_and_goes_nowhere_else(
-    house: House, manager: Client
+    setup: GatewaySetup, manager: Client
 ) -> None:
     export = {"url": "http://127.0.0.1:9", "password": PASSWORD}
     reply = manager.patch(ALL, {"export": export})
     assert get_value(reply, "export")["password"] == "****0123"
     reply = manager.patch(ALL, {"export": get_value(reply, "export") | {"user": "me"}})
     assert reply.status == 200
-    path = Path(house.layout.gateway_settings)
+    path = Path(setup.layout.gateway_settings)
     assert PASSWORD in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
     elsewhere = {"url": "http://127.0.0.1:10"}

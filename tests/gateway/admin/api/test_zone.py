@@ -15,7 +15,7 @@ from agentd.storage.checksummed_json import encode_checksummed
 from agentd.storage.layout import Layout
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH
-from tests.gateway.conftest import House
+from tests.gateway.conftest import GatewaySetup
 from tests.gateway.ledger.entries import build_record
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say, Tokens
@@ -29,14 +29,14 @@ ZONE = "Europe/Berlin"
 
 
 def test_half_an_hour_after_midnight_everybody_shows_the_same_day(
-    house: House, up: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
+    setup: GatewaySetup, start_gateway: Callable[..., Serving], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SystemClock, "now", lambda _: HALF_PAST_MIDNIGHT)
-    house.settings["time_zone"] = ZONE
-    letters, key = house.add_key(name="laptop", limits={"day": "1"}), house.keys[-1]
-    _write_past_record(house.layout, key)
-    house.supplier.script(Answer((Say("well"),), Tokens(input=1000, output=100)))
-    daemon = up(environ={"PROXY_APP_HASH": HASH})
+    setup.settings["time_zone"] = ZONE
+    letters, key = setup.add_key(name="laptop", limits={"day": "1"}), setup.keys[-1]
+    _write_past_record(setup.layout, key)
+    setup.supplier.script(Answer((Say("well"),), Tokens(input=1000, output=100)))
+    daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
     assert Caller(daemon.port, letters).ask("openai-chat", "by-chat").status == 200
     with closing(Manager(daemon.url, "manage-0123456789abcdef")) as manager:
         summary = manager.get("/api/agent/summary").json()
@@ -55,7 +55,7 @@ def test_half_an_hour_after_midnight_everybody_shows_the_same_day(
     assert [Decimal(str(one)) for one in today] == [COST] * 3
     assert limits["items"][0]["resets"] == "2026-07-15T22:00:00.000Z"
     assert [one["at"] for one in log["items"]] == [HALF_PAST_MIDNIGHT]
-    out = _run_spend_command(house.layout)
+    out = _run_spend_command(setup.layout)
     assert f"2026-07-15 to 2026-07-15, days in {ZONE}" in out
     assert "2026-07-15" in out and "0.004500" in out and "0.126" not in out
 

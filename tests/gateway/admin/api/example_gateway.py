@@ -1,4 +1,4 @@
-"""A gateway in which every address of the management has something to answer."""
+"""A gateway in which every route of the management API has something to return."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from tests.gateway.admin.api.described import Description, Manager
 from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.conftest import SECRET, House
+from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Reply, Serving
@@ -23,16 +23,16 @@ NOBODY = "https://127.0.0.1:9"
 """Where nothing listens."""
 
 
-class Place:
+class ExampleGateway:
     """A gateway whose recipe was followed, with the resources that the examples create."""
 
-    def __init__(self, house: House, daemon: Serving) -> None:
-        self.house = house
+    def __init__(self, setup: GatewaySetup, daemon: Serving) -> None:
+        self.setup = setup
         self.daemon = daemon
         self._manager = Manager(daemon.url, MANAGEMENT_KEY)
         follower = Follower(
             daemon.url,
-            supplier_url=house.supplier.url,
+            supplier_url=setup.supplier.url,
             supplier_key=SECRET,
             supplier_model="scripted-large",
             supplier_is_local=True,
@@ -42,7 +42,7 @@ class Place:
         }
         """What was answered well, as a method and a path of the description."""
         self.description = Description(self.manager.get("/api/agent").json())
-        licence = Path(house.layout.licence).read_text()
+        licence = Path(setup.layout.licence).read_text()
         self._bodies = {
             ("PUT", "/api/agent/licence"): {"token": licence},
             ("POST", "/api/agent/channels/{name}/copy"): {"name": "copied"},
@@ -97,16 +97,16 @@ class Place:
 
 
 @contextmanager
-def open_place(folder: Path) -> Iterator[Place]:
-    """Open a place for the duration of the block."""
+def open_example_gateway(folder: Path) -> Iterator[ExampleGateway]:
+    """Serve an example gateway for the duration of the block."""
     with ExitStack() as stack:
         supplier = stack.enter_context(Supplier())
-        supplier.always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
-        house = House(folder, supplier)
-        house.channels, house.models = [], []
-        house.settings = {"export": {"url": NOBODY.replace("https", "http")}}
-        house.write()
+        supplier.answer_always(Answer((Say("Hello."),), Tokens(input=1000, output=100)))
+        setup = GatewaySetup(folder, supplier)
+        setup.channels, setup.models = [], []
+        setup.settings = {"export": {"url": NOBODY.replace("https", "http")}}
+        setup.write()
         daemon = stack.enter_context(Serving(folder, environ={"PROXY_APP_HASH": HASH}))
-        place = Place(house, daemon)
-        stack.callback(place.manager.close)
-        yield place
+        gateway = ExampleGateway(setup, daemon)
+        stack.callback(gateway.manager.close)
+        yield gateway

@@ -1,4 +1,4 @@
-"""A supplier that sends exactly the given bytes, for answers that no real server would send."""
+"""A supplier that sends exactly the given bytes, for responses that no real server sends."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ Behave = Callable[[socket.socket], None]
 
 
 @dataclass
-class Bare:
+class RawSupplier:
     """The address, the behaviour, and the requests that were read."""
 
     url: str
@@ -23,10 +23,10 @@ class Bare:
 
 
 @contextmanager
-def running_bare_supplier() -> Iterator[Bare]:
+def running_raw_supplier() -> Iterator[RawSupplier]:
     """Listen for the duration of the block; each connection is one request's."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        made = Bare(f"http://127.0.0.1:{server.getsockname()[1]}")
+        made = RawSupplier(f"http://127.0.0.1:{server.getsockname()[1]}")
         threads: list[threading.Thread] = []
 
         def serve() -> None:

@@ -18,7 +18,7 @@ from agentd.storage.layout import Layout
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
-class House:
+class LargeGateway:
     """A folder with so many models, channels and access keys; every tenth is disabled."""
 
     def __init__(self, layout: Layout, models: int, channels: int, keys: int) -> None:

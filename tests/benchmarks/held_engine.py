@@ -1,4 +1,4 @@
-"""The daemon with an engine that never finishes: prompts wait. ``held.py OPTION VALUE …``.
+"""The daemon with an engine that never finishes: prompts wait. ``held_engine.py OPTION VALUE …``.
 
 Only the prompt ``STREAM`` is answered, by 200 tokens a second without end.
 """
