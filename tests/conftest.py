@@ -148,7 +148,9 @@ def build_dispatcher(
     skills = SkillFolder(services.layout)
     chats = services.chats.list_summaries
     assigner = TurnPlanner(services.turns, engines, skills, services.clock, chats, money, "test")
-    return Dispatcher(services.turns, assigner, approvals, services.clock, services.bus, lambda: parallel)
+    return Dispatcher(
+        services.turns, assigner, approvals, services.clock, services.bus, lambda: parallel
+    )
 
 
 WHOLE = re.compile(

@@ -61,7 +61,7 @@ class ApprovalRule(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         return self._match_restriction(question)
 
     def _allows(self, question: Question) -> bool:
-        """Return whether the pattern allows it; it never covers a second command after ``;``."""
+        """Return whether the pattern allows it; a second command after ``;`` is never covered."""
         if self.subject in ("*", question.subject):
             return True
         if question.kind == "shell" and not _PLAIN_COMMAND.fullmatch(question.subject):

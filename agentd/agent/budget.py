@@ -18,7 +18,7 @@ class SpendBudget(Struct, frozen=True):
     """The budget over all chats on a day of UTC."""
 
     def explain_exceeded(self, chat: Chat, today: Decimal) -> str:
-        """Say which budget is used up; empty: none is, or a person allowed more.
+        """Name the budget that is used up; empty if none is, or a person allowed more.
 
         ``today`` is what all chats have cost today.
         """
@@ -31,5 +31,5 @@ class SpendBudget(Struct, frozen=True):
         return ""
 
     def compute_allowance(self, chat: Chat) -> Decimal:
-        """Return what the chat may cost in all once a person has allowed another budget."""
+        """Return the total that the chat may cost once a person has allowed another budget."""
         return chat.cost + (self.per_chat or self.per_day or Decimal(1))

@@ -36,7 +36,7 @@ _WORD_ENDS = re.compile(r"[\s'\"();|&<>`]+")
 
 
 def explain_protection(line: str, bounds: WorkspaceBounds) -> str:
-    """Say why a path named in this line is protected; empty when none is seen. Blocking."""
+    """Explain why a path named in this line is protected; empty if none is. Blocking."""
     if len(line) > MAX_LINE_LENGTH:
         return TOO_LONG
     read = parse_command_line(line)
@@ -90,7 +90,7 @@ def _iter_places(word: str, folder: str, bounds: WorkspaceBounds) -> Iterator[st
 
 
 def _iter_paths(word: str) -> Iterator[str]:
-    """Yield what may be paths in a word: all of it, or what follows ``=``, ``:``, ``@``."""
+    """Yield the possible paths in a word: all of it, and the text after ``=``, ``:``, ``@``."""
     known = re.split(r"[$`*?\[]", word, maxsplit=1)[0]  # a pattern up to its first unknown sign
     if known != word:
         known = known.rpartition("/")[0]

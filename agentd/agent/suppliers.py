@@ -33,7 +33,7 @@ class SupplierDirectory:
         )
 
     async def get_endpoint(self, name: str) -> ModelEndpoint | None:
-        """Return where a program reaches its model; None without a name: its own sign-in."""
+        """Return the endpoint of a program's model; None, without a name, for its own sign-in."""
         if not name:
             return None
         if name == GATEWAY:
@@ -42,7 +42,7 @@ class SupplierDirectory:
         return ModelEndpoint(supplier.url, await self._read_key(name, supplier))
 
     async def find_problem(self, name: str) -> str:
-        """Say why a supplier cannot be called, judging by its key; empty: no problem known."""
+        """Explain why a supplier cannot be called, judging by its key; empty if it can."""
         try:
             await self.get_endpoint(name)
         except AgentdError as error:

@@ -255,7 +255,7 @@ class _DeltaPublisher:
         self._timer: asyncio.TimerHandle | None = None
 
     def get_reply(self) -> RunningReply:
-        """Return what was published of the unfinished reply."""
+        """Return the published part of the unfinished reply."""
         return RunningReply(self._turn, "".join(self._shown), self._number)
 
     async def add(self, text: str) -> None:

@@ -48,7 +48,7 @@ class Agent(Struct):
 
     dispatcher: Dispatcher
     approvals: ApprovalService
-    trouble: Callable[[Model], Awaitable[str]]
+    find_problem: Callable[[Model], Awaitable[str]]
     """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""
 
 

@@ -83,7 +83,7 @@ async def build_auth(
 def report_problems(
     layout: Layout, auth: AuthServices, *files: WatchedFile[Any]
 ) -> Callable[[], Iterator[ConfigProblem]]:
-    """Return what lists the problems of the key file, the user file and further edited files."""
+    """Return a function that lists the problems of the key, user and other edited files."""
 
     def list_problems() -> Iterator[ConfigProblem]:
         if auth.keys.problem:

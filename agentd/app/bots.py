@@ -131,7 +131,7 @@ def build_bot_services(
     workplace: WorkspaceComponent,
     desks: AnalyticsSpeechComponent,
 ) -> BotServices:
-    """Return what the bots may see and do."""
+    """Return the services that the bots use."""
     return BotServices(
         chats,
         agent.dispatcher,

@@ -195,7 +195,7 @@ async def collect_routes(
         *list_remote_routes(RemoteBotEndpoints(components.bots.get_bots)),
         *agent_api.routes(agent_endpoints),
         *chain.from_iterable(part.rows for part in parts),
-        *config_files.build_routes(chats, agent.trouble, problems),
+        *config_files.build_routes(chats, agent.find_problem, problems),
         *_build_setup_routes(core),
         *rendering.routes(),
         *qr_api.routes(),

@@ -83,12 +83,12 @@ class ConfigFiles:
     def build_routes(
         self,
         chats: ChatService,
-        trouble: Callable[[Model], Awaitable[str]],
+        find_problem: Callable[[Model], Awaitable[str]],
         others: Callable[[], Iterable[ConfigProblem]],
     ) -> tuple[Route, ...]:
-        """Return what they add to the routes table.
+        """Return their routes.
 
-        ``trouble`` returns why a model cannot be used now, ``others`` the problems in further
+        ``find_problem`` returns why a model cannot be used now, ``others`` the problems in further
         files that people edit.
         """
         self._other_problems = others
@@ -96,7 +96,7 @@ class ConfigFiles:
             *settings_api.routes(SettingsEndpoints(self.settings, self.get_view)),
             *skills_api.routes(SkillEndpoints(chats, self.skills, self.choices)),
             *models_api.routes(
-                ModelEndpoints(chats, self.models, self.choices, self.model_entries, trouble)
+                ModelEndpoints(chats, self.models, self.choices, self.model_entries, find_problem)
             ),
         )
 

@@ -148,7 +148,7 @@ class _HandshakeProbe:
         )
 
     async def find_problem(self, engine: str, name: str) -> str:
-        """Return why a turn with this model, or with none, would fail before its prompt."""
+        """Explain why a turn with this model, or with none, would fail at once; empty if not."""
         model = self._models.find(name) if name else None
         request = TurnRequest(
             chat_id=0,
@@ -241,7 +241,7 @@ async def _inspect_supplier(
 
 
 async def _find_supplier_problem(supplier: Supplier, key: str) -> str:
-    """Return why the supplier does not list its models; empty: it does."""
+    """Explain why the supplier does not list its models; empty if it does."""
     upstream = HttpUpstream()
     try:
         await fetch_models(upstream, supplier.dialect, supplier.url, key)

@@ -219,7 +219,7 @@ def _check_format(layout: Layout, *, writable: bool) -> str:
 
 
 def read_format(layout: Layout) -> FormatFile | None:
-    """Return what ``FORMAT`` says; None without one. ``ConfigError`` and ``Unavailable``."""
+    """Return the content of ``FORMAT``, or None. ``ConfigError`` and ``Unavailable``."""
     document = _read_small(layout.format, _FORMAT_REMEDY)
     if document is None:
         return None
@@ -231,7 +231,7 @@ def read_format(layout: Layout) -> FormatFile | None:
 
 
 def read_marks(layout: Layout) -> HighWaterMarks:
-    """Return what ``ids.json`` says; ``ConfigError`` and ``Unavailable``."""
+    """Return the content of ``ids.json``. ``ConfigError`` and ``Unavailable``."""
     document = _read_small(layout.ids, _IDS_REMEDY)
     if document is None:
         return HighWaterMarks()

@@ -119,7 +119,7 @@ class KeyFile:
         return (stamp, document.get_stamp(self._layout.renewals)) if self._renewing else stamp
 
     def read(self) -> KeyFileContents:
-        """Return what the files say; errors are in its ``problem``."""
+        """Return the contents of the files; errors are in its ``problem``."""
         try:
             revoked = self._revoked.read_digests()
             found = document.read_document(self._layout.keys, yaml_reader.MAX_FILE_SIZE, own=True)
@@ -148,7 +148,7 @@ class KeyFile:
         return stamp.mtime_ns / 1e9 if stamp else 0.0
 
     def check(self) -> None:
-        """Raise what is wrong with ``keys.yml``: ``ConfigError`` or ``Unavailable``."""
+        """Raise ``ConfigError`` or ``Unavailable`` if ``keys.yml`` cannot be used."""
         found = document.read_document(self._layout.keys, yaml_reader.MAX_FILE_SIZE, own=True)
         if found:
             self._parse(found.data)

@@ -116,7 +116,7 @@ class SessionEndpoints:
         return Response(view, headers={"Set-Cookie": set_cookie})
 
     def get_session(self, call: Request) -> Response:
-        """Return who is calling."""
+        """Return the caller."""
         caller = call.caller
         if caller.kind != "user":
             kind: Literal["nobody", "key"] = "key" if caller.kind == "key" else "nobody"

@@ -135,7 +135,7 @@ Instruction: TypeAlias = (
 
 
 def parse_update(update: IncomingUpdate, state: BotState) -> Instruction:
-    """Return what to do about an update from an allowed user."""
+    """Return the instruction that follows from an allowed user's update."""
     link = state.links.get(update.chat)
     chat = link.chat if link else 0
     if update.press:
@@ -151,7 +151,7 @@ def parse_update(update: IncomingUpdate, state: BotState) -> Instruction:
 
 
 def parse_prompt(text: str, chat: int) -> Instruction:
-    """Return what to do with a text; ``chat`` is the conversation's chat, 0 without one."""
+    """Return the instruction for a text; ``chat`` is the conversation's chat, 0 without one."""
     if not text.strip():
         return SendText("Only text, voice messages and photos are understood here.")
     return SendPrompt(chat, text) if chat else BeginChat(text)

@@ -109,7 +109,7 @@ class BotDirectory:
         return tuple(self._bots.values())
 
     def link(self, bot_id: str | None) -> tuple[bool | None, str]:
-        """Return how linking a new chat went: ``botLinked`` and ``botLinkNote``.
+        """Return the result of linking a new chat: ``botLinked`` and ``botLinkNote``.
 
         Linking posts nothing and never prevents the chat: a failure is only explained in the
         note. Messages of a linked chat are not posted either until a person continues the chat

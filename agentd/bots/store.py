@@ -192,5 +192,6 @@ class BotStateFiles:
         """Save the state; ``Unavailable`` when the disk fails."""
         document.make_folder(self._layout.bots)
         document.replace_document(
-            self._layout.get_bot_state_path(bot_id), msgspec.json.encode(BotStateDocument(state)) + b"\n"
+            self._layout.get_bot_state_path(bot_id),
+            msgspec.json.encode(BotStateDocument(state)) + b"\n",
         )

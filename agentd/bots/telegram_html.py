@@ -179,7 +179,7 @@ class _Writer:
                 self._open_styles(run.styles)
 
     def _count_fitting(self, text: str, room: int) -> int:
-        """Return how many characters fit into ``room`` units."""
+        """Count the characters that fit into ``room`` units."""
         for number, character in enumerate(text):
             room -= count_units(self._escape(character))
             if room < 0:

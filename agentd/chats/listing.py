@@ -23,7 +23,7 @@ class ChatFilter(Struct, frozen=True):
     state: ChatState | str = ""
 
     def matches(self, chat: ChatSummary) -> bool:
-        """Return whether a chat is wanted."""
+        """Return whether a chat meets all conditions."""
         return (
             (not self.label or self.label in chat.labels)
             and (not self.status or self.status == chat.status)

@@ -162,7 +162,11 @@ def scan_chats(
     marks = HighWaterMarks()
     for chat_id in _list_chat_ids(layout):
         summary = known.get(chat_id)
-        if summary is None or summary.damage or _get_size(layout.get_journal_path(chat_id)) != summary.size:
+        if (
+            summary is None
+            or summary.damage
+            or _get_size(layout.get_journal_path(chat_id)) != summary.size
+        ):
             chat = _load_at_start(layout, chat_id, repair=repair)
             marks = marks.merge(HighWaterMarks(chat_id))
             if chat is None:

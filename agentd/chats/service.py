@@ -77,7 +77,7 @@ class ChatService:
         return [*self._chats.summaries.values(), *self._chats.deleted.values()]
 
     def get_cached(self, chat_id: int) -> Chat | None:
-        """Return what ``get`` would, if it is in memory; read it before the next await."""
+        """Return the chat if it is in memory; read it before the next await."""
         self.get_summary(chat_id)
         return self._chats.store.get_cached(chat_id)
 

@@ -89,7 +89,9 @@ def _migrate_folder(layout: Layout, chat_id: int, folder: str) -> None:
         return
     journal = os.path.join(folder, JOURNAL)
     if not load(layout, chat_id, path=journal).chat.deleted_at:
-        log.warning("%s is not deleted: move it back as %s", folder, layout.get_chat_folder(chat_id))
+        log.warning(
+            "%s is not deleted: move it back as %s", folder, layout.get_chat_folder(chat_id)
+        )
         return
     if os.path.lexists(layout.get_chat_folder(chat_id)):
         # A copy of an earlier version's folder may have a chat in both places.

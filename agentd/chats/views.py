@@ -209,5 +209,5 @@ def _get_detail(approval: Approval) -> ApprovalDetailView | None:
 
 
 def make_chat_settings_view(chat: Chat) -> ChatSettingsView:
-    """Return what a chat is set to."""
+    """Return a chat's settings."""
     return ChatSettingsView(chat.model, chat.skill, chat.system_prompt, chat.agent.approvals)

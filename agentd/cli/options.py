@@ -57,7 +57,7 @@ def resolve_config(args: argparse.Namespace) -> ResolvedConfig:
 
 
 def resolve_layout(args: argparse.Namespace) -> Layout:
-    """Return where the files are. Raises ``ConfigError`` when that cannot be determined."""
+    """Return the layout. Raises ``ConfigError`` when the folders cannot be determined."""
     return locate(_collect_settings(args), os.environ, os.getcwd())
 
 

@@ -262,7 +262,7 @@ def _parse_expiry(text: str) -> str:
 
 
 def _call_or_bad_request(make: Callable[[], T]) -> T:
-    """Return what ``make`` returns; raise its ``ValueError`` as ``BadRequest``."""
+    """Call ``make``; raise its ``ValueError`` as ``BadRequest``."""
     try:
         return make()
     except ValueError as error:  # msgspec's own errors are of this kind

@@ -19,7 +19,7 @@ def encrypt(key: bytes, content: bytes, context: bytes) -> bytes:
 
 
 def decrypt(key: bytes, data: bytes, context: bytes) -> bytes:
-    """Return what was encrypted; ``ValueError`` if it was altered or the key is wrong. Blocking."""
+    """Decrypt data; ``ValueError`` if it was altered or the key is wrong. Blocking."""
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - see above
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
 

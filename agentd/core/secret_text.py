@@ -19,7 +19,7 @@ def is_reference(secret: str) -> bool:
 
 
 def explain_malformed_secret(secret: str) -> str:
-    """Return what is wrong with a secret as written, without repeating it; empty when valid."""
+    """Explain why a secret is malformed, without repeating it; empty if it is valid."""
     kind, _, place = secret.partition(":")
     if kind == "env" and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", place):
         return "expected the name of an environment variable after env:"

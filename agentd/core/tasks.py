@@ -12,7 +12,7 @@ class BackgroundTasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Return how many are running."""
+        """Return the number of running tasks."""
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

@@ -25,7 +25,7 @@ UnreadableInput: TypeAlias = Literal["malformed", "head too long", "target too l
 
 
 def count_buffered_bytes(stream: IOStream) -> int:
-    """Return how many bytes came on this connection that nobody has taken yet.
+    """Return the number of received bytes that are not read yet.
 
     Private because no method returns it; a request whose body came with its head saves a second
     look at whose it is.
@@ -108,7 +108,7 @@ def replace_error_answers(
 
 
 def _explain_read_limit(stream: IOStream, max_head_bytes: int) -> UnreadableInput:
-    """Return which read reached its limit: of a head, or of a line between chunks."""
+    """Return the error for the read that reached its limit: a head, or a chunk's line."""
     if stream._read_regex is None:
         return "malformed"
     has_line = b"\n" in stream._read_buffer[:max_head_bytes]

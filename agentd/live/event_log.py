@@ -361,7 +361,7 @@ def _load_segment(segment: _Segment, found: _LoadedFiles) -> bool:
 def _find_mismatch(
     layout: Layout, found: _LoadedFiles, chats: Iterable[JournalState], latest: int
 ) -> str:
-    """Return how the files disagree with the journals; empty if they agree."""
+    """Describe how the files disagree with the journals; empty if they agree."""
     if not found.batches:
         return ""
     if found.position > latest:

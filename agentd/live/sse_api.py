@@ -118,7 +118,7 @@ class _Listener:
         self._timer: asyncio.TimerHandle | None = None
 
     def wants(self, event: EncodedEvent) -> bool:
-        """Return whether the stream is to get this event."""
+        """Return whether to send this event to the stream."""
         if event.for_administrators and not self._is_administrator:
             return False
         return self.chats is None or event.chat is None or event.chat in self.chats

@@ -22,7 +22,7 @@ class StreamLink:
         self._ended = False
 
     async def iter_chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield what to write; each chunk is requested once the client has read the last."""
+        """Yield the chunks to write; each is requested once the client has read the last."""
         client = self._client
         client.apply(client.connection.attach(self, Transport.STREAM, client.now))
         try:

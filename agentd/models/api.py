@@ -20,14 +20,14 @@ from agentd.models.model import Model, Models
 from agentd.models.views import ModelView, make_model_view
 
 LOOK_AGAIN = 10.0
-"""Seconds for which it is believed that a model can be used, or why not."""
+"""Seconds for which the problems of models are cached."""
 
 
 class ModelStatusView(ModelView, frozen=True, rename="camel"):
     """A model, and whether it can be used now, according to cheap checks."""
 
     available: bool
-    trouble: str
+    problem: str
     """Why it cannot be used, such as a missing program or key; empty: no problem was found."""
 
 
@@ -99,7 +99,7 @@ class ModelWriter(Protocol):
 
 
 class ModelEndpoints:
-    """The endpoints below ``/api/models``. ``trouble`` returns why a model cannot be used now."""
+    """The endpoints below ``/api/models``. ``find_problem`` returns why a model cannot be used."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class ModelEndpoints:
         file: ModelFile,
         choices: DefaultModelWriter,
         entries: ModelWriter,
-        trouble: Callable[[Model], Awaitable[str]],
+        find_problem: Callable[[Model], Awaitable[str]],
     ) -> None:
         self._chats = chats
         self._file = file
         self._choices = choices
         self._entries = entries
-        self._trouble = trouble
+        self._find_problem = find_problem
         self._looked = -LOOK_AGAIN
         self._seen: tuple[Models, list[str]] | None = None
 
@@ -124,10 +124,10 @@ class ModelEndpoints:
         shown = [
             ModelStatusView(
                 **structs.asdict(make_model_view(model, models.default)),
-                available=not trouble,
-                trouble=trouble,
+                available=not problem,
+                problem=problem,
             )
-            for model, trouble in zip(models.models, await self._find_problems(models), strict=True)
+            for model, problem in zip(models.models, await self._find_problems(models), strict=True)
         ]
         suppliers = tuple(models.suppliers)
         return Response(ModelStatusList(shown, models.default, self._file.problems, suppliers))
@@ -177,12 +177,12 @@ class ModelEndpoints:
         return Response(SelectedModelView(body.model, body.chat_id))
 
     async def _find_problems(self, models: Models) -> list[str]:
-        """Return why each cannot be used; checked again after a change of the file, or a while."""
+        """Return the problem of each; checked again after a change of the file, or a while."""
         now = asyncio.get_running_loop().time()
         if not self._seen or self._seen[0] is not models or now - self._looked >= LOOK_AGAIN:
-            troubles = await asyncio.gather(*map(self._trouble, models.models))
-            self._seen, self._looked = (models, troubles), now
-            return troubles
+            problems = await asyncio.gather(*map(self._find_problem, models.models))
+            self._seen, self._looked = (models, problems), now
+            return problems
         return self._seen[1]
 
 

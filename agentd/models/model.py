@@ -178,7 +178,7 @@ def _validate_gateway_models(
 
 
 def _validate_engine(model: Model) -> Iterator[str]:
-    """Yield what the engine needs but lacks, or has but cannot use."""
+    """Yield the fields that the engine lacks or cannot use."""
     for name in _NEEDED.get(model.engine, ()):
         if not getattr(model, name):
             yield f'"{name}" is missing; engine {model.engine} needs it'

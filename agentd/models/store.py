@@ -27,7 +27,7 @@ def load(layout: Layout) -> Models:
 
 
 def check(layout: Layout) -> None:
-    """Raise what is wrong with ``models.yml``, or with a file that it names a key in. Blocking.
+    """Raise if ``models.yml``, or a key file that it refers to, is invalid. Blocking.
 
     Variables are not looked up: the daemon's environment differs from the caller's.
     """

@@ -78,7 +78,7 @@ class EffectiveSettings:
         return list_statuses(apply_immediate(self._started, later), later, said, typed)
 
     async def read(self) -> Settings:
-        """Return what the file says now, or said last while it was valid."""
+        """Return the file's settings, or its last valid ones."""
         await self.refresh()
         return self.file.current.settings
 

@@ -82,7 +82,7 @@ class ResolvedConfig(NamedTuple):
 
 
 def describe_sources(settings: Settings, layout: Layout, outside: Overrides) -> str:
-    """Return where the settings come from and the folders they lead to, without any value."""
+    """Describe the sources of the settings and the resulting folders, without values."""
     by_place: defaultdict[str, list[str]] = defaultdict(list)
     for _, source in outside.from_cli_and_env.values():
         variable, in_file, path = source.partition(" in ")
@@ -97,7 +97,7 @@ def describe_sources(settings: Settings, layout: Layout, outside: Overrides) -> 
 
 
 def describe_unused(outside: Overrides) -> str:
-    """Return what of a ``.env`` was passed over, and where it may stand; empty for nothing."""
+    """Name the variables of a ``.env`` that are ignored, and their place; empty if none."""
     if not outside.unused:
         return ""
     return (
@@ -127,7 +127,7 @@ class _Sources:
         self.file = self.collect(lambda: read_settings_file(self.path).settings, Settings())
 
     def collect(self, read: Callable[[], T], default: T) -> T:
-        """Return what was read; on problems collect them and return ``default``."""
+        """Return the value that ``read`` returns; collect its problems and return ``default``."""
         try:
             return read()
         except ConfigError as error:

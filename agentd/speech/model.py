@@ -85,7 +85,7 @@ def validate(speech: Speech) -> Iterator[tuple[tuple[str | int, ...], str]]:
 
 
 def _validate_engine(recognizer: SpeechEngine) -> Iterator[str]:
-    """Yield what the engine needs but lacks, or has but cannot use."""
+    """Yield the fields that the engine lacks or cannot use."""
     for name in _NEEDED[recognizer.engine]:
         if not getattr(recognizer, name):
             yield f'"{name}" is missing; engine {recognizer.engine} needs it'

@@ -13,7 +13,7 @@ MAX_SECRET_FILE_SIZE = 16 * 1024
 
 
 def resolve_secret(secret: str, environ: Mapping[str, str], where: str, whose: str) -> str:
-    """Return what a secret in a settings file stands for: itself, ``env:NAME`` or ``file:PATH``.
+    """Resolve a secret of a settings file: a value, ``env:NAME`` or ``file:PATH``.
 
     Empty for an empty one. Raises ``ConfigError`` at ``where`` when it is missing, or when others
     could read its file; the error asks to put ``whose`` key there and never has the secret in it.
@@ -37,7 +37,7 @@ def resolve_secret(secret: str, environ: Mapping[str, str], where: str, whose: s
 
 
 def _read_secret_file(path: str) -> tuple[str, str]:
-    """Return what the file holds, and what to report when that is nothing."""
+    """Return the file's content, and the problem to report when it has none."""
     found = document.read_document(path, MAX_SECRET_FILE_SIZE, private=True)
     if found is None:
         return "", f"there is no file {path}"

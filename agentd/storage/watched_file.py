@@ -125,7 +125,7 @@ class FileContent(Generic[T]):
         self._requested += 1
 
     def read(self) -> FileReading[T] | None:
-        """Return what the file says now, or ``None`` when that is in force. Blocking.
+        """Read the file; return ``None`` when its content is in force already. Blocking.
 
         What changed while it was read is read again: a file that an editor empties and then
         fills would otherwise be taken for one that was emptied on purpose.

@@ -237,7 +237,7 @@ class ConfinedFolder:
 
 
 def get_entry_kind(mode: int) -> EntryKind:
-    """Return what an entry is, by its mode."""
+    """Return an entry's kind by its mode."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):

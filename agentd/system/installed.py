@@ -7,7 +7,7 @@ from agentd.system.process import build_environment
 
 
 def find_missing_program(program: str) -> str:
-    """Return why a program cannot be started; empty when it is executable. Blocking."""
+    """Explain why a program cannot be started; empty if it is executable. Blocking."""
     if shutil.which(program, path=build_environment().get("PATH")):
         return ""
     return f"The program {program} is not installed, or not in PATH."

@@ -118,7 +118,7 @@ class ProtectedPlaces(Struct, frozen=True):
     home: str = ""
 
     def check_reading(self, path: str, workspace: str) -> Protection | None:
-        """Return why an agent in ``workspace`` needs approval to read a file, if it does."""
+        """Return the protection of a file against reading by an agent in ``workspace``, if any."""
         if found := self._check_own_files(path, workspace, writing=False):
             return found
         if "/." not in path and not path.endswith(_PLAIN_SECRETS):
@@ -131,7 +131,7 @@ class ProtectedPlaces(Struct, frozen=True):
         return self._check_home(path, workspace, writing=False)
 
     def check_writing(self, path: str, workspace: str) -> Protection | None:
-        """Return why creating, changing or deleting a file needs approval, if it does."""
+        """Return the protection of a file against creation, change and deletion, if any."""
         if found := self._check_own_files(path, workspace, writing=True):
             return found
         *folders, name = _split_path(path, workspace)
@@ -146,7 +146,7 @@ class ProtectedPlaces(Struct, frozen=True):
         return self._check_home(path, workspace, writing=True)
 
     def check_folder(self, folder: str) -> Protection | None:
-        """Return why searching, moving or deleting a whole folder needs approval, if it does."""
+        """Return a folder's protection against searching, moving and deletion, if any."""
         inner = filter(None, (self.state, self.config, self.home, *self.files))
         return _HOLDS_MORE if any(is_beneath(place, folder) for place in inner) else None
 
@@ -203,7 +203,7 @@ def is_beneath(path: str, folder: str) -> bool:
 
 
 def explain_unusable_workspace(workspace: str, state: str) -> str:
-    """Return why a folder cannot be a workspace; empty when it can."""
+    """Explain why a folder cannot be a workspace; empty if it can."""
     if workspace == "/":
         return "the workspace is /, the whole system; name the folder of a project"
     if is_beneath(workspace, state):

@@ -47,7 +47,7 @@ class PreferenceEndpoints:
         self._lock = asyncio.Lock()
 
     async def get_me(self, request: Request) -> Response:
-        """Return who is signed in, with the preferences; a key has none."""
+        """Return the signed-in user and the preferences; a key has none."""
         caller = request.caller
         if caller.kind != "user":
             return _respond(caller, Preferences())

@@ -106,12 +106,12 @@ class Deployments(Struct, frozen=True):
 
 
 def validate_builds(file: Builds) -> Iterator[tuple[Place, str]]:
-    """Yield what is wrong with ``builds.yml`` beyond its schema: where, and why."""
+    """Yield the problems of ``builds.yml`` beyond its schema, each with its place."""
     yield from _validate_jobs("builds", file.builds)
 
 
 def validate_deployments(file: Deployments) -> Iterator[tuple[Place, str]]:
-    """Yield what is wrong with ``deployments.yml`` beyond its schema: where, and why."""
+    """Yield the problems of ``deployments.yml`` beyond its schema, each with its place."""
     yield from _validate_jobs("deployments", file.deployments)
 
 

@@ -54,7 +54,9 @@ async def wait_for_questions(services: Services, number: int, many: int = 1) -> 
 
 
 def list_updates(services: Services) -> list[tuple[int, str]]:
-    return [(e.approval.id, e.approval.state) for e in services.heard if isinstance(e, ApprovalUpdate)]
+    return [
+        (e.approval.id, e.approval.state) for e in services.heard if isinstance(e, ApprovalUpdate)
+    ]
 
 
 async def start(services: Services, engine: Asking, **agent: object):
@@ -188,7 +190,10 @@ async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout
         assert await dispatcher.stop_turn(number, ME)
         assert services.chats.get_summary(number).asking == 0
         await dispatcher.stop(0)
-        assert sorted(list_updates(services)[2:]) == [(first.id, "withdrawn"), (second.id, "withdrawn")]
+        assert sorted(list_updates(services)[2:]) == [
+            (first.id, "withdrawn"),
+            (second.id, "withdrawn"),
+        ]
         with pytest.raises(NotFound):
             await approvals.answer(number, first.id, allowed=True, session=False, note="", by=ME)
 
@@ -305,7 +310,9 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
         assert question.kind == "budget"
         await approvals.answer(number, question.id, allowed=False, session=False, note="", by=ME)
         assert services.chats.get_summary(number).held
-        await services.chats.release_queue(number, ME)  # by hand, without an allowance: it asks again
+        await services.chats.release_queue(
+            number, ME
+        )  # by hand, without an allowance: it asks again
         (question,) = await wait_for_questions(services, number)
         await approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
         (question,) = await wait_for_questions(services, number)  # as much again is spent
@@ -316,7 +323,9 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
 
 async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout):
     async with running_services(layout) as services:
-        dispatcher, _, first = await start(services, Asking(), budget=SpendBudget(per_day=Decimal(1)))
+        dispatcher, _, first = await start(
+            services, Asking(), budget=SpendBudget(per_day=Decimal(1))
+        )
         await services.chats.wait_until_idle(first, 60)
         second = (await services.chats.create(NewChat(prompt="x"), ME)).id
         await wait_for_questions(services, second)
@@ -393,7 +402,9 @@ async def test_a_budget_lifted_just_while_a_queue_is_held_lets_it_go_on(layout, 
 async def test_on_another_day_the_queues_go_on_that_the_budget_of_a_day_held(layout, monkeypatch):
     monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
     async with running_services(layout) as services:
-        dispatcher, _, first = await start(services, Asking(), budget=SpendBudget(per_day=Decimal(1)))
+        dispatcher, _, first = await start(
+            services, Asking(), budget=SpendBudget(per_day=Decimal(1))
+        )
         await services.chats.wait_until_idle(first, 60)
         second = (await services.chats.create(NewChat(prompt="x"), ME)).id
         await wait_for_questions(services, second)

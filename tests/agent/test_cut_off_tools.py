@@ -74,7 +74,9 @@ async def test_nobody_waits_until_the_beginning_of_a_tool_is_on_the_disk(layout)
         await services.turns.start_turn(number, lambda *_: ("scripted", ""))
         await services.turns.record_tool_start(number, ToolUse(1, "shell", "make"))
         chat = await services.turns.get_latest(number)
-        assert services.chats.get_summary(number).seq < chat.seq, "what is on the disk is known later"
+        assert services.chats.get_summary(number).seq < chat.seq, (
+            "what is on the disk is known later"
+        )
         await until(lambda: services.chats.get_summary(number).seq == chat.seq)
 
 

@@ -87,7 +87,9 @@ async def working(
 ) -> AsyncIterator[tuple[Services, Dispatcher]]:
     async with running_services(layout, crash=crash) as services:
         if since:
-            services.clock.move((parse_iso(since) - parse_iso(services.clock.now())).total_seconds())
+            services.clock.move(
+                (parse_iso(since) - parse_iso(services.clock.now())).total_seconds()
+            )
         await services.turns.end_interrupted()
         dispatcher = build_dispatcher(services, engine, parallel, **agent)
         dispatcher.start(services.chats.list_summaries())
@@ -354,7 +356,9 @@ async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
             dispatcher.start(services.chats.list_summaries())
             await until(lambda engine=engine: engine.running)
             dying = list(dispatcher._tasks.values())
-            services.files.append = _fail_unavailable  # the disk is not reached any more: it is dead
+            services.files.append = (
+                _fail_unavailable  # the disk is not reached any more: it is dead
+            )
             await dispatcher.stop(0)
             await asyncio.gather(*dying, return_exceptions=True)
         given += engine.prompts
@@ -400,7 +404,11 @@ async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost
             await until(lambda: caplog.text.count("waits for the disk") > 2)
             assert services.chats.get_summary(number).messages == 1
         await services.chats.wait_until_idle(number, 60)
-        assert [role for role, _ in await list_roles(services, number)] == ["user", "tool", "assistant"]
+        assert [role for role, _ in await list_roles(services, number)] == [
+            "user",
+            "tool",
+            "assistant",
+        ]
 
 
 async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(layout, soon, caplog):

@@ -146,7 +146,9 @@ async def test_many_who_stop_a_turn_stop_it_once_and_all_see_it_ended(layout):
         stopped = await asyncio.gather(*(dispatcher.stop_turn(number, ME) for _ in range(5)))
         assert stopped == [True] * 5
         assert engine.closed == 1
-        assert [e for e in services.heard if getattr(e, "reason", "") == "turn.ended"].__len__() == 1
+        assert [
+            e for e in services.heard if getattr(e, "reason", "") == "turn.ended"
+        ].__len__() == 1
 
 
 async def test_a_queue_held_by_hand_stands_still_until_it_is_released(layout):
@@ -189,7 +191,9 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
         chat = await services.chats.get(number)
         assert (chat.summarize().status, chat.summarize().outcome) == ("queued", None)
         assert chat.agent.wait.reason == "five-hour limit"
-        assert parse_iso(chat.agent.wait.until) > parse_iso(services.clock.now()) + timedelta(hours=1)
+        assert parse_iso(chat.agent.wait.until) > parse_iso(services.clock.now()) + timedelta(
+            hours=1
+        )
         assert [prompt.text for prompt in chat.queue] == ["a"]
         assert chat.cost == Decimal("0.5")
         await services.chats.append_prompt(number, "b", "", ME)

@@ -347,7 +347,8 @@ async def main():
         await services.turns.end_interrupted()
         for chat in services.chats.list_summaries():
             print(chat.id, chat.status, len((await services.chats.get(chat.id)).queue))
-        for act in (services.chats.append_prompt(1, "x", "", "me"), services.chats.create(NewChat(), "me")):
+        chats = services.chats
+        for act in (chats.append_prompt(1, "x", "", "me"), chats.create(NewChat(), "me")):
             try:
                 await act
             except Unavailable as error:

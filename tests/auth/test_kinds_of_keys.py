@@ -58,7 +58,9 @@ def add_keys(daemon: Serving) -> DaemonWithKeys:
 @pytest.fixture(scope="module")
 def daemon_with_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonWithKeys]:
     """Yield one daemon for all tests."""
-    with Serving(tmp_path_factory.mktemp("daemon-with-keys"), environ={"PROXY_APP_HASH": HASH}) as daemon:
+    with Serving(
+        tmp_path_factory.mktemp("daemon-with-keys"), environ={"PROXY_APP_HASH": HASH}
+    ) as daemon:
         yield add_keys(daemon)
 
 
@@ -88,7 +90,9 @@ def is_accepted(surface: RouteGroup, kind: str, way: str) -> bool:
             )
 
 
-def ask(daemon_with_keys: DaemonWithKeys, route: Route, kind: str, way: str, also: str = "") -> Reply:
+def ask(
+    daemon_with_keys: DaemonWithKeys, route: Route, kind: str, way: str, also: str = ""
+) -> Reply:
     """Return a request, which asks for nothing sensible, with a key of a kind sent in a way."""
     key, path = daemon_with_keys.keys[kind], build_path(route)
     lines = ["Connection: close", "Sec-Fetch-Site: same-origin", also or "X-Nothing: 1"]
@@ -101,12 +105,16 @@ def ask(daemon_with_keys: DaemonWithKeys, route: Route, kind: str, way: str, als
             path += f"{way}={key}"
         case _:
             lines.append(f"{way}: {key}")
-    (reply,) = send_raw(daemon_with_keys.daemon.port, build_request(route.method, path, *lines, key=None))
+    (reply,) = send_raw(
+        daemon_with_keys.daemon.port, build_request(route.method, path, *lines, key=None)
+    )
     return reply
 
 
 @pytest.mark.parametrize("route", CLOSED, ids=NAMES)
-def test_every_kind_of_key_opens_its_own_addresses_and_no_other(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
+def test_every_kind_of_key_opens_its_own_addresses_and_no_other(
+    daemon_with_keys: DaemonWithKeys, route: Route
+) -> None:
     """The proxy specification, section 1: neither key is good for the other's requests."""
     for kind in daemon_with_keys.keys:
         for way in WAYS:
@@ -133,7 +141,9 @@ MANAGED = [route for route in CLOSED if route.group is RouteGroup.MANAGE]
 
 
 @pytest.mark.parametrize("route", MODELS, ids=lambda route: f"{route.method} {route.path}")
-def test_of_two_keys_that_differ_none_is_valid(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
+def test_of_two_keys_that_differ_none_is_valid(
+    daemon_with_keys: DaemonWithKeys, route: Route
+) -> None:
     for second in ("X-Api-Key: x", f"api-key: {MANAGEMENT_KEY}", f"x-goog-api-key: {KEY}"):
         assert ask(daemon_with_keys, route, "access", "bearer", second).status == 401
     same = f"X-Api-Key: {daemon_with_keys.keys['access']}"
@@ -141,7 +151,9 @@ def test_of_two_keys_that_differ_none_is_valid(daemon_with_keys: DaemonWithKeys,
 
 
 @pytest.mark.parametrize("route", MODELS, ids=lambda route: f"{route.method} {route.path}")
-def test_refusals_are_reported_in_the_dialect_of_the_address(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
+def test_refusals_are_reported_in_the_dialect_of_the_address(
+    daemon_with_keys: DaemonWithKeys, route: Route
+) -> None:
     assert route.error_renderer
     for method, status in ((route.method, 401), ("DELETE", 405)):
         with_key = status == 405
@@ -156,12 +168,15 @@ def test_refusals_are_reported_in_the_dialect_of_the_address(daemon_with_keys: D
 
 
 @pytest.mark.parametrize("route", MANAGED, ids=lambda route: f"{route.method} {route.path}")
-def test_what_is_nearly_the_management_key_is_refused(daemon_with_keys: DaemonWithKeys, route: Route) -> None:
+def test_what_is_nearly_the_management_key_is_refused(
+    daemon_with_keys: DaemonWithKeys, route: Route
+) -> None:
     """The proxy specification, section 5.4."""
     lines = (f"Authorization: Bearer {daemon_with_keys.keys['login']}", "Connection: close")
     for near, key in NEARLY.items():
         (reply,) = send_raw(
-            daemon_with_keys.daemon.port, build_request(route.method, build_path(route), *lines, key=key)
+            daemon_with_keys.daemon.port,
+            build_request(route.method, build_path(route), *lines, key=key),
         )
         assert (near, reply.status, reply["error"]) == (near, 401, "Unauthorized")
         assert reply["message"] == "Invalid or missing management key"
@@ -169,7 +184,9 @@ def test_what_is_nearly_the_management_key_is_refused(daemon_with_keys: DaemonWi
 
 
 @pytest.mark.parametrize("path", ["/api/agent/nothing", "/api/agent/", "/v1/nothing", "/v1beta/x"])
-def test_a_path_that_leads_nowhere_has_the_door_of_its_neighbours(daemon_with_keys: DaemonWithKeys, path: str) -> None:
+def test_a_path_that_leads_nowhere_has_the_door_of_its_neighbours(
+    daemon_with_keys: DaemonWithKeys, path: str
+) -> None:
     kind = "management" if "agent" in path else "access"
     for method in ("GET", "POST", "DELETE", "X"):
         for other, key in {**daemon_with_keys.keys, "none": None}.items():
@@ -211,5 +228,8 @@ def test_no_log_and_no_file_has_a_key_or_its_sum(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     files = [path for path in files if path.name != "agentd.yml"]  # the remote key's sum is said
     result = logged.encode() + b"".join(path.read_bytes() for path in files)
-    secrets = [HASH, *(daemon_with_keys.keys[kind] for kind in ("remote", "access", "management", "login"))]
+    secrets = [
+        HASH,
+        *(daemon_with_keys.keys[kind] for kind in ("remote", "access", "management", "login")),
+    ]
     assert not [one for one in secrets if one.encode() in result]

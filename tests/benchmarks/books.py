@@ -22,7 +22,7 @@ from agentd.gateway.ledger.record import Outcome, RequestRecord, Timings
 from agentd.gateway.ledger.sliced_table import read_header
 from agentd.llm.price import Usage
 from agentd.storage.checksummed_json import CHECKSUM_SIZE, encode_checksummed
-from tests.benchmarks.gateway import LargeGateway
+from tests.benchmarks.large_gateway import LargeGateway
 
 DAYS = 90
 WEEK = 7
@@ -49,7 +49,7 @@ class _Line(NamedTuple):
 
 
 class Books:
-    """The ledger of a large gateway: ``lines`` requests over 90 closed days, and half a day of today."""
+    """The ledger of a large gateway: ``lines`` requests over 90 closed days, and half of today."""
 
     def __init__(self, gateway: LargeGateway, lines: int) -> None:
         self.last = datetime.now(UTC).date() - timedelta(days=1)

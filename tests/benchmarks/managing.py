@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from agentd.gateway.ledger.rollups import iter_rollups
 from tests.benchmarks.books import Books
-from tests.benchmarks.gateway import LargeGateway
+from tests.benchmarks.large_gateway import LargeGateway
 from tests.benchmarks.load import Shot
 from tests.benchmarks.measures import Row, Size, create_scratch_folder
 from tests.benchmarks.servers import Gun, Server, encode_request, running_server, start_daemon

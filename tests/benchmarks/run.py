@@ -9,10 +9,10 @@ from contextlib import closing
 
 from tests.benchmarks.analytics import measure_analytics
 from tests.benchmarks.browsing import measure_browsing
-from tests.benchmarks.many_listeners import measure_burst, measure_crowd
 from tests.benchmarks.fanout import measure_fan_out
 from tests.benchmarks.listing import measure_chats
 from tests.benchmarks.managing import measure_management
+from tests.benchmarks.many_listeners import measure_burst, measure_crowd
 from tests.benchmarks.measures import MEASURES as OF_REQUESTS
 from tests.benchmarks.measures import QUICK, Row, Size
 from tests.benchmarks.relaying import measure_gateway

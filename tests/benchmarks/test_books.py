@@ -13,7 +13,7 @@ from agentd.gateway.reports import reports
 from agentd.gateway.reports.reports import GroupBy, ReportTable
 from agentd.storage.layout import Layout
 from tests.benchmarks.books import DAYS, Books
-from tests.benchmarks.gateway import LargeGateway
+from tests.benchmarks.large_gateway import LargeGateway
 
 
 @pytest.fixture(name="books")

@@ -77,7 +77,9 @@ async def test_damage_in_the_middle_makes_that_chat_read_only_and_named_and_no_o
     layout, caplog
 ):
     bad, good = await write_chat(layout), await write_chat(layout)
-    overwrite(layout.get_journal_path(bad), os.path.getsize(layout.get_journal_path(bad)) // 2, b"#")
+    overwrite(
+        layout.get_journal_path(bad), os.path.getsize(layout.get_journal_path(bad)) // 2, b"#"
+    )
     data = Path(layout.get_journal_path(bad)).read_bytes()
     async with running_services(layout) as services:
         damage = services.chats.get_summary(bad).damage

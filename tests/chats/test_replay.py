@@ -29,7 +29,9 @@ async def change_chats(services, seed=0, steps=40):
             case 0 | 1:
                 await services.chats.append_prompt(chat, f"prompt {step}", "", ME)
             case 2 if state.queue:
-                await services.chats.rewrite_prompt(chat, state.queue[0].id, f"rewritten {step}", ME)
+                await services.chats.rewrite_prompt(
+                    chat, state.queue[0].id, f"rewritten {step}", ME
+                )
             case 3 if state.queue:
                 await services.chats.remove_prompt(chat, state.queue[-1].id, ME)
             case 4:
@@ -109,7 +111,9 @@ async def test_checkpoints_change_nothing(layout, cut):
         for summary in services.chats.list_summaries():
             path = layout.get_checkpoint_path(summary.id)
             if cut != "missing":
-                lines = Path(layout.get_journal_path(summary.id)).read_bytes().splitlines(keepends=True)
+                lines = (
+                    Path(layout.get_journal_path(summary.id)).read_bytes().splitlines(keepends=True)
+                )
                 kept = len(lines) if cut == "at the end" else len(lines) // 2
                 end = sum(map(len, lines[:kept]))
                 state = load(layout, summary.id, end=end).chat

@@ -72,5 +72,7 @@ def test_any_place_is_searched_from_without_harm(client: Client, chat: int) -> N
 
 
 def test_a_journal_that_cannot_be_read_is_told(client: Client, chat: int, daemon: Serving) -> None:
-    Path(daemon.layout.get_journal_path(chat)).rename(Path(daemon.layout.get_journal_path(chat) + ".away"))
+    Path(daemon.layout.get_journal_path(chat)).rename(
+        Path(daemon.layout.get_journal_path(chat) + ".away")
+    )
     assert client.get(f"/api/chat/{chat}/search?text=kettle").status == 503

@@ -419,7 +419,8 @@ async def test_a_caller_who_leaves_affects_nobody_else(layout):
     async with running_services(layout) as services:
         number = await create_chat(services)
         calls = [
-            asyncio.create_task(services.chats.append_prompt(number, str(n), "", ME)) for n in range(10)
+            asyncio.create_task(services.chats.append_prompt(number, str(n), "", ME))
+            for n in range(10)
         ]
         await asyncio.sleep(0)
         for call in calls[::2]:

@@ -115,7 +115,9 @@ async def test_history_in_portions_is_everything_once(layout, monkeypatch):
         await services.turns.start_turn(number, TEST)
         for n in range(300):
             services.clock.move(0.4)
-            await services.turns.add_message(number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40))
+            await services.turns.add_message(
+                number, "assistant", f"{n} " + "é\u2028\r\n" * (n % 40)
+            )
             if n % 10 == 0:
                 await services.chats.append_prompt(number, "between", "", ME)
         chat = await services.chats.get(number)

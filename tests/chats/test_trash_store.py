@@ -236,5 +236,7 @@ async def test_what_lies_in_an_older_trash_and_is_no_deleted_chat_stays(layout, 
     Path(layout.trash, "notes").touch()
     async with running_services(layout) as services:
         assert services.chats.list_summaries() == []
-    assert f"{folder} is not deleted: move it back as {layout.get_chat_folder(number)}" in caplog.text
+    assert (
+        f"{folder} is not deleted: move it back as {layout.get_chat_folder(number)}" in caplog.text
+    )
     assert len(os.listdir(layout.trash)) == 2

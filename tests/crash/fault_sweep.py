@@ -271,7 +271,11 @@ def leave_unfinished(layout: Layout) -> None:
         file.write(b"".join(lines[: started + 1]))
     with open(layout.get_journal_path(OTHER), "ab") as file:
         file.write(b'{"n":99,"seq":')
-    for cache in (layout.index, layout.get_checkpoint_path(TARGET), layout.get_checkpoint_path(OTHER)):
+    for cache in (
+        layout.index,
+        layout.get_checkpoint_path(TARGET),
+        layout.get_checkpoint_path(OTHER),
+    ):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(cache)
 

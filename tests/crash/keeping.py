@@ -54,7 +54,10 @@ def fill(wire: Wire, layout: Layout) -> None:
 def leave_unfinished(layout: Layout) -> None:
     """Move a deleted chat's folder as an earlier version did."""
     os.makedirs(layout.trash, mode=0o700)
-    os.rename(layout.get_chat_folder(DELETED), os.path.join(layout.trash, f"{DELETED}-2026-01-01T000000.000Z"))
+    os.rename(
+        layout.get_chat_folder(DELETED),
+        os.path.join(layout.trash, f"{DELETED}-2026-01-01T000000.000Z"),
+    )
 
 
 def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> int:

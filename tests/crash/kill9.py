@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.crash import plants, reading
 from tests.crash.callers import Caller, NoAnswer, Wire, World
-from tests.crash.keeper import Keeper, DaemonProcess
+from tests.crash.keeper import DaemonProcess, Keeper
 from tests.crash.oracle import find_ledger_violations
 
 CALLERS = 4
@@ -46,7 +46,10 @@ class Run:
         """Start a daemon, load it, and kill it."""
         process = self._keeper.start()
         self.kills += 1
-        if self._random.random() < 0.15 and process.has_ended(self._random.random() * 0.06) is False:
+        if (
+            self._random.random() < 0.15
+            and process.has_ended(self._random.random() * 0.06) is False
+        ):
             process.end(signal.SIGKILL)
             self.early += 1
             return

@@ -26,7 +26,7 @@ from tornado.websocket import websocket_connect
 
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import Keeper, DaemonProcess, wait_until_true
+from tests.crash.keeper import DaemonProcess, Keeper, wait_until_true
 
 FLAT = 12.0
 """MiB that the second half of the rounds may add."""

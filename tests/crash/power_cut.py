@@ -35,7 +35,7 @@ from tests.crash.callers import Caller, NotedWorld, World, replay_notes
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.oracle import Given, find_ledger_violations
 from tests.crash.power import build_cut_tree, lay_out
-from tests.crash.recorder import Event, Recorder, Noted
+from tests.crash.recorder import Event, Noted, Recorder
 
 CALLERS = 4
 RUNS = 2
@@ -81,7 +81,9 @@ def record_daemons(folder: str, seed: int, answers: int, forgets: frozenset[str]
     return recorder.log
 
 
-async def _run_services(folder: str, recorder: Recorder, callers: list[Caller], answers: int) -> None:
+async def _run_services(
+    folder: str, recorder: Recorder, callers: list[Caller], answers: int
+) -> None:
     settings = Settings(
         port=0, agent_api_key=KEY_HASH, drain_seconds=0, max_parallel_turns=4, workspace=folder
     )

@@ -17,7 +17,7 @@ import pytest
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.live.cursor import parse_cursor
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import PATIENCE, Keeper, DaemonProcess, wait_until_true
+from tests.crash.keeper import PATIENCE, DaemonProcess, Keeper, wait_until_true
 
 ENOUGH = (1, 10, 5, 40, 3, 30)
 """Answers, somewhat after which each of the daemons is killed."""
@@ -68,7 +68,9 @@ def _read_history(process: DaemonProcess) -> list[ServerSentEvent]:
 
 
 @contextmanager
-def _asked(process: DaemonProcess, method: str, path: str, body: object = None) -> Iterator[HTTPResponse]:
+def _asked(
+    process: DaemonProcess, method: str, path: str, body: object = None
+) -> Iterator[HTTPResponse]:
     with closing(HTTPConnection(urlsplit(process.url).netloc, timeout=PATIENCE)) as connection:
         connection.request(method, path, None if body is None else json.dumps(body), HEADERS)
         with connection.getresponse() as answer:
@@ -131,7 +133,9 @@ def test_each_event_is_received_once_and_in_order_through_kills(tmp_path: Path, 
         shutil.rmtree(events)
         process = keeper.start()
         assert process.wait_until_answering()
-        assert _read_history(process)[: len(told)] == told, "the journals say otherwise than the log"
+        assert _read_history(process)[: len(told)] == told, (
+            "the journals say otherwise than the log"
+        )
         process.end(signal.SIGKILL)
     assert len(told) > 50
     assert follower.told[: len(told)] == told

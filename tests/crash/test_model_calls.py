@@ -19,7 +19,7 @@ from agentd.cli.main import main
 from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
-from tests.crash.keeper import Keeper, DaemonProcess, wait_until_true
+from tests.crash.keeper import DaemonProcess, Keeper, wait_until_true
 from tests.crash.model_callers import ModelCallers, answer
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller

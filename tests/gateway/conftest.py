@@ -126,7 +126,9 @@ def start_gateway(setup: GatewaySetup, serve: Serve) -> Callable[..., Serving]:
 
 
 @pytest.fixture
-def openai_client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[openai.OpenAI]:
+def openai_client(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> Iterator[openai.OpenAI]:
     """OpenAI's client, without retries."""
     key, daemon = setup.add_key(), start_gateway()
     with openai.OpenAI(
@@ -136,7 +138,9 @@ def openai_client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) ->
 
 
 @pytest.fixture
-def anthropic_client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[anthropic.Anthropic]:
+def anthropic_client(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> Iterator[anthropic.Anthropic]:
     """Anthropic's client, without retries."""
     key, daemon = setup.add_key(), start_gateway()
     with anthropic.Anthropic(base_url=daemon.url, api_key=key, max_retries=0, timeout=60) as client:

@@ -173,7 +173,9 @@ async def test_where_it_cannot_be_written_the_same_is_reported(layout, monkeypat
         heard += number_events(services.heard)
         monkeypatch.setattr(event_log, "write_all", fail_when_full)
         for after in range(0, services.state.sequences.used.seq, 9):
-            assert (await read_events(services, after))[0] == [row for row in heard if row[0] > after]
+            assert (await read_events(services, after))[0] == [
+                row for row in heard if row[0] > after
+            ]
 
 
 @pytest.mark.parametrize("bound", ["SEGMENT_RECORDS", "SEGMENT_BYTES"])

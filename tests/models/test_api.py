@@ -83,9 +83,9 @@ def test_models_are_listed_with_what_they_cost_and_whether_they_can_be_used(clie
     assert found["large"]["prices"]["output"] == 15.5
     assert found["small"]["available"]
     assert found["offline"]["available"]
-    assert "NO_SUCH_KEY" in found["large"]["trouble"]
-    assert "/no/such/file" in found["filed"]["trouble"]
-    assert "/no/such/codex is not installed" in found["codex"]["trouble"]
+    assert "NO_SUCH_KEY" in found["large"]["problem"]
+    assert "/no/such/file" in found["filed"]["problem"]
+    assert "/no/such/codex is not installed" in found["codex"]["problem"]
     assert CANARY not in reply.body.decode()
 
 

@@ -89,7 +89,9 @@ async def test_while_one_batch_is_written_the_next_gathers(layout, committer, jo
         if n % 10 == 0:
             await asyncio.sleep(0)
     await asyncio.gather(*waiters)
-    assert Path(layout.get_journal_path(1)).read_bytes() == b"".join(b"%d\n" % n for n in range(300))
+    assert Path(layout.get_journal_path(1)).read_bytes() == b"".join(
+        b"%d\n" % n for n in range(300)
+    )
     assert syncs.count(layout.get_journal_path(1)) < 50
 
 

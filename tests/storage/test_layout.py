@@ -54,9 +54,17 @@ def test_every_file_of_the_state_folder_is_named():
     for path in [path for path in paths if path.startswith("STATE/")]:
         name = path.removeprefix("STATE/")
         assert name in WORDS or any(word.startswith(f"{name}/") for word in WORDS), name
-    for path in (layout.get_journal_path(1), layout.get_checkpoint_path(1), layout.get_native_transcript_path(1)):
+    for path in (
+        layout.get_journal_path(1),
+        layout.get_checkpoint_path(1),
+        layout.get_native_transcript_path(1),
+    ):
         assert path.removeprefix("STATE/").replace("/1/", "/<id>/") in WORDS
-    jobs = (layout.get_build_result_path("x"), layout.get_build_output_path("x"), layout.get_deployment_path("x"))
+    jobs = (
+        layout.get_build_result_path("x"),
+        layout.get_build_output_path("x"),
+        layout.get_deployment_path("x"),
+    )
     for path in (*jobs, *layout.get_deployment_output_paths("x")):
         assert path.removeprefix("STATE/").replace("/x/", "/<name>/") in WORDS
     for path in layout.get_event_paths(1):

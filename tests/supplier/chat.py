@@ -44,7 +44,9 @@ def _iter_deltas(
     yield {}, _get_finish(answer)
 
 
-def _iter_call_deltas(call: Call, request: Request, number: int, index: int) -> Iterator[dict[str, Any]]:
+def _iter_call_deltas(
+    call: Call, request: Request, number: int, index: int
+) -> Iterator[dict[str, Any]]:
     whole = _build_call(call, request, number, index)
     kind = whole["type"]
     field = "input" if kind == "custom" else "arguments"
@@ -55,14 +57,21 @@ def _iter_call_deltas(call: Call, request: Request, number: int, index: int) -> 
 
 def render_reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
     """Render the answer as one JSON object."""
-    calls = [_build_call(call, request, number, index) for index, call in enumerate(answer.list_calls())]
+    calls = [
+        _build_call(call, request, number, index) for index, call in enumerate(answer.list_calls())
+    ]
     message: dict[str, Any] = {"role": "assistant", "content": answer.join_text(Say) or None}
     message |= {"refusal": None, "annotations": []}
     if thought := answer.join_text(Think):
         message["reasoning_content"] = thought
     if calls:
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _get_finish(answer)}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _get_finish(answer),
+    }
     whole = {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",

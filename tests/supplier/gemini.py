@@ -25,7 +25,9 @@ def render_stream(answer: Answer, request: Request, number: int) -> Iterator[byt
     pieces = [part for parts in _iter_parts(answer, number, streamed=True) for part in parts]
     for piece in pieces or [{"text": ""}]:
         last = piece is (pieces or [piece])[-1]
-        yield encode_event(_build_chunk([piece], _get_finish(answer) if last else "", answer, request, number))
+        yield encode_event(
+            _build_chunk([piece], _get_finish(answer) if last else "", answer, request, number)
+        )
 
 
 def render_reply(answer: Answer, request: Request, number: int) -> dict[str, Any]:
@@ -81,7 +83,9 @@ def _iter_parts(answer: Answer, number: int, *, streamed: bool) -> Iterator[list
         yield [{"text": "", **seal}]
 
 
-def _iter_pieces(part: Part, number: int, index: int, *, streamed: bool) -> Iterator[dict[str, Any]]:
+def _iter_pieces(
+    part: Part, number: int, index: int, *, streamed: bool
+) -> Iterator[dict[str, Any]]:
     if isinstance(part, Call):
         call = {"id": f"call_{number}_{index}", "name": part.name, "args": part.value}
         yield {"functionCall": call}

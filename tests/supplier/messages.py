@@ -56,7 +56,11 @@ def render_reply(answer: Answer, request: Request, number: int) -> dict[str, Any
     """Render the answer as one JSON object."""
     blocks = [_build_block(part, number, index) for index, part in enumerate(answer.parts)]
     ended = {"content": blocks, "stop_reason": _get_finish(answer)}
-    return {**_build_message(request, number), **ended, "usage": render_usage(answer.usage or _NO_TOKENS)}
+    return {
+        **_build_message(request, number),
+        **ended,
+        "usage": render_usage(answer.usage or _NO_TOKENS),
+    }
 
 
 def render_usage(tokens: Tokens) -> dict[str, Any]:

@@ -86,7 +86,9 @@ def render_failure(fail: Fail, request: Request, number: int) -> bytes:
     """Render a failure within a stream that has begun."""
     result = {"code": fail.type or "server_error", "message": fail.message}
     response = {**_build_response(request, number, "failed", [], None), "error": result}
-    return encode_named_event({"type": "response.failed", "sequence_number": 99, "response": response})
+    return encode_named_event(
+        {"type": "response.failed", "sequence_number": 99, "response": response}
+    )
 
 
 def _build_response(

@@ -115,7 +115,9 @@ class _Model(_Handler):
     async def _refuse(self, refuse: Refuse) -> None:
         self.set_status(refuse.status)
         self._set_head("application/json", refuse.headers)
-        body = self.dialect.render_error(refuse, self.number) if refuse.body is None else refuse.body
+        body = (
+            self.dialect.render_error(refuse, self.number) if refuse.body is None else refuse.body
+        )
         await self.finish(body)
 
     async def _reply(self, answer: Answer) -> None:
@@ -149,7 +151,9 @@ class _Model(_Handler):
                 raise _ConnectionBroken
             case Garble(data=garbled):
                 return (
-                    b"data: %b\n\n" % garbled.encode() if self.parsed.streaming else garbled.encode()
+                    b"data: %b\n\n" % garbled.encode()
+                    if self.parsed.streaming
+                    else garbled.encode()
                 )
             case Fail():
                 return self.dialect.render_failure(fault, self.parsed, self.number)
@@ -207,4 +211,6 @@ class _Unknown(_Handler):
         super().prepare()
         self.supplier.others.append(self.parsed)
         self.set_status(404)
-        self.finish(render_openai_error(Refuse(404, f"No {self.parsed.method} {self.parsed.path} here")))
+        self.finish(
+            render_openai_error(Refuse(404, f"No {self.parsed.method} {self.parsed.path} here"))
+        )

@@ -10,7 +10,17 @@ import openai
 import pytest
 
 from tests.supplier.request import Request
-from tests.supplier.steps import Answer, Break, Call, Garble, Made, Refuse, Say, Stall, say_in_one_event
+from tests.supplier.steps import (
+    Answer,
+    Break,
+    Call,
+    Garble,
+    Made,
+    Refuse,
+    Say,
+    Stall,
+    say_in_one_event,
+)
 from tests.supplier.supplier import Supplier
 
 USER: list[Any] = [{"role": "user", "content": "What is there?"}]
@@ -118,7 +128,9 @@ class TestScript:
         openai_client: openai.OpenAI,
         anthropic_client: anthropic.Anthropic,
     ) -> None:
-        supplier.answer_always(lambda request: Say(request.results[0].text if request.results else "none"))
+        supplier.answer_always(
+            lambda request: Say(request.results[0].text if request.results else "none")
+        )
         block = {
             "type": "tool_result",
             "tool_use_id": "t",
@@ -144,7 +156,9 @@ class TestScript:
     def test_side_calls_are_answered_beside_the_script(
         self, supplier: Supplier, openai_client: openai.OpenAI
     ) -> None:
-        supplier.answer_always(lambda request: Say("A title") if "title" in request.prompt else None)
+        supplier.answer_always(
+            lambda request: Say("A title") if "title" in request.prompt else None
+        )
         supplier.script(Say("first"), Say("second"))
         prompts = ("one", "a title, please", "two")
         said = [openai_client.responses.create(model="m", input=prompt) for prompt in prompts]

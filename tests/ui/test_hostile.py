@@ -58,7 +58,7 @@ PAGES = [
 ]
 TEXTS = {
     *("title", "name", "description", "message", "details", "subject", "reason", "excerpt", "text"),
-    *("content", "tool", "engine", "model", "supplier", "trouble", "author", "branch", "note"),
+    *("content", "tool", "engine", "model", "supplier", "author", "branch", "note"),
     *("path", "file", "source", "label", "url", "version", "user", "line", "word", "command"),
     *("found", "expected", "problem", "held", "damage", "lastTool", "input", "outcome", "diff"),
     *("answeredBy", "waitsFor", "prompt", "group", "value", "default", "workspace"),

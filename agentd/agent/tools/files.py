@@ -148,11 +148,11 @@ class FolderWorkspace:
         return run_uncancellable(self._writer.edit, wanted, place)
 
     def preview_change(self, wanted: Writing, place: Place) -> Awaitable[str]:
-        """Return what a write would change, as a diff; empty where that is not known."""
+        """Return the changes of a write as a diff; empty if they are unknown."""
         return self._run_in_thread(lambda _: self._writer.preview(wanted, place))
 
     def preview_patch(self, changes: PlacedPatch) -> Awaitable[str]:
-        """Return what a patch would change, as a diff; raise where it does not fit."""
+        """Return the changes of a patch as a diff; raise if it does not apply."""
         return self._run_in_thread(lambda _: self._writer.preview_patch(changes))
 
     def apply_patch(self, changes: PlacedPatch) -> Awaitable[PatchedFiles]:

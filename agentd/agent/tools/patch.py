@@ -169,5 +169,5 @@ def _find_place(lines: Sequence[str], hunk: Hunk, start: int, where: str) -> int
 
 
 def _find_end(lines: Sequence[str]) -> int:
-    """Return where lines are added at the end: before the empty text after the last line end."""
+    """Return the index for lines added at the end: before the text after the last newline."""
     return len(lines) - 1 if lines and not lines[-1] else len(lines)

@@ -49,7 +49,7 @@ class BackgroundProcess:
             news.cancel()
 
     def take_output(self) -> BackgroundOutput:
-        """Return what it wrote since this was called last; raise why it could not start."""
+        """Return the output since the last call; raise if the process could not start."""
         assert self.task
         said = self._output.render()
         self._output = HeadTailBuffer(KEPT)
@@ -93,7 +93,7 @@ class ProcessTable:
         return started.take_output()
 
     async def read(self, wanted: ReadProcess, turn: str) -> BackgroundOutput:
-        """Return what a process wrote since it was last read."""
+        """Return the output of a process since it was last read."""
         found = self._find(wanted.id, turn)
         if wanted.seconds:
             await found.wait(wanted.seconds)

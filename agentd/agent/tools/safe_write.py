@@ -80,7 +80,7 @@ class SafeWriter:
         )
 
     def preview(self, wanted: WriteFile | EditFile | EditManyPlaces, place: Place) -> str:
-        """Return what would change, as a diff; empty where that is not known.
+        """Return the changes as a diff; empty if they are unknown.
 
         A protected file is not read for it: the diff then shows only what the engine knows.
         """
@@ -123,7 +123,7 @@ class SafeWriter:
         return WrittenFile(place.path, len(after.splitlines()), places=places, diff=diff)
 
     def preview_patch(self, changes: PlacedPatch) -> str:
-        """Return what a patch would change, as a diff; protected files are not read for it."""
+        """Return the changes of a patch as a diff; protected files are not read for it."""
         diffs = []
         for file, place, _ in changes:
             if place.protected:
@@ -207,7 +207,7 @@ class SafeWriter:
         return tree, steps
 
     def _explain_protection(self, absolute: str, path: str) -> str:
-        """Say why writing needs approval; raise ``Forbidden`` where none can be given."""
+        """Explain why writing needs approval; raise ``Forbidden`` if it cannot be approved."""
         found = self._protected.check_writing(absolute, self._inside.root)
         if found and found.refused:
             raise Forbidden(f"{path}: {found.why}")

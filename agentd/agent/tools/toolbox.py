@@ -116,7 +116,7 @@ class Workspace(Protocol):
         ...
 
     def preview_patch(self, changes: PlacedPatch) -> Awaitable[str]:
-        """Return what a patch would change, as a diff."""
+        """Return the changes of a patch as a diff."""
         ...
 
     def apply_patch(self, changes: PlacedPatch) -> Awaitable[PatchedFiles]:
@@ -124,7 +124,7 @@ class Workspace(Protocol):
         ...
 
     def preview_change(self, wanted: Writing, place: Place) -> Awaitable[str]:
-        """Return what a write would change, as a diff; empty where that is not known."""
+        """Return the changes of a write as a diff; empty if they are unknown."""
         ...
 
 
@@ -326,7 +326,7 @@ def has_succeeded(result: ToolResult) -> bool:
 
 
 def get_diff(result: ToolResult) -> str:
-    """Return what a tool changed in files, as a diff."""
+    """Return a tool's changes of files as a diff."""
     return result.diff if isinstance(result, WrittenFile | PatchedFiles) else ""
 
 

@@ -49,7 +49,7 @@ class _Notebook(Struct):
 
 
 def view_file(path: str, content: bytes) -> ViewedFile:
-    """Return what a model sees of a file; ``BadRequest`` for one that it cannot look at."""
+    """Return a file in a form that models can view; ``BadRequest`` if there is none."""
     if path.lower().endswith(".ipynb"):
         return _view_notebook(path, content)
     kind = find_media_type(content)

@@ -135,7 +135,7 @@ class ChangeJournal:
         )
 
     async def get_undo(self, number: int) -> UndoRecord:
-        """Return what undoes a change. ``NotFound``, or ``Conflict`` if it cannot be undone."""
+        """Return a change's undo data. ``NotFound``, or ``Conflict`` if it cannot be undone."""
         if not 0 < number <= self._number:
             raise NotFound(f"There is no change {number}; the last one is {self._number}")
         found = await asyncio.to_thread(

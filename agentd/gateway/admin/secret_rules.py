@@ -126,7 +126,7 @@ class SampleScanner:
         self._known: tuple[SecretRules | None, SecretMasker | None] = (None, None)
 
     def find(self, text: str, candidate: SecretRule | None = None) -> tuple[Finding, ...]:
-        """Return what would be found and where, without values. CPU-bound; from any thread."""
+        """Return the findings, without values. CPU-bound; may be called from any thread."""
         rules = self._rules()
         if candidate:
             return SecretMasker(_add_rule(rules, candidate), self._seed).find_in_sample(text)

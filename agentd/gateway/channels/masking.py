@@ -145,7 +145,7 @@ def drop_bound_secrets(old: Channel, new: Channel) -> Channel:
 
 
 def apply_edit(new: Channel, old: Channel) -> Channel:
-    """Return what ``old`` becomes when ``new``, in which secrets may be masked, is written instead.
+    """Return ``new`` with its masked secrets replaced by those of ``old``.
 
     Raises ``BadRequest`` as ``keep_unless_moved`` does: the secret behind a mask is not sent to
     another address, and not cleared silently either.

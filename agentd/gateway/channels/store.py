@@ -42,7 +42,7 @@ def load(layout: Layout) -> Mapping[str, Channel]:
 
 
 def check(layout: Layout) -> None:
-    """Raise what is wrong with ``channels.yml``, or with a file that it points to. Blocking.
+    """Raise if ``channels.yml``, or a file that it refers to, is invalid. Blocking.
 
     Variables are not looked up: the daemon's environment differs from that of this process.
     """

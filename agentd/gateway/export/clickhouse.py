@@ -60,7 +60,7 @@ class ClickHouse:
         return (await self._ask(sql.VERSION_QUERY)).strip()
 
     async def inspect_table(self) -> str:
-        """Return what is to be done about the table, in words; empty: nothing.
+        """Describe the change that the table needs; empty if it needs none.
 
         Raises if it is foreign.
         """

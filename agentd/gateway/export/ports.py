@@ -59,7 +59,7 @@ class LedgerFiles(Protocol):
         ...
 
     def estimate(self, day: str, line: RowEncoder, begin: int) -> SizeEstimate:
-        """Return what the requests from a byte on come to."""
+        """Return the size of the requests from an offset on."""
         ...
 
 
@@ -71,7 +71,7 @@ class ExportStore(Protocol):
         ...
 
     def load(self) -> ExportProgress:
-        """Return what was kept last."""
+        """Return the progress that was saved last."""
         ...
 
     def save(self, kept: ExportProgress) -> None:
@@ -83,7 +83,7 @@ class ExportStore(Protocol):
         ...
 
     def list_backfills(self) -> list[DaySpan]:
-        """Return what was asked for, and is not answered yet."""
+        """Return the backfills that were requested and are not started yet."""
         ...
 
     def remove_backfills(self, spans: Sequence[DaySpan]) -> None:

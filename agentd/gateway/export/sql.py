@@ -99,7 +99,7 @@ def explain_foreign(engine: str, parted: str) -> str:
 
 
 def insert_rows(table: str) -> str:
-    """Return what comes before the rows."""
+    """Return the statement that precedes the rows."""
     return f"INSERT INTO `{table}` FORMAT JSONEachRow"
 
 

@@ -43,7 +43,7 @@ class ExportStateFile:
         return hashlib.sha256(b"export of " + load_seed(self._layout)).hexdigest()[:16]
 
     def load(self) -> ExportProgress:
-        """Return what was saved last; nothing where the file is damaged, which is logged."""
+        """Return the progress saved last; log a damaged file and return an empty one."""
         path = self._layout.export
         found = document.read_document(path, MAX_BYTES)
         if found is None:
@@ -70,7 +70,7 @@ class ExportStateFile:
             )
 
     def list_backfills(self) -> list[DaySpan]:
-        """Return what was asked for, and is not answered yet."""
+        """Return the backfills that were requested and are not started yet."""
         return self._read_backfills() if document.get_stamp(self._layout.export_requests) else []
 
     def remove_backfills(self, spans: Sequence[DaySpan]) -> None:

@@ -145,15 +145,15 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _matches(self, presented, now)
 
     def is_expired(self, now: Timestamp) -> bool:
-        """Return whether its time is over."""
+        """Return whether the key has expired."""
         return self.expires is not None and now >= self.expires
 
     def is_active(self, now: Timestamp) -> bool:
-        """Return whether it is good for anything."""
+        """Return whether the key can be used now."""
         return self.enabled and not self.is_expired(now)
 
     def may_call(self, model: str) -> bool:
-        """Return whether the key is for this model."""
+        """Return whether the key allows this model."""
         return self.models is None or any(fnmatchcase(model, one) for one in self.models)
 
     def may_use(self, channel: str) -> bool:

@@ -272,7 +272,7 @@ def _log_problems(path: str, kept: AccessKeyFileContents) -> None:
 
 
 def _call_or_bad_request(make: Callable[[], T]) -> T:
-    """Return what ``make`` returns; its ``ValueError`` becomes a ``BadRequest``."""
+    """Call ``make``; raise its ``ValueError`` as ``BadRequest``."""
     try:
         return make()
     except ValueError as error:

@@ -75,11 +75,11 @@ class DaySpend(Protocol):
         ...
 
     def get_spent(self) -> dict[str, KeySpend]:
-        """Return what each key spent."""
+        """Return each key's spend."""
         ...
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
-        """Return what each key spent, by quarter hour."""
+        """Return each key's spend by quarter hour."""
         ...
 
 
@@ -170,7 +170,7 @@ class SpendSnapshot:
                 yield SpendRow(key, start, spent)
 
     def _count_between(self, start: datetime, end: datetime) -> dict[str, KeySpend]:
-        """Return what each key spent between two times of closed days, the end excluded."""
+        """Return each key's spend between two times of closed days, the end excluded."""
         span = self._find_longest_span(start, end)
         if span.end < end:
             span = self._extend(span, end)

@@ -137,7 +137,7 @@ class DailyReports:
                 yield f"{self._layout.get_ledger_day_path(day)}:{one.line}: {one.reason}"
 
     def count_spend(self, window_starts: Iterable[datetime]) -> CountedSpend:
-        """Return what each key spent, in total and since each of the ``window_starts``."""
+        """Return each key's spend, in total and since each of the ``window_starts``."""
         known = self.list_days()
         balance = SpendSnapshot(self._layout, known, self.get_day)
         return balance.count_spend(window_starts, self._today(), self._size, writes=self._writes)

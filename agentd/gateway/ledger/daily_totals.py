@@ -273,7 +273,7 @@ class DailyTotals:
 
 
 def to_spent(totals: RequestTotals) -> KeySpend:
-    """Return what some requests spent, as limits count it."""
+    """Return the spend of some requests, as limits count it."""
     into = totals.input + totals.cache_read + totals.cache_write + totals.cache_write_1h
     return KeySpend(totals.cost, into + totals.output + totals.reasoning, totals.requests)
 

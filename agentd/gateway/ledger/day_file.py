@@ -165,7 +165,7 @@ def iter_lines_containing(
 
 
 def find_line_start(fd: int, at: int) -> int:
-    """Return where the first line at or after a byte begins; the file's end if there is none."""
+    """Return the offset of the first line that begins at or after ``at``, or the file's end."""
     if at <= 0:
         return 0
     at -= 1

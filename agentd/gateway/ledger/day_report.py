@@ -126,11 +126,11 @@ class DayFold:
                 yield key, rule, count
 
     def get_spent(self) -> dict[str, KeySpend]:
-        """Return what each key spent."""
+        """Return each key's spend."""
         return {key: to_spent(totals) for key, totals in self.totals.tables["key"].items()}
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
-        """Return what each key spent, by the quarter of an hour."""
+        """Return each key's spend by quarter hour."""
         return self.totals.quarters
 
 
@@ -145,7 +145,7 @@ _heads = msgspec.json.Decoder(DayReportHead)
 
 
 def read_report_position(layout: Layout, day: str) -> ReadPosition:
-    """Return what of a day's file its report was made from.
+    """Return the position in the day's file up to which its report was made.
 
     Raises ``ChecksumMismatch`` or ``OSError``.
     """
@@ -279,11 +279,11 @@ class DayReportFile(StoredReport):
             yield key, rule, count
 
     def get_spent(self) -> dict[str, KeySpend]:
-        """Return what each key spent."""
+        """Return each key's spend."""
         return {key: to_spent(totals) for key, totals in self.iter_rows("key")}
 
     def get_quarters(self) -> dict[int, dict[str, KeySpend]]:
-        """Return what each key spent, by the quarter of an hour."""
+        """Return each key's spend by quarter hour."""
         return {int(number): keys for number, keys in self._read("quarters", _quarters)}
 
     def to_fold(self) -> DayFold:

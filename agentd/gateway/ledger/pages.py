@@ -44,7 +44,9 @@ def read_page(
     for day in reversed(days):
         if last and day > last:
             continue
-        stopped = looking.scan_backwards(layout.get_ledger_day_path(day), end if day == last else None)
+        stopped = looking.scan_backwards(
+            layout.get_ledger_day_path(day), end if day == last else None
+        )
         if stopped is not None:
             return RecordPage(looking.found, f"{day}.{stopped}", looking.corrupt)
     return RecordPage(looking.found, "", looking.corrupt)

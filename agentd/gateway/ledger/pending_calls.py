@@ -176,7 +176,9 @@ def _assign_days(
     """
     for entry in entries:
         day = entry.at[:10]
-        if exists(layout.get_ledger_day_path(day)) or not exists(layout.get_ledger_report_path(day)):
+        if exists(layout.get_ledger_day_path(day)) or not exists(
+            layout.get_ledger_report_path(day)
+        ):
             yield entry
         elif _is_interrupted(entry):
             yield structs.replace(entry, at=now)

@@ -76,7 +76,7 @@ class LedgerQueries:
     def get_totals(
         self, by: GroupBy, first: str, last: str, only: ReportFilter = EVERYTHING
     ) -> ReportTable[RequestTotals]:
-        """Return what the days from ``first`` to ``last`` add up to."""
+        """Return the totals of the days from ``first`` to ``last``."""
 
         def build_part(
             parts: ReportSources, before: ReportTable[RequestTotals] | None = None
@@ -228,12 +228,12 @@ class LedgerQueries:
     def _cut_days(
         self, utc_days: Iterable[str], zoned: "_ZonedQuestion"
     ) -> list[tuple[str, DayFold]]:
-        """Return what of some days of UTC is in the local ones, each piece with its local date."""
+        """Cut UTC days into local days; return each piece with its local date."""
         cut = split_utc_days(utc_days, zoned.first, zoned.last, zoned.zone)
         return [(piece.local_day, self._cut_piece(piece, zoned)) for piece in cut]
 
     def _cut_piece(self, piece: DayPiece, zoned: "_ZonedQuestion") -> DayFold:
-        """Return what of a day of UTC is in a piece of it; that of closed days is remembered."""
+        """Return the totals of a piece of a UTC day; those of closed days are cached."""
         day, question = self._days.get_day(piece.utc_day), zoned.question
         if piece.utc_day >= self._utc_today:
             return cut_day(day, piece, zoned.zone, question.only, by_hour=question.by_hour)
@@ -246,7 +246,7 @@ class LedgerQueries:
         )
 
     def _get_cached(self, question: CacheKey, first: str, last: str, make: Callable[[], T]) -> T:
-        """Return what was made of closed days of UTC, as long as these are what they were."""
+        """Return a result over closed UTC days from the cache while their reports are unchanged."""
         version = self._days.get_version(first, last)
         known = self._cache.get(question)
         if known and known[0] == version:
@@ -287,7 +287,7 @@ class _ZonedQuestion(NamedTuple):
 def cut_day(
     day: DayReport, piece: DayPiece, zone: tzinfo, only: ReportFilter, *, by_hour: bool
 ) -> DayFold:
-    """Return what of a day of UTC is in a piece of it, by the hours of the zone.
+    """Return the totals of a piece of a UTC day, by the hours of the time zone.
 
     ``by_hour`` gives the totals alone, cheaply. A slot that began before belongs to what it
     began in: so where a day's requests are gone that were counted for a zone of other hours.

@@ -132,7 +132,8 @@ class RollupStore:
         head = RollupHead(FORMAT, stretch.first, of, total, places)
         try:
             replace_document(
-                self._layout.get_ledger_rollup_path(*stretch), encode_checksummed(head) + b"".join(lines)
+                self._layout.get_ledger_rollup_path(*stretch),
+                encode_checksummed(head) + b"".join(lines),
             )
         except AgentdError as error:
             log.warning(

@@ -46,7 +46,7 @@ Decoder: TypeAlias = "msgspec.json.Decoder[_Slice[list[tuple[str, T]]]]"
 
 
 def create_decoder(kind: Any) -> "Decoder[Any]":
-    """Return what reads rows of a kind."""
+    """Return the decoder for rows of a kind."""
     return msgspec.json.Decoder(_Slice[list[tuple[str, kind]]])
 
 

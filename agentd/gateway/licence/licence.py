@@ -97,7 +97,7 @@ def sign(licence: Licence, private: str) -> str:
 
 
 def verify(token: str, issuers: Iterable[str]) -> Licence:
-    """Return what the token of one of the issuers says; it may be expired.
+    """Return the licence in a token of one of the issuers; it may have expired.
 
     Raises ``BadRequest`` with the reason. ``issuers`` are valid public keys.
     """

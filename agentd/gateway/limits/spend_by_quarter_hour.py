@@ -88,7 +88,7 @@ class SpendByQuarterHour:
         ).add_record(entry)
 
     def get_spend(self, key: str, since: datetime | None = None) -> Decimal:
-        """Return what a key spent from a moment on, in USD; since ever with ``None``."""
+        """Return a key's spend since a time, in USD; in total if that is ``None``."""
         known = self._keys.get(key, {})
         return sum_amounts(
             row.cost for start, row in known.items() if since is None or start >= since

@@ -142,7 +142,7 @@ def compute_worst_case_usage(
 
 
 def compute_recorded_cost(usage: Usage, pricing: Pricing, *, reported: bool = True) -> RecordedCost:
-    """Return what a request with this usage cost; ``reported``: by the supplier."""
+    """Return the cost of a request with this usage; ``reported`` if by the supplier."""
     if usage == NO_USAGE and reported:
         return RecordedCost(Decimal(0), pricing.version, False)
     if pricing.prices is None:

@@ -182,7 +182,7 @@ class RequestAccounting:
         return ", ".join(spent)
 
     def make_pending_call(self) -> PendingCall | None:
-        """Return what the ledger records if this process dies during the call; None: it is free.
+        """Return the record for a crash during the call; None if the call is free.
 
         What the supplier charges is unknown then, so the cost is everything that was reserved.
         """

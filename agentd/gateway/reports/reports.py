@@ -85,7 +85,7 @@ class ReportFilter(Struct, frozen=True):
     key: str = ""
 
     def matches(self, cell: Cell) -> bool:
-        """Return whether it is asked for."""
+        """Return whether the row is requested."""
         return (
             self.model in ("", cell.model)
             and self.channel in ("", cell.channel)
@@ -439,7 +439,7 @@ def _iter_times(
 
 
 def _format_name(by: GroupBy, date: str, name: str) -> str:
-    """Return what a row is called in a report of many days."""
+    """Return the name of a row in a report of many days."""
     return {"day": date, "hour": f"{date}T{name[:2]}"}.get(by, name)
 
 

@@ -44,7 +44,7 @@ def redact_secrets(scanner: Scanner, naming: Naming, dialect: ChannelDialect, bo
 def _redact_json(
     scanner: Scanner, naming: Naming, raw: bytes, offset: int, skipped: Iterable[int]
 ) -> Iterator[ByteEdit]:
-    """Yield what to change in a JSON text; its place in the body is ``offset``."""
+    """Yield the edits of a JSON text that begins at ``offset`` in the body."""
     done = frozenset(skipped)
     for literal, spots in scanner.scan_strings(raw, [(BodyPart(0, len(raw), "", free=True), [])]):
         if literal.start not in done:
@@ -78,7 +78,7 @@ def _redact_stream(
 
 
 def _redact_pieces(scanner: Scanner, naming: Naming, pieces: list[_Piece]) -> Iterator[ByteEdit]:
-    """Yield what to change in the pieces of one text.
+    """Yield the edits of the pieces of one text.
 
     The first one that contains a secret gets the placeholder; others lose their parts of it.
     """

@@ -96,7 +96,7 @@ class View(NamedTuple):
 
 
 def decode(text: bytes) -> Iterator[View]:
-    """Yield what a text reads as, for each encoding that something in it has."""
+    """Yield a decoded view of a text for each encoding that occurs in it."""
     patterns = _get_patterns()
     if not patterns.encoded.search(text, 0):
         return
@@ -117,7 +117,7 @@ class _Escapes:
         self.text = _APART.join(plain)
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Return where in the escaped text stands what has this place in the plain one."""
+        """Return the span in the escaped text of a span in the plain text."""
         starts, sources = self._pieces
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
         begin, _, escaped = sources[first]
@@ -167,7 +167,7 @@ def _decode_match(escape: re.Match[bytes]) -> bytes:
 
 @lru_cache(4096)
 def _decode_escape(written: bytes) -> bytes:
-    """Return what one escape stands for, in UTF-8; half a surrogate pair is a ``?``."""
+    """Decode one escape to UTF-8; half a surrogate pair becomes ``?``."""
     digits = written.lstrip(b"%\\uUx{").rstrip(b"}")
     if written[:1] == b"%":
         return bytes.fromhex(digits.decode())

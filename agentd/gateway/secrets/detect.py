@@ -127,7 +127,7 @@ class Detector:
     def _find_encoded(
         self, text: bytes, known: "KnownValueMatcher | None", layers: int = _LAYERS
     ) -> Iterator[Match]:
-        """Yield what decoding reveals, each at its position in the encoded text."""
+        """Yield the secrets that decoding reveals, each at its position in the encoded text."""
         for view in decode(text):
             hits = self._find_plain(view.text, known)
             if layers > 1:

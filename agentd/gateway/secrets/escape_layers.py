@@ -29,7 +29,7 @@ class EscapedSecret(str):
 
 
 def escape_at_depth(secret: str, depth: int) -> str:
-    """Return how the secret is written that many strings deep."""
+    """Escape the secret for that many levels of nested strings."""
     known = secret.depth if isinstance(secret, EscapedSecret) else 0
     if depth >= known:
         return escape(str(secret), depth - known)
@@ -40,7 +40,7 @@ def escape_at_depth(secret: str, depth: int) -> str:
 
 
 def get_identity(found: str, depth: int) -> bytes:
-    """Return what the secret is known by that was found written like that, so many strings deep."""
+    """Return the identity of a secret that was found escaped for ``depth`` nested strings."""
     if _OUTSIDE.search(_ESCAPE.sub("", found)):
         depth = 0  # it ends behind the string in which it begins
     while depth:
@@ -62,14 +62,14 @@ def decode_identity(known_by: bytes) -> str:
 
 
 def list_forms(known_by: bytes) -> set[bytes]:
-    """Return how the secret of an ``identity`` stands in texts: in plain ones, and in JSON."""
+    """Return the forms of the secret of an ``identity``: in plain text, and in JSON."""
     secret = decode_identity(known_by)
     forms = {str(secret), *(escape_at_depth(secret, depth) for depth in (0, 1, 2))}
     return {form.encode("utf-8", "surrogatepass") for form in forms}
 
 
 def _decode_escapes(text: str) -> str | None:
-    """Return what a string of JSON means that is written so; None: none is."""
+    """Decode the inside of a JSON string; None if it is not valid."""
     try:
         return str(json.loads(f'"{text}"'))
     except ValueError:

@@ -39,7 +39,7 @@ class ExactValues:
             self._begins.append((*before, number))
 
     def is_any_in(self, text: bytes) -> bool:
-        """Return whether one of them stands in this text."""
+        """Return whether this text contains one of the values."""
         return next(self.find(text), None) is not None
 
     def search(self, text: bytes, at: int) -> Any:

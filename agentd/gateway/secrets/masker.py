@@ -259,7 +259,7 @@ class SecretMasker:
     def _scan(
         self, run: _MaskingRun, split: list[BodyPart], known: KnownSecrets, met: Sequence[_Element]
     ) -> list[_Element]:
-        """Return what each part holds, of the secrets too that were learnt from the others.
+        """Return the findings in each part, including secrets learnt from other parts.
 
         ``met`` are the elements of the first ones in the request before; only where one of them
         is old it is looked up.
@@ -294,7 +294,7 @@ class SecretMasker:
             self._harmless.put(text, True)
 
     def find_in_sample(self, text: str, key_id: str = "") -> tuple[Finding, ...]:
-        """Return what would be found in a text, and where. Nothing of it is stored."""
+        """Return the findings in a text with their positions. Stores nothing."""
         raw = text.encode("utf-8", "surrogatepass")
         scanner = Scanner(self.detector.get(), self._placeholders, key_id, None)
         return tuple(
@@ -313,7 +313,7 @@ class SecretMasker:
         return known
 
     def _get_element(self, run: _MaskingRun, part: BodyPart, known: KnownSecrets) -> _Element:
-        """Return what is remembered of a part, or a new one that is yet to be looked through."""
+        """Return the cached element of a part, or a new one that is not scanned yet."""
         raw = memoryview(run.body)[part.start : part.end]
         name = (run.key_id, part.name, blake2b(raw, digest_size=16).digest())
         fresh = run.fresh.get(name)

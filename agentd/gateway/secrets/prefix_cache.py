@@ -48,7 +48,7 @@ class SharedPrefix(NamedTuple, Generic[E]):
     """The offset of the first placeholder in them; -1: none."""
 
     def find_placeholder(self, body: bytes) -> int:
-        """Return where the first placeholder is in the whole request; -1 if there is none."""
+        """Return the offset of the request's first placeholder; -1 if there is none."""
         if self.placeholder >= 0:
             return self.placeholder
         return body.find(_PLACEHOLDER, max(self.size - len(_PLACEHOLDER) + 1, 0))
@@ -73,7 +73,7 @@ class PrefixCache(Generic[E]):
         )
 
     def find_shared(self, key_id: str, body: bytes) -> SharedPrefix[E]:
-        """Return what is known of this request of an access key."""
+        """Return the cached results for the beginning of this request of an access key."""
         before = self._before.get(_name(key_id, body)) if LEAST <= len(body) <= MOST else None
         if before is None:
             return _NOTHING
@@ -107,7 +107,7 @@ class PrefixCache(Generic[E]):
 
 
 def measure_common_prefix(one: bytes, other: bytes) -> int:
-    """Return how many bytes both begin with. Compares in place: copies would cost more."""
+    """Return the length of the common prefix. Compares in place: copies would cost more."""
     view = memoryview(one)
     low, high = 0, min(len(one), len(other)) + 1  # so many are the same, and so many are not
     while high - low > 1:

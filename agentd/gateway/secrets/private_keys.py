@@ -152,7 +152,7 @@ def _read_edge(found: re.Match[bytes]) -> _Edge:
 
 
 def _find_body_end(text: bytes, start: int, end: int) -> int:
-    """Return where the body ends that begins at ``start``, before ``end``; 0: none."""
+    """Return the end of the body that begins at ``start``, before ``end``; 0 without one."""
     at, last = start, 0
     limit = start + (_HEADERS_GAP if _HEADERS.match(text, start, end) else _GAP)
     while unit := _UNIT.search(text, at, min(end, limit + 24)):
@@ -169,7 +169,7 @@ def _find_body_end(text: bytes, start: int, end: int) -> int:
 
 
 def _find_body_start(text: bytes, start: int, end: int) -> int | None:
-    """Return where the body begins that ends at ``end``, after ``start``; None: none."""
+    """Return the start of the body that ends at ``end``, after ``start``, or None."""
     first, last = -1, start
     at = start
     while unit := _UNIT.search(text, at, end):

@@ -63,7 +63,7 @@ class Restorer:
         return b"".join(out)
 
     def close(self) -> bytes:
-        """Return what was held back at the end of the reply."""
+        """Return the bytes that are still held back, at the end of the reply."""
         out = self._pass_event(self._rest) if self._rest else b""
         self._rest = b""
         return out + self._release()

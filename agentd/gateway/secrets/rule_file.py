@@ -106,7 +106,7 @@ def watch_rules(
 
 
 def check_rules(layout: Layout) -> None:
-    """Raise what is wrong with the file, or with one that it points to. Blocking.
+    """Raise if the file, or one that it refers to, is invalid. Blocking.
 
     Variables are not looked up: the daemon's environment differs from that of this process.
     """
@@ -141,7 +141,7 @@ def load_seed(layout: Layout) -> bytes:
 
 
 def check_seed(layout: Layout) -> Iterator[ConfigProblem]:
-    """Yield what is wrong with the seed, for who only looks. Blocking; raises as ``seed``."""
+    """Yield the problems of the seed without creating it. Blocking; raises as ``seed``."""
     path = layout.placeholder_seed
     found = document.read_document(path, _SEED_LIMIT, own=True, private=True)
     if found and not _is_seed(found.data):

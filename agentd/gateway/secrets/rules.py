@@ -113,7 +113,7 @@ def compile_regex(regex: str, groups: bool = True, of_bytes: bool = False) -> An
 
 
 def find_faults(rule: SecretPattern) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a rule: the field, and the problem."""
+    """Yield the problems of a rule, each with its field."""
     for number, regex in enumerate(rule.allow.regexes):
         try:
             compile_regex(regex)

@@ -39,7 +39,7 @@ class ServiceLogFilter(Struct, frozen=True):
     key: str = ""
 
     def matches(self, note: ServiceLogEntry) -> bool:
-        """Return whether the line is wanted."""
+        """Return whether the line meets all conditions."""
         return (
             (not self.level or note.level == self.level)
             and (not self.kind or note.kind == self.kind)

@@ -73,7 +73,7 @@ class Subscription:
         self._chats: Chats = None
 
     def wants(self, chat: int | None) -> bool:
-        """Return whether an event of this chat (None: about no chat) is to be sent."""
+        """Return whether to send an event of this chat (None: of no chat)."""
         return chat is None or self._chats is None or chat in self._chats
 
     def change(self, command: HubCommand) -> None:

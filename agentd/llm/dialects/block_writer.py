@@ -109,7 +109,7 @@ class BlockWriter:
         return "".join(block.text for block in self.blocks if block.kind == kind)
 
     def on_start(self) -> bytes:
-        """Return what precedes all blocks."""
+        """Return the events that precede all blocks."""
         return b""
 
     def on_block_start(self, block: Block) -> bytes:

@@ -36,7 +36,7 @@ class Dialect(Protocol):
     """A dialect as suppliers speak it, implemented by a module of functions."""
 
     def get_path(self, model: str, *, stream: bool = True) -> str:
-        """Return where requests are posted, relative to the supplier's URL; see ``join_url``."""
+        """Return the path for requests, relative to the supplier's URL; see ``join_url``."""
         ...
 
     def build_headers(self, secret: str) -> dict[str, str]:

@@ -117,7 +117,7 @@ def build_image_url(image: ImagePart) -> str:
 
 
 def name_attachments(shown: Iterable[object]) -> str:
-    """Return what to call these parts in words for the model."""
+    """Return the name of these parts in a text for the model."""
     return "pictures" if all(isinstance(one, ImagePart) for one in shown) else "files"
 
 

@@ -94,7 +94,7 @@ class UpstreamConnection(asyncio.Protocol):
         return answer.head
 
     async def read_chunk(self) -> bytes:
-        """Return what arrived since the last call, at least one byte; empty at the end."""
+        """Return the bytes received since the last call, at least one; empty at the end."""
         answer = self._answer
         assert answer
         while not answer.pieces:

@@ -286,11 +286,11 @@ class YamlEditor:
         self._replace(place, place, self._get_leading_newline(place) + text)
 
     def _get_leading_newline(self, place: int) -> str:
-        """Return what is missing for a new line to begin there."""
+        """Return the newline that is missing for a new line to begin there, if it is."""
         return self._break if place and self.content[place - 1] != "\n" else ""
 
     def _start_of_entry(self, holder: Node) -> int:
-        """Return where its first entry begins: at its line, or at the comments above it."""
+        """Return the offset of its first entry's line, or of the comments above that."""
         place = self._find_line_start(holder.start_mark.index)
         while place and self._slice(self._find_line_start(place - 1), place).lstrip().startswith(
             "#"
@@ -299,7 +299,7 @@ class YamlEditor:
         return place
 
     def _start_of_item(self, begin: int, least: int) -> int:
-        """Return where an item begins whose dash is in the line at ``begin``.
+        """Return the offset of the item whose dash is in the line at ``begin``.
 
         That is at the comments right above it, or at the blank lines between these and the item
         before.
@@ -316,7 +316,7 @@ class YamlEditor:
         return begin if between.strip() else least
 
     def _find_end_of_value(self, node: Node) -> int:
-        """Return where a value ends: a block's end mark is behind the comments below it."""
+        """Return the end of a value: a block's end mark is behind the comments below it."""
         if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
             last = node.value[-1]
             return self._find_end_of_value(last[1] if isinstance(node, MappingNode) else last)
@@ -329,7 +329,7 @@ class YamlEditor:
         return self.content.rfind("\n", 0, place) + 1
 
     def _find_line_end(self, place: int) -> int:
-        """Return where the line after the one of ``place`` begins."""
+        """Return the offset of the line after the one at ``place``."""
         found = self.content.find("\n", place)
         return found + 1 if found >= 0 else len(self.content)
 

@@ -196,6 +196,6 @@ def _tidy(value: object) -> object:
 
 
 def _get_default(field: structs.FieldInfo) -> object:
-    """Return what to write where a field gets its default again."""
+    """Return the value to write when a field gets its default again."""
     made = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     return _tidy(msgspec.to_builtins(made))

@@ -133,7 +133,7 @@ def split_list(content: str, name: str) -> YamlList:
 
 
 def _find_list_end(content: str, first: int, dash: int) -> int:
-    """Return where the list ends: before a less indented line and the comments above that."""
+    """Return the end of the list: before a less indented line and the comments above that."""
     ends = re.compile(rf"(?m)\n(?![ \t]*(?:#|\r?$)| {{{dash + 1}}}| {{{dash}}}-(?: |\r?$))").search(
         content, first
     )
@@ -144,7 +144,7 @@ def _find_list_end(content: str, first: int, dash: int) -> int:
 
 
 def _find_comments_start(content: str, at: int, least: int, dash: int) -> int:
-    """Return where the comments right above a line begin."""
+    """Return the offset of the comments right above a line."""
     while at > least and _is_comment(
         content[(line := _find_previous_line(content, at)) : at], dash
     ):
@@ -153,7 +153,7 @@ def _find_comments_start(content: str, at: int, least: int, dash: int) -> int:
 
 
 def _find_previous_line(content: str, at: int) -> int:
-    """Return where the line begins that ends there."""
+    """Return the offset of the line that ends there."""
     return content.rfind("\n", 0, at - 1) + 1
 
 

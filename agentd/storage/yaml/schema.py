@@ -275,7 +275,7 @@ def _require_range(number: Any, kind: Any) -> Any:
 
 
 def _describe_expected(kind: Any) -> str:
-    """Return what a scalar of this kind looks like, for a person."""
+    """Describe the scalars of this kind for a person."""
     match kind:
         case inspect.LiteralType(values=values):
             text = " or ".join(map(str, values))
@@ -306,7 +306,7 @@ def _describe_range(low: Any, high: Any, before: str = " ", after: str = "") -> 
 
 
 def _describe_node(node: Node) -> str:
-    """Return what was found, short, in one line, and without an access key or a sign-in in it."""
+    """Describe a node in one short line, without access keys or sign-in data."""
     if isinstance(node, MappingNode):
         return "a map"
     if not isinstance(node, ScalarNode):

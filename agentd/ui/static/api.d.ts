@@ -1149,7 +1149,7 @@ export type ModelStatusView = {
   prices: Prices | null;
   default: boolean;
   available: boolean;
-  trouble: string;
+  problem: string;
 };
 
 export type MovePrompt = {

@@ -1,5 +1,5 @@
 /**
- * Every page: its address, its module, and where it stands in the navigation.
+ * Every page: its address, its module, and its place in the navigation.
  *
  * To add a page: a module with `export function page(params)` in the folder of its area, and a line
  * here. The daemon answers the addresses that `agentd/ui/pages.py` lists.
@@ -85,7 +85,7 @@ export const PAGES = [
 ];
 
 /**
- * The pages of an area that stand in its navigation, in order.
+ * The pages of an area in its navigation, in order.
  * @param {Place["area"]} area
  */
 export function placesOf(area) {

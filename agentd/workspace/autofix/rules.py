@@ -33,7 +33,7 @@ class AutofixStatus(Struct, frozen=True, rename="camel"):
     builds: tuple[BuildFix, ...] = ()
 
     def get(self, build: str) -> BuildFix:
-        """Return how one build is fixed."""
+        """Return the fix of one build."""
         return next((one for one in self.builds if one.build == build), BuildFix(build))
 
     def with_build(self, fix: BuildFix) -> "AutofixStatus":

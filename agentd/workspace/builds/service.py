@@ -137,7 +137,7 @@ class BuildService:
         return self._get_status(name)
 
     def get_folder(self, name: str) -> str:
-        """Return where in the workspace a build runs; ``.`` when it is not written down."""
+        """Return a build's folder in the workspace; ``.`` unless it is configured."""
         build = self._definitions.current.get(name)
         return build.folder if build else "."
 

@@ -121,7 +121,7 @@ class DeploymentPrograms:
         return DeploymentProgram(*found, mark) if found else None
 
     async def check_health(self, health: HealthCheck) -> str:
-        """Say why it is unhealthy; empty: it works."""
+        """Explain why it is unhealthy; empty if it is healthy."""
         try:
             async with asyncio.timeout(HEALTH_SECONDS):
                 if health.url:

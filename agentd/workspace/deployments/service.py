@@ -96,7 +96,7 @@ class DeploymentRunner(Protocol):
         ...
 
     def check_health(self, health: HealthCheck) -> Awaitable[str]:
-        """Say why it is unhealthy; empty: it works."""
+        """Explain why it is unhealthy; empty if it is healthy."""
         ...
 
 

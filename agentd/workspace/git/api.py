@@ -102,7 +102,7 @@ class WorkingRepository(Protocol):
         ...
 
     async def diff(self, path: str, commit: str, *, staged: bool | None) -> Diff:
-        """Return what one commit changed, or what is not committed."""
+        """Return the changes of one commit, or those that are not committed."""
         ...
 
     async def log(self, path: str, limit: int, before: str) -> CommitPage:
@@ -212,7 +212,7 @@ _BEFORE = Parameter(
 def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
     """Return the routes of status, diff, log, staging and commit."""
     door, section = RouteGroup.EXTENDED, "4, extended surface"
-    trouble = (Forbidden, NotFound, Unavailable)
+    failures = (Forbidden, NotFound, Unavailable)
     return (
         Route(
             "GET",
@@ -222,7 +222,7 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The working repository: branch, staged, changed, untracked and conflicting files.",
             operation_id="get_git_status",
             response_type=GitStatusView,
-            errors=trouble,
+            errors=failures,
             section=section,
         ),
         Route(
@@ -233,7 +233,7 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The uncommitted changes, or those of one commit, as a unified diff.",
             operation_id="get_git_diff",
             response_type=DiffView,
-            errors=(*trouble, BadRequest),
+            errors=(*failures, BadRequest),
             parameters=(_PLACE, _STAGED, _OF_COMMIT),
             section=section,
         ),
@@ -245,7 +245,7 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The commits, newest first, page by page.",
             operation_id="list_git_commits",
             response_type=LogView,
-            errors=(*trouble, BadRequest),
+            errors=(*failures, BadRequest),
             parameters=(_PLACE, _LIMIT, _BEFORE),
             section=section,
         ),

@@ -64,7 +64,7 @@ class GitRepository:
         return Commits(commits[:limit], truncated=ended.truncated or len(commits) > limit)
 
     async def diff(self, wanted: GitDiff, *, staged: bool | None = None) -> Diff:
-        """Return what is not committed yet, or what one commit changed.
+        """Return the uncommitted changes, or those of one commit.
 
         Of the former all, or what is ``staged``, or what is not.
         """

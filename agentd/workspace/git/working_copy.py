@@ -81,7 +81,7 @@ class WorkingCopy:
         return await self._reader.read_status(GitStatus())
 
     async def diff(self, path: str, commit: str, *, staged: bool | None) -> Diff:
-        """Return what one commit changed, or what is not committed: all, staged, or unstaged."""
+        """Return the changes of a commit, or those not committed: all, staged, or unstaged."""
         return await self._reader.diff(GitDiff(path or ANYWHERE, commit), staged=staged)
 
     async def list_hooks(self) -> tuple[str, ...]:

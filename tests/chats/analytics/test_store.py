@@ -78,11 +78,17 @@ async def test_only_what_is_new_is_read(layout, read):
     async with running_services(layout) as services:
         one, other = await make_chat(services, 3), await make_chat(services, 2)
         mine = subscribe_store(services)
-        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 3, str(other): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {
+            str(one): 3,
+            str(other): 2,
+        }
         size = services.chats.get_summary(one).size
         await run_turn(services, one)
         read.clear()
-        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 4, str(other): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {
+            str(one): 4,
+            str(other): 2,
+        }
         assert read == [(layout.get_journal_path(one), size)]
         read.clear()
         for by in ("day", "model", "engine", "skill", "label", "chat", "key"):
@@ -196,13 +202,19 @@ async def test_a_chat_that_goes_no_longer_counts_and_one_that_comes_back_does(la
     async with running_services(layout) as services:
         one, other = await make_chat(services, 1), await make_chat(services, 2)
         mine = subscribe_store(services)
-        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 1, str(other): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {
+            str(one): 1,
+            str(other): 2,
+        }
         summary = services.chats.get_summary(one)
         services.bus.publish(ChatDeletedUpdate(summary.seq, summary))
         report = await report_usage(services, analytics=mine)
         assert (count_turns(report), report.total.turns) == ({str(other): 2}, 2)
         services.bus.publish(ChatUpdate(summary.seq, summary, "chat.restored"))
-        assert count_turns(await report_usage(services, analytics=mine)) == {str(one): 1, str(other): 2}
+        assert count_turns(await report_usage(services, analytics=mine)) == {
+            str(one): 1,
+            str(other): 2,
+        }
         await mine.close()
 
 

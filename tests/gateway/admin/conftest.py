@@ -11,7 +11,7 @@ from tests.gateway.conftest import GatewaySetup, setup, start_gateway
 from tests.supplier.conftest import supplier
 from tests.support.daemon import Client, Serving
 
-__all__ = ["setup", "supplier", "start_gateway"]
+__all__ = ["setup", "start_gateway", "supplier"]
 
 MANAGEMENT_KEY = "manage-0123456789abcdef"
 HASH = hashlib.sha256(MANAGEMENT_KEY.encode()).hexdigest()

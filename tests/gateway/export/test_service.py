@@ -414,7 +414,9 @@ async def test_another_table_gets_all_and_a_table_that_has_all_gets_nothing(setu
 async def test_rows_of_another_ledger_are_left_alone(setup, server, tmp_path):
     await setup.add_records(*build_day_records(DAYS[0], 1))
     await setup.run_until_exported()
-    other = ExportSetup(type(setup.layout)(str(tmp_path / "other"), str(tmp_path / "config")), setup.to)
+    other = ExportSetup(
+        type(setup.layout)(str(tmp_path / "other"), str(tmp_path / "config")), setup.to
+    )
     await other.add_records(*build_day_records(DAYS[0], 2))
     await other.run_until_exported()
     Path(setup.layout.export).unlink()

@@ -54,7 +54,9 @@ def run_coroutine(coroutine) -> None:
     asyncio.run(coroutine)
 
 
-async def reissue_key(watched: WatchedRepository, key_id: str, grace: int = 0) -> tuple[str, AccessKey]:
+async def reissue_key(
+    watched: WatchedRepository, key_id: str, grace: int = 0
+) -> tuple[str, AccessKey]:
     """Give a key a new secret whose answer is not sent yet."""
     made: list[str] = []
 
@@ -70,7 +72,9 @@ async def reissue_key(watched: WatchedRepository, key_id: str, grace: int = 0) -
 
 def test_a_key_opens_when_it_is_made_until_it_is_removed(watched):
     async def work() -> None:
-        key, made = await watched.repository.add("laptop", lambda key: structs.replace(key, models=("a",)))
+        key, made = await watched.repository.add(
+            "laptop", lambda key: structs.replace(key, models=("a",))
+        )
         assert await watched.accepts(key)
         caller = watched.repository.authenticate(key)
         assert (caller.identity, caller.access_key_id, caller.role) == (
@@ -142,7 +146,9 @@ def test_what_cannot_be_is_reported_and_changes_nothing(watched):
         with pytest.raises(BadRequest, match="name"):
             await watched.repository.add(" x")
         with pytest.raises(BadRequest, match="expires"):
-            await watched.repository.change(made.id, lambda key: structs.replace(key, expires="soon"))
+            await watched.repository.change(
+                made.id, lambda key: structs.replace(key, expires="soon")
+            )
         with pytest.raises(NotFound):
             await watched.repository.remove("a" * 12)
         assert list(watched.repository.keys) == [made]
@@ -314,7 +320,9 @@ def test_many_requests_at_once_read_an_edit_once(watched, monkeypatch):
 
 def test_a_client_that_runs_something_on_a_key_receives_that_its_time_is_over(watched):
     async def work() -> None:
-        _, made = await watched.repository.add("laptop", lambda key: structs.replace(key, expires=END))
+        _, made = await watched.repository.add(
+            "laptop", lambda key: structs.replace(key, expires=END)
+        )
         _, other = await watched.repository.add("phone")
         await watched.repository.poll()
         assert watched.lost == []
@@ -422,7 +430,11 @@ def test_letters_whose_grace_lasts_hold_on_when_an_answer_does_not_get_out(watch
         second, after = await reissue_key(watched, made.id, 60)
         watched.repository.confirm_reissue(after, arrived=True)
         third, _ = await reissue_key(watched, made.id, 0)
-        assert [await watched.accepts(key) for key in (first, second, third)] == [False, False, True]
+        assert [await watched.accepts(key) for key in (first, second, third)] == [
+            False,
+            False,
+            True,
+        ]
         assert await check_keys_after_start(watched, first, second) == [True, True]
         await watched.repository.stop()
 
@@ -440,7 +452,11 @@ def test_when_the_answer_does_not_get_out_the_letters_before_are_valid_again(wat
         assert [await watched.accepts(key) for key in (first, second, third)] == [True, False, True]
         await watched.repository.stop()
         watched.clock.move(61)
-        assert [await watched.accepts(key) for key in (first, second, third)] == [False, False, True]
+        assert [await watched.accepts(key) for key in (first, second, third)] == [
+            False,
+            False,
+            True,
+        ]
         assert await check_keys_after_start(watched, second, third) == [False, True]
 
     run_coroutine(work())

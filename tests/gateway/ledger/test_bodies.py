@@ -86,7 +86,9 @@ def test_what_cannot_be_freed_of_its_secrets_is_not_kept_and_reported(
     assert "their secrets could not be removed" in reported[0]
 
 
-def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(layout, bodies, reported):
+def test_the_oldest_day_makes_room_and_what_has_none_is_dropped_and_reported(
+    layout, bodies, reported
+):
     bodies.limit = 1000
     bodies.store("old", AT, b"x" * 400, b"")
     bodies.store("new", f"{NEXT}T00:00:00.000Z", b"x" * 700, b"")

@@ -807,7 +807,9 @@ async def test_requests_that_are_recorded_while_a_day_is_repriced_are_priced_too
     assert difference.requests == 3
     await ledger.add_record(build_record(4))
     assert read_ids(layout) == [f"r-{n}" for n in (1, 2, 3, 4)]
-    assert {one.priced for one in read_records(layout.get_ledger_day_path(DAY), ReadPosition())} == {
+    assert {
+        one.priced for one in read_records(layout.get_ledger_day_path(DAY), ReadPosition())
+    } == {
         "v2",
         "",
     }

@@ -10,8 +10,8 @@ from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     every_dialect,
     read_answer,
     running_gateway,

@@ -26,7 +26,9 @@ def test_a_whole_reply_is_passed_on_and_recorded(
     assert str(entry.cost) == "0.0045"
 
 
-def test_a_stream_is_passed_on_and_recorded(setup: GatewaySetup, openai_client: openai.OpenAI) -> None:
+def test_a_stream_is_passed_on_and_recorded(
+    setup: GatewaySetup, openai_client: openai.OpenAI
+) -> None:
     setup.supplier.script(Answer((Say("one two three"),), Tokens(input=1000, output=100)))
     with openai_client.chat.completions.create(
         model="by-chat", messages=HELLO, stream=True

@@ -11,8 +11,8 @@ from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     build_call,
     every_dialect,
     read_answer,
@@ -33,7 +33,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         yield made
 
 
-def send_compressed(gateway: RunningGateway, dialect: ChannelDialect, data: bytes, coding: str) -> CallResult:
+def send_compressed(
+    gateway: RunningGateway, dialect: ChannelDialect, data: bytes, coding: str
+) -> CallResult:
     caller = gateway.add_caller()
     path, _ = build_call(dialect, f"by-{CHANNELS[dialect]}")
     with caller.connect() as line:
@@ -61,7 +63,10 @@ def _compress_in_two_members(data: bytes) -> bytes:
     ],
 )
 def test_a_compressed_request_is_taken_as_any_other(
-    gateway: RunningGateway, dialect: ChannelDialect, coding: str, compress: Callable[[bytes], bytes]
+    gateway: RunningGateway,
+    dialect: ChannelDialect,
+    coding: str,
+    compress: Callable[[bytes], bytes],
 ) -> None:
     gateway.supplier.script(Say("well"))
     result = send_compressed(

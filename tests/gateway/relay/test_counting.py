@@ -10,8 +10,14 @@ import pytest
 
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import PRICES, GatewaySetup
+from tests.gateway.relay.callers import (
+    CHANNELS,
+    DIALECTS,
+    RunningGateway,
+    every_dialect,
+    running_gateway,
+)
 from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
-from tests.gateway.relay.callers import CHANNELS, DIALECTS, RunningGateway, every_dialect, running_gateway
 from tests.supplier.steps import Answer, Say, Tokens, say_in_one_event
 
 MOST = 1000
@@ -25,7 +31,9 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
     def prepare(setup: GatewaySetup) -> None:
         setup.channels.append(setup.build_channel("odd", "openai-chat") | {"url": raw_supplier.url})
         way = {"channel": "odd", "model": "scripted-large"}
@@ -44,7 +52,9 @@ def test_what_is_not_counted_is_estimated_and_marked(
     words = "some twenty words that tell nothing at all but are long enough to be judged " * 2
     gateway.supplier.script(Answer((Say(words),), None))
     asked = "a question of some length, too, " * 10
-    result = gateway.add_caller().ask(dialect, f"by-{CHANNELS[supplier]}", stream=stream, text=asked)
+    result = gateway.add_caller().ask(
+        dialect, f"by-{CHANNELS[supplier]}", stream=stream, text=asked
+    )
     assert result.text().strip() == words.strip()
     entry = gateway.wait_for_record(result)
     assert entry.outcome == "ok"
@@ -86,7 +96,9 @@ def test_no_count_is_so_odd_that_a_call_is_not_answered_and_recorded(
     choice = {"index": 0, kind: said, "finish_reason": "stop"}
     whole = json.dumps({**about, "choices": [choice], "usage": lie}).encode()
     if stream:
-        raw_supplier.behave = build_sender(b"data: " + whole + b"\n\ndata: [DONE]\n\n", "text/event-stream")
+        raw_supplier.behave = build_sender(
+            b"data: " + whole + b"\n\ndata: [DONE]\n\n", "text/event-stream"
+        )
     else:
         raw_supplier.behave = build_sender(whole, "application/json")
     for dialect in DIALECTS:
@@ -122,7 +134,9 @@ def test_an_event_beyond_all_measure_ends_the_stream_with_an_error(
         assert result.error()
 
 
-def test_an_estimate_is_never_more_than_what_was_reserved(gateway: RunningGateway, raw_supplier: RawSupplier) -> None:
+def test_an_estimate_is_never_more_than_what_was_reserved(
+    gateway: RunningGateway, raw_supplier: RawSupplier
+) -> None:
     event = json.dumps({"choices": [{"index": 0, "delta": {"content": "word " * 20}}]})
     end = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     lines = [event] * 2000 + [end, "[DONE]"]

@@ -78,7 +78,9 @@ def test_responses_streamed_with_a_tool_call(
 
 
 @every_channel
-def test_messages_whole(setup: GatewaySetup, anthropic_client: anthropic.Anthropic, model: str) -> None:
+def test_messages_whole(
+    setup: GatewaySetup, anthropic_client: anthropic.Anthropic, model: str
+) -> None:
     setup.supplier.script(SAID)
     reply = anthropic_client.messages.create(model=model, max_tokens=100, messages=HELLO)
     assert reply.content[0].text == "one two three"

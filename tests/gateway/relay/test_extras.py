@@ -8,7 +8,6 @@ import pytest
 
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import PRICES, GatewaySetup
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     RunningGateway,
@@ -16,6 +15,7 @@ from tests.gateway.relay.callers import (
     every_dialect,
     running_gateway,
 )
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.supplier.steps import Answer, Say, Tokens
 
 POLICIES = ("refuse", "estimate", "flag")
@@ -30,11 +30,15 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 @pytest.fixture(scope="module", params=POLICIES)
 def gateway(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    raw_supplier: RawSupplier,
 ) -> Iterator[RunningGateway]:
     def prepare(setup: GatewaySetup) -> None:
         setup.settings["unknown_price"] = request.param
-        setup.channels.append(setup.build_channel("odd", "openai-responses") | {"url": raw_supplier.url})
+        setup.channels.append(
+            setup.build_channel("odd", "openai-responses") | {"url": raw_supplier.url}
+        )
         way = {"channel": "odd", "model": "scripted-large"}
         setup.models.append({"name": "odd", "routes": [way], "prices": PRICES, "max_output": 1000})
 
@@ -140,12 +144,16 @@ def test_a_tier_of_service_with_rates_of_its_own_costs_those(gateway: RunningGat
 
 
 @every_dialect
-def test_the_usual_tier_has_the_usual_price(gateway: RunningGateway, dialect: ChannelDialect) -> None:
+def test_the_usual_tier_has_the_usual_price(
+    gateway: RunningGateway, dialect: ChannelDialect
+) -> None:
     model, caller = f"by-{CHANNELS[dialect]}", gateway.add_caller()
     gateway.supplier.forget()
     gateway.supplier.script(Answer((Say("well"),), USED))
     tier = "standard" if dialect == "gemini" else "auto"
-    entry = gateway.wait_for_record(caller.ask(dialect, model, body=build_body(dialect, model, tier)))
+    entry = gateway.wait_for_record(
+        caller.ask(dialect, model, body=build_body(dialect, model, tier))
+    )
     assert (entry.outcome, entry.estimated) == ("ok", False)
 
 

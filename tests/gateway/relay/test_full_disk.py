@@ -17,8 +17,8 @@ from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     every_dialect,
     read_answer,
     running_gateway,
@@ -91,7 +91,9 @@ def going_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGatewa
         yield made
 
 
-def running_gateway_with_reply(folder: Path, **settings: Any) -> AbstractContextManager[RunningGateway]:
+def running_gateway_with_reply(
+    folder: Path, **settings: Any
+) -> AbstractContextManager[RunningGateway]:
     def prepare(setup: GatewaySetup) -> None:
         setup.settings |= settings
         setup.supplier.answer_always(_fill_disk, Answer((Say(WORDS),), USED))
@@ -290,7 +292,9 @@ def test_after_a_failed_sync_nothing_is_sent_on_until_a_restart(tmp_path: Path, 
     with running_gateway_with_reply(
         tmp_path, on_ledger_failure="refuse", sync_ledger=True
     ) as gateway:
-        assert is_complete(gateway.add_caller(name="two").ask("openai-chat", "by-chat"), stream=False)
+        assert is_complete(
+            gateway.add_caller(name="two").ask("openai-chat", "by-chat"), stream=False
+        )
 
 
 def test_on_a_disk_that_is_wholly_full_calls_stop_and_come_back_with_the_space(

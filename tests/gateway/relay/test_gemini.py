@@ -26,7 +26,9 @@ def client(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterat
 
 @every_version
 @every_model
-def test_a_reply_comes_whole(setup: GatewaySetup, client: httpx.Client, version: str, model: str) -> None:
+def test_a_reply_comes_whole(
+    setup: GatewaySetup, client: httpx.Client, version: str, model: str
+) -> None:
     setup.supplier.script(SAID)
     reply = client.post(f"/{version}/models/{model}:generateContent", json=HELLO)
     assert reply.status_code == 200
@@ -85,7 +87,9 @@ def test_one_model_is_reported(client: httpx.Client) -> None:
     assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
 
 
-def test_anthropics_status_of_overload_is_reported(setup: GatewaySetup, client: httpx.Client) -> None:
+def test_anthropics_status_of_overload_is_reported(
+    setup: GatewaySetup, client: httpx.Client
+) -> None:
     """529 is no status that HTTP knows."""
     setup.supplier.script(Refuse(529, "busy", "overloaded_error"))
     said = {"model": "by-messages", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}

@@ -7,8 +7,8 @@ import pytest
 
 from agentd.llm.upstream.protocol import merge_headers
 from tests.gateway.conftest import PRICES, GatewaySetup
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import RunningGateway, build_call, read_answer, running_gateway
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.support.daemon import Client, Reply
 
 CHANNEL = {"anthropic-BETA": "of-the-channel", "X-Team": "seven"}
@@ -21,7 +21,9 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
     def prepare(setup: GatewaySetup) -> None:
         for name, more in (("plain", {}), ("own", {"headers": CHANNEL})):
             channel = setup.build_channel(name, "anthropic", **more)

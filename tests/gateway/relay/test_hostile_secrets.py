@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.relay.callers import Caller, RunningGateway, CallResult, running_gateway
+from tests.gateway.relay.callers import Caller, CallResult, RunningGateway, running_gateway
 from tests.gateway.secrets.bodies import build_body
 from tests.gateway.secrets.hostile import HOSTILE
 from tests.gateway.secrets.samples import TOKENS, make_letters
@@ -36,7 +36,9 @@ def check_served_and_masked(gateway: RunningGateway, caller: Caller) -> None:
     assert GITHUB not in json.dumps(request.body)
 
 
-def test_after_much_base64_with_a_secret_in_it_a_key_is_served_as_before(gateway: RunningGateway) -> None:
+def test_after_much_base64_with_a_secret_in_it_a_key_is_served_as_before(
+    gateway: RunningGateway,
+) -> None:
     caller = gateway.add_caller()
     text = b64encode(f"{GITHUB} {make_letters(1_300_000)}".encode()).decode()
     for _ in range(2):

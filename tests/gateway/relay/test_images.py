@@ -176,7 +176,9 @@ def test_a_picture_that_a_tool_gave_back(gateway: RunningGateway, dialect: Chann
     assert "There it is." in str(gateway.supplier.requests[-1].body)
 
 
-def test_what_a_supplier_cannot_be_shown_is_refused_with_its_reason(gateway: RunningGateway) -> None:
+def test_what_a_supplier_cannot_be_shown_is_refused_with_its_reason(
+    gateway: RunningGateway,
+) -> None:
     before = len(gateway.supplier.requests)
     drawing = {"url": "data:image/svg+xml;base64,PHN2Zy8+"}
     with (
@@ -202,7 +204,9 @@ def test_a_picture_is_recorded_as_the_supplier_counts_it(gateway: RunningGateway
     assert not entry.hidden, "the bytes of a picture are no text to look for secrets in"
 
 
-def test_the_limit_reserves_for_a_picture_what_it_may_count_not_its_bytes(gateway: RunningGateway) -> None:
+def test_the_limit_reserves_for_a_picture_what_it_may_count_not_its_bytes(
+    gateway: RunningGateway,
+) -> None:
     """400,000 letters of base64 are no 400,000 tokens: that would be more than a dollar."""
     caller = gateway.add_caller(limits={"total": "0.20"})
     said = [{"type": "image_url", "image_url": {"url": BYTES}}]

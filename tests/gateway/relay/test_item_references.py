@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.relay.callers import Caller, RunningGateway, CallResult, running_gateway
+from tests.gateway.relay.callers import Caller, CallResult, RunningGateway, running_gateway
 from tests.supplier.steps import Answer, Call, Say
 
 BARE = "tr0ub4dor3"
@@ -65,7 +65,9 @@ def test_what_was_reported_of_a_translated_reply_can_be_named(
     assert "item_reference" not in sent
 
 
-def test_only_what_this_key_was_reported_and_wanted_stored_is_known(gateway: RunningGateway) -> None:
+def test_only_what_this_key_was_reported_and_wanted_stored_is_known(
+    gateway: RunningGateway,
+) -> None:
     caller, other = gateway.add_caller(), gateway.add_caller()
     gateway.supplier.script(Say("one"), Say("two"))
     output = build_references(ask_with_tool(caller, "by-chat", GO_ON))
@@ -84,7 +86,9 @@ def test_only_what_this_key_was_reported_and_wanted_stored_is_known(gateway: Run
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_secrets_in_named_items_stay_hidden_and_are_put_back(gateway: RunningGateway, stream: bool) -> None:
+def test_secrets_in_named_items_stay_hidden_and_are_put_back(
+    gateway: RunningGateway, stream: bool
+) -> None:
     caller = gateway.add_caller()
     gateway.supplier.script(Say("fine"))
     ask_with_tool(caller, "by-chat", {"role": "user", "content": f"DB_PASSWORD={BARE}"})

@@ -66,7 +66,9 @@ def test_a_key_that_is_deleted_by_hand_opens_nothing_from_the_next_request_on(
     assert ask_model(daemon, other) == 200
 
 
-def test_an_expired_key_opens_nothing(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
+def test_an_expired_key_opens_nothing(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> None:
     key, daemon = setup.add_key(expires="2026-01-02T00:00:00.000Z"), start_gateway()
     assert ask_model(daemon, key) == 401
     assert not setup.supplier.requests

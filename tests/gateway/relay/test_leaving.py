@@ -14,7 +14,6 @@ import pytest
 from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import GatewaySetup
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
@@ -26,6 +25,7 @@ from tests.gateway.relay.callers import (
     running_gateway,
     wait_for_bytes,
 )
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Say, Stall, Tokens
 from tests.support.daemon import until
@@ -42,8 +42,12 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
-    with running_gateway(tmp_path_factory.mktemp("gateway"), build_drain_setup(raw_supplier)) as made:
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
+    with running_gateway(
+        tmp_path_factory.mktemp("gateway"), build_drain_setup(raw_supplier)
+    ) as made:
         yield made
 
 
@@ -126,7 +130,9 @@ def test_thirty_callers_who_leave_never_pass_a_limit(
     asked = len(list_requests(gateway)) - before
     assert asked
     assert (
-        asked * WORTH <= sum(entry.cost for entry in gateway.wait_for_records_of(caller, 30)) <= LIMIT
+        asked * WORTH
+        <= sum(entry.cost for entry in gateway.wait_for_records_of(caller, 30))
+        <= LIMIT
     )
 
 
@@ -202,7 +208,9 @@ def test_a_supplier_that_we_stop_waiting_for_is_paid_for_all_that_it_may_write(
             assert (entry.estimated, entry.usage.output) == (True, 1000)
 
 
-def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(gateway: RunningGateway) -> None:
+def test_a_supplier_that_dies_while_it_is_drained_is_recorded_by_estimate(
+    gateway: RunningGateway,
+) -> None:
     stall, caller = Stall(4), gateway.add_caller()
     gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall, Break(4))))
     with caller.begin_call("openai-chat", "patient-chat") as line:

@@ -15,8 +15,8 @@ from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
     Caller,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     every_dialect,
     read_answer,
     running_gateway,
@@ -45,7 +45,12 @@ def _anew(gateway: RunningGateway) -> None:
 
 
 def call_together(
-    gateway: RunningGateway, caller: Caller, dialect: ChannelDialect, count: int, *, stream: bool = False
+    gateway: RunningGateway,
+    caller: Caller,
+    dialect: ChannelDialect,
+    count: int,
+    *,
+    stream: bool = False,
 ) -> list[CallResult]:
     """Send so many calls, and answer none before all are admitted or refused."""
     stall, before = Stall(0), len(gateway.supplier.requests)
@@ -59,7 +64,8 @@ def call_together(
         ]
         until(
             lambda: (
-                len(gateway.supplier.requests) - before + len(gateway.read_records_of(caller)) == count
+                len(gateway.supplier.requests) - before + len(gateway.read_records_of(caller))
+                == count
             )
         )
         stall.release()
@@ -172,7 +178,9 @@ def test_a_request_that_breaks_off_by_a_mistake_of_ours_holds_nothing_and_is_rec
 def test_a_client_that_failed_gives_back_what_was_reserved_and_who_left_pays_it_once(
     gateway: RunningGateway,
 ) -> None:
-    caller = gateway.add_caller(limits={"parallel": 1, "total": "0.046"})  # three replies and no more
+    caller = gateway.add_caller(
+        limits={"parallel": 1, "total": "0.046"}
+    )  # three replies and no more
     for _ in range(3):
         gateway.supplier.script(Refuse(400, "Not like that", "invalid_request_error"))
         assert caller.ask("openai-chat", "by-chat").status == 400
@@ -194,7 +202,9 @@ def test_the_limits_of_one_key_are_not_anothers(gateway: RunningGateway) -> None
     assert rich.ask("gemini", "by-gemini").status == 200
 
 
-def test_a_limit_that_is_raised_by_hand_holds_from_the_next_request_on(gateway: RunningGateway) -> None:
+def test_a_limit_that_is_raised_by_hand_holds_from_the_next_request_on(
+    gateway: RunningGateway,
+) -> None:
     caller = gateway.add_caller(limits={"day": "0.010203"})
     gateway.supplier.script(*[Answer((Say("well"),), DEAR)] * 3)
     assert caller.ask("anthropic", "by-messages").status == 200

@@ -16,7 +16,9 @@ def test_the_gateway_does_what_the_document_says(
     key = setup.add_key()
     setup.models[0]["name"] = "small"  # as the examples have it
     setup.supplier.answer_always(Say("hello"))
-    run_schemathesis(start_gateway(), tmp_path, f"Authorization: Bearer {key}", "^/v1", "/api/openapi.json")
+    run_schemathesis(
+        start_gateway(), tmp_path, f"Authorization: Bearer {key}", "^/v1", "/api/openapi.json"
+    )
     assert {entry.endpoint for entry in setup.read_records() if entry.status == 200} >= {
         "/v1/chat/completions",
         "/v1/responses",
@@ -25,7 +27,9 @@ def test_the_gateway_does_what_the_document_says(
     }
 
 
-def test_the_headers_of_an_answer_are_described(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
+def test_the_headers_of_an_answer_are_described(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> None:
     key = setup.add_key()
     setup.models.append({**setup.models[0], "name": "falls", "fallbacks": ["by-chat"]})
     setup.supplier.script(Refuse(404, "No such model"), Say("hello"))

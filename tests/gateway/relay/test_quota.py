@@ -104,7 +104,9 @@ def test_running_requests_are_reserved_until_they_end(gateway, dialect):
     gateway.supplier.script(Answer((Say("well"),), USED, faults=(stall,)))
     with caller.begin_call(dialect, f"by-{CHANNELS[dialect]}", stream=False) as line:
         running = until(
-            lambda: found if (found := limits(gateway, caller))["parallel"]["reserved"] != 0 else None
+            lambda: (
+                found if (found := limits(gateway, caller))["parallel"]["reserved"] != 0 else None
+            )
         )
         stall.release()
         assert read_answer(line, dialect).status == 200

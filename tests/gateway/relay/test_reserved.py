@@ -13,8 +13,8 @@ from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
     Caller,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     build_call,
     every_dialect,
     running_gateway,
@@ -132,7 +132,10 @@ def test_a_limit_is_not_passed_through_a_channel_of_another_dialect(
 def test_every_one_of_several_replies_is_reserved(
     gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
-    poor, rich = gateway.add_caller(limits={"day": "0.04"}), gateway.add_caller(limits={"day": "0.06"})
+    poor, rich = (
+        gateway.add_caller(limits={"day": "0.04"}),
+        gateway.add_caller(limits={"day": "0.06"}),
+    )
     assert ask_with_fields(poor, dialect, f"by-{CHANNELS[dialect]}", more).status == 429
     assert ask_with_fields(rich, dialect, f"by-{CHANNELS[dialect]}", more).status == 200
     assert Decimal("0.045") <= sum_costs(gateway, rich, 1) <= Decimal("0.06")
@@ -171,7 +174,10 @@ def test_where_nobody_knows_a_limit_one_is_set_for_keys_whose_spending_is_bounde
     gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
     model = f"any-{CHANNELS[dialect]}"
-    poor, rich = gateway.add_caller(limits={"day": "0.02"}), gateway.add_caller(limits={"total": "0.5"})
+    poor, rich = (
+        gateway.add_caller(limits={"day": "0.02"}),
+        gateway.add_caller(limits={"total": "0.5"}),
+    )
     counted = gateway.add_caller(limits={"tokens_per_minute": 33_000})
     assert ask_with_fields(poor, dialect, model, more).status == 429
     assert [ask_with_fields(rich, dialect, model, more).status for _ in range(2)] == [200, 429]
@@ -186,7 +192,8 @@ def test_where_nobody_knows_a_limit_a_key_without_limits_is_not_restrained(
     gateway: RunningGateway, dialect: ChannelDialect, more: dict[str, Any]
 ) -> None:
     assert (
-        ask_with_fields(gateway.add_caller(), dialect, f"any-{CHANNELS[dialect]}", more).status == 200
+        ask_with_fields(gateway.add_caller(), dialect, f"any-{CHANNELS[dialect]}", more).status
+        == 200
     )
     assert get_allowed_tokens(gateway.supplier.requests[-1].body) == UNBOUNDED
 

@@ -18,7 +18,6 @@ from agentd.gateway.ledger.record import RequestRecord
 from agentd.llm.endpoint import ChannelDialect
 from agentd.storage.watched_file import SAME_STAMP_SECONDS
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
@@ -30,6 +29,7 @@ from tests.gateway.relay.callers import (
     running_gateway,
     wait_for_bytes,
 )
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.test_leaving import BEGUN, count_tasks, every_way
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Say, Stall, Tokens
@@ -51,7 +51,9 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
     environ = {"PROXY_APP_HASH": HASH}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -115,14 +117,18 @@ def get_last_request(gateway: RunningGateway) -> Request:
     return gateway.supplier.requests[-1]
 
 
-def stall_next_answer(gateway: RunningGateway, supplier: ChannelDialect, after: int | None = None) -> Stall:
+def stall_next_answer(
+    gateway: RunningGateway, supplier: ChannelDialect, after: int | None = None
+) -> Stall:
     """Stall the supplier's next answer: in its middle, or after so many events."""
     stall = Stall(BEGUN[supplier] if after is None else after)
     gateway.supplier.script(Answer((Say(WORDS),), USED, faults=(stall,)))
     return stall
 
 
-def wait_for_revoked_record(gateway: RunningGateway, caller: Caller, *, status: int) -> RequestRecord:
+def wait_for_revoked_record(
+    gateway: RunningGateway, caller: Caller, *, status: int
+) -> RequestRecord:
     """Wait for the record of the one call that was ended with its key."""
     (entry,) = gateway.wait_for_records_of(caller, 1)
     assert (entry.outcome, entry.error, entry.status) == ("left", "revoked", status)
@@ -167,7 +173,9 @@ def test_a_client_that_waits_for_an_answer_is_refused_and_the_supplier_is_cut_of
 
 
 @pytest.mark.parametrize("after", [0, 4], ids=["before the answer", "in the middle"])
-def test_what_is_drained_for_a_caller_who_left_is_ended_too(gateway: RunningGateway, after: int) -> None:
+def test_what_is_drained_for_a_caller_who_left_is_ended_too(
+    gateway: RunningGateway, after: int
+) -> None:
     stall, caller = stall_next_answer(gateway, "openai-chat", after), gateway.add_caller()
     with caller.begin_call("openai-chat", "patient-chat") as line:
         stall.reached.result(60)
@@ -271,7 +279,9 @@ def test_the_supplier_is_cut_off_though_the_caller_takes_nothing(
     assert b"revoked or expired" in rest[-1000:]
 
 
-def test_a_reply_that_was_recorded_already_is_the_callers(gateway: RunningGateway, raw_supplier: RawSupplier) -> None:
+def test_a_reply_that_was_recorded_already_is_the_callers(
+    gateway: RunningGateway, raw_supplier: RawSupplier
+) -> None:
     """Only its connection is still open, for a supplier that does not end what it has said."""
     piece = {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]}
     said = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()

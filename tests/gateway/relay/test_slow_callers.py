@@ -13,7 +13,6 @@ import pytest
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import PRICES, GatewaySetup
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
@@ -24,6 +23,7 @@ from tests.gateway.relay.callers import (
     running_gateway,
 )
 from tests.gateway.relay.loading import running_load
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.test_leaving import count_tasks
 from tests.supplier.steps import Answer, Say, Stall, Tokens, say_in_one_event
 from tests.support.daemon import PATIENCE, until

@@ -8,7 +8,6 @@ import pytest
 
 from agentd.llm.endpoint import ChannelDialect
 from tests.gateway.conftest import PRICES, SECRET, GatewaySetup
-from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.gateway.relay.callers import (
     CHANNELS,
     DIALECTS,
@@ -17,6 +16,7 @@ from tests.gateway.relay.callers import (
     every_dialect,
     running_gateway,
 )
+from tests.gateway.relay.raw_supplier import RawSupplier, running_raw_supplier
 from tests.supplier import chat, gemini, messages, responses
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Fail, Refuse, Say, Stall, Step, Tokens
@@ -36,7 +36,9 @@ def raw_supplier() -> Iterator[RawSupplier]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier) -> Iterator[RunningGateway]:
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier
+) -> Iterator[RunningGateway]:
     closed = f"http://127.0.0.1:{find_free_port()}"
 
     def prepare(setup: GatewaySetup) -> None:
@@ -60,7 +62,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, raw_supplier: RawSupplier)
             for way in (f"asked-too-much-{name}", f"asked-too-late-{name}"):
                 setup.channels.append(setup.build_channel(way, dialect))
                 setup.models.append(build_model(way, way))
-            setup.channels.append(setup.build_channel(f"odd-{name}", dialect) | {"url": raw_supplier.url})
+            setup.channels.append(
+                setup.build_channel(f"odd-{name}", dialect) | {"url": raw_supplier.url}
+            )
             setup.models.append(build_model(f"odd-{name}", f"odd-{name}"))
 
     with running_gateway(
@@ -98,7 +102,9 @@ BEFORE: dict[str, Step] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("what", BEFORE)
-def test_another_channel_is_tried_when_the_first(gateway: RunningGateway, what: str, stream: bool) -> None:
+def test_another_channel_is_tried_when_the_first(
+    gateway: RunningGateway, what: str, stream: bool
+) -> None:
     for dialect in DIALECTS:
         gateway.supplier.script(BEFORE[what], Say("well"))
         result = gateway.add_caller().ask(dialect, TWO, stream=stream)
@@ -118,7 +124,9 @@ def test_another_channel_is_tried_when_a_stream_begins_with_a_failure(
 
 
 @pytest.mark.parametrize("model", ["closed", "nameless", "keyless", "astray"])
-def test_a_channel_that_cannot_be_reached_is_passed_over(gateway: RunningGateway, model: str) -> None:
+def test_a_channel_that_cannot_be_reached_is_passed_over(
+    gateway: RunningGateway, model: str
+) -> None:
     for dialect in DIALECTS:
         gateway.supplier.script(Say("well"))
         result = gateway.add_caller().ask(dialect, f"{model}-then-second")
@@ -144,7 +152,11 @@ WHY = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("channel", WHY)
 def test_a_caller_is_informed_the_name_of_a_channel_and_only_the_log_where_its_supplier_is(
-    gateway: RunningGateway, raw_supplier: RawSupplier, channel: str, stream: bool, caplog: pytest.LogCaptureFixture
+    gateway: RunningGateway,
+    raw_supplier: RawSupplier,
+    channel: str,
+    stream: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     raw_supplier.behave = lambda line: None
     for dialect in DIALECTS:
@@ -255,7 +267,10 @@ def test_as_long_as_that_lasts_the_answer_is_the_same_though_nobody_is_asked(
 @every_dialect
 @pytest.mark.parametrize("supplier", DIALECTS)
 def test_a_whole_answer_to_a_client_that_asked_for_a_stream_is_reported_as_a_stream(
-    gateway: RunningGateway, raw_supplier: RawSupplier, dialect: ChannelDialect, supplier: ChannelDialect
+    gateway: RunningGateway,
+    raw_supplier: RawSupplier,
+    dialect: ChannelDialect,
+    supplier: ChannelDialect,
 ) -> None:
     speaker = {
         "openai-chat": chat,
@@ -287,7 +302,12 @@ PAGE = "<html><script>alert(document.domain)</script></html>"
     "kind", ["text/html", "image/svg+xml", "application/xhtml+xml", "text/plain"]
 )
 def test_a_suppliers_page_never_becomes_one_of_our_origin(
-    gateway: RunningGateway, raw_supplier: RawSupplier, dialect: ChannelDialect, kind: str, status: int, stream: bool
+    gateway: RunningGateway,
+    raw_supplier: RawSupplier,
+    dialect: ChannelDialect,
+    kind: str,
+    status: int,
+    stream: bool,
 ) -> None:
     raw_supplier.behave = lambda line: line.sendall(
         f"HTTP/1.1 {status} Oh\r\nContent-Type: {kind}\r\nContent-Length: {len(PAGE)}"

@@ -89,7 +89,9 @@ def test_it_makes_little_difference_how_the_stream_is_cut(cuts):
 @settings(deadline=None)
 @given(st.text(min_size=1, max_size=2000))
 def test_a_whole_reply_is_at_least_what_was_said_and_not_what_was_asked(text):
-    body = json.dumps(responses.render_reply(Answer((Say(text),), Tokens()), build_request(), 1)).encode()
+    body = json.dumps(
+        responses.render_reply(Answer((Say(text),), Tokens()), build_request(), 1)
+    ).encode()
     written = OutputTokenEstimator("openai-responses")
     written.set_body(body)
     assert len(text.encode()) / 8 <= written.tokens < 150 + len(json.dumps(text))

@@ -12,8 +12,8 @@ from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import (
     CHANNELS,
     Caller,
-    RunningGateway,
     CallResult,
+    RunningGateway,
     build_call,
     every_dialect,
     read_answer,
@@ -110,7 +110,9 @@ def test_a_client_that_sends_fifty_megabytes_with_invalid_key_receives_so_in_its
     assert result.error()["message"]
 
 
-def test_a_client_that_sends_without_end_and_never_listens_is_cut_off(gateway: RunningGateway) -> None:
+def test_a_client_that_sends_without_end_and_never_listens_is_cut_off(
+    gateway: RunningGateway,
+) -> None:
     piece, sent = b"%x\r\n%b\r\n" % (len(PIECE), PIECE), 0
     with gateway.add_caller().connect() as line:
         line.sendall(build_chunked_head(gateway.add_caller(), "anthropic"))

@@ -63,7 +63,9 @@ def check_second_request(gateway: RunningGateway) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 @every_channel
-def test_a_tool_loop_in_javascript_runs_through(gateway: RunningGateway, loop: str, model: str) -> None:
+def test_a_tool_loop_in_javascript_runs_through(
+    gateway: RunningGateway, loop: str, model: str
+) -> None:
     if not (which("node") and (CLIENTS / "node_modules").is_dir()):
         pytest.skip("no Node.js here, or its packages are not installed (.ci/run does)")
     if STORED.get(loop) == model:
@@ -83,7 +85,9 @@ def test_a_tool_loop_in_javascript_runs_through(gateway: RunningGateway, loop: s
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "by-messages"])
-def test_anthropics_tool_runner_goes_on_without_a_thread(gateway: RunningGateway, model: str) -> None:
+def test_anthropics_tool_runner_goes_on_without_a_thread(
+    gateway: RunningGateway, model: str
+) -> None:
     @beta_tool
     def look(path: str) -> str:
         """Look into a folder."""
@@ -105,7 +109,9 @@ def test_anthropics_tool_runner_goes_on_without_a_thread(gateway: RunningGateway
 
 @every_channel
 @pytest.mark.parametrize("streamed", [False, True])
-def test_openais_parsed_message_goes_back(gateway: RunningGateway, model: str, streamed: bool) -> None:
+def test_openais_parsed_message_goes_back(
+    gateway: RunningGateway, model: str, streamed: bool
+) -> None:
     function = {"name": "look", "parameters": {**PARAMETERS, "additionalProperties": False}}
     tool: Any = {"type": "function", "function": {**function, "strict": True}}
     said: list[Any] = [{"role": "user", "content": "Look around"}]

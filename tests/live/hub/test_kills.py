@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import Keeper, DaemonProcess
+from tests.crash.keeper import DaemonProcess, Keeper
 from tests.live.hub.support import (
     HUB,
     JAVASCRIPT,

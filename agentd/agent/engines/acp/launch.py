@@ -37,7 +37,7 @@ def build_launch(
     endpoint: ModelEndpoint | None,
     prices: Prices | None = None,
 ) -> ProgramLaunch:
-    """Return how to start the agent for a turn.
+    """Return the command for a turn of the agent.
 
     The protocol does not cover suppliers. For opencode, ``endpoint``, the model's prices and the
     permissions are added to the person's configuration; any other agent uses its own.

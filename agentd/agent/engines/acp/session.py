@@ -90,7 +90,7 @@ def choose_model(session: object, assignment: TurnRequest) -> str:
 
 
 def _list_model_names(assignment: TurnRequest) -> tuple[str, ...]:
-    """Return what an agent may call the model, the model's plain name last."""
+    """Return the names that an agent may use for the model, its plain name last."""
     model = assignment.model
     return (f"{PROVIDER}/{model}", f"{assignment.supplier}/{model}", model)
 

@@ -70,7 +70,7 @@ class AcpTool(Struct, frozen=True):
         return _NAMES.get(self.kind) or shorten(self.title, _LONGEST_NAME) or "tool"
 
     def describe_subject(self, bounds: WorkspaceBounds) -> str:
-        """Return what it does, in full: the command, the paths, the address."""
+        """Return the full subject of the call: the command, the paths, the address."""
         if self.kind == "execute":
             return self._render_command(bounds)
         if self.kind == "fetch":
@@ -93,7 +93,7 @@ class AcpTool(Struct, frozen=True):
         return shorten(text or ("It failed." if self.status == "failed" else ""))
 
     def render_diff(self, bounds: WorkspaceBounds) -> str:
-        """Return what it changes in files, as one unified diff."""
+        """Return its changes of files as one unified diff."""
         diffs = []
         for content in self.content:
             if get_text(content, "type") == "diff":

@@ -43,7 +43,7 @@ class CostMeter:
         self._has_report = True
 
     def take_spent(self) -> Decimal | None:
-        """Return what was spent since the last call; None when the agent reports no cost.
+        """Return the spend since the last call; None when the agent reports no cost.
 
         An agent without prices reports a cost of zero: then the model's prices apply.
         """

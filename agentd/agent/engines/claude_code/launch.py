@@ -57,7 +57,7 @@ class ClaudeState(Struct, frozen=True):
 def build_launch(
     assignment: TurnRequest, command: tuple[str, ...], endpoint: ModelEndpoint | None
 ) -> ProgramLaunch:
-    """Return how to start Claude Code for a turn; ``endpoint`` is where it reaches its model.
+    """Return the command for a turn of Claude Code, whose model is at ``endpoint``.
 
     Values are joined to their option with ``=``, so none can be mistaken for an option.
     """

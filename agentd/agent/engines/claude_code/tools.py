@@ -38,7 +38,7 @@ def classify_access(tool: str, given: object, blocked: str, bounds: WorkspaceBou
 
 
 def describe_subject(tool: str, given: object, bounds: WorkspaceBounds) -> str:
-    """Return what a tool would do, in full: the command, the path, the address."""
+    """Return the full subject of a tool call: the command, the path, the address."""
     describe = _SUBJECTS.get(tool)
     subject = describe(given, bounds) if describe else ""
     return subject or ("" if given in (None, {}) else msgspec.json.encode(given).decode())
@@ -64,7 +64,7 @@ def has_succeeded(block: object) -> bool:
 
 
 def render_diff(tool: str, given: object, bounds: WorkspaceBounds) -> str:
-    """Return what a tool changes in a file, as far as its input says: not where in the file."""
+    """Return a tool's change of a file as a diff without line numbers, which are unknown."""
     path = _describe_path(given, bounds)
     match tool:
         case "Write":

@@ -38,7 +38,7 @@ class CodexState(Struct, frozen=True):
 def build_launch(
     assignment: TurnRequest, command: tuple[str, ...], endpoint: ModelEndpoint | None
 ) -> ProgramLaunch:
-    """Return how to start Codex for a turn; ``endpoint`` is where it reaches its model.
+    """Return the command for a turn of Codex; ``endpoint`` is where it reaches its model.
 
     Only the environment of Codex has the key: not its arguments, which everybody on the host can
     read, and not the environment of the commands that it runs.

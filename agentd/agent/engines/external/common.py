@@ -109,7 +109,7 @@ class WorkspaceBounds(Struct, frozen=True):
         return real[len(root.rstrip("/")) + 1 :] or "."
 
     def explain_protection(self, path: str, *, changed: bool, whole: bool) -> str:
-        """Say why a path is protected that is read, ``changed``, or taken as a ``whole`` folder."""
+        """Explain why reading, changing or using a path as a ``whole`` folder is protected."""
         for one in self._iter_path_variants(path):
             found = self.protected.check_reading(one, self._root)
             found = found or (self.protected.check_writing(one, self._root) if changed else None)

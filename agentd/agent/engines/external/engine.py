@@ -102,7 +102,7 @@ class StdioEngine:
                 self._undelivered.setdefault(assignment.chat_id, []).extend(left)
 
     async def find_problem(self, assignment: TurnRequest) -> str:
-        """Return why a turn would fail before its prompt; empty: the program is ready.
+        """Explain why a turn would fail before its prompt; empty if the program is ready.
 
         The program is started up to the handshake. No prompt is sent, so nothing is spent.
         """

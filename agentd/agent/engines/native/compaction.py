@@ -54,7 +54,7 @@ def _is_summary(part: MessagePart) -> bool:
 
 
 def _find_tail(steps: tuple[ModelMessage, ...], room: int) -> int:
-    """Return where the latest steps begin that fit into ``room`` bytes."""
+    """Return the index of the first of the latest steps that fit into ``room`` bytes."""
     start = len(steps)
     for index in range(len(steps) - 1, -1, -1):
         if measure(steps[index:]) > room:

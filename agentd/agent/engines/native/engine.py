@@ -210,12 +210,12 @@ class NativeEngine:
                     yield wrote
             attempt.price = job.add_cost(attempt.draft.usage)
             job.asking.remove(attempt)
-            if attempt.trouble is None:
+            if attempt.problem is None:
                 yield attempt
                 return
             if attempt.draft.usage != NO_USAGE:
                 yield UsageReported(attempt.draft.usage, attempt.price)
-            match recovery.decide(attempt.trouble, shown=bool(attempt.draft.text)):
+            match recovery.decide(attempt.problem, shown=bool(attempt.draft.text)):
                 case RetryAfter(seconds):
                     await asyncio.sleep(min(seconds, job.left))
                 case TrimConversation():
@@ -237,7 +237,7 @@ class NativeEngine:
             async for _ in words:
                 pass
         job.asking.remove(attempt)
-        summary = "" if attempt.trouble else attempt.draft.text.strip()
+        summary = "" if attempt.problem else attempt.draft.text.strip()
         job.turn.sum_up(summary)
         if attempt.draft.usage != NO_USAGE:
             yield UsageReported(attempt.draft.usage, job.add_cost(attempt.draft.usage))

@@ -115,12 +115,12 @@ class NativeJob(Struct, frozen=True):
         return (self.parent or self.turn).add_cost(usage)
 
     def explain_limit(self) -> str:
-        """Say why the turn must end; empty: it may go on."""
+        """Explain why the turn must end; empty if it may continue."""
         why = self.turn.explain_limit(self.seconds)
         return why or (self.parent.explain_cost_limit() if self.parent else "")
 
     def take_events(self) -> Iterator[EngineEvent]:
-        """Yield what sub-tasks told and the turn has not yet."""
+        """Yield the events of sub-tasks that the turn has not reported yet."""
         while self.events and not self.events.empty():
             yield self.events.get_nowait()
 

@@ -48,7 +48,7 @@ class Attempt:
         self.price: Decimal | None = None
 
     @property
-    def trouble(self) -> SupplierProblem | None:
+    def problem(self) -> SupplierProblem | None:
         """Why the reply is not complete; None when it is."""
         if self.broken or isinstance(self.draft.end, ReplyFinished):
             return self.broken

@@ -100,7 +100,7 @@ def _list_open_calls(messages: tuple[ModelMessage, ...]) -> list[ToolCall]:
 
 
 def _explain_end(history: Iterable[Message], after: int) -> str:
-    """Say how the turn of the prompt with this id ended."""
+    """Describe the end of the turn of the prompt with this id."""
     for said in history:
         if said.id <= after:
             continue

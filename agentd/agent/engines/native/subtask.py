@@ -81,7 +81,7 @@ class SubTaskReport:
 
     def __init__(self) -> None:
         self.reply = ""
-        self.trouble = ""
+        self.problem = ""
         self.uses = 0
 
     def handle(self, event: EngineEvent) -> EngineEvent | None:
@@ -96,5 +96,5 @@ class SubTaskReport:
             case ToolStarted() | UsageReported():
                 return event
             case TurnFailed() | RateLimited():
-                self.trouble = event.reason
+                self.problem = event.reason
         return None

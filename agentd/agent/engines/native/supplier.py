@@ -19,7 +19,7 @@ class SupplierLookup(Protocol):
     """Looks up suppliers by name; keys are read when they are used."""
 
     def __call__(self, name: str) -> Awaitable[SupplierAccess]:
-        """Return how to call this supplier. Raises ``NotFound`` or ``ConfigError``."""
+        """Return the access to this supplier. Raises ``NotFound`` or ``ConfigError``."""
         ...
 
 
@@ -74,26 +74,26 @@ class Recovery:
         self._torn = False
         self._trimmed = False
 
-    def decide(self, trouble: SupplierProblem, *, shown: bool) -> Remedy:
+    def decide(self, problem: SupplierProblem, *, shown: bool) -> Remedy:
         """Decide what to do; ``shown``: a part of the reply was published already.
 
         Such a step is retried only once, since the person reads it twice.
         """
-        if isinstance(trouble, SupplierUnreachable):
-            return self._retry(shown) or TurnFailed(trouble.message)
-        trouble = trouble.mask_key(self._access.key)
-        if trouble.kind == "context_too_long" and not self._trimmed:
+        if isinstance(problem, SupplierUnreachable):
+            return self._retry(shown) or TurnFailed(problem.message)
+        problem = problem.mask_key(self._access.key)
+        if problem.kind == "context_too_long" and not self._trimmed:
             self._trimmed = True
             return TrimConversation()
-        wait = trouble.retry_after
-        if wait is not None and (trouble.kind == "quota" or wait > self._patience.max_delay):
-            return self._report_rate_limit(trouble, wait)
-        if trouble.kind not in _PASSING:
-            return TurnFailed(self._explain(trouble))
+        wait = problem.retry_after
+        if wait is not None and (problem.kind == "quota" or wait > self._patience.max_delay):
+            return self._report_rate_limit(problem, wait)
+        if problem.kind not in _PASSING:
+            return TurnFailed(self._explain(problem))
         again = self._retry(shown, wait)
-        if again is None and trouble.kind == "rate_limit":
-            return self._report_rate_limit(trouble, None)
-        return again or TurnFailed(self._explain(trouble))
+        if again is None and problem.kind == "rate_limit":
+            return self._report_rate_limit(problem, None)
+        return again or TurnFailed(self._explain(problem))
 
     def _retry(self, shown: bool, wait: float | None = None) -> RetryAfter | None:
         self._tries += 1
@@ -105,15 +105,15 @@ class Recovery:
         pause *= 0.5 + 0.5 * self._chance()
         return RetryAfter(pause if wait is None else wait + pause / 4)
 
-    def _report_rate_limit(self, trouble: SupplierError, wait: float | None) -> RateLimited:
+    def _report_rate_limit(self, problem: SupplierError, wait: float | None) -> RateLimited:
         until = ""
         if wait is not None:
             until = format_iso_rounded_up(parse_iso(self._clock.now()) + timedelta(seconds=wait))
-        return RateLimited(f"{self._access.name} limits its use: {trouble.message}", until)
+        return RateLimited(f"{self._access.name} limits its use: {problem.message}", until)
 
-    def _explain(self, trouble: SupplierError) -> str:  # noqa: PLR0911 - one for each kind
-        name, said = self._access.name, trouble.message
-        match trouble.kind:
+    def _explain(self, problem: SupplierError) -> str:  # noqa: PLR0911 - one for each kind
+        name, said = self._access.name, problem.message
+        match problem.kind:
             case "authentication":
                 key = f"suppliers.{name}.key in config/models.yml"
                 what = (

@@ -111,7 +111,7 @@ class ToolRunner:
 async def _follow(
     tasks: Sequence["asyncio.Task[ToolOutcome]"], job: NativeJob
 ) -> AsyncGenerator[EngineEvent, None]:
-    """Yield what sub-tasks tell until all tools have ended; closing ends the tools."""
+    """Yield the events of sub-tasks until all tools have ended; closing ends the tools."""
     waiting: set[asyncio.Task[Any]] = {*tasks}
     news = asyncio.create_task(job.events.get()) if job.events and not job.parent else None
     try:
@@ -136,9 +136,9 @@ async def _follow(
 def _report(found: SubTaskReport) -> ToolOutcome:
     counted = f"{found.uses} uses of tools"
     short = f"{counted}\n\n{sanitize(found.reply[:_LONGEST_REPORT])}"
-    if found.trouble:
-        said = f"The helper did not come to its end: {found.trouble}\nIts last words: {found.reply}"
-        return ToolOutcome(f"failed: {found.trouble} {short}", (TextPart(said),), failed=True)
+    if found.problem:
+        said = f"The helper did not come to its end: {found.problem}\nIts last words: {found.reply}"
+        return ToolOutcome(f"failed: {found.problem} {short}", (TextPart(said),), failed=True)
     return ToolOutcome(short, (TextPart(found.reply),), ok=True)
 
 
@@ -167,7 +167,7 @@ class _NotingApprover:
         return answer
 
     def render_notes(self) -> tuple[TextPart, ...]:
-        """Return what was said."""
+        """Return the notes as text."""
         return tuple(
             TextPart(f"[The person allowed this and says: {note}]") for note in self._notes
         )

@@ -111,7 +111,7 @@ class TranscriptStore(Protocol):
     """Keeps the conversation of each chat."""
 
     async def load(self, chat_id: int) -> KeptTranscript:
-        """Return what is kept of a chat; empty when nothing is."""
+        """Return a chat's transcript; empty without one."""
         ...
 
     async def append(self, chat_id: int, lines: Sequence[KeptLine]) -> bool:
@@ -130,7 +130,7 @@ class TranscriptFiles:
         self._layout = layout
 
     async def load(self, chat_id: int) -> KeptTranscript:
-        """Return what is kept of a chat, up to the first damaged line."""
+        """Return a chat's transcript up to the first damaged line."""
         path = self._layout.get_native_transcript_path(chat_id)
         return await run_uncancellable(_read_file, path)
 

@@ -96,7 +96,7 @@ class NativeTurn:
         """Tokens of a request."""
 
     def build_conversation(self) -> Conversation:
-        """Return what to ask the model next, trimmed to its context."""
+        """Return the next request to the model, trimmed to its context."""
         self.transcript = trim(self.transcript, self._room)
         self._asked = measure(self.transcript.messages) + self._fixed
         return self._encode(self.transcript.messages)
@@ -194,7 +194,7 @@ class NativeTurn:
         self._missteps = self._missteps + 1 if useless else 0
 
     def explain_limit(self, seconds: float) -> str:
-        """Say why the turn must end, ``seconds`` after it began; empty: it may go on."""
+        """Explain why the turn must end, ``seconds`` after it began; empty if it may continue."""
         limits = self._limits
         if self._missteps >= limits.missteps:
             return (
@@ -208,7 +208,7 @@ class NativeTurn:
         return self.explain_cost_limit()
 
     def explain_cost_limit(self) -> str:
-        """Say why the turn must end for its cost; empty: it may go on."""
+        """Explain why the turn must end for its cost; empty if it may continue."""
         limits = self._limits
         if limits.cost is not None and self._prices is None:
             return (

@@ -12,7 +12,7 @@ CONNECT = (
 
 
 def render_help() -> str:
-    """Return what can be asked."""
+    """Return the list of supported requests."""
     rows = [
         (render_code(f"/{command.name} {command.usage}".strip()), command.does)
         for command in COMMANDS
@@ -27,7 +27,7 @@ def render_help() -> str:
 
 
 def explain_refusal(request: DeclinedRequest) -> str:
-    """Say why something is not done."""
+    """Explain why a request is declined."""
     if request.what == "run":
         command = request.text.strip("$! ") or "COMMAND"
         return (
@@ -42,6 +42,6 @@ def explain_refusal(request: DeclinedRequest) -> str:
 
 
 def explain_not_understood(request: NotUnderstood) -> str:
-    """Say what was not understood, and what would be."""
+    """Explain what was not understood, and list what is supported."""
     hint = f" Did you mean {render_code(request.hint)}?" if request.hint else ""
     return f"I did not understand {render_code(request.text)}.{hint}\n\n{render_help()}"

@@ -80,7 +80,7 @@ _ENGLISH = re.compile(
 
 
 def parse_prompt(prompt: str) -> list[Request]:
-    """Return what a prompt asks, one request for each line.
+    """Parse a prompt into one request for each line.
 
     A longer text that is mostly not understood (such as a pasted log) is one ``NotUnderstood``.
     """
@@ -93,7 +93,7 @@ def parse_prompt(prompt: str) -> list[Request]:
 
 
 def parse_line(line: str) -> Request:
-    """Return what one line asks; ``Help`` when it asks nothing."""
+    """Parse one line; return ``Help`` if it is no request."""
     text = line.strip()
     run = _RUN.match(text) or _RUN.match(_strip_politeness_before(text[:LONGEST_LINE]))
     if run:

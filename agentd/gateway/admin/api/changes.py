@@ -32,7 +32,7 @@ class ChangeReader(Protocol):
         ...
 
     def get_undo(self, number: int) -> Awaitable[UndoRecord]:
-        """Return what undoes a change. ``NotFound``, ``Conflict``."""
+        """Return the undo data of a change. ``NotFound``, ``Conflict``."""
         ...
 
 

@@ -90,7 +90,7 @@ class LiveChannels(Protocol):
         ...
 
     def get_times(self, channel: str, /) -> CallTimes:
-        """Return how fast a channel replied lately."""
+        """Return a channel's recent response times."""
         ...
 
 

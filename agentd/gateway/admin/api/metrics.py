@@ -25,7 +25,7 @@ class MonitoredGateway(Protocol):
     """The state of the gateway, all of it from memory."""
 
     def take_request_counts(self) -> RequestCounts:
-        """Return what was counted since the start."""
+        """Return the counts since the start."""
         ...
 
     def get_health(self) -> Mapping[str, ChannelHealth]:

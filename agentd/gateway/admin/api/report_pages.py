@@ -94,6 +94,6 @@ class ReportPages:
 
 
 def _identify_report(call: Request) -> _Question:
-    """Return what identifies a report regardless of page and format."""
+    """Return the parameters that identify a report, without page and format."""
     pairs = parse_qsl(call.query_string, keep_blank_values=True)
     return call.path, tuple(sorted(pair for pair in pairs if pair[0] not in _PAGING))

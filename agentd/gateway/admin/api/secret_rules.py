@@ -78,7 +78,7 @@ class TextScanner(Protocol):
     """Scans text (``gateway.admin.secret_rules.SampleScanner``)."""
 
     def find(self, text: str, candidate: SecretRule | None = None) -> tuple[Finding, ...]:
-        """Return what would be found. CPU-bound."""
+        """Return the findings. CPU-bound."""
         ...
 
 
@@ -135,7 +135,7 @@ class SecretRuleEndpoints(ResourceEndpoints[SecretRule]):
         return apply_edit(super().set_enabled(old, enabled), old)
 
     async def test_secret_rules(self, call: Request) -> Response:
-        """Return what would be found in a sample, which is neither stored nor returned."""
+        """Return the findings in a sample, which is neither stored nor returned."""
         sample = call.parse_json(SampleText)
         new: Any = sample.rule
         rule = None if new is None else self.create(new)

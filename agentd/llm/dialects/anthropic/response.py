@@ -133,7 +133,7 @@ def _render_block(block: Block) -> dict[str, object]:
 
 
 def _get_sealed(block: Block) -> str:
-    """Return what stands for thinking that is not shown, if it is not."""
+    """Return the encrypted form of thinking that is not shown; empty if it is shown."""
     thinking = block.thinking
     if thinking is None or (thinking.dialect == "anthropic" and not thinking.sealed):
         return ""

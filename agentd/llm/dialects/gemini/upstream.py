@@ -151,7 +151,7 @@ def _encode_settings(conversation: Conversation) -> dict[str, object]:
 
 
 def _encode_thinking(effort: str) -> dict[str, object] | None:
-    """Return how hard to think; thoughts are included wherever thinking is requested."""
+    """Encode the thinking effort; thoughts are included wherever thinking is requested."""
     if effort in ("", "none"):
         return {"thinkingBudget": 0} if effort else None
     if effort.isdecimal():

@@ -108,7 +108,7 @@ export function stateOf(chat) {
   return isUnseen(chat) ? { dot: "good", why: "", words: "done, unseen" } : { dot: "off", why: "", words: "done" };
 }
 
-/** Rows that stand in for those that are loading, after a moment. */
+/** Placeholders for rows that are loading, shown after a moment. */
 export function skeleton() {
   return el("div", { class: "skeleton", "aria-label": "Loading" }, [1, 2, 3, 4, 5].map(() => el("i")));
 }

@@ -72,7 +72,7 @@ export async function loadMore() {
 }
 
 /**
- * Take up what the daemon tells of a chat.
+ * Apply the daemon's data of a chat.
  * @param {Partial<Chat> & { chatId: number }} told
  */
 export function putChat(told) {

@@ -45,7 +45,7 @@ export function modelItems(chosen, choose) {
   return [
     { label: other, checked: chosen === "", onselect: () => choose("") },
     ...all.map((model) => ({
-      label: model.name, note: model.trouble || [model.engine, model.supplier].filter(Boolean).join(" · "),
+      label: model.name, note: model.problem || [model.engine, model.supplier].filter(Boolean).join(" · "),
       checked: chosen === model.name, disabled: !model.available, onselect: () => choose(model.name),
     })),
   ];

@@ -1,5 +1,5 @@
 /**
- * Ctrl F in a chat: the daemon tells which messages have the words, also those that are not on the
+ * Ctrl F in a chat: the daemon finds the messages that have the words, also those that are not on the
  * page; what is found is painted as ranges of the text (CSS Custom Highlights).
  */
 
@@ -218,7 +218,7 @@ function elementOf(id) {
 }
 
 /**
- * Where the words stand in an element's text, in any case, also across its inline elements.
+ * Find the words in an element's text, in any case, also across its inline elements.
  * @param {Element} element
  * @param {string} words
  */

@@ -51,7 +51,7 @@ export function page() {
       el("p", { class: "host" }, location.host),
       () => byCode.value
         ? [labelled("One-time code", { name: "code", autocomplete: "one-time-code", spellcheck: "false", class: "input mono", value: carried ?? "" }),
-          el("p", { class: "hint" }, "Whoever runs agentd makes one: ", el("code", null, "agentd login-code"))]
+          el("p", { class: "hint" }, "An administrator makes one: ", el("code", null, "agentd login-code"))]
         : [labelled("Name", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" }),
           labelled("Password", { name: "password", type: "password", autocomplete: "current-password" })],
       el("div", { role: "alert" }, () => failure.value ? el("p", { class: "failure" }, icon("warning"),
@@ -71,7 +71,7 @@ function labelled(label, attributes) {
     el("input", { class: "input", required: true, autofocus: attributes["name"] !== "password", ...attributes }));
 }
 
-/** Whether nobody can sign in but by a link: then this is how agentd is set up. */
+/** True if nobody has a password yet: then the link sets agentd up. */
 async function isFirstRun() {
   if (!may("administrator")) return false;
   try {

@@ -24,7 +24,7 @@ const NAMES = [
 ];
 
 /**
- * What a tool's message tells.
+ * Parse a tool's message.
  * @param {Message} message
  */
 export function readStep(message) {

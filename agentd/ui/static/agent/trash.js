@@ -154,7 +154,7 @@ function trashRow(row, { restore, deleteForGood }) {
 }
 
 /**
- * Make rows anew, and leave the focus in the list if it was there.
+ * Rebuild the rows, and leave the focus in the list if it was there.
  * @param {HTMLElement} rows
  * @param {() => void} update
  */

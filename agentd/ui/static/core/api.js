@@ -1,4 +1,4 @@
-/** Calls the daemon: errors as it tells them, the login's token, one place for what is lost. */
+/** Calls the daemon: its errors, the login's token, and the one place for a lost connection. */
 
 import { signal } from "./signals.js";
 import { learnTime } from "./time.js";
@@ -17,7 +17,7 @@ export const BASE = new URL("../../../", import.meta.url).pathname;
 /** @type {readonly Role[]} */
 const ROLES = ["nobody", "viewer", "manager", "administrator"];
 
-/** Who is signed in; null before it is known, and when nobody is. */
+/** The signed-in user; null before that is known, and without one. */
 export const session = signal(/** @type {Session | null} */ (null));
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Makes nodes: `el("button", { class: "btn", onclick }, icon("plus"), "New chat")`.
  *
- * A function as an attribute or a child is run anew when a signal that it read changes.
+ * A function as an attribute or a child is run again when a signal that it read changes.
  * Text is always text: nothing here reads HTML.
  */
 
@@ -58,7 +58,7 @@ export function icon(name) {
 }
 
 /**
- * Make the coloured dot of a state or a hue, which is read by nobody.
+ * Make the coloured dot of a state or a hue, hidden from screen readers.
  * @param {string} kind such as `run`, `need`, `good`, `bad`, `off`
  */
 export function dot(kind) {

@@ -3,7 +3,7 @@
 import { detached, effect, onEnd, signal, untracked } from "./signals.js";
 
 /**
- * Show an item in each row; rows are known by their keys, and move instead of being made anew.
+ * Show an item in each row; rows are identified by their keys, and are moved instead of rebuilt.
  * @template T
  * @param {HTMLElement} parent
  * @param {() => readonly T[]} items read by an effect

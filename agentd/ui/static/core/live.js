@@ -4,7 +4,7 @@
  * The tab that holds the lock listens, and repeats what it hears to the others. Where there are no
  * locks (plain http), each tab has its own stream, and none while it is hidden. Every tab knows the
  * id of the last event, so whichever opens the next stream misses nothing of the chats. Other events
- * are not kept by the daemon: what they tell of is read anew after an interruption.
+ * are not kept by the daemon: read the data again after an interruption.
  *
  * A device that sleeps closes no connection, and its timers do not count that time. So a tab that
  * notices that it slept has a new stream opened, and listens itself if no other tab answers.
@@ -13,7 +13,7 @@
 import { address, BASE, refreshSession, ApiError, whenSignedOut } from "./api.js";
 import { signal } from "./signals.js";
 
-/** Seconds without any sign of life after which a stream is opened anew. */
+/** Seconds without data after which a stream is opened again. */
 const SILENCE = 25_000;
 /** How long the first page waits for the stream before it shows what it has. */
 const PATIENCE = 400;
@@ -112,7 +112,7 @@ export function follower() {
 }
 
 /**
- * Call when events were missed for good, so that everything is to be read anew.
+ * Call when events were missed for good, so that all data must be read again.
  * @param {() => void} reload
  * @returns {() => void} ends it
  */
@@ -165,7 +165,7 @@ function claim(steal = false) {
   });
 }
 
-/** Another tab took this one for dead, and leads: what it told meanwhile was not heard here. */
+/** Another tab took over because this one did not answer: its events meanwhile were missed here. */
 function deposed() {
   if (stopped) return;
   resign();

@@ -1,5 +1,5 @@
 /**
- * Values that tell who reads them when they change.
+ * Values that notify their readers when they change.
  *
  * `effect` runs a function again whenever a signal that it read has changed; effects run together,
  * after the code that wrote. What is made within `scope` or an effect ends with it.
@@ -50,7 +50,7 @@ export function signal(initial) {
 }
 
 /**
- * A value that follows from others; computed anew when they change, and somebody reads it.
+ * A value computed from others; computed again when they change, and somebody reads it.
  * @template T
  * @param {() => T} compute
  * @returns {ReadonlySignal<T>}

@@ -20,7 +20,7 @@ export function now() {
 }
 
 /**
- * Learn the daemon's time from the head of an answer that has just come. It tells whole seconds, so
+ * Learn the daemon's time from the headers of a response that has just come. They have whole seconds, so
  * less than that is no difference.
  * @param {string | null} date
  */

@@ -1,4 +1,4 @@
-/** Sends files, and tells how much of them has left: the one thing that `fetch` cannot. */
+/** Sends files and reports the progress, which `fetch` cannot do. */
 
 import { address, describeError, session } from "./api.js";
 

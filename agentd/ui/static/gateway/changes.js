@@ -45,7 +45,7 @@ export const page = forAdministrators("Changes", () => {
   return {
     title: "Changes",
     body: gatewayFrame({ title: "Changes", narrow: true },
-      card({ title: "Changes", text: "Every change by the browser or the API, with secrets masked. What was edited by hand stands in the service log.", actions: [choose] },
+      card({ title: "Changes", text: "Every change by the browser or the API, with secrets masked. Edits by hand are in the service log.", actions: [choose] },
         shown(reading, (latest) => el("div", { class: "loaded" }, part(() => latest.value, ({ items, next }) => [
           items.length ? el("ul", { class: "rows" }, items.map((change) => changeRow(change, items, () => void reading.reload())))
             : emptyState("history", "No changes yet", "What administrators and programs change in the gateway appears here, and can be undone."),

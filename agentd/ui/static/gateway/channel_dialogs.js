@@ -36,18 +36,18 @@ const isVpn = (/** @type {(name: string) => string} */ value) => value("transpor
 
 /** @type {readonly Field[]} */
 const FIELDS = [
-  { name: "name", label: "Name", required: true, hint: "What models and keys call it." },
-  { name: "dialects", label: "Dialect", kind: "set", options: DIALECTS, hint: "What the supplier understands. Callers may speak any: it is translated." },
-  { name: "url", label: "Address", required: true, wide: true, hint: "To which each dialect's paths are added." },
-  { name: "key", label: "Key", kind: "secret", wide: true, hint: "The supplier's. It is written, and never shown again; masked, it stays as it is." },
+  { name: "name", label: "Name", required: true, hint: "The name that models and keys use." },
+  { name: "dialects", label: "Dialect", kind: "set", options: DIALECTS, hint: "The formats that the supplier accepts. Requests in other formats are translated." },
+  { name: "url", label: "Address", required: true, wide: true, hint: "The base URL, to which the paths of each dialect are added." },
+  { name: "key", label: "Key", kind: "secret", wide: true, hint: "The supplier's key. Stored, and never shown again; a masked value stays unchanged." },
   { name: "local", label: "The address is one of this machine or its network", kind: "check", wide: true },
   { name: "timeout", label: "Timeout", kind: "number", hint: "Seconds until its answer begins." },
   { name: "coolDown", label: "Cooldown", kind: "number", hint: "Seconds without calls after its failures." },
   { name: "onLeave", label: "When a caller leaves", kind: "choice", options: [["cut", "end the call"], ["drain", "hear it out for its count"]] },
-  { name: "headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with every call, one a line." },
+  { name: "headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with every call, one per line." },
   { name: "transport.kind", label: "Reached", kind: "choice", options: [["direct", "directly"], ["http", "through an HTTP proxy"], ["socks5", "through a SOCKS5 proxy"], ["vpn", "through a VPN"]] },
   { name: "transport.url", label: "Proxy, or link of the VPN", kind: "secret", when: (value) => value("transport.kind") !== "direct", hint: "Such as socks5://user:password@host:1080, a link (ss://, vless://, …) or a subscription's address." },
-  { name: "transport.server", label: "Server of the subscription", when: isVpn, hint: "By its name; empty: the first one." },
+  { name: "transport.server", label: "Server of the subscription", when: isVpn, hint: "By its name; empty for the first one." },
 ];
 
 const DEFAULTS = { dialects: ["openai-chat"], transport: { kind: "direct" }, onLeave: "cut", timeout: 600, coolDown: 30 };
@@ -66,7 +66,7 @@ export function createChannel(done) {
         form.set("url", `${scheme}://${host}`);
         form.set("local", scheme === "http" ? "true" : "");
       });
-      return labelled("Supplier", choose, "Fills in what is known of it.");
+      return labelled("Supplier", choose, "Fills in the known values.");
     },
     extra: (form) => vpnPreview(form), done: (made) => done(made.name),
   });

@@ -50,7 +50,7 @@ const listPage = forAdministrators("Channels", () => {
   return {
     title: "Channels",
     body: gatewayFrame({ title: "Channels", narrow: true, actions: [el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")] },
-      card({ title: "Channels", text: "Connections to suppliers. Models choose among them; one that fails cools down while others answer. They stand in channels.yml." }, list.node)),
+      card({ title: "Channels", text: "Connections to suppliers. A channel that fails cools down while others answer. They are in channels.yml." }, list.node)),
   };
 
   /** @param {Channel} channel @returns {HTMLElement} */

@@ -22,7 +22,7 @@ export function dryRun({ rule = () => null, label = "Text to try" } = {}) {
   let asked = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
-  const input = el("textarea", { class: "input mono", rows: 4, "aria-label": label, placeholder: "Paste or type what a program could send. It is not kept.", autocomplete: "off", spellcheck: "false", oninput: () => again() });
+  const input = el("textarea", { class: "input mono", rows: 4, "aria-label": label, placeholder: "Paste or type what a program could send. It is not stored.", autocomplete: "off", spellcheck: "false", oninput: () => again() });
   const look = async () => {
     const text = input.value;
     const turn = ++asked;

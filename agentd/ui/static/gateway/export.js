@@ -96,7 +96,7 @@ function checkCard() {
     }
     busy.value = false;
   };
-  return card({ title: "Check", text: "Whether the database is reached, accepts the sign-in and has the table.", actions: [
+  return card({ title: "Check", text: "Checks that the database answers, accepts the sign-in and has the table.", actions: [
     el("button", { class: "btn", disabled: () => busy.value, onclick: () => void check() }, icon("play"), "Check"),
   ] }, el("div", { role: "status", class: "loaded" }, () => (failed.value ? el("div", { class: "inside" }, failureLine(failed.value)) : null),
     () => (steps.value.length ? el("ul", { class: "rows steps" }, steps.value.map(stepRow)) : null)));
@@ -127,7 +127,7 @@ function backfill(days, done) {
     return [el("div", { class: "loaded" }, () => sendForm({
       action: plan.value?.days.length ? `Send ${counted(plan.value.days.length, "day")}` : "Plan", oncancel: () => close(), send: () => (plan.peek()?.days.length ? send() : look()),
     }, el("div", { class: "form-grid" }, labelled("First day (UTC)", from), labelled("Last day, included", to)),
-    plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "First you see what would be sent; nothing is sent by that.")))];
+    plan.value ? planned(plan.value) : el("p", { class: "quiet" }, "This shows what would be sent, and sends nothing.")))];
   });
 }
 

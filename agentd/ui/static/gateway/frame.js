@@ -143,7 +143,7 @@ export function shown(reading, show) {
 }
 
 /**
- * A part of a page that is made anew when what it shows has changed, once nobody presses on it or has a menu of it open.
+ * A part of a page that is rebuilt when its data has changed, unless somebody presses on it or has one of its menus open.
  * @template T
  * @param {() => T} read
  * @param {(value: T) => Single} render

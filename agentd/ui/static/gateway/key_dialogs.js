@@ -14,10 +14,10 @@ import { readAll } from "./frame.js";
 
 /** @type {readonly Field[]} */
 const FIELDS = [
-  { name: "name", label: "Name", required: true, hint: "Of the program or person that gets it." },
-  { name: "expires", label: "Expires", kind: "moment", hint: "From when on it opens nothing; empty: never." },
-  { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one a line; empty: all." },
-  { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "Through which its requests may go, likewise." },
+  { name: "name", label: "Name", required: true, hint: "The program or person that will use it." },
+  { name: "expires", label: "Expires", kind: "moment", hint: "The key stops working then; empty for never." },
+  { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one per line; empty for all." },
+  { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "The channels that its requests may use, in the same form." },
   { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
   { name: "limits.week", label: "USD a week", kind: "money", placeholder: "no limit", hint: "From Monday on." },
   { name: "limits.month", label: "USD a month", kind: "money", placeholder: "no limit" },
@@ -25,7 +25,7 @@ const FIELDS = [
   { name: "limits.requestsPerMinute", label: "Requests a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.tokensPerMinute", label: "Tokens a minute", kind: "number", placeholder: "no limit" },
   { name: "limits.parallel", label: "Requests at the same time", kind: "number", placeholder: "no limit" },
-  { name: "keepBodies", label: "Keep the bodies of its requests", kind: "check", hint: "For some days, with secrets hidden." },
+  { name: "keepBodies", label: "Keep the bodies of its requests", kind: "check", hint: "For some days, with secrets masked." },
 ];
 
 /** @param {() => void} reload */
@@ -112,7 +112,7 @@ export async function showKeyOnce(name, key, allowed) {
     };
     return [
       el("div", { class: "stack" }, text,
-        el("p", null, "This is the only time that it is shown: only a salted hash of it is kept."),
+        el("p", null, "It is shown only now: only a salted hash of it is stored."),
         el("div", { class: "seg clients", role: "group", "aria-label": "Lines for" }, Object.keys(lines).map((client) =>
           el("button", { "aria-pressed": () => String(chosen.value === client), onclick: () => (chosen.value = client) }, client))),
         el("pre", { tabindex: 0, class: "export-lines", role: "region", "aria-label": "Lines for a terminal" }, () => lines[chosen.value] ?? "")),

@@ -114,7 +114,7 @@ function keyItems(key, reload, gone) {
     { label: "Reissue", icon: "reload", note: "Another secret; the old one may stay good for a while", onselect: () => void reissueKey(key, reload) },
     null,
     ...usualItems({ path: `/api/agent/keys/${key.id}`, name: key.name, enabled: key.enabled, reload, copies: false, ...(gone ? { gone } : {}),
-      removeText: "It opens nothing from the next request on, and what runs with it ends. Its requests stay in the log." }),
+      removeText: "It is refused from the next request on, and its running requests end. Its requests stay in the log." }),
   ];
 }
 

@@ -22,16 +22,16 @@ import { routesCard } from "./route_list.js";
 
 /** @type {readonly import("./form.js").Field[]} */
 const FIELDS = [
-  { name: "name", label: "Name", required: true, hint: "As callers ask for it." },
-  { name: "context", label: "Context", kind: "number", hint: "The most tokens that it reads." },
-  { name: "maxOutput", label: "Longest reply", kind: "number", hint: "Tokens that are reserved when a caller does not say." },
-  { name: "prices.input", label: "Price of input", kind: "money", hint: "USD for a million tokens, as are those below." },
+  { name: "name", label: "Name", required: true, hint: "The name that callers send." },
+  { name: "context", label: "Context", kind: "number", hint: "The maximum number of input tokens." },
+  { name: "maxOutput", label: "Longest reply", kind: "number", hint: "The maximum number of tokens; reserved for requests without a limit." },
+  { name: "prices.input", label: "Price of input", kind: "money", hint: "USD per million tokens, as all prices below." },
   { name: "prices.output", label: "Price of output", kind: "money" },
   { name: "prices.cacheRead", label: "Price of input from cache", kind: "money", placeholder: "as input" },
   { name: "prices.cacheWrite", label: "Price of input to cache", kind: "money", placeholder: "as input" },
   { name: "prices.cacheWrite1H", label: "Price of input to cache for 1 h", kind: "money", placeholder: "as to cache" },
   { name: "prices.reasoning", label: "Price of reasoning", kind: "money", placeholder: "as output" },
-  { name: "fallbacks", label: "Fallbacks", kind: "lines", hint: "Models to try when all routes failed, one a line." },
+  { name: "fallbacks", label: "Fallbacks", kind: "lines", hint: "Models to try when all routes have failed, one per line." },
   { name: "contextFallbacks", label: "Fallbacks for long requests", kind: "lines", hint: "When a supplier refuses because the request is too long." },
   { name: "contentFallbacks", label: "Fallbacks for refused content", kind: "lines", hint: "When a supplier’s content filter refuses." },
 ];
@@ -45,7 +45,7 @@ const EVENTS = ["modelsUpdate", "gatewayConfigUpdate"];
 const listPage = forAdministrators("Models", () => {
   const list = resourceList({
     resource: "models", noun: "models", events: EVENTS, row: modelRow,
-    empty: () => emptyState("cube", "No models yet", "A model is a name that callers use, and the channels through which it is had.", addButton()),
+    empty: () => emptyState("cube", "No models yet", "A model is a name that callers use, with the channels that serve it.", addButton()),
   });
   const go = (/** @type {string} */ name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`);
   async function create() {
@@ -55,7 +55,7 @@ const listPage = forAdministrators("Models", () => {
       fields: [
         ...FIELDS.slice(0, 1),
         { name: "channel", label: "Channel", kind: "choice", options: channels.map((name) => [name, name]), initial: channels[0] ?? "", required: true, hint: channels.length ? "More routes can be added afterwards." : "Add a channel first." },
-        { name: "supplierModel", label: "The supplier's name of it", hint: "Empty: the same." },
+        { name: "supplierModel", label: "The supplier's name of it", hint: "Leave empty if it is the same." },
         ...FIELDS.slice(1),
       ],
       finish: ({ channel, supplierModel, ...body }) => ({ ...body, routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
@@ -71,7 +71,7 @@ const listPage = forAdministrators("Models", () => {
   return {
     title: "Models",
     body: gatewayFrame({ title: "Models", narrow: true, actions: [addButton()] },
-      card({ title: "Models", text: "What callers of the gateway can name. A model without prices is refused or estimated, as the settings say. They stand in models.yml." }, list.node)),
+      card({ title: "Models", text: "The models that callers of the gateway can use. Requests for a model without prices are refused or estimated, depending on the settings. Models are in models.yml." }, list.node)),
   };
 
   /** @param {Model} model @returns {HTMLElement} */
@@ -80,7 +80,7 @@ const listPage = forAdministrators("Models", () => {
       el("span", { class: "name" }, dot(model.enabled ? "good" : "off"), el("a", { href: link(`/gateway/models/${encodeURIComponent(model.name)}`) }, el("b", null, el("bdi", null, model.name))),
         model.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, model.routes.map((route) => (route.model ? `${route.channel} (${route.model})` : route.channel)).join(", ")),
-      model.prices ? el("small", { class: "num" }, `${usd(model.prices.input)} in, ${usd(model.prices.output)} out for a million tokens`) : el("small", { class: "need" }, "No prices"),
+      model.prices ? el("small", { class: "num" }, `${usd(model.prices.input)} in, ${usd(model.prices.output)} out per million tokens`) : el("small", { class: "need" }, "No prices"),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => modelItems(model, list.reload, list.reload))));
   }
 });
@@ -125,7 +125,7 @@ function modelItems(model, reload, gone) {
     { label: "Its requests", icon: "rows", onselect: () => void navigate(`/gateway/requests?model=${encodeURIComponent(model.name)}`) },
     null,
     ...usualItems({ path: `/api/agent/models/${encodeURIComponent(model.name)}`, name: model.name, enabled: model.enabled, reload, gone,
-      copied: (name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`), removeText: "Callers that name it are refused from then on. Changes can undo it." }),
+      copied: (name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`), removeText: "Requests for it are refused from then on. It can be undone in Changes." }),
   ];
 }
 
@@ -148,8 +148,8 @@ function aboutCard(model, reload) {
       ...FALLBACKS.filter(([kind]) => model[kind].length).map(([kind, label]) => [label, fallbackLinks(model[kind])]),
     ].map(([name, value]) => [el("dt", null, name ?? ""), el("dd", null, value ?? "")]).flat()),
     prices
-      ? el("dl", { class: "pair" }, RATES.filter(([rate]) => prices[rate] !== null).map(([rate, label]) => [el("dt", null, label), el("dd", { class: "num" }, `${usd(Number(prices[rate]))} for a million tokens`)]).flat(),
+      ? el("dl", { class: "pair" }, RATES.filter(([rate]) => prices[rate] !== null).map(([rate, label]) => [el("dt", null, label), el("dd", { class: "num" }, `${usd(Number(prices[rate]))} per million tokens`)]).flat(),
         prices.above.map((tier) => [el("dt", null, `Above ${count(tier.tokens)} tokens`), el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat(),
         prices.services.map((tier) => [el("dt", null, `Tier ${tier.tier}`), el("dd", { class: "num" }, `${usd(tier.input)} in, ${usd(tier.output)} out`)]).flat())
-      : el("p", { class: "failure" }, icon("warning"), el("span", null, "It has no prices", el("small", null, "Its requests are refused or estimated, as the settings of the gateway say.")))));
+      : el("p", { class: "failure" }, icon("warning"), el("span", null, "It has no prices", el("small", null, "Its requests are refused or estimated, depending on the gateway's settings.")))));
 }

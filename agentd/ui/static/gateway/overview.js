@@ -202,7 +202,7 @@ function latestCard(latest) {
           el("td", { class: "r not-phone" }, compact(one.usage.input + one.usage.cacheRead + one.usage.cacheWrite + one.usage.cacheWrite1H)),
           el("td", { class: "r not-phone" }, compact(one.usage.output + one.usage.reasoning)),
           el("td", { class: "r c-cost" }, one.cost ? usd(one.cost) : "–"))))))
-      : emptyState("rows", "No requests yet", "Give a program an access key: what it asks models appears here.",
+      : emptyState("rows", "No requests yet", "Give a program an access key: its requests appear here.",
         el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, icon("plus"), "New key")),
   ];
 }

@@ -59,7 +59,7 @@ function sections({ request: one, costs, bodies }) {
     Object.keys(one.hidden).length ? el("section", { class: "sect" }, el("h3", null, "Secrets found"), el("dl", { class: "kv" }, Object.entries(one.hidden).map(([rule, many]) => [
       el("dt", null, el("a", { href: link(`/gateway/requests?rule=${encodeURIComponent(rule)}`) }, rule)), el("dd", null, count(many))]).flat())) : null,
     bodies ? [body("What was asked", bodies.request, bodies.base64), body("What was answered", bodies.response, bodies.base64)]
-      : el("section", { class: "sect" }, el("p", { class: "quiet" }, "Its bodies are not kept: its key does not say so.")),
+      : el("section", { class: "sect" }, el("p", { class: "quiet" }, "Its bodies are not stored: its key does not store them.")),
   ].flat();
 }
 
@@ -125,7 +125,7 @@ function prices(one, costs) {
       const cost = costs.find((line) => line.bucket === bucket)?.cost;
       return [el("dt", null, BUCKETS[bucket] ?? bucket), el("dd", null, `${count(tokens)}${cost === undefined ? "" : ` · ${usd(cost)}`}`)];
     }).flat(), el("dt", null, el("b", null, "All")), el("dd", null, `${count(inputOf(one) + outputOf(one))} · `, el("b", null, usd(one.cost)))),
-    costs.length || !one.cost ? null : el("p", { class: "quiet" }, "The prices have changed since, so the cost of each kind is not known any more."));
+    costs.length || !one.cost ? null : el("p", { class: "quiet" }, "The prices have changed since, so the cost of each kind is unknown."));
 }
 
 /**

@@ -124,8 +124,8 @@ function below(log, isNarrowed) {
   if (next) return el("p", { class: "more-of-log" }, el("button", { class: "btn small", disabled: () => log.busy.value, onclick: () => void log.older() }, () => (log.busy.value ? "Reading…" : "Older")));
   if (log.rows.value.length) return el("p", { class: "more-of-log quiet" }, "These are all.");
   return isNarrowed
-    ? emptyState("search", "No request is like that", "New ones that pass the filters appear here by themselves.", el("button", { class: "btn", onclick: () => void navigate("/gateway/requests") }, "Clear the filters"))
-    : emptyState("rows", "No requests yet", "Give a program an access key: what it asks models appears here.", el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, "New key"));
+    ? emptyState("search", "No request is like that", "New requests that match the filters appear here.", el("button", { class: "btn", onclick: () => void navigate("/gateway/requests") }, "Clear the filters"))
+    : emptyState("rows", "No requests yet", "Give a program an access key: its requests appear here.", el("a", { class: "btn main", href: link("/gateway/keys?new=1") }, "New key"));
 }
 
 /**

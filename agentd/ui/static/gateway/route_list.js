@@ -160,7 +160,7 @@ export function routesCard(path, routes, channels, done) {
     }, { once: true });
   }
 
-  return card({ title: "Routes", text: "The channels through which it is had: tried in this order; those that share are chosen by weight.", actions: [
+  return card({ title: "Routes", text: "The channels that serve it, tried in this order; channels of the same priority are chosen by weight.", actions: [
     el("button", { class: "btn", disabled: !channels.length, onclick: () => void editRoute(null, channels, (fields) => {
       rows.value = [...rows.peek(), { id: ++ids, channel: "", model: "", weight: 1, prices: null, alike: false, ...fields }];
     }) }, icon("plus"), "Add a route"),
@@ -186,6 +186,6 @@ function editRoute(row, channels, done) {
       done({ channel: channel.value, model: model.value.trim() });
     };
     return [sendForm({ action: row ? "Change" : "Add", oncancel: () => close(), send },
-      labelled("Channel", channel), labelled("The supplier's name of the model", model, "Empty: the same as here."))];
+      labelled("Channel", channel), labelled("The supplier's name of the model", model, "Leave empty if it is the same as here."))];
   });
 }

@@ -26,13 +26,13 @@ const isPattern = (/** @type {(name: string) => string} */ value) => value("what
 const MODE = { name: "mode", label: "When it is found", kind: "choice", options: MODES, initial: "hide" };
 /** @type {readonly Field[]} */
 const PATTERN = [
-  { name: "regex", label: "Pattern", wide: true, hint: "A regular expression of RE2, whose time is linear.", when: isPattern },
-  { name: "group", label: "Group", kind: "number", hint: "Which group is the secret; 0: all of it.", initial: "0", when: isPattern },
-  { name: "entropy", label: "Entropy", kind: "number", hint: "Bits for each character that it has at least; 0: any.", initial: "0", when: isPattern },
-  { name: "keywords", label: "Keywords", kind: "lines", wide: true, hint: "One of them must be in the text, one a line; empty: no condition.", when: isPattern },
+  { name: "regex", label: "Pattern", wide: true, hint: "A regular expression in RE2 syntax.", when: isPattern },
+  { name: "group", label: "Group", kind: "number", hint: "The number of the group with the secret; 0 for the whole match.", initial: "0", when: isPattern },
+  { name: "entropy", label: "Entropy", kind: "number", hint: "Minimum bits per character; 0 for any.", initial: "0", when: isPattern },
+  { name: "keywords", label: "Keywords", kind: "lines", wide: true, hint: "The text must contain one of them, one per line; empty for no condition.", when: isPattern },
 ];
 /** @type {Field} */
-const VALUE = { name: "value", label: "Value", kind: "secret", wide: true, hint: "At least six characters. It is written, and never shown again.", when: (value) => !isPattern(value) };
+const VALUE = { name: "value", label: "Value", kind: "secret", wide: true, hint: "At least six characters. Stored, and never shown again.", when: (value) => !isPattern(value) };
 
 export const page = forAdministrators("Secret rules", () => {
   /** @type {Record<string, number>} */
@@ -51,8 +51,8 @@ export const page = forAdministrators("Secret rules", () => {
   return {
     title: "Secret rules",
     body: gatewayFrame({ title: "Rules and dry run", narrow: true, actions: [el("button", { class: "btn main", onclick: () => void create() }, icon("plus"), "Add a rule")] },
-      card({ title: "Dry run", text: "What the rules would find, marked while you type. Neither this page nor the daemon keeps the text." }, el("div", { class: "inside" }, sample.node)),
-      card({ title: "Rules", text: "A secret that is hidden never reaches the supplier; the reply has it again. Counts are of the last 30 days. Own rules stand in secret-rules.yml." }, list.node)),
+      card({ title: "Dry run", text: "The findings of the rules, marked while you type. Neither this page nor the daemon stores the text." }, el("div", { class: "inside" }, sample.node)),
+      card({ title: "Rules", text: "A masked secret never reaches the supplier, and is restored in the reply. Counts are of the last 30 days. Your own rules are in secret-rules.yml." }, list.node)),
   };
 
   /** @param {Rule} rule @returns {HTMLElement} */
@@ -83,7 +83,7 @@ export const page = forAdministrators("Secret rules", () => {
     return createDialog({
       title: "Add a rule", path: "/api/agent/secret-rules", action: "Add", done: list.reload,
       fields: [
-        { name: "id", label: "Id", required: true, hint: "Small letters, digits and dashes." },
+        { name: "id", label: "Id", required: true, hint: "Lower-case letters, digits and dashes." },
         { name: "what", label: "It is found by", kind: "choice", options: [["pattern", "a pattern"], ["value", "its exact value"]], initial: "pattern" },
         { name: "description", label: "Purpose", wide: true }, ...PATTERN, VALUE, MODE,
       ],

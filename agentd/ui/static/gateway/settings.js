@@ -19,23 +19,23 @@ const CARDS = [
   { id: "money", title: "Money and time", text: "Where days begin, and what happens to requests without a price.", fields: () => [
     { name: "time_zone", label: "Time zone", required: true, suggestions: zones() },
     { name: "unknown_price", label: "Price not known", kind: "choice", options: [["refuse", "refuse the request"], ["estimate", "count the assumed prices"], ["flag", "let it through and mark it"]] },
-    { name: "assumed_prices.input", label: "Assumed price of input", kind: "money", hint: "USD for a million tokens." },
+    { name: "assumed_prices.input", label: "Assumed price of input", kind: "money", hint: "USD per million tokens." },
     { name: "assumed_prices.output", label: "Assumed price of output", kind: "money" },
   ] },
-  { id: "requests", title: "Requests", text: "What is carried, and how long a supplier may take.", fields: () => [
+  { id: "requests", title: "Requests", text: "The requests that are accepted, and the time limits of suppliers.", fields: () => [
     { name: "max_body", label: "Largest request", kind: "number", hint: "In bytes." }, { name: "idle_timeout", label: "Silence of a stream", kind: "number", hint: "Seconds." },
-    { name: "tries", label: "Channels asked for one request", kind: "number", hint: "At most, for each model that is tried." }, { name: "mask_secrets", label: "Hide secrets from suppliers", kind: "check" },
+    { name: "tries", label: "Channels asked for one request", kind: "number", hint: "Maximum, for each model that is tried." }, { name: "mask_secrets", label: "Hide secrets from suppliers", kind: "check" },
   ] },
   { id: "ledger", title: "Ledger and bodies", text: "What is recorded, how safely, and for how long.", fields: () => [
     { name: "on_ledger_failure", label: "While it cannot be written", kind: "choice", options: [["refuse", "refuse requests"], ["continue", "answer them unrecorded"]] },
     { name: "keep_days", label: "Keep the ledger", kind: "number", placeholder: "for ever", hint: "Days." },
-    { name: "bodies.keep_days", label: "Keep bodies", kind: "number", hint: "Days, of keys that say so." }, { name: "bodies.max_bytes", label: "Largest body", kind: "number", hint: "In bytes; what is longer is cut." },
+    { name: "bodies.keep_days", label: "Keep bodies", kind: "number", hint: "Days; only for keys that store bodies." }, { name: "bodies.max_bytes", label: "Largest body", kind: "number", hint: "In bytes; longer bodies are truncated." },
     { name: "sync_ledger", label: "A reply ends only when its line would survive a power cut", kind: "check" },
   ] },
   { id: "export", title: "Export", text: "The analytics database (ClickHouse) to which the ledger is sent day by day.", fields: () => [
-    { name: "export.url", label: "Address", wide: true, placeholder: "nothing is sent", hint: "Of its HTTP interface. With another address, the password is asked for again." },
+    { name: "export.url", label: "Address", wide: true, placeholder: "nothing is sent", hint: "The URL of its HTTP interface. After a change, enter the password again." },
     { name: "export.database", label: "Database" }, { name: "export.table", label: "Table" }, { name: "export.user", label: "User" },
-    { name: "export.password", label: "Password", kind: "secret", hint: "Masked, it stays as it is." },
+    { name: "export.password", label: "Password", kind: "secret", hint: "A masked value stays unchanged." },
     { name: "export.since", label: "First day", placeholder: "all", hint: "Such as 2026-01-31 (UTC)." },
     { name: "export.enabled", label: "Send days", kind: "check" }, { name: "export.today", label: "Send the present day each hour, too", kind: "check" },
   ] },

@@ -78,7 +78,7 @@ function deadline(question) {
 }
 
 /**
- * What would be done: the diff or the command where the daemon tells it, else its subject.
+ * The proposed action: the diff or the command if the daemon has it, else its subject.
  * @param {Approval} question
  */
 function body(question) {

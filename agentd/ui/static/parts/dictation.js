@@ -1,4 +1,4 @@
-/** Dictating a prompt: the microphone is recorded, and the daemon tells what was said. */
+/** Dictating a prompt: records the microphone, and lets the daemon transcribe it. */
 
 import { ApiError, call, get } from "../core/api.js";
 import { el } from "../core/el.js";

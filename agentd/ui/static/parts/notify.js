@@ -23,7 +23,7 @@ export function notifyButton() {
     : null);
 }
 
-/** Notify of each open question that nobody has seen here, those that came while the page loaded included. */
+/** Notify of each open question that was not seen here, also of those that came while the page loaded. */
 export function startNotifications() {
   if (!possible) return;
   /** @type {Set<string>} those that were notified or on the screen */

@@ -105,7 +105,7 @@ export function queuePanel(chat, { sendNow }) {
     if (now.prompt !== before && now.prompt !== text) {
       const { chooseVersion } = await import("./conflict.js");
       const choice = await chooseVersion({
-        title: "This prompt was edited elsewhere", text: "Another tab or person has saved another text since you began.",
+        title: "This prompt was edited elsewhere", text: "Another tab or person has saved a different text since you began.",
         mine: { label: "Yours", text, action: "Save mine" }, theirs: { label: "Saved elsewhere", text: now.prompt, action: "Keep that" },
       });
       if (choice !== "mine") return body;

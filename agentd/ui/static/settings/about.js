@@ -24,7 +24,7 @@ export function page() {
         el("dt", null, "Python"), el("dd", null, found.python),
         el("dt", null, "Licence"), el("dd", null, `${found.licence}: use, change and share it freely`)))),
       card({
-        title: "Engines", text: "The engines that run prompts, and whether each could start now.",
+        title: "Engines", text: "The engines that run prompts, and whether each can start now.",
         actions: [el("button", { class: "btn", onclick: () => void about.reload() }, icon("reload"), "Look again")],
       }, el("ul", { class: "rows" }, found.engines.map(engineRow))));
   }

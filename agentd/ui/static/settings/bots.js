@@ -23,7 +23,7 @@ export function page() {
   const reload = () => void read.reload();
   follow(["botsUpdate", "chatDeleted"], reload);
   return settingsPage("Bots", card({
-    title: "Bots", text: "A Telegram bot carries chats and questions to the people that it obeys. Tokens are kept in bots.yml, and never shown.",
+    title: "Bots", text: "A Telegram bot brings chats and questions to the people that it obeys. Tokens are in bots.yml, and never shown.",
     actions: [addButton()],
   }, read.node));
 
@@ -37,7 +37,7 @@ export function page() {
       problems.map((problem) => el("div", { class: "inside" }, failureLine(new Error(problem)))),
       bots.length
         ? longList(bots, (bot) => `${bot.id} ${bot.title}`, botRow, "bots")
-        : emptyState("bot", "No bots yet", "Ask @BotFather of Telegram for a token, and your own number of @userinfobot: a bot obeys only whom you name."));
+        : emptyState("bot", "No bots yet", "Get a token from @BotFather in Telegram, and your own number from @userinfobot: a bot obeys only the people that you name."));
   }
 
   /** @param {Bot} bot */
@@ -72,7 +72,7 @@ export function page() {
 
   /** @param {Bot} bot */
   async function drop(bot) {
-    if (!await confirm({ title: `Delete ${bot.title}?`, text: "Its token is forgotten here; its chats stay.", action: "Delete", danger: true })) return;
+    if (!await confirm({ title: `Delete ${bot.title}?`, text: "Its token is removed; its chats stay.", action: "Delete", danger: true })) return;
     try {
       await remove(at(bot));
     } catch (error) {
@@ -139,8 +139,8 @@ function edit(bot, done) {
     };
     return [sendForm({ action: bot ? "Save" : "Add", oncancel: () => close(), send },
       el("div", { class: "form-grid" },
-        labelled("Id", id, "Small letters, digits, - and _."), labelled("Name", title),
-        labelled("Token", token, "As @BotFather says it, or env:NAME, or file:/PATH."), labelled("People", users, "Their numbers at Telegram, with commas."),
-        labelled("Model", model), labelled("Skill", skill), labelled("Server", baseUrl, "Another one asks for the token anew.")))];
+        labelled("Id", id, "Lower-case letters, digits, - and _."), labelled("Name", title),
+        labelled("Token", token, "The token from @BotFather, or env:NAME, or file:/PATH."), labelled("People", users, "Their Telegram user numbers, separated by commas."),
+        labelled("Model", model), labelled("Skill", skill), labelled("Server", baseUrl, "With another server, the token must be entered again.")))];
   }, { wide: true });
 }

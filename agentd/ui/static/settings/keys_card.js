@@ -23,7 +23,7 @@ export function keysCard() {
   follow(["keysUpdate"], () => void read.reload());
   return card({
     title: "Access keys",
-    text: "Each opens the remote API for one device or program. A key that was revoked opens nothing from the next request on.",
+    text: "Each opens the remote API for one device or program. A revoked key is refused from the next request on.",
     actions: [may("manager") ? el("button", { class: "btn main", onclick: () => void generate(read.reload) }, icon("plus"), "Generate key") : null],
   }, read.node);
 
@@ -72,7 +72,7 @@ async function generate(reload) {
       await showOnce(made.name, made.key);
     };
     return [sendForm({ action: "Generate key", oncancel: () => close(), send },
-      labelled("Name", name, "Of the device or program that gets it: letters, digits, dots, dashes."))];
+      labelled("Name", name, "The device or program that will use it: letters, digits, dots, dashes."))];
   });
 }
 
@@ -81,7 +81,7 @@ async function generate(reload) {
  * @param {() => void} reload
  */
 async function regenerate(key, reload) {
-  const sure = await confirm({ title: `Replace the key of ${key.name}?`, text: "The key that it has now opens nothing any more.", action: "Replace" });
+  const sure = await confirm({ title: `Replace the key of ${key.name}?`, text: "Its present key stops working.", action: "Replace" });
   if (!sure) return;
   try {
     const made = await post(`/api/keys/${encodeURIComponent(key.name)}/regenerate`);
@@ -111,7 +111,7 @@ function showOnce(name, key) {
     };
     return [
       el("div", { class: "stack" }, text,
-        el("p", null, "This is the only time that it is shown: only a salted hash of it is kept."),
+        el("p", null, "It is shown only now: only a salted hash of it is stored."),
         el("pre", { tabindex: 0 }, `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/remote/bots`)),
       el("footer", null,
         el("button", { class: "btn", onclick: () => void copy() }, icon("copy"), "Copy"),
@@ -136,7 +136,7 @@ async function revoke(key, reload) {
       toast(`The key ${key.name} is revoked`);
     };
     return [sendForm({ action: "Revoke", danger: true, oncancel: () => close(), send },
-      el("p", null, "It opens nothing from now on, and what it has open ends within a second. This cannot be undone."),
+      el("p", null, "It stops working at once, and its open connections end within a second. This cannot be undone."),
       made ? el("label", { class: "checked" }, all, el("span", null, `Revoke the ${counted(made, "key")} that it made, too, as after a leak: `,
         [...key.children, ...key.accessKeys.map((one) => one.name ?? "")].filter(Boolean).join(", "))) : null)];
   });

@@ -21,7 +21,7 @@ export function page() {
   const reload = () => void read.reload();
   follow(["labelsUpdate"], reload);
   return settingsPage("Labels", card({
-    title: "Labels", text: "Chats bear them in their menus, and are filtered by them. They stand in labels.yml.",
+    title: "Labels", text: "Labels are set in a chat's menu, and filter the list of chats. They are in labels.yml.",
     actions: [mayChange ? addButton() : null],
   }, read.node));
 

@@ -9,7 +9,7 @@ import { labelled, sendForm } from "./frame.js";
 
 /**
  * @typedef {{ name: string, engine: string, model: string, supplier: string, effort: string, context: number | null,
- *   prices: any, default: boolean, available: boolean, trouble: string }} ListedModel
+ *   prices: any, default: boolean, available: boolean, problem: string }} ListedModel
  */
 
 const ENGINES = /** @type {const} */ ([
@@ -68,16 +68,16 @@ function form(name, before, suppliers, close, done) {
   };
   return sendForm({ action: name ? "Save" : "Add", oncancel: close, send },
     el("div", { class: "form-grid" },
-      labelled("Name", inputs.name, "As chats choose it."),
+      labelled("Name", inputs.name, "The name that people choose it by."),
       labelled("Engine", inputs.engine),
-      when(modelled, labelled("Supplier", inputs.supplier, "Suppliers stand in models.yml, with their keys.")),
-      when(modelled, labelled("Model", inputs.model, "The supplier's name of it; empty: the engine's own.")),
-      when(["codex", "claude-code", "acp"], labelled("Command", inputs.command, "One word a line; empty: as the settings say.")),
+      when(modelled, labelled("Supplier", inputs.supplier, "Suppliers and their keys are in models.yml.")),
+      when(modelled, labelled("Model", inputs.model, "The supplier's name for the model; empty for the engine's default.")),
+      when(["codex", "claude-code", "acp"], labelled("Command", inputs.command, "One argument per line; empty for the command of the settings.")),
       when(modelled, labelled("Effort", inputs.effort)),
-      when(modelled, labelled("Context", inputs.context, "Tokens that it takes in.")),
-      when(["native"], labelled("Longest reply", inputs.maxOutput, "Tokens, thinking included; empty: unknown.")),
-      when(modelled, labelled("Price of input", inputs.input, "USD for a million tokens.")),
-      when(modelled, labelled("Price of output", inputs.output, "USD for a million tokens."))));
+      when(modelled, labelled("Context", inputs.context, "The maximum number of input tokens.")),
+      when(["native"], labelled("Longest reply", inputs.maxOutput, "The maximum number of tokens, including thinking; empty if unknown.")),
+      when(modelled, labelled("Price of input", inputs.input, "USD per million tokens.")),
+      when(modelled, labelled("Price of output", inputs.output, "USD per million tokens."))));
 }
 
 /**

@@ -22,7 +22,7 @@ export function page() {
   /** @type {readonly string[]} */
   let suppliers = [];
   return settingsPage("Models", card({
-    title: "Models", text: "What a chat can choose; a chat that names none uses the default. They stand in models.yml.",
+    title: "Models", text: "The models that chats can use; a chat without one uses the default. They are in models.yml.",
     actions: [
       el("button", { class: "btn", onclick: reload }, icon("reload"), "Check again"),
       isAdmin ? el("button", { class: "btn main", onclick: () => void editModel(null, suppliers, reload) }, icon("plus"), "Add a model") : null,
@@ -50,7 +50,7 @@ export function page() {
     return el("li", null,
       el("span", { class: "name" }, el("b", null, model.name), model.default ? el("span", { class: "chip" }, "default") : null),
       el("small", null, told),
-      model.trouble ? el("small", { class: "need" }, model.trouble) : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,
+      model.problem ? el("small", { class: "need" }, model.problem) : model.prices ? el("small", { class: "num" }, priceText(model.prices)) : null,
       el("span", { class: "ends" },
         el("span", { class: model.available ? "state good" : "state need" }, dot(model.available ? "good" : "need"), model.available ? "Ready" : "Not ready"),
         may("manager")
@@ -80,7 +80,7 @@ export function page() {
 
   /** @param {string} name */
   async function removeModel(name) {
-    const sure = await confirm({ title: `Remove ${name}?`, text: "Chats that name it need another model before they go on.", action: "Remove", danger: true });
+    const sure = await confirm({ title: `Remove ${name}?`, text: "Chats that use it need another model before they continue.", action: "Remove", danger: true });
     if (!sure) return;
     try {
       await remove(`/api/models/${encodeURIComponent(name)}`);
@@ -94,5 +94,5 @@ export function page() {
 
 /** @param {{ input: number | string, output: number | string }} prices */
 function priceText(prices) {
-  return `${usd(Number(prices.input))} in, ${usd(Number(prices.output))} out for a million tokens`;
+  return `${usd(Number(prices.input))} in, ${usd(Number(prices.output))} out per million tokens`;
 }

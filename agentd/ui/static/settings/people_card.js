@@ -22,7 +22,7 @@ export function peopleCard() {
     : emptyState("people", "Nobody has a password yet", "Add yourself first; one-time codes go on working.")));
   const { reload } = read;
   return card({
-    title: "People", text: "Who may sign in to this interface. A changed role or password signs out.",
+    title: "People", text: "The people who can sign in to this interface. A changed role or password signs them out.",
     actions: [el("button", { class: "btn", onclick: () => void add(reload) }, icon("plus"), "Add a person")],
   }, read.node);
 

@@ -16,7 +16,7 @@ export function problemsCard() {
   follow(EVENTS, () => void read.reload());
   return card({
     title: "Files and problems",
-    text: "Files that are edited by hand take effect when they are saved. While one has a problem, what it said before stays in force.",
+    text: "Files that are edited by hand take effect when they are saved. While a file has a problem, its last valid content stays in effect.",
   }, read.node);
 }
 

@@ -20,7 +20,7 @@ export function page() {
   const reload = () => void read.reload();
   follow(["skillsUpdate"], reload);
   return settingsPage("Skills", card({
-    title: "Skills", text: "Instructions that a chat can be given. Each is a folder with a SKILL.md; colours and order stand in skills.yml.",
+    title: "Skills", text: "Instructions that can be added to a chat. Each is a folder with a SKILL.md; colours and order are in skills.yml.",
   }, read.node));
 
   /** @param {Found} found */

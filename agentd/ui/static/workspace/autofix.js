@@ -80,7 +80,7 @@ export function autofixPanel(build, status) {
 function describe({ on, tried, tries }, overAll) {
   if (!on) return "The agent is not asked when this build fails";
   if (!overAll) return "Off for all builds: turn it on above";
-  if (tried >= tries) return `Gave up after ${tried} ${tried === 1 ? "try" : "tries"}; a good build begins anew`;
+  if (tried >= tries) return `Gave up after ${tried} ${tried === 1 ? "try" : "tries"}; a successful build resets this`;
   return tried ? `Tried ${tried} of ${tries} times` : `The agent is asked when it fails, up to ${tries} times in a row`;
 }
 

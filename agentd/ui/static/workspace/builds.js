@@ -114,7 +114,7 @@ function elapsed(started) {
 }
 
 /**
- * Read the output anew when another run begins, and when one ends of which something was passed over.
+ * Read the output again when another run begins, and when a run ends of which some output was skipped.
  * @param {BuildSignal} build
  * @param {() => void} reload
  */

@@ -47,7 +47,7 @@ export function page() {
   const sides = el("div", { class: "sides scroll", tabindex: 0, role: "region", "aria-label": "Changed files" },
     fileSection(repository, "conflicts", "Conflicts", choice), fileSection(repository, "staged", "Staged", choice),
     fileSection(repository, "changed", "Changed", choice), fileSection(repository, "untracked", "New, not tracked", choice),
-    () => (repository.status.value?.truncated ? el("p", { class: "nothing" }, "There are more changes than are listed.") : null));
+    () => (repository.status.value?.truncated ? el("p", { class: "nothing" }, "Not all changes are listed.") : null));
   const changes = el("div", { class: "scroll shown", tabindex: 0, role: "region", "aria-label": "What is changed" }, () => {
     const row = rows.value.find((one) => keyOf(one) === shown.value);
     return row ? [

@@ -93,7 +93,7 @@ function folderList(folder, file) {
     return el("div", { class: "loaded" },
       el("ul", { class: "entries" }, () => entries.slice(0, most.value).map((entry) => entryRow(entry, file))),
       () => (entries.length > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, `${count(entries.length - most.value)} more`) : null),
-      told.truncated ? el("p", { class: "nothing" }, "There are more entries than are listed.") : null);
+      told.truncated ? el("p", { class: "nothing" }, "Not all entries are listed.") : null);
   });
   const ends = [live.on("filesUpdate", () => void reload()), live.on("gitUpdate", () => void reload()), live.onInterruption(() => void reload())];
   onEnd(() => ends.forEach((end) => end()));
@@ -130,7 +130,7 @@ function searchResults(text) {
         el("a", { class: "entry hit", href: to(hit.path, hit.line), onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
           el("span", { class: "p" }, splitPath(hit.path), `:${hit.line}`), el("code", null, hit.text.trim()))))),
       () => (Math.max(found.files.length, found.lines.length) > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, "More") : null),
-      found.truncated ? el("p", { class: "nothing" }, "There is more than is listed: search for something longer.") : null);
+      found.truncated ? el("p", { class: "nothing" }, "There are more results: search for something longer.") : null);
   }).node;
 }
 

@@ -17,7 +17,7 @@ import { toast } from "../parts/toast.js";
 /** @typedef {import("./repository.js").Commit} Commit */
 
 const PAGE = 50;
-/** Commits that stand in the list at once; older ones replace the newest. */
+/** Commits that are listed at a time; older ones replace the newest. */
 const MOST = 300;
 
 await loadStyle("workspace");
@@ -130,7 +130,7 @@ function showCommit(id, commits) {
     return el("div", { class: "stack" },
       files.length ? el("p", { class: "total" }, `${files.length} ${files.length === 1 ? "file" : "files"} `, diffCounts(total)) : el("p", { class: "nothing" }, "It changes no file: a merge, or an empty commit."),
       ...files.map((file) => diffBox(file)),
-      told.truncated ? el("p", { class: "nothing" }, "It is longer than is shown.") : null);
+      told.truncated ? el("p", { class: "nothing" }, "Only the beginning is shown.") : null);
   }).node);
 }
 

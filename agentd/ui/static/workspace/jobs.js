@@ -84,7 +84,7 @@ export function jobsPage(kind) {
     }
   }
 
-  /** What is wrong with the file, so that what is shown is what it said before. */
+  /** The file's problem; while there is one, the page shows its last valid content. */
   const problems = signal(/** @type {readonly { where: string, line: number, what: string }[]} */ ([]));
   async function readProblems() {
     try {

@@ -32,7 +32,9 @@ _WRONG = (
 )
 
 
-def send_variant(gateway: ExampleGateway, address: Address, *lines: str, path: str = "", **more: Any) -> Reply:
+def send_variant(
+    gateway: ExampleGateway, address: Address, *lines: str, path: str = "", **more: Any
+) -> Reply:
     """Send the good request with other headers, another path, body or key."""
     body = more.pop("body", gateway.build_body(address))
     data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
@@ -91,7 +93,9 @@ def provoke_not_found(gateway: ExampleGateway, address: Address) -> Iterator[Rep
     if "{" in address["path"]:
         yield send_variant(gateway, address, path=gateway.build_path(address, "999999"))
     else:
-        yield send_variant(gateway, address, path=f"{gateway.build_path(address)}?key=nobody-at-all")
+        yield send_variant(
+            gateway, address, path=f"{gateway.build_path(address)}?key=nobody-at-all"
+        )
 
 
 def provoke_precondition_failed(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
@@ -147,7 +151,9 @@ def provoke_unavailable(gateway: ExampleGateway, address: Address) -> Iterator[R
     with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", raise_disk_full)
         patch.setattr("os.fdatasync", raise_disk_full)
-        yield send_variant(gateway, address, path=path, body=_rename_body(gateway.build_body(address)))
+        yield send_variant(
+            gateway, address, path=path, body=_rename_body(gateway.build_body(address))
+        )
 
 
 def provoke_bad_gateway(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:

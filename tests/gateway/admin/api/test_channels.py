@@ -204,7 +204,9 @@ def test_a_masked_key_at_another_address_is_refused_and_neither_sent_nor_cleared
     assert read_channels_file(setup) == before
 
 
-def test_a_key_that_is_written_out_goes_to_another_address(setup: GatewaySetup, manager: Client) -> None:
+def test_a_key_that_is_written_out_goes_to_another_address(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """Also the same one: a supplier may move. Undone, it is where it was."""
     for key in (SECRET, "sk-another-0123456789", ""):
         reply = manager.patch(f"{ALL}/chat", {**ELSEWHERE, "key": key})
@@ -217,7 +219,9 @@ def test_a_key_that_is_written_out_goes_to_another_address(setup: GatewaySetup, 
         assert read_channels_file(setup).count(SECRET) == 4
 
 
-def test_a_place_of_a_secret_cannot_be_named_from_afar(setup: GatewaySetup, manager: Client) -> None:
+def test_a_place_of_a_secret_cannot_be_named_from_afar(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """It would read files and variables of ours, and send them to any address."""
     for key in ("env:HOME", "file:/etc/passwd"):
         via = {"transport": {"kind": "http", "url": key}}
@@ -232,7 +236,7 @@ def test_a_place_of_a_secret_cannot_be_named_from_afar(setup: GatewaySetup, mana
 
 
 def test_a_place_that_the_file_names_already_can_be_kept(
-    setup: GatewaySetup, up: object, manager: Client
+    setup: GatewaySetup, start_gateway: object, manager: Client
 ) -> None:
     Path(setup.layout.channels).write_text(read_channels_file(setup).replace(SECRET, "env:HOME", 1))
 
@@ -243,7 +247,9 @@ def test_a_place_that_the_file_names_already_can_be_kept(
     assert manager.get(f"{ALL}/chat")["key"] == "env:HOME"
 
 
-def test_a_channel_in_use_is_neither_deleted_nor_renamed(setup: GatewaySetup, manager: Client) -> None:
+def test_a_channel_in_use_is_neither_deleted_nor_renamed(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """The proxy specification, section 7: what is in use is a conflict."""
     for reply in (
         manager.delete(f"{ALL}/chat"),
@@ -257,7 +263,9 @@ def test_a_channel_in_use_is_neither_deleted_nor_renamed(setup: GatewaySetup, ma
     assert manager.get(f"{ALL}/new-name").status == 404
 
 
-def test_a_dry_run_shows_what_would_be_and_changes_nothing(setup: GatewaySetup, manager: Client) -> None:
+def test_a_dry_run_shows_what_would_be_and_changes_nothing(
+    setup: GatewaySetup, manager: Client
+) -> None:
     before = read_channels_file(setup)
     assert manager.post(f"{ALL}?dry_run=true", NEW)["name"] == "other"
     assert manager.patch(f"{ALL}/chat?dry_run=true", {"timeout": 3})["timeout"] == 3.0

@@ -81,7 +81,9 @@ def change_address(manager: Client, url: str, **more: Any) -> None:
     assert manager.patch(f"{CHANNELS}/chat", wish).status == 200
 
 
-def test_a_good_channel_passes_every_step_and_costs_nothing(setup: GatewaySetup, manager: Client) -> None:
+def test_a_good_channel_passes_every_step_and_costs_nothing(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """The proxy specification, sections 1 and 2: a channel's connection is checked."""
     found = run_check(manager, f"{CHANNELS}/chat/check")
     assert (found["ok"], found["channel"], found["cost"]) == (True, "chat", 0)

@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from tests.gateway.admin.api.described import Manager
-from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.api.example_gateway import ExampleGateway, open_example_gateway
+from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.api.provoking import (
     GENERAL,
     provoke_bad_gateway,
@@ -119,7 +119,9 @@ def test_every_example_is_a_body_that_is_taken(gateway: ExampleGateway) -> None:
             assert not wrong, (address["method"], address["path"], wrong)
 
 
-def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(gateway: ExampleGateway) -> None:
+def test_nothing_says_that_the_place_of_a_secret_can_be_written_from_here(
+    gateway: ExampleGateway,
+) -> None:
     description = gateway.description.told
     texts = [one["meaning"] for one in description["recipe"]["variables"]]
     texts += description["secrets"]
@@ -148,7 +150,9 @@ def test_every_field_says_what_it_means(gateway: ExampleGateway) -> None:
 def test_every_address_answers_as_it_is_reported(tmp_path: Any) -> None:
     """Section 4: status, fields and types, by the examples."""
     with open_example_gateway(tmp_path) as gateway:
-        left = [one for key, one in gateway.description.addresses.items() if key not in gateway.walked]
+        left = [
+            one for key, one in gateway.description.addresses.items() if key not in gateway.walked
+        ]
         gone = [one for one in left if one["method"] == "DELETE"]
         for address in (*(one for one in left if one not in gone), *gone[::-1]):
             gateway.send_good(address)
@@ -156,7 +160,9 @@ def test_every_address_answers_as_it_is_reported(tmp_path: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def out_of_order(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ExampleGateway, ExampleGateway]]:
+def out_of_order(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[ExampleGateway, ExampleGateway]]:
     """Two places that are broken themselves."""
     with ExitStack() as stack:
         folders = (tmp_path_factory.mktemp("gateway") for _ in range(2))
@@ -213,5 +219,6 @@ def test_it_is_reported_as_text_to_a_client_that_asks_for_text(gateway: ExampleG
             assert (f"`{method} {path}`" in text) is (kind != "application/json")
     for step in gateway.description.told["recipe"]["steps"]:
         assert (
-            step["title"] in gateway.manager.get("/api/agent", {"Accept": "text/plain"}).body.decode()
+            step["title"]
+            in gateway.manager.get("/api/agent", {"Accept": "text/plain"}).body.decode()
         )

@@ -49,7 +49,9 @@ def booked(setup: GatewaySetup) -> None:
 
 
 @pytest.fixture
-def managed(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[Callable[..., Client]]:
+def managed(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> Iterator[Callable[..., Client]]:
     """A client of a daemon with these settings, which checks every answer."""
     with ExitStack() as stack:
 

@@ -68,7 +68,9 @@ def test_a_key_is_found_by_its_id_and_by_its_name(manager: Client) -> None:
     assert (reply.status, "The Laptop" in reply["message"]) == (404, True)
 
 
-def test_what_is_shown_of_limits_is_what_enforces_them(setup: GatewaySetup, manager: Client) -> None:
+def test_what_is_shown_of_limits_is_what_enforces_them(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """The proxy specification, section 2: keys have spend limits."""
     key = manager.post(ALL, {"name": "k", "limits": {"day": "0.05", "parallel": 3}}).json()
     assert call_model(manager, key["key"]).status == 200
@@ -224,7 +226,9 @@ def test_two_names_that_look_alike_are_a_conflict(manager: Client) -> None:
     assert manager.post(ALL, {"name": "laptop"}).status == 409
 
 
-def test_keys_that_a_person_makes_by_hand_are_there_at_once(setup: GatewaySetup, manager: Client) -> None:
+def test_keys_that_a_person_makes_by_hand_are_there_at_once(
+    setup: GatewaySetup, manager: Client
+) -> None:
     setup.add_key(name="by hand")
     assert [one["name"] for one in manager.get(ALL)["items"]] == ["by hand"]
 

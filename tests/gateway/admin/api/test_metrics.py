@@ -132,7 +132,9 @@ def test_errors_are_those_of_the_ledger(gateway, samples):
     assert by(samples, "errors_total", "model", "channel", "error") == expected
     assert expected["", "", "not_found"] == 3
     tries = Counter(
-        (one.channel, one.error) for record, _ in ledger_sums(gateway) for one in record.failed_tries
+        (one.channel, one.error)
+        for record, _ in ledger_sums(gateway)
+        for one in record.failed_tries
     )
     assert by(samples, "failed_tries_total", "channel", "error") == tries
     assert tries["spare", "rate_limit"] == 1

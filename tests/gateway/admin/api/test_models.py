@@ -20,7 +20,9 @@ NEW = {
 HERE = f"{ALL}/deepseek%2Fchat:v3"
 
 
-def test_a_model_is_created_read_and_deleted_by_its_name(setup: GatewaySetup, manager: Client) -> None:
+def test_a_model_is_created_read_and_deleted_by_its_name(
+    setup: GatewaySetup, manager: Client
+) -> None:
     """The proxy specification, sections 1 and 2: models are created."""
     reply = manager.post(ALL, NEW)
     assert reply.status == 201, reply.body
@@ -94,7 +96,9 @@ def test_what_a_model_cannot_be_is_refused(manager: Client) -> None:
         assert manager.post(ALL, {**NEW, **wrong}).status == 400
 
 
-def test_a_model_that_a_key_names_is_not_deleted(setup: GatewaySetup, start_gateway: Callable[..., Serving]) -> None:
+def test_a_model_that_a_key_names_is_not_deleted(
+    setup: GatewaySetup, start_gateway: Callable[..., Serving]
+) -> None:
     """The proxy specification, section 7: what is in use is a conflict."""
     setup.add_key(name="ours", models=["by-chat"])
     manager = start_gateway(environ={"PROXY_APP_HASH": HASH}).client(MANAGEMENT_KEY)
