@@ -23,6 +23,7 @@ from agentd.app.config_files import ConfigFiles
 from agentd.app.export import ExportComponent
 from agentd.app.gateway import ModelGateway
 from agentd.app.jobs import JobsComponent
+from agentd.app.push import PushComponent
 from agentd.app.reports import build_report_routes
 from agentd.app.setup_api import SetupEndpoints
 from agentd.app.state import State, open_state
@@ -81,6 +82,7 @@ class Components(Struct):
     gateway: ModelGateway
     management: AdminComponent
     export: ExportComponent
+    push: PushComponent
 
     @property
     def edited_files(self) -> tuple[WatchedFile[Any], ...]:
@@ -174,6 +176,7 @@ async def start_components(
         export=await start(
             ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
         ),
+        push=await start(PushComponent(layout, auth.sessions, chats.get_summary, clock, bus)),
     )
 
 
@@ -186,7 +189,7 @@ async def collect_routes(
     agent_endpoints = AgentEndpoints(chats, agent.dispatcher, agent.approvals, config_files.skills)
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
-        *(components.bots, gateway, components.management, components.export),
+        *(components.bots, gateway, components.management, components.export, components.push),
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

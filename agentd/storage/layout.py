@@ -94,6 +94,11 @@ class Layout(Struct, frozen=True):
         return join(self.people, f"{name}.yml")
 
     @property
+    def push(self) -> str:
+        """Return the file of push notifications: the key that signs them, the subscriptions."""
+        return join(self.state, "push.json")
+
+    @property
     def bots_settings(self) -> str:
         """The messenger bots, written by hand and by an administrator."""
         return join(self.config, "bots.yml")

@@ -29,6 +29,7 @@ from agentd.settings import api as settings_api
 from agentd.skills import api as skills_api
 from agentd.speech import api as speech_api
 from agentd.ui import preferences_api, qr_api, rendering, start_api
+from agentd.ui.push import api as push_api
 from agentd.workspace import jobs_api
 from agentd.workspace.browse import api as browse_api
 from agentd.workspace.git import api as git_api
@@ -81,6 +82,7 @@ EVERY = build_table(
     ),
     export.routes(ANY),
     preferences_api.routes(ANY),
+    push_api.routes(ANY),
     start_api.routes(ANY),
     rendering.routes(),
     qr_api.routes(),

@@ -35,8 +35,8 @@ enabled = false
 include-path-regex = "^/api/(models|skills)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403, 404]
 [[operations]]
-# A key is no user with preferences; whole numbers written as 1.0.
-include-path = "/api/me"
+# A key is no user with preferences, and no login to notify; whole numbers written as 1.0.
+include-path-regex = "^/api/me"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403]
 [[operations]]
 # A skill that nobody has; an Idempotency-Key that was used.

@@ -1408,6 +1408,23 @@ export type PromptView = {
   createdAt: string;
 };
 
+export type PushKeys = {
+  p256dh: string;
+  auth: string;
+};
+
+export type PushRequest = {
+  endpoint: string;
+  keys: PushKeys;
+};
+
+export type PushStatusView = {
+  available: boolean;
+  problem: string;
+  publicKey: string;
+  subscribed: boolean;
+};
+
 export type QrText = {
   text: string;
 };
@@ -2275,6 +2292,8 @@ export interface Answers {
   "POST /api/keys/{name}/regenerate": NewKeyView;
   "GET /api/me": MeView;
   "PUT /api/me": MeView;
+  "GET /api/me/push": PushStatusView;
+  "PUT /api/me/push": PushStatusView;
   "GET /api/models": ModelStatusList;
   "POST /api/models": Model;
   "POST /api/models/select": SelectedModelView;

@@ -4,6 +4,7 @@ import { ApiError, refreshSession } from "./core/api.js";
 import { el, fill } from "./core/el.js";
 import * as live from "./core/live.js";
 import { link, navigate, path, startRouter } from "./core/router.js";
+import * as store from "./core/store.js";
 import { registerWorker } from "./core/trusted.js";
 import { effect } from "./core/signals.js";
 import { asking, loadChats } from "./agent/chats.js";
@@ -38,6 +39,7 @@ async function findSession() {
 export async function startSession() {
   await live.start();
   void loadChats().then(followQuestions);
+  if (store.read("push", "")) void import("./parts/push.js").then((push) => push.keepPush()).catch(() => {}); // Settings says so
 }
 
 /** Notifications are started where they are allowed, and else once there is something to ask for. */

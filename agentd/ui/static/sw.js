@@ -34,6 +34,50 @@ async function forgetOthers(cache, version) {
   }
 }
 
+/**
+ * What the daemon tells while no page is looked at. Each push must show something, or browsers take the
+ * permission away: what is no news is shown silently, and closed.
+ */
+self.addEventListener("push", (event) => event.waitUntil(notify(event.data.json())));
+self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew()));
+
+async function notify({ kind, chatId, id, title, body, answerable }) {
+  const base = self.registration.scope;
+  const tabs = await self.clients.matchAll({ type: "window", includeUncontrolled: true });
+  const silent = tabs.some((tab) => tab.visibilityState === "visible");
+  const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
+  const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
+  await self.registration.showNotification(title, {
+    body, tag, silent, actions, icon: `${base}icon.svg`, data: { chatId, id, url: `${new URL(base).pathname}${chatId}` },
+  });
+  if (silent || (kind === "question" && !(await isOpen(chatId, id)))) {
+    for (const shown of await self.registration.getNotifications({ tag })) shown.close();
+  }
+}
+
+/** Whether a question still waits; also while the daemon cannot be asked. */
+async function isOpen(chatId, id) {
+  try {
+    const answer = await fetch(`${self.registration.scope}api/chat/${chatId}/approvals`, { cache: "no-store" });
+    if (answer.status === 404) return false;
+    return !answer.ok || (await answer.json()).approvals.some((one) => one.id === id);
+  } catch {
+    return true;
+  }
+}
+
+/** The browser gave up the subscription: make another, and tell the daemon. */
+async function renew() {
+  const base = self.registration.scope;
+  const [status, session] = await Promise.all(["api/me/push", "api/session"].map(async (path) => (await fetch(base + path, { cache: "no-store" })).json()));
+  if (!status.publicKey || !status.subscribed) return;
+  const made = await self.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: status.publicKey });
+  const { endpoint, keys } = made.toJSON();
+  await fetch(`${base}api/me/push`, {
+    method: "PUT", body: JSON.stringify({ endpoint, keys }), headers: { "Content-Type": "application/json", "X-XSRF-Token": session.xsrf },
+  });
+}
+
 /** A click on a notification opens its chat; its buttons answer its question, also without any tab. */
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();

@@ -26,6 +26,7 @@ export function notifyButton() {
 /** Notify of each open question that was not seen here, also of those that came while the page loaded. */
 export function startNotifications() {
   if (!possible) return;
+  void hideAnswered();
   /** @type {Set<string>} those that were notified or on the screen */
   const handled = new Set();
   effect(() => {
@@ -65,6 +66,15 @@ async function show(tag, question, title) {
   const actions = [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }];
   const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon.svg"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
   await worker.showNotification(title, /** @type {any} */ (options));
+}
+
+/** Take away notifications of questions that were answered while no page of agentd was open. */
+async function hideAnswered() {
+  const open = new Set(approvals.peek().map(tagOf));
+  const worker = await navigator.serviceWorker.ready;
+  for (const shown of await worker.getNotifications()) {
+    if (shown.tag.startsWith("question ") && !open.has(shown.tag)) shown.close();
+  }
 }
 
 /** @param {string} tag */

@@ -11,7 +11,9 @@ import { confirm } from "../parts/dialog.js";
 import { setTheme, theme } from "../parts/theme.js";
 import { toast, toastError } from "../parts/toast.js";
 import { card, labelled, sendForm, settingsPage } from "./frame.js";
+import { keepPush } from "../parts/push.js";
 import { phoneCard } from "./address_card.js";
+import { pushCard } from "./push_card.js";
 import { sessionsCard } from "./sessions_card.js";
 
 /** @type {readonly { name: import("../parts/theme.js").Theme, label: string, look: string }[]} */
@@ -23,7 +25,7 @@ const LOOKS = [
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
-  return settingsPage("You", who(), look(), session.peek()?.kind === "user" ? sessionsCard() : null, password(), may("administrator") ? phoneCard() : null);
+  return settingsPage("You", who(), look(), ...(session.peek()?.kind === "user" ? [pushCard(), sessionsCard()] : []), password(), may("administrator") ? phoneCard() : null);
 }
 
 function who() {
@@ -88,6 +90,7 @@ function passwordForm(done, _round) {
     live.stop();
     session.value = { kind: "user", ...(await post("/api/session", { user, password: next.value })) };
     await live.start();
+    keepPush().catch(toastError);
     toast("Your password is changed");
     done();
   };
