@@ -31,6 +31,8 @@ class AuthServices(NamedTuple):
     users: WatchedFile[tuple[User, ...]]
     user_file: UserFile
     access: AccessKeyRepository
+    on_sessions_end: list[Callable[[frozenset[str]], None]]
+    """Called with the ids of logins that have ended."""
 
 
 async def build_auth(
@@ -56,6 +58,12 @@ async def build_auth(
     no_users: tuple[User, ...] = ()
     user_file = UserFile(layout)
 
+    on_sessions_end: list[Callable[[frozenset[str]], None]] = [connections.close_sessions]
+
+    def end_sessions(ended: frozenset[str]) -> None:
+        for listener in on_sessions_end:
+            listener(ended)
+
     def on_users_change() -> None:
         sessions.apply_users()
 
@@ -68,7 +76,7 @@ async def build_auth(
         users,
         clock,
         admin,
-        connections.close_sessions,
+        end_sessions,
         by_code,
         SignInLinks(layout, clock).redeem,
     )
@@ -77,7 +85,7 @@ async def build_auth(
     access = AccessKeyRepository(AccessKeyFile(layout), clock)
     await access.ensure_current()
     stack.push_async_callback(access.stop)
-    return AuthServices(keys, sessions, users, user_file, access)
+    return AuthServices(keys, sessions, users, user_file, access, on_sessions_end)
 
 
 def report_problems(

@@ -176,7 +176,7 @@ async def start_components(
         export=await start(
             ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
         ),
-        push=await start(PushComponent(layout, auth.sessions, chats.get_summary, clock, bus)),
+        push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
     )
 
 

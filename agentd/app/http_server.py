@@ -93,7 +93,7 @@ def start_http_server(
     system = SystemEndpoints(chats, access_log, clock)
     feed, connections, on_failed_sign_in, proxies = live
     hub = Hub(feed, connections, clock.monotonic)
-    keys, sessions, _, user_file, access = auth
+    keys, sessions, _, user_file, access, _ = auth
     throttle = AuthThrottle(note=on_failed_sign_in)
     sockets = _bind(settings)
     host, port = sockets[0].getsockname()[:2]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Self
 
-from agentd.auth.sessions import SessionManager
+from agentd.app.auth import AuthServices
 from agentd.chats.state import ChatSummary
 from agentd.core.clock import Clock
 from agentd.core.events import EventBus
@@ -23,22 +23,24 @@ class PushComponent:
     def __init__(
         self,
         layout: Layout,
-        sessions: SessionManager,
+        auth: AuthServices,
         get_summary: Callable[[int], ChatSummary],
         clock: Clock,
         bus: EventBus,
     ) -> None:
-        self._sessions = sessions
+        self._auth = auth
         self._bus = bus
         self._upstream = create_push_client()
-        self._service = PushService(PushFile(layout), sessions, get_summary, clock, self._upstream)
+        self._service = PushService(
+            PushFile(layout), auth.sessions, get_summary, clock, self._upstream
+        )
         self.rows: tuple[Route, ...] = push_api.routes(PushEndpoints(self._service))
         """The routes of push notifications."""
 
     async def __aenter__(self) -> Self:
         """Read the file and follow the events."""
         await self._service.start(self._bus)
-        self._sessions.subscribe_end(self._service.end_logins)
+        self._auth.on_sessions_end.append(self._service.end_logins)
         return self
 
     async def __aexit__(self, *_: object) -> None:

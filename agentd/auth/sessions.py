@@ -127,7 +127,7 @@ class SessionManager:
         self._users = users
         self._clock = clock
         self._administrator = administrator
-        self._on_end = [on_end]
+        self._on_end = on_end
         self._by_code = by_code
         self._redeem_link = redeem_link
         self._codes = LoginCodes(clock.monotonic)
@@ -206,10 +206,6 @@ class SessionManager:
             if known.session.id == session_id and known.expires_at > now:
                 return self._directory.get_caller(known.session)
         return None
-
-    def subscribe_end(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call ``listener`` with the ids of sessions that have ended, too."""
-        self._on_end.append(listener)
 
     def get_expiry(self, caller: Caller) -> Timestamp:
         """Return when the login of a caller ends; ``NotFound`` for a caller without one."""
@@ -337,9 +333,7 @@ class SessionManager:
         gone = [one for one in sessions if self._sessions.pop(one.sha256, None)]
         if gone:
             self._version += 1
-            ended = frozenset(one.id for one in gone)
-            for listener in self._on_end:
-                listener(ended)
+            self._on_end(frozenset(one.id for one in gone))
 
     async def _sweep(self) -> None:
         """End expired sessions, and save the last uses."""
