@@ -103,6 +103,27 @@ def test_operations_keep_their_names(document: Any) -> None:
     assert sorted(names) == OPERATIONS.read_text().splitlines()
 
 
+def iter_texts(value: Any) -> Iterator[str]:
+    """Yield every summary and description within a part of the document."""
+    if isinstance(value, list):
+        for item in value:
+            yield from iter_texts(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name in ("summary", "description") and isinstance(item, str):
+                yield item
+            else:
+                yield from iter_texts(item)
+
+
+def test_descriptions_are_complete_without_our_specifications(document: Any) -> None:
+    """A reader of the document has neither our specifications nor our code at hand."""
+    texts = list(iter_texts(document))
+    assert len(texts) > 1000
+    pattern = r"specification|\b[Ss]ection \d|\brule \d|\.py\b"
+    assert [text for text in texts if re.search(pattern, text)] == []
+
+
 def test_operations_are_grouped_by_subjects_that_are_described(document: Any) -> None:
     described = {tag["name"] for tag in document["tags"] if tag["description"]}
     used = [tag for _, _, operation in iter_operations(document) for tag in operation["tags"]]
