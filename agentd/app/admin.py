@@ -16,6 +16,7 @@ from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
+from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
 from agentd.gateway.admin.changes_store import ChangeJournal
@@ -94,6 +95,7 @@ class AdminComponent:
             journal,
             self._describe_model_users,
             checks,
+            gateway.prices,
         )
         keys = AccessKeyEndpoints(
             self._keys, _AccessKeyEntries(self._keys), gateway.meters, self._clock, journal
@@ -116,6 +118,7 @@ class AdminComponent:
             settings=settings,
             daemon=daemon,
             changes=ChangeEndpoints(journal, (one.managed for one in undoing)),
+            prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
         )
 

@@ -14,6 +14,7 @@ from agentd.auth.key_service import KeyService
 from agentd.chats.service import ChatService
 from agentd.core.clock import Clock, format_iso, parse_iso
 from agentd.core.errors import ConfigError, Unavailable
+from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.export.state_store import find_first_unsent
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
@@ -40,6 +41,10 @@ ROLLUP_SECONDS = 300.0
 """The interval of checks whether days of the ledger are over, or were changed."""
 PURGE_SECONDS = 3600.0
 """The interval at which old files of the gateway are removed."""
+PRICES_DELAY = 300.0
+"""The seconds after the start before the price catalogue is read: starts are left alone."""
+PRICES_SECONDS = 3600.0
+"""The interval of checks whether the price catalogue is older than a day."""
 KEYS_SECONDS = 1.0
 """Seconds between checks of the key file without requests and without watcher events."""
 LOCK_SECONDS = 5.0
@@ -125,6 +130,14 @@ async def build_rollups(ledger: Ledger) -> None:
         except Unavailable as error:
             log.warning("long reports are not made ahead: %s", error.message)
         await asyncio.sleep(ROLLUP_SECONDS)
+
+
+async def refresh_prices_daily(prices: PriceCatalogueService) -> None:
+    """Read the price catalogue from its library once a day, in a process of its own."""
+    await asyncio.sleep(PRICES_DELAY)
+    while True:
+        await prices.refresh_if_old()
+        await asyncio.sleep(PRICES_SECONDS)
 
 
 class Reloadable(Protocol):

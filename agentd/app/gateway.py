@@ -12,13 +12,14 @@ from typing import Any, Self
 from msgspec import structs
 
 from agentd import __version__
-from agentd.app.background import build_rollups, purge_old_data
+from agentd.app.background import build_rollups, purge_old_data, refresh_prices_daily
 from agentd.app.state import read_daemon_info
 from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, ConfigError, Unavailable
 from agentd.core.events import Event, EventBus
 from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.admin.check import CheckStep
+from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.recent_times import RecentCallTimes
@@ -133,6 +134,8 @@ class ModelGateway:
         self._hidden: HiddenSecretStore | None = None
         self._tasks = BackgroundTasks()
         self.licence = LicenceService(LicenceFile(layout), clock)
+        self.prices = PriceCatalogueService(layout, clock, lambda: self.channels.current)
+        """The prices of known models."""
         self._egress = Egress(Vpns(generation, Subscriptions(untrusted.parse_untrusted_yaml)))
         self._secrets = ChannelSecrets(environ)
         self._own_secrets: tuple[ExactSecret, ...] = ()
@@ -195,6 +198,7 @@ class ModelGateway:
             )
         )
         self._tasks.start(build_rollups(self.ledger))
+        self._tasks.start(refresh_prices_daily(self.prices))
         await self._note_start()
         return self
 

@@ -62,6 +62,7 @@ def build_report_routes(
                 journal,
                 gateway.recount,
                 get_zone,
+                gateway.prices,
             ),
             notes=ServiceLogEndpoints(_build_note_reader(layout), lambda: gateway.log.dropped),
             reports=ReportEndpoints(ledger, key_id, clock, get_zone),

@@ -7,6 +7,7 @@ from agentd.cli import (
     proxy_check,
     proxy_export,
     proxy_keys,
+    proxy_prices,
     proxy_secrets,
     proxy_spend,
 )
@@ -16,6 +17,7 @@ PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_keys.add_parser,
     proxy_channels.add_channel_parser,
     proxy_channels.add_model_parser,
+    proxy_prices.add_parser,
     proxy_check.add_parser,
     proxy_spend.add_parser,
     proxy_export.add_parser,

@@ -13,8 +13,10 @@ from msgspec import structs
 
 from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result
+from agentd.cli.proxy_prices import require_listed_prices
 from agentd.core.errors import BadRequest, Conflict
 from agentd.core.secret_text import is_reference
+from agentd.gateway.catalogue.listed import take_listed_prices
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.channels.masking import mask_channel
 from agentd.gateway.channels.model import Channel
@@ -41,6 +43,7 @@ channels.yml in the config folder may be edited by hand; comments are preserved.
 MODEL_EXAMPLES = """\
 examples:
   agentd proxy model add sonnet --through anthropic=claude-sonnet-4-5 --input 3 --output 15
+  agentd proxy model add haiku --through anthropic=claude-haiku-4-5 --from-catalogue
   agentd proxy model add gpt-5 --through openai --through azure=gpt5 --input 1.25 --output 10 \\
       --cache-read 0.125 --max-output 128000  openai first, azure if it fails
 
@@ -48,8 +51,8 @@ Prices are USD per million tokens. Section proxy of models.yml may also be edite
 """
 
 UNPRICED = """\
-The model has no price (--input and --output): unknown_price in proxy.yml decides what happens to
-its requests; by default they are refused.\
+The model has no price (--input and --output, or --from-catalogue): unknown_price in proxy.yml
+decides what happens to its requests; by default they are refused.\
 """
 
 RATES = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "reasoning")
@@ -104,6 +107,11 @@ def add_model_parser(parts: Subcommands) -> None:
         adding.add_argument(option, dest=rate, metavar="USD", help="price per million tokens")
     adding.add_argument(
         "--max-output", type=int, metavar="TOKENS", help="maximum tokens of a reply"
+    )
+    adding.add_argument(
+        "--from-catalogue",
+        action="store_true",
+        help="take the prices of agentd proxy prices, and the context size",
     )
     _add_verb(verbs, "list", "list the models", _list_models)
     _add_verb(verbs, "remove", "remove a model", _remove_model, named="model")
@@ -209,7 +217,10 @@ def _add_model(layout: Layout, args: argparse.Namespace) -> None:
         prices=_parse_prices(vars(args)),
         max_output=args.max_output,
     )
-    require_known_channels(model, channels_store.load(layout))
+    channels = channels_store.load(layout)
+    require_known_channels(model, channels)
+    if args.from_catalogue:
+        model = take_listed_prices(model, require_listed_prices(layout, channels, model))
     _print_model(proxy_models.open_entries(layout).add(model), "added", args)
     if model.prices is None and not args.json:
         print(UNPRICED, file=sys.stderr)

@@ -357,6 +357,11 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "export-wanted.json")
 
     @property
+    def price_catalogue(self) -> str:
+        """The prices of known models, as the library of the extra `prices` has them."""
+        return join(self.state, "proxy", "prices.json")
+
+    @property
     def bodies(self) -> str:
         """The folder of stored request bodies, one subfolder for each day (UTC)."""
         return join(self.state, "proxy", "bodies")

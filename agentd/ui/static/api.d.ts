@@ -290,6 +290,20 @@ export type CacheRowView = {
   cacheShare: number | null;
 };
 
+export type CataloguePage = {
+  source: string;
+  at: string | null;
+  problem: string;
+  items: ListedPricesView[];
+  next: string;
+};
+
+export type CatalogueView = {
+  source: string;
+  at: string;
+  models: number;
+};
+
 export type ChangeBot = {
   title?: string | null;
   enabled?: boolean | null;
@@ -499,6 +513,14 @@ export type CommitView = {
   at: string;
   author: string;
   subject: string;
+};
+
+export type ComparisonPage = {
+  source: string;
+  at: string | null;
+  problem: string;
+  items: PriceComparison[];
+  next: string;
 };
 
 export type Concept = {
@@ -1022,6 +1044,17 @@ export type ListedChat = {
   match: MatchView | null;
 };
 
+export type ListedPricesView = {
+  supplier: string;
+  model: string;
+  title: string;
+  prices: PricesView;
+  since: string;
+  context: number | null;
+  note: string;
+  by: "address" | "name";
+};
+
 export type LogView = {
   commits: CommitView[];
   next: string;
@@ -1357,6 +1390,13 @@ export type PreviewTraffic = {
   expiresAt: string | null;
 };
 
+export type PriceComparison = {
+  name: string;
+  prices: PricesView | null;
+  listed: ListedPricesView | null;
+  differs: boolean;
+};
+
 export type Prices = {
   input: number;
   output: number;
@@ -1545,6 +1585,7 @@ export type ReportsView = {
 export type RepriceRequest = {
   from: string;
   to: string;
+  prices?: "catalogue" | "current";
 };
 
 export type RepricingSummaryView = {
@@ -2207,7 +2248,11 @@ export interface Answers {
   "POST /api/agent/models/{name}/copy": GatewayModelView;
   "POST /api/agent/models/{name}/disable": GatewayModelView;
   "POST /api/agent/models/{name}/enable": GatewayModelView;
+  "POST /api/agent/models/{name}/prices": GatewayModelView;
   "GET /api/agent/openapi.json": Record<string, unknown>;
+  "GET /api/agent/prices": CataloguePage;
+  "GET /api/agent/prices/models": ComparisonPage;
+  "POST /api/agent/prices/refresh": CatalogueView;
   "GET /api/agent/reports": ReportsView;
   "GET /api/agent/reports/by-channel": SpendReport;
   "GET /api/agent/reports/by-day": SpendReport;

@@ -15,7 +15,11 @@ from agentd.gateway.admin.api.checks import (
     to_check_view,
 )
 from agentd.gateway.admin.api.listing import ResourceListing
-from agentd.gateway.admin.api.resource import CopyableEndpoints, ResourceTypes
+from agentd.gateway.admin.api.resource import (
+    CopyableEndpoints,
+    ResourceTypes,
+    parse_change_request,
+)
 from agentd.gateway.admin.api.route_builders import (
     ResourceDocs,
     build_copy_route,
@@ -25,10 +29,12 @@ from agentd.gateway.admin.api.route_builders import (
 from agentd.gateway.admin.changes import MaskedFields
 from agentd.gateway.admin.check import get_first_route
 from agentd.gateway.admin.service import ChangeLog, ManagedResource, ResourceStore
+from agentd.gateway.catalogue.listed import take_listed_prices
+from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import require_known_channels
 from agentd.http.request import Request, Response
-from agentd.http.routing import Route
+from agentd.http.routing import Parameter, Route
 from agentd.models.gateway_model import GatewayModel
 
 ModelView = shapes.define_view(GatewayModel)
@@ -50,7 +56,8 @@ class ManagedModels(ResourceStore[GatewayModel], Protocol):
 class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
     """The endpoints below ``/api/agent/models``.
 
-    ``channels`` returns the channels, ``busy`` says what uses a model, and ``checks`` tests one.
+    ``channels`` returns the channels, ``busy`` says what uses a model, ``checks`` tests one, and
+    ``prices`` are those that a new model may take.
     """
 
     types = ResourceTypes(
@@ -67,8 +74,10 @@ class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
         journal: ChangeLog,
         busy: Callable[[GatewayModel], str],
         checks: ChannelChecker,
+        prices: PriceCatalogueService,
     ) -> None:
         self._checks = checks
+        self._prices = prices
         self._models = models
         self._channels = channels
         managed = ManagedResource[GatewayModel](
@@ -99,6 +108,19 @@ class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
     def render(self, model: GatewayModel) -> Any:
         """Return the view of a model."""
         return _to_view(model)
+
+    async def add(self, call: Request) -> Response:
+        """Create a model, on request with the catalogue's prices where it has none."""
+        entry = self.create(call.parse_json(self.types.new))
+        if call.get_flag("catalogue_prices") and entry.prices is None:
+            listed = (await self._prices.require()).find_for_model(entry)
+            if listed is None:
+                raise BadRequest(
+                    f'The price catalogue does not list the model "{entry.name}"',
+                    "Send its prices, or leave out catalogue_prices.",
+                )
+            entry = take_listed_prices(entry, listed)
+        return self.respond(await self.managed.add(entry, parse_change_request(call)), 201)
 
     async def check_proxy_model(self, call: Request) -> Response:
         """Test the first route step by step; with ``paid`` including a model request."""
@@ -133,6 +155,15 @@ _DOCS = ResourceDocs(
         "prices": {"input": 1.25, "cacheRead": 0.125, "output": 10},
         "maxOutput": 32000,
     },
+    create_parameters=(
+        Parameter(
+            "catalogue_prices",
+            "query",
+            "With true, a model without prices gets those of the price catalogue, and its context"
+            " size; 400 if it is not listed.",
+            {"type": "boolean"},
+        ),
+    ),
     get="Get one model.",
     change="Change a model: absent fields stay, null resets to the default; routes are replaced.",
     change_example={"prices": {"input": 1.25, "output": 12}, "context": 400000},

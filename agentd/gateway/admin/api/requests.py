@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import date, tzinfo
 from decimal import Decimal
-from typing import Annotated, Protocol, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
 from msgspec import Meta, Struct
 
@@ -17,6 +17,7 @@ from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import ID, build_route
 from agentd.gateway.admin.api.spans import FROM, TO, parse_moment
 from agentd.gateway.admin.service import ChangeLog
+from agentd.gateway.catalogue.service import PriceCatalogueService
 from agentd.gateway.ledger.query import RecordPage, RequestFilter
 from agentd.gateway.ledger.record import Outcome, RequestRecord, Timings
 from agentd.gateway.pricing.repricing import PricesOf, RepricingSummary, make_price_lookup
@@ -145,6 +146,9 @@ class RepriceRequest(
     """The first day (UTC)."""
     last: Annotated[str, Meta(pattern=f"^{_DAY}$")]
     """The last day, included."""
+    prices: Literal["current", "catalogue"] = "current"
+    """By the models' current prices, or by the catalogue's prices of each request's day; what
+    the catalogue does not list is repriced by current ones."""
 
 
 class RequestLogReader(Protocol):
@@ -190,7 +194,7 @@ class RequestEndpoints:
     """The endpoints below ``/api/agent/requests``.
 
     ``body`` reads the stored bodies of a request of a day, ``key_id`` resolves a key's id or name,
-    ``priced`` is called after the ledger was repriced.
+    ``priced`` is called after the ledger was repriced; ``catalogue`` has dated prices.
     """
 
     def __init__(
@@ -202,7 +206,9 @@ class RequestEndpoints:
         journal: ChangeLog,
         priced: Callable[[], Awaitable[None]],
         zone: Callable[[], tzinfo],
+        catalogue: PriceCatalogueService,
     ) -> None:
+        self._catalogue = catalogue
         self._zone = zone
         self._ledger = ledger
         self._body = body
@@ -238,10 +244,12 @@ class RequestEndpoints:
         return Response(RequestDetailView(shapes.to_view(entry, RequestView), costs, bodies))
 
     async def reprice_requests(self, call: Request) -> Response:
-        """Reprice recorded requests by current prices."""
+        """Reprice recorded requests by current prices, or by those of the catalogue."""
         span, request = call.parse_json(RepriceRequest), parse_change_request(call)
         _check_days(span)
         prices = make_price_lookup(self._models())
+        if span.prices == "catalogue":
+            prices = (await self._catalogue.require()).make_lookup(prices)
         async with self._journal.lock:
             difference = await self._ledger.reprice(
                 span.first, span.last, prices, dry_run=request.dry_run
@@ -334,7 +342,8 @@ def routes(endpoints: RequestEndpoints) -> tuple[Route, ...]:
             "POST",
             "/api/agent/requests/reprice",
             endpoint=endpoints.reprice_requests,
-            summary="Reprice the requests of some days by current prices; the first cost is kept.",
+            summary="Reprice the requests of some days by current prices or the catalogue's; the"
+            " first cost is kept.",
             request_type=RepriceRequest,
             example={"from": "2026-01-01", "to": "2026-01-31"},
             response_type=DifferenceView,

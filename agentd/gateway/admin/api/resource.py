@@ -63,7 +63,7 @@ class ResourceEndpoints(ABC, Generic[E]):
 
     def __init__(self, managed: ManagedResource[E], listing: ResourceListing[E]) -> None:
         self.managed = managed
-        self._listing = listing
+        self.listing = listing
 
     @abstractmethod
     def find(self, name: str) -> E:
@@ -91,7 +91,7 @@ class ResourceEndpoints(ABC, Generic[E]):
     async def list_page(self, call: Request) -> Response:
         """Return one page."""
         await self.refresh()
-        found, after = self._listing.get_page(call)
+        found, after = self.listing.get_page(call)
         return Response(self.types.page(items=[self.render(one) for one in found], next=after))
 
     async def get(self, call: Request) -> Response:

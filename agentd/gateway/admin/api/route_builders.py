@@ -44,6 +44,8 @@ class ResourceDocs(Struct, frozen=True, kw_only=True):
     list: str
     create: str
     create_example: object
+    create_parameters: tuple[Parameter, ...] = ()
+    """Further parameters of the route that creates one."""
     get: str
     change: str
     change_example: object
@@ -116,7 +118,7 @@ def _build_collection_routes(
             response_type=created_view or types.view,
             status=201,
             errors=_CREATE_ERRORS,
-            parameters=(DRY_RUN,),
+            parameters=(DRY_RUN, *docs.create_parameters),
         ),
     )
 

@@ -13,6 +13,7 @@ from agentd.gateway.admin.api import (
     metrics,
     models,
     preview,
+    prices,
     reports,
     requests,
     secret_rules,
@@ -31,6 +32,7 @@ from agentd.gateway.admin.api.limits import LimitEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
+from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
 from agentd.gateway.admin.api.requests import RequestEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
@@ -51,6 +53,7 @@ class ManagementEndpoints(NamedTuple):
     daemon: DaemonSettingsEndpoints
     changes: ChangeEndpoints
     preview: PreviewEndpoints
+    prices: PriceEndpoints
 
 
 def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
@@ -63,6 +66,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *settings.routes(endpoints.settings, endpoints.daemon),
         *changes.routes(endpoints.changes),
         *preview.routes(endpoints.preview),
+        *prices.routes(endpoints.prices),
     )
 
 

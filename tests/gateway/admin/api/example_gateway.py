@@ -9,6 +9,7 @@ from typing import Any
 from tests.gateway.admin.api.described import Description, Manager
 from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
+from tests.gateway.catalogue.samples import write_catalogue
 from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.supplier.supplier import Supplier
@@ -106,6 +107,7 @@ def open_example_gateway(folder: Path) -> Iterator[ExampleGateway]:
         setup.channels, setup.models = [], []
         setup.settings = {"export": {"url": NOBODY.replace("https", "http")}}
         setup.write()
+        write_catalogue(setup.layout)
         daemon = stack.enter_context(Serving(folder, environ={"PROXY_APP_HASH": HASH}))
         gateway = ExampleGateway(setup, daemon)
         stack.callback(gateway.manager.close)

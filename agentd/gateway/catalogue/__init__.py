@@ -1,0 +1,1 @@
+"""The price catalogue: prices and context sizes of known models."""
