@@ -6,6 +6,7 @@ Sending that mask back keeps the token.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct, structs
@@ -24,7 +25,7 @@ from agentd.core.errors import (
     NotFound,
     Unavailable,
 )
-from agentd.http.access import Role, RouteGroup
+from agentd.http.access import RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -293,80 +294,80 @@ def list_remote_routes(remote: RemoteBotEndpoints) -> tuple[Route, ...]:
     )
 
 
+_EDIT_ERRORS = (BadRequest, Conflict, Unavailable)
+
+
 def routes(endpoints: BotEndpoints) -> tuple[Route, ...]:
-    """List, show, create, change (also on and off) and delete."""
-    group = RouteGroup.EXTENDED
-    role: Role = "administrator"
-    section = "4, extended surface"
-    edit_errors = (BadRequest, Conflict, Unavailable)
+    """Return the routes for administrators, who list, add, change and check bots."""
+    build = partial(
+        Route,
+        group=RouteGroup.EXTENDED,
+        section="4, extended surface",
+        role="administrator",
+    )
+    return (*_list_collection_routes(endpoints, build), *_list_item_routes(endpoints, build))
+
+
+def _list_collection_routes(
+    endpoints: BotEndpoints, build: Callable[..., Route]
+) -> tuple[Route, ...]:
     return (
-        Route(
+        build(
             "GET",
             "/api/bots",
-            group,
-            endpoints.list_bots,
-            "The messenger bots as they are configured, tokens masked.",
+            endpoint=endpoints.list_bots,
+            summary="The messenger bots as they are configured, tokens masked.",
             response_type=BotSettingsList,
-            section=section,
-            role=role,
         ),
-        Route(
+        build(
             "POST",
             "/api/bots",
-            group,
-            endpoints.add_bot,
-            "Add a bot; it runs at once when it is enabled.",
+            endpoint=endpoints.add_bot,
+            summary="Add a bot; it runs at once when it is enabled.",
             request_type=AddBot,
             response_type=BotSettingsView,
             status=201,
-            errors=edit_errors,
-            section=section,
-            role=role,
+            errors=_EDIT_ERRORS,
         ),
-        Route(
+    )
+
+
+def _list_item_routes(endpoints: BotEndpoints, build: Callable[..., Route]) -> tuple[Route, ...]:
+    return (
+        build(
             "GET",
             "/api/bots/{botId}",
-            group,
-            endpoints.get_bot,
-            "One bot as it is configured, its token masked.",
+            endpoint=endpoints.get_bot,
+            summary="One bot as it is configured, its token masked.",
             operation_id="get_bot",
             response_type=BotSettingsView,
             errors=(NotFound,),
-            section=section,
-            role=role,
         ),
-        Route(
+        build(
             "PUT",
             "/api/bots/{botId}",
-            group,
-            endpoints.change_bot,
-            "Change, enable or disable a bot; it restarts with the new settings.",
+            endpoint=endpoints.change_bot,
+            summary="Change, enable or disable a bot; it restarts with the new settings.",
             request_type=ChangeBot,
             response_type=BotSettingsView,
-            errors=(*edit_errors, NotFound),
-            section=section,
-            role=role,
+            errors=(*_EDIT_ERRORS, NotFound),
         ),
-        Route(
+        build(
             "DELETE",
             "/api/bots/{botId}",
-            group,
-            endpoints.remove_bot,
-            "Delete a bot; its chats stay.",
+            endpoint=endpoints.remove_bot,
+            summary="Delete a bot; its chats stay.",
             status=204,
-            errors=(*edit_errors, NotFound),
-            section=section,
-            role=role,
+            errors=(*_EDIT_ERRORS, NotFound),
         ),
-        Route(
+        build(
             "POST",
             "/api/bots/{botId}/check",
-            group,
-            endpoints.check_bot,
-            "Ask the messenger whether it knows the bot's token; nothing is sent to anybody.",
+            endpoint=endpoints.check_bot,
+            summary=(
+                "Ask the messenger whether it knows the bot's token; nothing is sent to anybody."
+            ),
             response_type=BotCheckView,
             errors=(NotFound,),
-            section=section,
-            role=role,
         ),
     )

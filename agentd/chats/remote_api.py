@@ -325,12 +325,19 @@ CHAT = "/api/remote/chats/{chatId}"
 
 def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
     """Return the routes of chats and their queues: endpoints 1 to 8."""
-    group = RouteGroup.REMOTE
+    return (
+        *_list_chat_routes(remote),
+        *_list_queue_routes(remote),
+        *_list_prompt_routes(remote),
+    )
+
+
+def _list_chat_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
     return (
         Route(
             "POST",
             "/api/remote/chats",
-            group,
+            RouteGroup.REMOTE,
             remote.create_chat,
             "Create a chat; its prompt, if any, is queued and processed automatically.",
             request_type=CreateChat,
@@ -343,7 +350,7 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{CHAT}/status",
-            group,
+            RouteGroup.REMOTE,
             remote.get_status,
             "A chat's status: processing, queued or completed.",
             operation_id="get_status",
@@ -355,7 +362,7 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{CHAT}/messages",
-            group,
+            RouteGroup.REMOTE,
             remote.list_messages,
             "The messages of a chat, all or since a moment.",
             operation_id="list_messages",
@@ -364,10 +371,15 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
             parameters=(SINCE,),
             section="4, E3",
         ),
+    )
+
+
+def _list_queue_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
+    return (
         Route(
             "GET",
             f"{CHAT}/queue",
-            group,
+            RouteGroup.REMOTE,
             remote.list_queue,
             "The waiting prompts in dispatch order, including paused ones.",
             operation_id="list_queue",
@@ -378,7 +390,7 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
         Route(
             "POST",
             f"{CHAT}/queue",
-            group,
+            RouteGroup.REMOTE,
             remote.append_prompt,
             "Append a prompt to the queue.",
             operation_id="append_prompt",
@@ -391,8 +403,26 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
         ),
         Route(
             "PUT",
+            f"{CHAT}/queue",
+            RouteGroup.REMOTE,
+            remote.replace_queue,
+            "Replace the whole queue; the array's order becomes the dispatch order.",
+            operation_id="replace_queue",
+            request_type=ReplaceQueue,
+            response_type=QueueView,
+            errors=(BadRequest, NotFound, PreconditionFailed),
+            parameters=(IF_MATCH,),
+            section="4, E8",
+        ),
+    )
+
+
+def _list_prompt_routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
+    return (
+        Route(
+            "PUT",
             f"{CHAT}/queue/{{promptId}}",
-            group,
+            RouteGroup.REMOTE,
             remote.rewrite_prompt,
             "Change the text of a waiting prompt.",
             operation_id="rewrite_prompt",
@@ -404,26 +434,13 @@ def routes(remote: RemoteEndpoints) -> tuple[Route, ...]:
         Route(
             "DELETE",
             f"{CHAT}/queue/{{promptId}}",
-            group,
+            RouteGroup.REMOTE,
             remote.delete_prompt,
             "Delete a waiting prompt.",
             operation_id="delete_prompt",
             status=204,
             errors=(NotFound,),
             section="4, E7",
-        ),
-        Route(
-            "PUT",
-            f"{CHAT}/queue",
-            group,
-            remote.replace_queue,
-            "Replace the whole queue; the array's order becomes the dispatch order.",
-            operation_id="replace_queue",
-            request_type=ReplaceQueue,
-            response_type=QueueView,
-            errors=(BadRequest, NotFound, PreconditionFailed),
-            parameters=(IF_MATCH,),
-            section="4, E8",
         ),
     )
 

@@ -47,48 +47,60 @@ CHATS = Parameter(
 )
 
 
+_BUSY = (Forbidden, LimitReached, Unavailable)
+"""The errors of routes that open a connection."""
+
+
 def routes(hub: Hub, stream: EventStreamEndpoint) -> tuple[Route, ...]:
     """Return the routes of the hub and of the stream of events."""
-    group = RouteGroup.LIVE
-    busy = (Forbidden, LimitReached, Unavailable)
+    return (*_list_negotiation_routes(hub), *_list_hub_routes(hub), _build_stream_route(stream))
+
+
+def _list_negotiation_routes(hub: Hub) -> tuple[Route, ...]:
+    path = f"{HUB_PATH}/negotiate"
     return (
         Route(
             "POST",
-            f"{HUB_PATH}/negotiate",
-            group,
+            path,
+            RouteGroup.LIVE,
             hub.negotiate,
             "Negotiate a SignalR connection.",
             operation_id="negotiate_hub",
             extra_media_types=("application/json",),
-            errors=busy,
+            errors=_BUSY,
             parameters=(API_KEY,),
             section="6",
         ),
         Route(
             "OPTIONS",
-            f"{HUB_PATH}/negotiate",
+            path,
             RouteGroup.PUBLIC,
             hub.options,
             "Answer a CORS preflight request; no origin is allowed.",
             operation_id="preflight_negotiation",
             status=204,
         ),
+    )
+
+
+def _list_hub_routes(hub: Hub) -> tuple[Route, ...]:
+    return (
         Route(
             "GET",
             HUB_PATH,
-            group,
+            RouteGroup.LIVE,
             hub.get,
             "Open a WebSocket, a server-sent events stream, or one long poll of the SignalR hub.",
             operation_id="open_hub",
             extra_media_types=("text/event-stream", "text/plain"),
-            errors=(*busy, BadRequest, NotFound, Conflict),
+            errors=(*_BUSY, BadRequest, NotFound, Conflict),
             parameters=(API_KEY, CONNECTION),
             section="6",
         ),
         Route(
             "POST",
             HUB_PATH,
-            group,
+            RouteGroup.LIVE,
             hub.post,
             "Send messages of a client that uses server-sent events or long polling.",
             operation_id="send_to_hub",
@@ -100,7 +112,7 @@ def routes(hub: Hub, stream: EventStreamEndpoint) -> tuple[Route, ...]:
         Route(
             "DELETE",
             HUB_PATH,
-            group,
+            RouteGroup.LIVE,
             hub.delete,
             "Disconnect a client that uses long polling.",
             operation_id="leave_hub",
@@ -119,16 +131,19 @@ def routes(hub: Hub, stream: EventStreamEndpoint) -> tuple[Route, ...]:
             operation_id="preflight_hub",
             status=204,
         ),
-        Route(
-            "GET",
-            "/api/events",
-            RouteGroup.EXTENDED,
-            stream.stream_events,
-            "Stream the live events as server-sent events, beginning with those that were missed.",
-            operation_id="stream_events",
-            extra_media_types=("text/event-stream",),
-            errors=(*busy, BadRequest),
-            parameters=(LAST_EVENT, SINCE, CHATS),
-            section="6",
-        ),
+    )
+
+
+def _build_stream_route(stream: EventStreamEndpoint) -> Route:
+    return Route(
+        "GET",
+        "/api/events",
+        RouteGroup.EXTENDED,
+        stream.stream_events,
+        "Stream the live events as server-sent events, beginning with those that were missed.",
+        operation_id="stream_events",
+        extra_media_types=("text/event-stream",),
+        errors=(*_BUSY, BadRequest),
+        parameters=(LAST_EVENT, SINCE, CHATS),
+        section="6",
     )

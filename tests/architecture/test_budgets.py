@@ -16,12 +16,6 @@ LONGER: dict[str, str] = {
     "chats.service.ChatService": "every command on a chat, one short method each",
     "chats.state.Chat": "the fold of one chat, one short method for each kind of record",
     "http.request_handler.RequestHandler": "one request from head to last byte, each step a method",
-    "chats.remote_api.routes": "a table: one row after the other",
-    "live.api.routes": "a table: one row after the other",
-    "bots.api.routes": "a table: one row after the other",
-    "workspace.uploads.api.routes": "a table: one row after the other",
-    "gateway.relay.api.routes": "a table: one row after the other",
-    "gateway.admin.api.reports.routes": "a table: one row after the other",
 }
 
 CATCH_ALL = {

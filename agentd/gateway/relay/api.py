@@ -219,15 +219,15 @@ def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
         ends_with_caller=True,
         response_headers=HEADERS,
     )
-    gemini = partial(
-        ask,
-        error_renderer=DialectErrorRenderer("gemini"),
-        raw_request_schema=shapes.GENERATE,
-        raw_response_schema=shapes.GENERATED,
-        extra_media_types=STREAM,
-        parameters=(MODEL_AND_METHOD, ALT),
-        example={"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]},
+    return (
+        *_list_chat_routes(gateway, ask),
+        *_list_other_routes(gateway, ask),
+        *_list_gemini_routes(gateway, ask),
+        *_list_model_routes(gateway),
     )
+
+
+def _list_chat_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> tuple[Route, ...]:
     return (
         ask(
             "/v1/chat/completions",
@@ -263,6 +263,11 @@ def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
             example={"model": "small", "max_tokens": 100, "messages": EXAMPLE_MESSAGES},
             operation_id="create_message",
         ),
+    )
+
+
+def _list_other_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> tuple[Route, ...]:
+    return (
         ask(
             "/v1/messages/count_tokens",
             endpoint=gateway.count_tokens,
@@ -283,6 +288,20 @@ def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
             example={"model": "small", "input": "hello"},
             operation_id="create_embeddings",
         ),
+    )
+
+
+def _list_gemini_routes(gateway: GatewayEndpoints, ask: Callable[..., Route]) -> tuple[Route, ...]:
+    gemini = partial(
+        ask,
+        error_renderer=DialectErrorRenderer("gemini"),
+        raw_request_schema=shapes.GENERATE,
+        raw_response_schema=shapes.GENERATED,
+        extra_media_types=STREAM,
+        parameters=(MODEL_AND_METHOD, ALT),
+        example={"contents": [{"role": "user", "parts": [{"text": "Say hello."}]}]},
+    )
+    return (
         gemini(
             "/v1beta/models/{name}",
             endpoint=gateway.serve_gemini,
@@ -295,11 +314,10 @@ def routes(gateway: GatewayEndpoints, max_body: int) -> tuple[Route, ...]:
             summary="Generate content (Gemini) at the path that newer clients use.",
             operation_id="generate_content_v1",
         ),
-        *_list_routes(gateway),
     )
 
 
-def _list_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
+def _list_model_routes(gateway: GatewayEndpoints) -> tuple[Route, ...]:
     get_route = partial(Route, "GET", group=RouteGroup.MODELS)
     return (
         get_route(

@@ -191,62 +191,73 @@ _FILES: Schema = {
 }
 
 
+_SECTION = "4, extended surface"
+
+
 def routes(endpoints: UploadEndpoints[Any]) -> tuple[Route, ...]:
     """Return the routes of uploads."""
-    door, section = RouteGroup.EXTENDED, "4, extended surface"
+    return (*_list_upload_routes(endpoints), *_list_file_routes(endpoints))
+
+
+def _list_upload_routes(endpoints: UploadEndpoints[Any]) -> tuple[Route, ...]:
     return (
         Route(
             "POST",
             "/api/files",
-            door,
+            RouteGroup.EXTENDED,
             endpoints.upload_files,
             "Upload files, each a field of a form with a file name; all are stored, or none.",
             upload=StreamedBody((MULTIPART_FORM,), LARGEST_REQUEST, _FILES),
             response_type=UploadedView,
             status=201,
             errors=(BadRequest, Conflict, Forbidden, LimitReached, Unavailable),
-            section=section,
+            section=_SECTION,
         ),
         Route(
             "POST",
             "/api/files/clipboard",
-            door,
+            RouteGroup.EXTENDED,
             endpoints.upload_clipboard,
             "Upload a picture, such as from the clipboard; the body is its bytes.",
             upload=StreamedBody(("image/*", "application/octet-stream"), LARGEST),
             response_type=UploadedView,
             status=201,
             errors=(BadRequest, Conflict, Forbidden, LimitReached, Unavailable),
-            section=section,
+            section=_SECTION,
         ),
+    )
+
+
+def _list_file_routes(endpoints: UploadEndpoints[Any]) -> tuple[Route, ...]:
+    return (
         Route(
             "GET",
             "/api/files",
-            door,
+            RouteGroup.EXTENDED,
             endpoints.list_files,
             "The uploaded files, the newest first.",
             response_type=FilesView,
             errors=(Forbidden, Unavailable),
-            section=section,
+            section=_SECTION,
         ),
         Route(
             "GET",
             "/api/files/{name}",
-            door,
+            RouteGroup.EXTENDED,
             endpoints.fetch_file,
             "Download one uploaded file.",
             extra_media_types=tuple(kind.type for kind in KINDS),
             errors=(BadRequest, Forbidden, NotFound, Unavailable),
-            section=section,
+            section=_SECTION,
         ),
         Route(
             "DELETE",
             "/api/files/{name}",
-            door,
+            RouteGroup.EXTENDED,
             endpoints.delete_file,
             "Delete an uploaded file.",
             status=204,
             errors=(BadRequest, Forbidden, NotFound, Unavailable),
-            section=section,
+            section=_SECTION,
         ),
     )

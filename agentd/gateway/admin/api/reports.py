@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import tzinfo
 from decimal import Decimal
-from typing import Annotated, Any, Protocol, get_args
+from typing import Annotated, Any, Protocol, TypeAlias, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Meta, Struct, structs
@@ -392,43 +392,56 @@ _ROOT = "/api/agent/reports"
 _PAGING = (LIMIT, CURSOR, FORMAT)
 
 
+_ReportRow: TypeAlias = tuple[str, Endpoint, str, type, tuple[Parameter, ...]]
+"""A report's name, endpoint, summary, page and parameters."""
+
+
 def routes(endpoints: ReportEndpoints) -> tuple[Route, ...]:
     """Return the routes of the reports that the ledger makes."""
-    spend, days = SpendReport, (FROM_DAY, TO_DAY)
-    narrowed = (*days, *FILTERS, *_PAGING)
-    by, timed = (BY, *narrowed), (TIMED_BY, *narrowed)
-    leaks = (*days, FILTERS[0], RULE, *_PAGING)
-    rows: tuple[tuple[str, Endpoint, str, type, tuple[Parameter, ...]], ...] = (
+    rows = (*_list_totals(endpoints), *_list_analyses(endpoints))
+    return tuple(build_report_route(*one) for one in rows)
+
+
+def _list_totals(endpoints: ReportEndpoints) -> tuple[_ReportRow, ...]:
+    page, parameters = SpendReport, (FROM_DAY, TO_DAY, *FILTERS, *_PAGING)
+    return (
         (
             "totals",
             endpoints.report_totals,
             "Totals of all chosen days.",
-            spend,
-            narrowed,
+            page,
+            parameters,
         ),
-        ("by-day", endpoints.report_by_day, "Totals by day.", spend, narrowed),
-        ("by-hour", endpoints.report_by_hour, "Totals by hour.", spend, narrowed),
+        ("by-day", endpoints.report_by_day, "Totals by day.", page, parameters),
+        ("by-hour", endpoints.report_by_hour, "Totals by hour.", page, parameters),
         (
             "by-model",
             endpoints.report_by_model,
             "Totals by model, highest cost first.",
-            spend,
-            narrowed,
+            page,
+            parameters,
         ),
         (
             "by-channel",
             endpoints.report_by_channel,
             "Totals by channel, highest cost first.",
-            spend,
-            narrowed,
+            page,
+            parameters,
         ),
         (
             "by-key",
             endpoints.report_by_key,
             "Totals by access key, highest cost first.",
-            spend,
-            narrowed,
+            page,
+            parameters,
         ),
+    )
+
+
+def _list_analyses(endpoints: ReportEndpoints) -> tuple[_ReportRow, ...]:
+    days = (FROM_DAY, TO_DAY)
+    narrowed = (*days, *FILTERS, *_PAGING)
+    return (
         (
             "top-spenders",
             endpoints.report_top_spenders,
@@ -448,24 +461,23 @@ def routes(endpoints: ReportEndpoints) -> tuple[Route, ...]:
             endpoints.report_latency,
             "Response times and times to the first token: p50, p95 and p99 in milliseconds.",
             TimeReport,
-            timed,
+            (TIMED_BY, *narrowed),
         ),
         (
             "cache-share",
             endpoints.report_cache_share,
             "Share of input tokens read from suppliers' caches.",
             CacheReport,
-            by,
+            (BY, *narrowed),
         ),
         (
             "leaks",
             endpoints.report_leaks,
             "Secrets found in requests, by day, access key and rule; never the secrets themselves.",
             LeakReport,
-            leaks,
+            (*days, FILTERS[0], RULE, *_PAGING),
         ),
     )
-    return tuple(build_report_route(*one) for one in rows)
 
 
 def build_report_route(
