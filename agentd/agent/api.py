@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from agentd.agent.turn_runner import RunningReply, TurnStatus
 from agentd.chats.approval import Approval, ApprovalMode
 from agentd.chats.records import ChatChanged
+from agentd.chats.requests import get_chat_id
 from agentd.chats.service import ChatService
 from agentd.chats.state import Chat, ChatState, ChatSummary
 from agentd.chats.views import (
@@ -172,7 +173,7 @@ class AgentEndpoints:
 
     async def get_chat(self, call: Request) -> Response:
         """Return one chat with its agent's status."""
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         chat = await self._chats.get(chat_id)
         view = _make_agent_view(
             chat,
@@ -195,7 +196,7 @@ class AgentEndpoints:
         changes = call.parse_json(ChangeSettings)
         if changes.skill and not await self._skills.is_known(changes.skill):
             raise NotFound(f"No skill is named {changes.skill[:100]!r}")
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         changed = ChatChanged(
             model=changes.model,
             skill=None if changes.skill is None else changes.skill or "none",
@@ -208,7 +209,7 @@ class AgentEndpoints:
 
     async def stop_turn(self, call: Request) -> Response:
         """End the running turn and hold the queue."""
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         self._chats.get_summary(chat_id)
         stopped = await self._turns.stop_turn(chat_id, call.caller.identity)
         return Response(StoppedView(chat_id, stopped))
@@ -216,20 +217,20 @@ class AgentEndpoints:
     async def hold_queue(self, call: Request) -> Response:
         """Hold the queue until it is released."""
         changes = call.parse_json(HoldQueue)
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         reason = changes.reason.strip() or HoldQueue().reason
         await self._chats.hold_queue(chat_id, reason, call.caller.identity)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
     async def release_queue(self, call: Request) -> Response:
         """Release the queue."""
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         await self._chats.release_queue(chat_id, call.caller.identity)
         return Response(HeldView(chat_id, self._chats.get_summary(chat_id).held))
 
     async def list_approvals(self, call: Request) -> Response:
         """List the open approvals of one chat."""
-        chat = await self._chats.get(call.get_id("chatId", "Chat"))
+        chat = await self._chats.get(get_chat_id(call))
         return Response(ApprovalsView(_make_approval_views([chat])))
 
     async def list_all_approvals(self, _: Request) -> Response:
@@ -244,7 +245,7 @@ class AgentEndpoints:
     async def decide_approval(self, call: Request) -> Response:
         """Answer a question."""
         changes = call.parse_json(DecideApproval)
-        chat_id = call.get_id("chatId", "Chat")
+        chat_id = get_chat_id(call)
         decided = await self._approvals.answer(
             chat_id,
             call.get_id("approvalId", "Approval"),

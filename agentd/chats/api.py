@@ -17,6 +17,7 @@ from agentd.chats.labels.service import LabelService
 from agentd.chats.listing import ChatFilter
 from agentd.chats.model import Message, Status
 from agentd.chats.records import ChatChanged
+from agentd.chats.requests import get_chat_id
 from agentd.chats.service import ChatService
 from agentd.chats.state import ChatState, ChatSummary
 from agentd.chats.trash import Trash, get_restore_deadline
@@ -209,12 +210,12 @@ class ChatEndpoints:
 
     def get_chat(self, request: Request) -> Response:
         """Return a chat as the list has it."""
-        return Response(make_chat_row(self._chats.get_summary(request.get_id("chatId", "Chat"))))
+        return Response(make_chat_row(self._chats.get_summary(get_chat_id(request))))
 
     async def rename_chat(self, request: Request) -> Response:
         """Rename a chat."""
         body = request.parse_json(RenameChat)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         await self._chats.change_chat(
             chat_id, ChatChanged(title=body.title.strip()), request.caller.identity
         )
@@ -223,14 +224,14 @@ class ChatEndpoints:
     async def label_chat(self, request: Request) -> Response:
         """Replace the labels of a chat."""
         body = request.parse_json(SetLabels)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         await self._labelling.set_labels(chat_id, body.labels, request.caller.identity)
         return Response(make_chat_row(self._chats.get_summary(chat_id)))
 
     async def duplicate_chat(self, request: Request) -> Response:
         """Create a chat with the same settings and, unless it is not wanted, the same history."""
         body = request.parse_json(DuplicateChat)
-        chat = await self._chats.get(request.get_id("chatId", "Chat"))
+        chat = await self._chats.get(get_chat_id(request))
         history: list[Message] = []
         if body.history:
             require_copyable(chat)
@@ -242,7 +243,7 @@ class ChatEndpoints:
 
     async def delete_chat(self, request: Request) -> Response:
         """Move a chat to the trash."""
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         until = await self._trash.delete(chat_id, request.caller.identity)
         return Response(DeletedView(chat_id, until))
 
@@ -256,12 +257,12 @@ class ChatEndpoints:
 
     async def restore_chat(self, request: Request) -> Response:
         """Restore a chat from the trash."""
-        chat = await self._trash.restore(request.get_id("chatId", "Chat"), request.caller.identity)
+        chat = await self._trash.restore(get_chat_id(request), request.caller.identity)
         return Response(make_chat_row(chat))
 
     async def delete_trashed_chat(self, request: Request) -> Response:
         """Delete a chat of the trash for good."""
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         await self._trash.delete_for_good(chat_id, request.caller.identity)
         return Response(status=204)
 

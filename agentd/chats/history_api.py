@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from agentd.chats.api import SEARCHED_BYTES, MatchView, SearchRun, make_chat_row
 from agentd.chats.history import HistoryReader
 from agentd.chats.model import Message, Role, Tokens, strip_buttons
+from agentd.chats.requests import get_chat_id
 from agentd.chats.service import ChatService
 from agentd.chats.state import Chat
 from agentd.chats.views import NAME_LIMIT, Id, make_chat_settings_view
@@ -110,7 +111,7 @@ class HistoryEndpoints:
         limit = request.get_int("limit", 1, LARGEST_PAGE) or PAGE
         if before is not None and after is not None:
             raise BadRequest("before and after exclude each other")
-        chat = await self._chats.get(request.get_id("chatId", "Chat"))
+        chat = await self._chats.get(get_chat_id(request))
         if after is None:
             page = await self._history.read_before(chat, before, limit)
         else:
@@ -131,7 +132,7 @@ class HistoryEndpoints:
         if not text:
             raise BadRequest("text is empty", "Say what to look for.")
         place = request.get_int("place", 0, MAX_ID) or 0
-        chat = await self._chats.get(request.get_id("chatId", "Chat"))
+        chat = await self._chats.get(get_chat_id(request))
         search = self._search(text, SEARCHED_BYTES)
         found, following = await asyncio.to_thread(
             search.list_matches, chat.id, place, MOST_MATCHES
@@ -145,7 +146,7 @@ class HistoryEndpoints:
         form = "markdown" if form is None else form
         if form not in ("markdown", "json"):
             raise BadRequest("format must be markdown or json")
-        chat = await self._chats.get(request.get_id("chatId", "Chat"))
+        chat = await self._chats.get(get_chat_id(request))
         kind, ending = ("text/markdown", "md") if form == "markdown" else ("application/json", form)
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",

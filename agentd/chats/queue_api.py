@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 
 from agentd.chats import remote_api, views
 from agentd.chats.commands import ChatCommands
-from agentd.chats.remote_api import RemoteEndpoints, Text, make_queue_response, parse_if_match
+from agentd.chats.remote_api import RemoteEndpoints, Text, make_queue_response
+from agentd.chats.requests import get_chat_id, get_prompt_id, get_queue_version
 from agentd.chats.service import ChatService
 from agentd.chats.views import Name, make_prompt_view
 from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
@@ -57,8 +58,8 @@ class QueueEndpoints:
     async def edit_prompt(self, request: Request) -> Response:
         """Change the text, the model, or both of a prompt that waits."""
         body = request.parse_json(EditPrompt)
-        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
-        version = parse_if_match(request.headers.get("If-Match"))
+        chat_id, prompt_id = get_chat_id(request), get_prompt_id(request)
+        version = get_queue_version(request)
         prompt = await self._chats.rewrite_prompt(
             chat_id, prompt_id, body.prompt, request.caller.identity, body.model, version
         )
@@ -70,11 +71,11 @@ class QueueEndpoints:
 
     async def pause_prompt(self, request: Request) -> Response:
         """Pause a waiting prompt."""
-        return await self._pause(request, request.get_id("promptId", "Prompt"), pause=True)
+        return await self._pause(request, get_prompt_id(request), pause=True)
 
     async def resume_prompt(self, request: Request) -> Response:
         """Resume a paused prompt."""
-        return await self._pause(request, request.get_id("promptId", "Prompt"), pause=False)
+        return await self._pause(request, get_prompt_id(request), pause=False)
 
     async def pause_queue(self, request: Request) -> Response:
         """Pause all prompts that wait now."""
@@ -87,14 +88,14 @@ class QueueEndpoints:
     async def move_prompt(self, request: Request) -> Response:
         """Move a waiting prompt to another position."""
         body = request.parse_json(MovePrompt)
-        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
+        chat_id, prompt_id = get_chat_id(request), get_prompt_id(request)
         moved = await self._editing.move_prompt(
             chat_id, prompt_id, body.position, request.caller.identity
         )
         return make_queue_response(chat_id, *moved)
 
     async def _pause(self, request: Request, prompt_id: int | None, *, pause: bool) -> Response:
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         queue = await self._editing.pause_prompts(
             chat_id, prompt_id, request.caller.identity, pause=pause
         )

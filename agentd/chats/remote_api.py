@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from agentd.chats.model import MAX_PROMPT_BYTES, Message
 from agentd.chats.queue import Queue, QueueItem, validate_queue, validate_text
+from agentd.chats.requests import get_chat_id, get_prompt_id, get_queue_version
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.chats.views import (
     NAME_LIMIT,
@@ -184,7 +185,7 @@ class RemoteEndpoints:
         """Return the status (endpoint 2); ``?wait=SECONDS`` waits until the chat is idle."""
         wait = request.get_query("wait")
         seconds = None if wait is None else _parse_wait(wait)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         summary = self._chats.get_summary(chat_id)
         if seconds is None:
             return Response(make_status_view(summary))
@@ -194,7 +195,7 @@ class RemoteEndpoints:
 
     def list_messages(self, request: Request) -> "Response | Awaitable[Response]":
         """List the history, or what came since a moment (endpoint 3)."""
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         since = request.get_query("since")
         moment = _parse_since(since)
         echoed = since if moment else None
@@ -206,7 +207,7 @@ class RemoteEndpoints:
 
     def list_queue(self, request: Request) -> "Response | Awaitable[Response]":
         """List the waiting prompts in dispatch order (endpoint 4)."""
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         chat = self._chats.get_cached(chat_id)
         if chat is None:
             return self._read_queue_from_disk(chat_id)
@@ -216,7 +217,7 @@ class RemoteEndpoints:
         """Append a prompt (endpoint 5)."""
         body, once = request.parse_json(AppendPrompt), request.get_idempotency_key()
         validate_text(body.prompt)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         prompt = await self._chats.append_prompt(
             chat_id, body.prompt, body.model or "", request.caller.identity, once
         )
@@ -226,7 +227,7 @@ class RemoteEndpoints:
         """Replace the text of a waiting prompt (endpoint 6)."""
         body = request.parse_json(RewritePrompt)
         validate_text(body.prompt)
-        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
+        chat_id, prompt_id = get_chat_id(request), get_prompt_id(request)
         prompt = await self._chats.rewrite_prompt(
             chat_id, prompt_id, body.prompt, request.caller.identity
         )
@@ -234,7 +235,7 @@ class RemoteEndpoints:
 
     async def delete_prompt(self, request: Request) -> Response:
         """Delete a waiting prompt (endpoint 7)."""
-        chat_id, prompt_id = request.get_id("chatId", "Chat"), request.get_id("promptId", "Prompt")
+        chat_id, prompt_id = get_chat_id(request), get_prompt_id(request)
         await self._chats.remove_prompt(chat_id, prompt_id, request.caller.identity)
         return Response(status=204)
 
@@ -243,8 +244,8 @@ class RemoteEndpoints:
         body = request.parse_json(ReplaceQueue)
         wanted = [QueueItem(one.prompt, one.id or 0, one.is_paused) for one in body.prompts]
         validate_queue(wanted)
-        chat_id = request.get_id("chatId", "Chat")
-        version = parse_if_match(request.headers.get("If-Match"))
+        chat_id = get_chat_id(request)
+        version = get_queue_version(request)
         queue, version = await self._chats.replace_queue(
             chat_id, wanted, request.caller.identity, version
         )
@@ -308,16 +309,6 @@ def _parse_wait(text: str) -> float:
     if not number or not 0 <= float(text) <= WAIT_LIMIT:
         raise BadRequest(f"wait must be a number of seconds from 0 to {WAIT_LIMIT:.0f}")
     return float(text)
-
-
-def parse_if_match(if_match: str | None) -> int | None:
-    """Return the queue version that the caller expects; None when any will do."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    tag = re.fullmatch(r'\s*"([0-9]{1,16})"\s*', if_match)
-    if not tag:
-        raise PreconditionFailed("If-Match is not an ETag of this queue", "Read the queue again.")
-    return int(tag[1])
 
 
 CHAT = "/api/remote/chats/{chatId}"

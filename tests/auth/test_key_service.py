@@ -25,6 +25,7 @@ from agentd.core.errors import BadRequest, Conflict, Disabled, NotFound, Unautho
 from agentd.http.access import Credentials, RouteGroup
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import RETRY_SECONDS, SETTLE_SECONDS
+from tests.conftest import until
 
 AT = "2026-01-01T00:00:00.000Z"
 LAPTOP_KEY, LAPTOP = issue_key("laptop", AT)
@@ -187,7 +188,7 @@ def test_without_requests_too_the_grace_ends(tmp_path):
         await service.start()
         here.path.write_bytes(b"[")
         service.schedule_reload()
-        await _wait_until(lambda: here.lost)
+        await until(lambda: here.lost)
         assert here.lost == [{"laptop"}]
         assert service.match(LAPTOP_KEY) is None
         await service.stop()
@@ -254,7 +255,7 @@ def test_trouble_elsewhere_than_in_the_file_heals_within_a_second(tmp_path):
         await here.service.ensure_current()
         os.chmod(here.layout.revoked, 0o620)
         here.service.schedule_reload()
-        await _wait_until(lambda: here.service.problem)
+        await until(lambda: here.service.problem)
         os.chmod(here.layout.revoked, 0o600)
         assert not await here.is_admitted(LAPTOP_KEY)
         here.clock.move(RETRY_SECONDS)
@@ -316,7 +317,7 @@ def test_a_revoked_key_that_comes_back_with_an_older_file_is_listed_and_refused(
         assert listed == {"laptop": True, "phone": False}
         here.file.reinstate("laptop")
         here.service.schedule_reload()
-        await _wait_until(lambda: here.service.match(LAPTOP_KEY))
+        await until(lambda: here.service.match(LAPTOP_KEY))
 
     run_scene(test, tmp_path)
 
@@ -364,7 +365,7 @@ def test_last_use_is_noted_and_saved_at_most_once_a_minute_apart_from_the_keys(t
         assert here.file.load_last_used() == {}
         here.clock.move(SAVE_INTERVAL)
         await here.service.ensure_current()
-        await _wait_until(here.file.load_last_used)
+        await until(here.file.load_last_used)
         assert here.path.read_bytes() == before
 
     run_scene(test, tmp_path)
@@ -410,12 +411,6 @@ def test_without_an_edit_a_request_costs_one_stat(tmp_path, monkeypatch):
         assert asked == [str(here.path)] * 10
 
     run_scene(test, tmp_path)
-
-
-async def _wait_until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - there is no event for what a file becomes
-            await asyncio.sleep(0.005)
 
 
 async def check_keys_after_start(here: Scene, *keys: str) -> list[bool]:

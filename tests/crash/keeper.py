@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,14 +16,6 @@ from tests.support.paths import REPOSITORY
 
 PATIENCE = 100.0
 """Seconds after which a daemon that should have started or ended will not."""
-
-
-def wait_until_true(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until the condition is true; fail after that many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.002)
 
 
 class DaemonProcess:

@@ -26,7 +26,8 @@ from tornado.websocket import websocket_connect
 
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import DaemonProcess, Keeper, wait_until_true
+from tests.crash.keeper import DaemonProcess, Keeper
+from tests.support.waiting import until
 
 FLAT = 12.0
 """MiB that the second half of the rounds may add."""
@@ -162,7 +163,7 @@ def settle(process: DaemonProcess) -> None:
         last[0] = now
         return done
 
-    wait_until_true(is_settled)
+    until(is_settled)
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ import pytest
 
 from agentd.app import components
 from agentd.core.clock import FrozenClock
-from tests.crash.keeper import wait_until_true
 from tests.support.daemon import Client, Serving
+from tests.support.waiting import until
 
 BIG = "x" * 20_000
 
@@ -297,4 +297,4 @@ def test_a_frozen_disk_keeps_changes_waiting_and_nothing_else(
         thaw.set()
         waiting.join(100)
         assert answers == [201]
-        wait_until_true(lambda: client.messages(chat)[-1]["content"] == "echo: two")
+        until(lambda: client.messages(chat)[-1]["content"] == "echo: two")

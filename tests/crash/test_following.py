@@ -17,7 +17,8 @@ import pytest
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.live.cursor import parse_cursor
 from tests.crash.daemon_with_ledger import KEY
-from tests.crash.keeper import PATIENCE, DaemonProcess, Keeper, wait_until_true
+from tests.crash.keeper import PATIENCE, DaemonProcess, Keeper
+from tests.support.waiting import until
 
 ENOUGH = (1, 10, 5, 40, 3, 30)
 """Answers, somewhat after which each of the daemons is killed."""
@@ -127,7 +128,7 @@ def test_each_event_is_received_once_and_in_order_through_kills(tmp_path: Path, 
         assert process.wait_until_answering()
         thread = follower.follow(process)
         told = _read_history(process)
-        wait_until_true(lambda: len(follower.told) >= len(told))
+        until(lambda: len(follower.told) >= len(told))
         process.end(signal.SIGKILL)
         thread.join()
         shutil.rmtree(events)

@@ -12,7 +12,8 @@ import pytest
 
 from tests.crash import reading
 from tests.crash.callers import Caller, NotedWorld, Wire, replay_notes
-from tests.crash.keeper import Keeper, wait_until_true
+from tests.crash.keeper import Keeper
+from tests.support.waiting import until
 
 COPIES = 12
 CALLERS = 4
@@ -73,7 +74,7 @@ def test_every_copy_under_load_opens_with_all_acknowledged_before_it_began(tmp_p
         with load.going_on(process.url):
             for number in range(10 * COPIES):
                 copy = tmp_path / f"copy-{number}"
-                wait_until_true(lambda target=50 * (number + 1): load.world.answers >= target)
+                until(lambda target=50 * (number + 1): load.world.answers >= target)
                 began = len(load.notes)
                 subprocess.run(["cp", "-r", keeper.state, copy], check=True)
                 taken.append((copy, load.notes[:began], load.notes[began:]))
@@ -96,10 +97,10 @@ def test_a_copy_that_lacks_what_was_acknowledged_would_be_noticed(tmp_path: Path
         load = Load(seed=41)
         copy = tmp_path / "copy"
         with load.going_on(process.url):
-            wait_until_true(lambda: load.world.answers > 50)
+            until(lambda: load.world.answers > 50)
             subprocess.run(["cp", "-r", keeper.state, copy], check=True)
             copied = len(load.notes)
-            wait_until_true(lambda: len(load.notes) > copied + 100)
+            until(lambda: len(load.notes) > copied + 100)
     assert find_problems(copy, load.notes, [])
 
 
@@ -113,7 +114,7 @@ def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
         assert process.wait_until_answering()
         load = Load(seed=42)
         with load.going_on(process.url):
-            wait_until_true(lambda: load.world.answers > 100)
+            until(lambda: load.world.answers > 100)
         process.end(signal.SIGTERM)
         older = {path: path.read_bytes() for path in Path(keeper.state).glob(cache)}
         assert older
@@ -121,7 +122,7 @@ def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
         assert process.wait_until_answering()
         before = load.world.answers
         with load.going_on(process.url):
-            wait_until_true(lambda: load.world.answers > before + 100)
+            until(lambda: load.world.answers > before + 100)
         process.end(signal.SIGTERM)
         for path, data in older.items():
             path.write_bytes(data)

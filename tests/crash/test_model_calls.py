@@ -19,13 +19,14 @@ from agentd.cli.main import main
 from agentd.gateway.ledger.record import CRASH, RequestRecord
 from tests.crash import plants
 from tests.crash.daemon_with_ledger import MANAGEMENT_KEY
-from tests.crash.keeper import DaemonProcess, Keeper, wait_until_true
+from tests.crash.keeper import DaemonProcess, Keeper
 from tests.crash.model_callers import ModelCallers, answer
 from tests.gateway.conftest import GatewaySetup
 from tests.gateway.relay.callers import Caller
 from tests.supplier.steps import Answer, Say, Stall
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Client
+from tests.support.waiting import until
 
 KILLS = 6
 CHANCE = random.Random(9)  # noqa: S311
@@ -111,7 +112,7 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
         process = keeper.start()
         assert process.wait_until_answering()
         assert not [*run.compare_sums(process)]
-        wait_until_true(lambda: list_service_log(process)[:2] == ["started", "broke_off"])
+        until(lambda: list_service_log(process)[:2] == ["started", "broke_off"])
         check_limit(run, process)
         process.end(signal.SIGTERM)
         booked = [one for one in run.setup.read_records() if one.outcome != "refused"]
@@ -121,7 +122,7 @@ def test_no_kill_loses_or_doubles_an_answered_call_and_every_sum_is_a_recount(
         assert run_spend(run.setup) == sum_by_key(booked)
         process = keeper.start()
         assert process.wait_until_answering()
-        wait_until_true(lambda: list_service_log(process)[:2] == ["started", "stopping"])
+        until(lambda: list_service_log(process)[:2] == ["started", "stopping"])
 
 
 LIMIT = Decimal("0.2")
@@ -147,7 +148,7 @@ def test_no_kill_forgives_what_was_under_way_and_no_limit_is_passed(tmp_path: Pa
                 for number in range(6):
                     line = caller.begin_call("openai-chat", "by-chat", stream=bool(number % 2))
                     stack.enter_context(line)
-                wait_until_true(
+                until(
                     lambda known=(before, refused): (
                         len(supplier.requests)
                         - known[0]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.callers import NoAnswer, Wire
-from tests.crash.keeper import Keeper, wait_until_true
+from tests.crash.keeper import Keeper
+from tests.support.waiting import until
 
 CHATS = 150
 """More than are changed at a time."""
@@ -47,7 +48,7 @@ def test_what_kill_9_leaves_half_done_is_finished_at_the_next_start(
         asking = threading.Thread(target=ask)
         asking.start()
         intent = os.path.join(keeper.state, "relabelling.json")
-        wait_until_true(lambda: os.path.exists(intent))
+        until(lambda: os.path.exists(intent))
         process.end(signal.SIGKILL)
         asking.join()
         process = keeper.start()

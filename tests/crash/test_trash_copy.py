@@ -14,7 +14,8 @@ from agentd.app.state import open_state
 from agentd.chats.load import load
 from agentd.storage.layout import Layout
 from tests.crash.callers import Wire
-from tests.crash.keeper import Keeper, wait_until_true
+from tests.crash.keeper import Keeper
+from tests.support.waiting import until
 
 MOVERS = 3
 CHATS = 12
@@ -111,7 +112,7 @@ def copy_slowly(state: str, target: Path, moves: Moves) -> None:
             continue
         with contextlib.suppress(FileNotFoundError):
             shutil.copy(path, target / name)
-        wait_until_true(lambda target=moves.count + 1: moves.count >= target)
+        until(lambda target=moves.count + 1: moves.count >= target)
 
 
 def find_problems(copy: Path, may_be: dict[int, set[bool]], said: str) -> Iterator[str]:
@@ -150,7 +151,7 @@ def test_a_copy_taken_while_chats_are_deleted_and_restored_has_each_exactly_once
         moves = Moves(chats)
         with moves.going_on(process.url):
             for number in range(COPIES):
-                wait_until_true(lambda target=moves.count + MOVERS: moves.count >= target)
+                until(lambda target=moves.count + MOVERS: moves.count >= target)
                 copy = tmp_path / f"copy-{number}"
                 with moves.watched() as may_be:
                     take(keeper.state, copy, moves)

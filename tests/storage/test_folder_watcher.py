@@ -14,6 +14,7 @@ from watchdog.events import FileModifiedEvent
 
 from agentd.storage import folder_watcher
 from agentd.storage.folder_watcher import FolderWatcher
+from tests.conftest import until
 
 NEVER = 3600.0
 """So long between two scans that only the observer can have woken one."""
@@ -203,7 +204,7 @@ def test_a_folder_that_was_swapped_is_seen_as_it_is_now(folder, tmp_path):
         folder.mkdir()
         (folder / "other.yml").write_text("x")
         await ear.wait_for("other.yml")
-        await _wait_until(
+        await until(
             lambda: watcher._folders[0].identity == folder_watcher._get_identity(str(folder))
         )
 
@@ -215,8 +216,8 @@ def test_a_dead_observer_is_replaced(folder):
         first = watcher._observer
         first.stop()
         first.join()
-        await _wait_until(lambda: watcher._observer is not first)
-        await _wait_until(lambda: watcher._folders[0].watch)
+        await until(lambda: watcher._observer is not first)
+        await until(lambda: watcher._folders[0].watch)
         (folder / "agentd.yml").write_text("new")
         await ear.wait_for("agentd.yml")
 
@@ -261,9 +262,3 @@ def test_a_wake_after_the_loop_has_closed_is_no_error():
     loop.close()
     waker = folder_watcher._Waker(lambda: loop.call_soon_threadsafe(print))
     waker.dispatch(FileModifiedEvent("agentd.yml"))
-
-
-async def _wait_until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - there is no event for what the thread does
-            await asyncio.sleep(0.005)

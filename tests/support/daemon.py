@@ -7,7 +7,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.message import Message as Headers
@@ -31,6 +30,7 @@ from agentd.core.errors import Conflict
 from agentd.settings.model import Settings
 from agentd.settings.sources import load
 from agentd.storage.layout import Layout
+from tests.support.waiting import PATIENCE, until  # noqa: F401 - most tests of a daemon wait
 
 KEY = "agent_" + "Kk0" * 10 + "Zz"
 HASH = hashlib.sha256(KEY.encode()).hexdigest()
@@ -40,20 +40,7 @@ WORD = "the good word of ada"
 """The password of the administrator ``ada``."""
 CHEAP = HashCost(14, 8, 1)
 
-PATIENCE = 60.0
-"""Seconds after which what should have happened will not, on the slowest machine."""
-
-
 NOON = "2026-07-15T12:00:00.000Z"
-
-
-def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """Return the first true value of ``condition``, which is polled."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.003)
-    return found
 
 
 @contextlib.contextmanager

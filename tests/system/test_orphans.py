@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -16,23 +16,9 @@ from agentd.system.limit_mark import mark_command_line, mark_process
 from agentd.system.orphans import kill_orphans_now
 from agentd.system.process import DAEMON, MARK, build_environment
 from agentd.system.process_identity import is_running, name_of
+from tests.support.waiting import is_gone, until, wait_until_gone
 
 SLEEP = "import time; time.sleep(60)"
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
-        time.sleep(0.005)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def start_marked(mark: str | None, source: str = SLEEP, **more: str) -> "subprocess.Popen[bytes]":
@@ -130,7 +116,7 @@ time.sleep(60)
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
         assert parent.stdout
         child = int(parent.stdout.readline())
-        wait_until(result.exists)
+        until(result.exists)
         fled = int(result.read_text())
         bystander = start_marked(None)
         started.append(bystander)
@@ -139,8 +125,8 @@ time.sleep(60)
     assert not is_gone(child)
     assert not is_gone(fled)
     assert kill_orphans_now(generation) == 2
-    wait_until(lambda: is_gone(child))
-    wait_until(lambda: is_gone(fled))
+    wait_until_gone(child)
+    wait_until_gone(fled)
     assert bystander.poll() is None
 
 
@@ -169,7 +155,7 @@ for number in range(100):
 time.sleep(20)
 """
     started.append(start_marked(f"{generation}.1.1", source))
-    wait_until(begun.exists)
+    until(begun.exists)
     assert kill_orphans_now(generation) > 20
     assert kill_orphans_now(generation) == 0
 

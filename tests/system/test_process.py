@@ -5,32 +5,18 @@ import os
 import sys
 import time
 from asyncio.base_subprocess import BaseSubprocessTransport
-from collections.abc import Callable
 
 import pytest
 
 from agentd.core.errors import Unavailable
 from agentd.system.process import Finished, build_environment, run
+from tests.conftest import until
+from tests.support.waiting import wait_until_gone
 
 
 def run_python(source: str, **more) -> Finished:
     more.setdefault("folder", "/")
     return asyncio.run(run([sys.executable, "-c", source], **more))
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
-        time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def test_output_errors_and_code_are_reported():
@@ -81,7 +67,7 @@ def test_a_late_program_is_killed_with_its_children(tmp_path):
         assert ended.code < 0
         if ended.output:
             break
-    wait_until(lambda: is_gone(int(ended.output)))
+    wait_until_gone(int(ended.output))
 
 
 def test_a_child_left_behind_is_killed_too():
@@ -91,7 +77,7 @@ def test_a_child_left_behind_is_killed_too():
     )
     ended = run_python(source)
     assert not ended.late
-    wait_until(lambda: is_gone(int(ended.output)))
+    wait_until_gone(int(ended.output))
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -118,16 +104,14 @@ def test_cancelling_kills_the_whole_group(tmp_path):
 
     async def run_scenario() -> None:
         task = asyncio.create_task(run([sys.executable, "-c", source], folder="/"))
-        async with asyncio.timeout(60):
-            while not pids.exists():  # noqa: ASYNC110 - a file cannot set an event
-                await asyncio.sleep(0.01)
+        await until(pids.exists)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(run_scenario())
     for pid in map(int, pids.read_text().split()):
-        wait_until(lambda pid=pid: is_gone(pid))
+        wait_until_gone(pid)
 
 
 @pytest.mark.parametrize("rounds", range(1, 9))
@@ -149,7 +133,7 @@ def test_cancelling_while_it_starts_kills_what_it_started_already(tmp_path, roun
 
     asyncio.run(run_scenario())
     if pid.exists():
-        wait_until(lambda: is_gone(int(pid.read_text())))
+        wait_until_gone(int(pid.read_text()))
 
 
 def test_it_runs_in_a_group_of_its_own():

@@ -10,8 +10,8 @@ from agentd.agent.tools.processes import MOST_RUNNING
 from agentd.agent.tools.results import BackgroundOutput
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.core.errors import BadRequest, NotFound
-from tests.agent.tools.test_shell import wait_until_gone
 from tests.conftest import until
+from tests.support.waiting import wait_until_gone
 
 
 def is_written(path: Path) -> bool:

@@ -14,26 +14,13 @@ from agentd.agent.tools.model import RunCommand
 from agentd.agent.tools.results import CommandResult
 from agentd.agent.tools.shell import KEPT, HeadTailBuffer, ShellTerminal
 from agentd.core.errors import Unavailable
+from tests.conftest import until
+from tests.support.waiting import is_gone, wait_until_gone
 
 
 def run(root: Path, command: str, seconds: int = 50, **more) -> CommandResult:
     shell = ShellTerminal(str(root), **more)
     return asyncio.run(shell.run(RunCommand(command, seconds), "turn-7"))
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 30
-    while not is_gone(pid):
-        assert time.monotonic() < deadline, f"{pid} lives"
-        time.sleep(0.01)
 
 
 def test_both_outputs_come_in_their_order_with_the_code(tmp_path):
@@ -131,9 +118,7 @@ def test_cancelling_kills_the_whole_group(tmp_path):
     async def run_scenario() -> None:
         work = ShellTerminal(str(tmp_path)).run(RunCommand(command), "t")
         task = asyncio.ensure_future(work)
-        async with asyncio.timeout(60):
-            while not pids.exists():  # noqa: ASYNC110 - a file cannot set an event
-                await asyncio.sleep(0.01)
+        await until(pids.exists)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

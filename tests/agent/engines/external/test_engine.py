@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -51,7 +51,9 @@ from agentd.agent.engines.external.turn import TurnTimeouts
 from agentd.core.errors import NotFound, Unavailable
 from agentd.llm.price import Usage
 from agentd.system.dialogue import Graces
+from tests.conftest import until as async_until
 from tests.support.loopback import advance_loop_clock
+from tests.support.waiting import is_gone, until, wait_until_gone
 
 QUICK = TurnTimeouts(silence=60.0, tool=60.0, stop=0.3, graces=Graces(exit=0.3, terminate=0.3))
 
@@ -159,8 +161,7 @@ class Waits:
         return answer
 
     async def has(self, *asked: str) -> None:
-        while not self.open.keys() >= set(asked):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await async_until(lambda: self.open.keys() >= set(asked))
 
 
 def make_engine(
@@ -191,23 +192,8 @@ def run_program(source: str, **more) -> list[EngineEvent]:
     """Return the events of a turn of this program, without its first sign of life."""
     steps = asyncio.run(run_turn(make_engine(source, **more)))
     assert isinstance(steps[0], EngineStarted)
-    wait_until(lambda: is_gone(steps[0].pid))
+    wait_until_gone(steps[0].pid)
     return steps[1:]
-
-
-def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 30 seconds"
-        time.sleep(0.005)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def measure_memory() -> int:
@@ -223,11 +209,7 @@ async def nothing_left() -> AsyncIterator[None]:
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     yield
-    loop = asyncio.get_running_loop()
-    end = loop.time() + 30
-    while len(os.listdir("/proc/self/fd")) > before:
-        assert loop.time() < end, "a descriptor is left"
-        await asyncio.sleep(0.005)
+    await async_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 # As it should be.
@@ -254,8 +236,7 @@ say('over')
         task = asyncio.create_task(run_turn(make_engine(source), approver=waits))
         await waits.has("one", "two")
         waits.open["two"].set_result(ApprovalAnswer(False, reason="never"))
-        while "two" not in waits.answered:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await async_until(lambda: "two" in waits.answered)
         await asyncio.sleep(0)
         waits.open["one"].set_result(ApprovalAnswer(True))
         return (await task)[1:]
@@ -516,7 +497,7 @@ sys.exit(4)
 """
     steps = run_program(source)
     assert steps[-1] == TurnFailed("odd ended in the middle of the turn with exit code 4.")
-    wait_until(lambda: is_gone(int(pid.read_text())))
+    wait_until_gone(int(pid.read_text()))
 
 
 def test_a_flood_is_read_no_faster_than_it_is_taken():
@@ -668,8 +649,7 @@ say('spent 5'); say('keep : new'); say('over')
                 told.append(step)
 
         listening = asyncio.create_task(listen())
-        while ReplyCompleted("one") not in told:  # noqa: ASYNC110 - it is told by another process
-            await asyncio.sleep(0.01)
+        await async_until(lambda: ReplyCompleted("one") in told)
         listening.cancel()
         await asyncio.wait([listening])
         assert listening.cancelled()
@@ -710,9 +690,7 @@ while True: time.sleep(60)
 
     process = asyncio.run(run_scenario())
     assert is_gone(process)
-    wait_until(
-        lambda: all(map(is_gone, map(int, pids.read_text().split())))
-    )  # as the kernel gets to it
+    until(lambda: all(map(is_gone, map(int, pids.read_text().split()))))  # as the kernel gets to it
 
 
 def test_what_wiped_its_environment_and_fled_ends_with_the_turn(tmp_path):
@@ -724,7 +702,7 @@ open({str(pid)!r}, 'w').write(str(fled.pid))
 say('over')
 """
     assert run_program(source) == []
-    wait_until(lambda: is_gone(int(pid.read_text())))  # as the kernel gets to it
+    wait_until_gone(int(pid.read_text()))  # as the kernel gets to it
 
 
 def test_a_program_may_tidy_up_when_it_is_asked_to_end(tmp_path):
@@ -762,7 +740,8 @@ while True: time.sleep(60)
     process = asyncio.run(run_scenario())
     child, fled = map(int, pids.read_text().split())
     os.kill(fled, signal.SIGKILL)
-    wait_until(lambda: is_gone(process) and is_gone(child))
+    wait_until_gone(process)
+    wait_until_gone(child)
 
 
 def test_the_usual_patience_keeps_to_ten_seconds():
@@ -785,7 +764,7 @@ while not os.path.exists({str(pid)!r}): time.sleep(.01)
 say('reply hi'); say('over')
 """
     assert run_program(source) == [ReplyCompleted("hi")]
-    wait_until(lambda: is_gone(int(pid.read_text())))
+    wait_until_gone(int(pid.read_text()))
 
 
 def test_open_questions_are_withdrawn_when_the_turn_is_stopped():

@@ -13,10 +13,10 @@ from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.model import TOOLS, ReadFile
 from agentd.agent.tools.results import FileText
 from tests.agent.engines.native.scene import Person, Scene, list_used_tools, read_replies
-from tests.agent.tools.test_shell import wait_until_gone
 from tests.conftest import until
 from tests.supplier.steps import Answer, Call, Say, Tokens
 from tests.supplier.supplier import Supplier
+from tests.support.waiting import wait_until_gone
 
 
 @pytest.fixture

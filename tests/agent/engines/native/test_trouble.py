@@ -37,6 +37,7 @@ from tests.conftest import until as until_now
 from tests.supplier.steps import Answer, Break, Call, Fail, Garble, Refuse, Say, Stall, Tokens
 from tests.supplier.supplier import Supplier
 from tests.support.loopback import advance_loop_clock
+from tests.support.waiting import until, wait_until_gone
 
 DIALECTS = ("openai-chat", "openai-responses", "anthropic")
 LONG = "one two three four five six seven eight"
@@ -230,21 +231,6 @@ def test_what_a_broken_answer_used_is_booked(scene, supplier):
     assert [progress.usage.input for progress in spent] == [1000]
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come to pass within 60 seconds"
-        time.sleep(0.01)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 async def cancel_once(
     scene: Scene, reached: Callable[[list[EngineEvent]], bool]
 ) -> list[EngineEvent]:
@@ -261,10 +247,8 @@ async def cancel_once(
                 told.append(progress)
 
     task = asyncio.create_task(run_turn())
-    async with asyncio.timeout(60):
-        while not reached(told):
-            assert not task.done()
-            await asyncio.sleep(0.005)
+    await until_now(lambda: reached(told) or task.done())
+    assert not task.done()
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -290,7 +274,7 @@ def test_stopping_kills_a_command_with_its_children(scene, supplier):
     told = asyncio.run(cancel_once(scene, lambda told: pids.exists()))
     assert isinstance(told[-1], ToolStarted)
     for pid in map(int, pids.read_text().split()):
-        wait_until(lambda pid=pid: is_gone(pid))
+        wait_until_gone(pid)
     assert not (scene.root / "x").exists()
     assert list_used_tools(told) == []
 
@@ -327,7 +311,7 @@ def test_closing_the_stream_between_two_progresses_leaves_nothing(scene, supplie
     before = len(os.listdir("/proc/self/fd"))
     asyncio.run(run_scenarios())
     # The supplier's own ends of the connections are in this process, and close a little later.
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before)
 
 
 def test_many_turns_at_once_do_not_meet(scene, supplier):

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -39,7 +38,9 @@ from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
 from agentd.llm.price import NO_USAGE
 from agentd.workspace.git.repository import GitRepository
+from tests.conftest import until
 from tests.support.examples import limit_examples
+from tests.support.waiting import wait_until_gone
 
 README = """\
 <p align="center"><img src="x.png"></p>
@@ -367,18 +368,13 @@ def test_closing_the_stream_stops_what_runs(root, tmp_path, monkeypatch):
                     pass
 
         turn = asyncio.create_task(consume())
-        async with asyncio.timeout(60):
-            while not marker.exists():  # noqa: ASYNC110 - a file cannot set an event
-                await asyncio.sleep(0.01)
+        await until(marker.exists)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
 
     asyncio.run(run_scenario())
-    deadline = time.monotonic() + 60
-    while os.path.exists(f"/proc/{int(marker.read_text())}"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until_gone(int(marker.read_text()))
 
 
 @settings(

@@ -9,9 +9,10 @@ from tests.agent.engines.real.programs import (
     build_codex_argv,
     build_codex_environment,
 )
-from tests.agent.engines.real.talk import Message, Talk, wait_for_file
+from tests.agent.engines.real.talk import Message, Talk
 from tests.supplier.steps import Answer, Break, Call, Fail, Refuse, Say, Stall, Think, Tokens
 from tests.supplier.supplier import Supplier
+from tests.support.waiting import until
 
 PATCH = """apply_patch <<'EOF'
 *** Begin Patch
@@ -164,7 +165,7 @@ def interrupted(codex: Codex) -> None:
         talk.wait_for_method("turn/completed")
         turn = codex.begin(talk, "Sleep")
         talk.wait_for_method("serverRequest/resolved")
-        wait_for_file(codex.where.workspace / "begun")
+        until((codex.where.workspace / "begun").exists)
         talk.request("turn/interrupt", turn)
         talk.wait_for_method("turn/completed")
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.agent.engines.real.programs import Place, build_opencode_argv, build_opencode_environment
-from tests.agent.engines.real.talk import Message, Talk, wait_for_file
+from tests.agent.engines.real.talk import Message, Talk
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Break, Call, Refuse, Say, Stall, Think, Tokens
 from tests.supplier.supplier import Supplier
+from tests.support.waiting import until
 
 
 def answer_title(request: Request) -> Say | None:
@@ -139,7 +140,7 @@ def cancelled(opencode: Opencode) -> None:
         talk.wait_for_answer(turn)
         turn = opencode.begin(talk, "Sleep")
         talk.wait_for_method("session/request_permission")
-        wait_for_file(opencode.where.workspace / "begun")
+        until((opencode.where.workspace / "begun").exists)
         opencode.cancel(talk)
         talk.wait_for_answer(turn)
 

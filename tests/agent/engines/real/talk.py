@@ -17,15 +17,6 @@ PATIENCE = 60.0
 """Seconds within which a program says what is waited for."""
 
 
-def wait_for_file(path: Path) -> None:
-    """Wait for a file that a command is to make."""
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no {path.name}")
-        time.sleep(0.01)
-
-
 class Talk:
     """A run of a program, as a context manager; ``lines`` are what was said, in its order.
 
