@@ -37,7 +37,10 @@ from agentd.chats.store import ChatFiles
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import SystemClock
 from agentd.core.events import EventBus
+from agentd.http.connections import ConnectionRegistry
 from agentd.http.routing import Route
+from agentd.mcp import api as mcp_api
+from agentd.mcp.api import McpEndpoints
 from agentd.settings.model import Settings
 from agentd.settings.sources import Overrides
 from agentd.storage.journal import GroupCommitter
@@ -181,7 +184,7 @@ async def start_components(
 
 
 async def collect_routes(
-    core: Core, auth: AuthServices, components: Components
+    core: Core, auth: AuthServices, components: Components, connections: ConnectionRegistry
 ) -> tuple[Route, ...]:
     """Return the routes of all components; those of the server itself come in front of them."""
     layout, chats, agent = core.layout, core.chats, components.agent
@@ -209,7 +212,11 @@ async def collect_routes(
             layout, core.clock, gateway, auth, management.journal, export.exporter
         ),
     )
-    return (*routes, *start_api.routes(StartEndpoints.from_routes(routes)))
+    return (
+        *routes,
+        *start_api.routes(StartEndpoints.from_routes(routes)),
+        *mcp_api.routes(McpEndpoints.from_routes(routes, chats, core.bus, connections)),
+    )
 
 
 def _build_setup_routes(core: Core) -> tuple[Route, ...]:

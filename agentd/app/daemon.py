@@ -157,7 +157,7 @@ async def start_daemon(
         feed = _open_feed(stack, core)
         components = await start_components(stack, core, auth, engine)
         live = LiveEvents(feed, connections, components.management.note_failed_sign_in, proxies)
-        routes = await collect_routes(core, auth, components)
+        routes = await collect_routes(core, auth, components, connections)
         tls = await asyncio.to_thread(_load_tls, settings)
         urls = start_http_server(stack, settings, core.chats, auth, routes, live, tls)
         components.engines.use_gateway(urls.local, auth.access.issue_own_key())

@@ -49,10 +49,7 @@ class ConnectionRegistry:
         """
         if self._closing:
             raise Unavailable("agentd is stopping")
-        if origin is not None and not self.hosts.serves(origin.partition("://")[2]):
-            raise Forbidden(
-                "Pages of that origin may not connect", "Add its host to 'hosts' in agentd.yml."
-            )
+        self.check_origin(origin)
         for count, most, whose in (
             (len(self._open), self._most, ""),
             (self._by_caller[caller.identity], self._most_per_key, " of this key or person"),
@@ -60,6 +57,13 @@ class ConnectionRegistry:
         ):
             if count >= most:
                 raise LimitReached(f"Too many live connections{whose}", 30)
+
+    def check_origin(self, origin: str | None) -> None:
+        """Raise ``Forbidden`` for a page of a foreign origin; None: it is no page of a browser."""
+        if origin is not None and not self.hosts.serves(origin.partition("://")[2]):
+            raise Forbidden(
+                "Pages of that origin may not connect", "Add its host to 'hosts' in agentd.yml."
+            )
 
     @contextmanager
     def register(self, caller: Caller, close: CloseCallback, address: str) -> Iterator[None]:

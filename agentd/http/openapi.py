@@ -106,6 +106,7 @@ _TAGS: dict[str, tuple[str, str]] = {
     "/api/skills": _SKILLS,
     "/api/skills-settings": _SKILLS,
     "/api/models": ("models", "The models that the agent can use."),
+    "/mcp": ("mcp", "The Model Context Protocol: tools and resources for other agents."),
     "/v1": _MODELS,
     "/v1beta": _MODELS,
     "/api/agent": ("management", "The management of the model gateway, for programs."),

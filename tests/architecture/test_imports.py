@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("models", "skills"),
     ("agent", "bots"),
     ("settings", "speech", "workspace"),
-    ("gateway", "ui"),
+    ("gateway", "mcp", "ui"),
     ("app",),
     ("cli",),
 )

@@ -24,6 +24,7 @@ from agentd.gateway.relay import quota_api
 from agentd.http.access import RouteGroup
 from agentd.http.routing import Route
 from agentd.live import api as live_api
+from agentd.mcp import api as mcp_api
 from agentd.models import api as models_api
 from agentd.settings import api as settings_api
 from agentd.skills import api as skills_api
@@ -86,6 +87,7 @@ EVERY = build_table(
     start_api.routes(ANY),
     rendering.routes(),
     qr_api.routes(),
+    mcp_api.routes(ANY),
     manage.list_monitoring_routes(
         manage.MonitoringEndpoints(*(ANY for _ in manage.MonitoringEndpoints._fields))
     ),

@@ -2379,6 +2379,7 @@ export interface Answers {
   "GET /api/workspace/folder": FolderView;
   "GET /api/workspace/search": WorkspaceSearchView;
   "GET /healthz": Health;
+  "POST /mcp": { jsonrpc: "2.0"; id?: string | number; method?: string; params?: Record<string, unknown>; result?: Record<string, unknown>; error?: Record<string, unknown> };
   "POST /v1/chat/completions": { id: string; object?: "chat.completion"; model?: string; choices: (Record<string, unknown>)[]; usage?: Record<string, unknown> };
   "POST /v1/embeddings": { data: (Record<string, unknown>)[]; model?: string; usage?: Record<string, unknown> };
   "POST /v1/messages": { id: string; type?: "message"; role?: "assistant"; model?: string; content: (Record<string, unknown>)[]; stop_reason?: string | null; usage?: Record<string, unknown> };
