@@ -59,7 +59,7 @@ class RunningReplyView(Struct, frozen=True):
     text: str
     """The text published so far; empty: none since the last message."""
     number: int
-    """Number of the last ``messageDelta`` in it; 0: none was published in this turn."""
+    """Number of the last ``messageDelta`` in it; 0 if none was published in this turn."""
     seq: int
     """The last event of the chat before this response."""
 
@@ -102,7 +102,7 @@ class HoldQueue(Struct, frozen=True):
 
 
 class HeldView(Struct, frozen=True, rename="camel"):
-    """Why the queue is held; empty: it is not."""
+    """Why the queue is held; empty if it is not."""
 
     chat_id: Id
     held: str

@@ -26,7 +26,7 @@ BY_RULE = "The settings do not allow it."
 BY_PERSON = "A person denied it."
 BY_NOBODY = "Nobody answered in time, so it is denied."
 MAX_QUESTION_LENGTH = 32 * 1024
-"""Characters of a question: nobody is asked about what cannot be shown in full."""
+"""Maximum characters of a question; longer ones are denied, as they cannot be shown in full."""
 TOO_LONG = (
     f"The request is longer than the {MAX_QUESTION_LENGTH:,} characters that a person can be shown,"
     " so nobody was asked. Put the content into files, or do it in steps."
@@ -170,7 +170,7 @@ class ApprovalService:
         )
 
     async def _expire(self, chat_id: int, waiting: _OpenQuestion) -> Approval:
-        """Return the outcome; a question that nobody has answered by now is denied."""
+        """Return the outcome; an unanswered question is denied."""
         await self._close_question(chat_id, waiting, "expired", BY_NOBODY)
         return waiting.decided.result()
 

@@ -20,7 +20,7 @@ _CUT = "… (the rest is left out)"
 
 
 def make_diff(path: str, before: str | None, after: str | None) -> str:
-    """Return the diff of a file; None: it does not exist before, or after."""
+    """Return the diff of a file; None if it does not exist before, or after."""
     if before == after or len(before or "") + len(after or "") > MAX_COMPARED_BYTES:
         return ""
     old, new = (before or "").splitlines(), (after or "").splitlines()

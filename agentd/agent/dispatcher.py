@@ -261,8 +261,8 @@ class Dispatcher:
     def _occupy_slot(self, chat_id: int, task: "asyncio.Task[None] | None", wanted: bool) -> None:
         """Free the slot of a turn that waits for the disk or a person, or take it back.
 
-        It is taken back at once, so that a turn goes on as soon as its question is answered, though
-        for a while one turn more runs than the settings allow.
+        It is taken back at once, so that a turn continues as soon as its question is answered,
+        though for a while one more turn runs than the settings allow.
         """
         if self._tasks.get(chat_id) is not task:
             return  # the turn has ended by now

@@ -152,7 +152,7 @@ class Question(Struct, frozen=True):
     protected: str = ""
     """Why the path is protected (``agent.protected_paths``): then no mode allows it unasked."""
     refusal: str = ""
-    """Why nobody may allow it; empty: somebody may."""
+    """Why it cannot be approved; empty if it can."""
     diff: str = ""
     """The change in files, as a unified diff; empty: none, or unknown."""
     choices: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ class AddMessage(Struct, frozen=True):
     engine_state: str = ""
     """The engine state to save in the same record; empty: unchanged."""
     tool_use: int = 0
-    """The number of the tool use whose outcome this is; 0: none was started."""
+    """The number of the tool use whose outcome this is; 0 if none was started."""
     report: ToolReport | None = None
 
 

@@ -74,7 +74,7 @@ class RunningReply(Struct, frozen=True):
     turn: int
     text: str
     number: int
-    """The number of the last published piece of the turn; 0: none was."""
+    """The number of the last published piece of the turn; 0 if none was."""
 
 
 class TurnRunner:
@@ -92,7 +92,7 @@ class TurnRunner:
     ) -> None:
         self.evidence = status
         self.stopped_by = ""
-        """The person who stopped the turn; empty: nobody."""
+        """The person who stopped the turn; empty if none did."""
         self._turns = turns
         self._clock = clock
         self._chat_id = chat_id

@@ -53,7 +53,7 @@ class Agent(Struct):
 
 
 class EngineComponent:
-    """The engines that the settings and models name; ``engine`` stands in for all of them.
+    """The engines that the settings and models name; ``engine`` replaces all of them.
 
     What it does follows the files as ``written`` has them at each turn.
     """

@@ -155,7 +155,7 @@ class Reloadable(Protocol):
 async def watch(
     layout: Layout, keys: KeyService, access: AccessKeyRepository, *written: Reloadable
 ) -> None:
-    """Notice files that a person edited at once, even while nobody calls."""
+    """Watch hand-edited files, so that edits take effect also without requests."""
     ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
 
     def notify_files(name: str) -> None:
@@ -180,7 +180,7 @@ async def watch(
 
 
 async def ping(notifier: Notifier, committer: GroupCommitter) -> None:
-    """Tell the service manager that the loop and the disk thread both live."""
+    """Notify the service manager's watchdog that the loop and the disk thread both work."""
     interval = notifier.get_watchdog_interval()
     while interval:
         await committer.ping()

@@ -135,7 +135,7 @@ async def open_core(
 async def start_components(
     stack: contextlib.AsyncExitStack, core: Core, auth: AuthServices, engine: Engine | None
 ) -> Components:
-    """Start all components; the ``stack`` stops them. ``engine`` stands in for all engines."""
+    """Start all components; the ``stack`` stops them. ``engine`` replaces all engines."""
     layout, environ, clock, bus = core.layout, core.environ, core.clock, core.bus
     chats, config_files, generation = core.chats, core.config_files, core.state.generation
     models, start = config_files.models, stack.enter_async_context

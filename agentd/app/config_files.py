@@ -101,7 +101,7 @@ class ConfigFiles:
         )
 
     async def follow_skills(self) -> None:
-        """Notice what is done to the skills by hand, even while nobody asks for them."""
+        """Watch the folder of skills for edits by hand, also while no request reads them."""
         while True:
             await asyncio.sleep(SKILLS_SECONDS)
             await self.skills.get_skills()
@@ -116,7 +116,7 @@ class ConfigFiles:
     def _on_settings_changed(self) -> None:
         for listener in self._listeners:
             listener(self.settings.current)
-        if self._is_open:  # before, nobody listens, and the view of all settings takes a while
+        if self._is_open:  # before, there are no listeners, and building the view takes a while
             self._bus.publish(SettingsUpdate(self.get_view()))
 
     def _on_models_changed(self) -> None:

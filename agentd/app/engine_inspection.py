@@ -89,7 +89,7 @@ class EngineStatus(Struct, frozen=True):
     """The program's path, or the supplier's URL."""
     version: str = ""
     problem: str = ""
-    """Why it is not ready; empty: no problem was found without sending a prompt."""
+    """Why it is not ready; empty if no problem was found without sending a prompt."""
 
     def __str__(self) -> str:
         """Describe it in one line."""

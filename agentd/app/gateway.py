@@ -268,7 +268,7 @@ class ModelGateway:
             self._bus.publish(GatewayConfigUpdate(os.path.basename(file.path)))
 
     def publish_check_step(self, channel: str, step: CheckStep) -> None:
-        """Tell administrators how the check of a channel gets on."""
+        """Publish the progress of a channel's check to administrators."""
         self._bus.publish(CheckStepUpdate(CheckStepUpdateView(channel, step)))
 
     def _on_recorded(self, record: RequestRecord) -> None:

@@ -72,12 +72,12 @@ class State(Struct):
     sequences: Sequences
     chats: dict[int, ChatSummary]
     generation: str
-    """Tells this folder, and every copy of it, from any other."""
+    """Identifies this folder and every copy of it."""
     runs: RunHistory
     """The history of daemon runs: the range of records each one wrote."""
 
     def announce(self, daemon: DaemonInfo) -> None:
-        """Tell other programs of this machine where the daemon listens. Blocking."""
+        """Write the daemon's addresses for other programs of this machine. Blocking."""
         if self.lock:
             replace_document(self.layout.daemon, msgspec.json.encode(daemon) + b"\n")
 

@@ -288,7 +288,7 @@ class KeyService:
     def confirm_delivery(self, name: str, key: str, *, arrived: bool) -> None:
         """Record whether the response with the new key of ``regenerate`` was sent.
 
-        If not, nobody has the new key, and the old one becomes valid again.
+        If not, the new key is withdrawn, and the old one becomes valid again.
         """
         found = self._ring.find(key)
         if found is None or found[0] != name:

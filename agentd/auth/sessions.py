@@ -167,7 +167,7 @@ class SessionManager:
     def apply_users(self) -> None:
         """Take over the users of the file; sign out those who were removed or changed.
 
-        An invalid file signs out nobody: its last valid version stays in effect.
+        An invalid file ends no session: its last valid version stays in effect.
         """
         self._directory = UserDirectory(self._users.current, self._administrator, self._by_code)
         if not self._users.problems:

@@ -115,7 +115,7 @@ class BotManager(Protocol):
         ...
 
     async def ensure_current(self) -> None:
-        """Take in an edit of the file that nobody has noticed yet."""
+        """Apply an edit of the file that was not noticed yet."""
         ...
 
     def find_status(self, bot_id: str) -> BotStatus | None:

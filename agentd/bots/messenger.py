@@ -12,7 +12,7 @@ class Attachment(Struct, frozen=True):
     id: str
     kind: Literal["voice", "photo"]
     name: str
-    """A file name of ours, such as ``voice.ogg``."""
+    """The name to store the file under, such as ``voice.ogg``."""
     size: int = 0
     """The size in bytes; 0 when unknown."""
 

@@ -59,7 +59,7 @@ def render_models(names: Sequence[str], chosen: str) -> str:
 
 
 def render_approval(asked: Approval) -> str:
-    """Render an approval in full: nobody should allow what they cannot see."""
+    """Render an approval in full: people should see what they allow."""
     lines = [f"**May the agent do this?** ({escape_markdown(asked.tool)}, {asked.kind})"]
     fence = "`" * (count_longest_backticks(asked.subject) + 3)
     lines += [fence, asked.subject, fence]

@@ -51,7 +51,7 @@ class BotsConfig(Protocol):
         ...
 
     async def ensure_current(self) -> None:
-        """Take in an edit that nobody has noticed yet."""
+        """Apply an edit of the file that was not noticed yet."""
         ...
 
 
@@ -77,7 +77,7 @@ class BotService:
         self._changed = asyncio.Event()
 
     async def ensure_current(self) -> None:
-        """Take in an edit of the file that nobody has noticed yet; called before a request."""
+        """Apply an edit of the file that was not noticed yet; called before a request."""
         await self._configured.ensure_current()
 
     async def get_bots(self) -> BotDirectory:

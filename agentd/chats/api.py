@@ -31,7 +31,7 @@ from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 
 PAGE, LARGEST_PAGE = 50, 200
-"""Chats in a page, when nobody says how many, and at most."""
+"""Chats in a page: the default and the maximum."""
 SEARCHED_BYTES = 64 * 2**20
 """The bytes of journals that one request searches: some tenths of a second."""
 SEARCHED_AT_ONCE = 20

@@ -144,7 +144,7 @@ def derive_events(
 ) -> Iterator[StoredEvent]:
     """Yield the events of one record; ``queue`` and ``summary`` are as after it.
 
-    A ``LastEventOfRecord`` comes last: whoever has it has all of its ``seq``.
+    A ``LastEventOfRecord`` comes last: a listener that has it has all events of its ``seq``.
     """
     if changes_queue(entry.body):
         yield QueueUpdate(entry.seq, chat_id, queue)

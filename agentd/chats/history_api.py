@@ -30,7 +30,7 @@ from agentd.http.request import Request, Response
 from agentd.http.routing import Parameter, Route
 
 PAGE, LARGEST_PAGE = 50, 200
-"""Messages in a page, when nobody says how many, and at most."""
+"""Messages in a page: the default and the maximum."""
 MOST_MATCHES = 500
 """Messages that one answer of a search has, about."""
 _FENCE = re.compile("`{3,}")
@@ -242,7 +242,7 @@ _FORMAT = make_choice_parameter("format", "The kind of document.", ("markdown", 
 
 
 def routes(histories: HistoryEndpoints) -> tuple[Route, ...]:
-    """Return the routes of what was said in a chat."""
+    """Return the routes of a chat's messages."""
     return (
         Route(
             "GET",

@@ -36,7 +36,7 @@ class ChatPage(Struct, frozen=True):
 
     chats: list[ChatSummary]
     next: int | None
-    """All that follow have smaller ids than this; None: nothing follows."""
+    """All that follow have smaller ids than this; None if nothing follows."""
 
 
 def list_page(

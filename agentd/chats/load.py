@@ -235,7 +235,7 @@ def _report_unreadable(chat_id: int, damage: str) -> Chat:
 
 
 def _remove_temporary_files(folder: str) -> None:
-    """Remove what a crash left half written; where that fails, it is in nobody's way."""
+    """Remove what a crash left half written; a failure does no harm."""
     try:
         if os.path.isdir(folder):
             remove_temporaries(folder)

@@ -108,7 +108,7 @@ class QueueHeld(Struct, frozen=True, tag="queue.held", omit_defaults=True):
 
 
 class QueueReleased(Struct, frozen=True, tag="queue.released", omit_defaults=True):
-    """The queue goes on; with ``allowance``, the chat may cost that many USD in all."""
+    """The queue continues; with ``allowance``, the chat may cost that many USD in all."""
 
     allowance: Decimal | None = None
 
@@ -130,7 +130,7 @@ class ToolUse(Struct, frozen=True):
     """A running tool, as reported at its start."""
 
     number: int
-    """Tells it from the turn's other uses of tools; from 1."""
+    """The number of this tool use within the turn, from 1."""
     name: str
     input: str
     """The input for a reader of the history, shortened where it is long."""
@@ -139,7 +139,7 @@ class ToolUse(Struct, frozen=True):
 class ToolUseStarted(Struct, frozen=True, tag="tool.started"):
     """The engine begins to use a tool; the message with its outcome names its number.
 
-    A turn that a crash ends can so tell which tools it cut off.
+    After a crash it shows which tools were interrupted.
     """
 
     use: ToolUse

@@ -1,4 +1,4 @@
-"""Finds words in what was said in chats, by reading their journals; nothing is kept for it.
+"""Finds words in the messages of chats by reading their journals, without an index.
 
 Everything here blocks. A search has a budget of bytes: who asks goes on where it ended.
 """

@@ -94,7 +94,7 @@ class ChatSummary(Struct, frozen=True, gc=False):
     size: int
     """Bytes of journal behind this view."""
     held: str = ""
-    """The reason why the queue is held until it is released; empty: it is not held."""
+    """The reason why the queue is held until it is released; empty if it is not held."""
     waits_until: Timestamp = ""
     """The time at which a supplier's limit ends and the queue continues; empty: not waiting."""
     asking: int = 0
@@ -109,7 +109,7 @@ class ChatSummary(Struct, frozen=True, gc=False):
     """Why the chat is read-only; empty when it is sound."""
     labels: tuple[str, ...] = ()
     deleted_at: Timestamp = ""
-    """The moment it was moved to the trash; empty: it was not."""
+    """The moment it was moved to the trash; empty if it was not."""
     bot: str = ""
     """The id of the bot that it is linked to; empty: to none."""
 
@@ -150,7 +150,7 @@ class Chat(Struct):
     bot_note: str = ""
     labels: tuple[str, ...] = ()
     deleted_at: Timestamp = ""
-    """The moment it was moved to the trash; empty: it was not."""
+    """The moment it was moved to the trash; empty if it was not."""
     queue: rules.Queue = ()
     ready: int = 0
     """Prompts in the queue that are not paused."""

@@ -45,7 +45,7 @@ class Trash:
         """Move the chat to the trash; return until when it can be restored.
 
         Raises ``NotFound``, and ``Conflict`` while the agent works on it: it must be stopped
-        first, so that nobody's work is cut off unasked.
+        first, so that no work is interrupted unasked.
         """
         async with self._lock:
             chat = await self._chats.open(chat_id)

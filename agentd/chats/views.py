@@ -55,7 +55,7 @@ class ChatView(Struct, frozen=True, rename="camel"):
     message_count: int
     total_cost: Decimal
     held: str
-    """The reason why the queue is held until it is released; empty: it is not held."""
+    """The reason why the queue is held until it is released; empty if it is not held."""
     waits_until: Timestamp | None
     """The time at which a supplier's limit ends and the queue continues; null: not waiting."""
     asking: int

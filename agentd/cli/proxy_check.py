@@ -46,7 +46,7 @@ class ChannelStatus(Struct, frozen=True):
     """The gateway's models with a route through it."""
     enabled: bool
     problem: str = ""
-    """Why it is not ready; empty: it is, as far as was checked."""
+    """Why it is not ready; empty if it is, as far as was checked."""
     unlisted: tuple[str, ...] = ()
     """Supplier models that a route names and the supplier does not list."""
 

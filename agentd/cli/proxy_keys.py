@@ -249,7 +249,7 @@ def _parse_number(name: str, text: str, kind: type[Decimal] | type[int]) -> Deci
 
 
 def _parse_expiry(text: str) -> str:
-    """Return the time that a period from now, a date or a time stands for."""
+    """Return the time that a period from now, a date or a time denotes."""
     if not text[:1].isdecimal():
         raise BadRequest(f"--expires: {text[:40]!r} is not a time; expected 2027-01-31, 90d or 12h")
     if text[:-1].isascii() and text[:-1].isdecimal() and text[-1:] in _UNITS:

@@ -182,7 +182,7 @@ class RunHistory:
     """The runs of the daemon and their records, in this history of the state folder.
 
     A restored older copy of the folder hands out seqs that clients already saw with other
-    events, from the original folder. The runs tell the two apart.
+    events, from the original folder. The runs distinguish the two.
     """
 
     def __init__(self, runs: Iterable[DaemonRun] = ()) -> None:

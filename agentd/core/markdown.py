@@ -24,7 +24,7 @@ _MAX_DEPTH = 100
 """Quotations and lists within each other; browsers and eyes give up before."""
 
 _LESS_THAN = "\ue000"
-"""Stands for ``<`` while Markdown is parsed; the private use area means nothing to anybody else."""
+"""Replaces ``<`` while Markdown is parsed; a private-use character, which texts do not contain."""
 _ESCAPED_IN_URL = "%EE%80%80"
 _KEPT_LESS_THAN = re.compile(r"<(?!https?://|mailto:|[\w.+-]{1,64}@)", re.IGNORECASE | re.ASCII)
 _LINKED_IMAGE = re.compile(

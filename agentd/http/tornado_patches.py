@@ -121,7 +121,7 @@ def _abort_read(stream: IOStream, error: UnsatisfiableReadError) -> None:
     stream._read_regex = stream._read_delimiter = stream._read_max_bytes = None
     if future is not None and not future.done():
         future.set_exception(error)
-        future.exception()  # nobody has to look at it: the connection may be gone
+        future.exception()  # retrieved, so that asyncio does not log it: the connection may be gone
 
 
 def keep_listening(stream: IOStream) -> None:

@@ -89,7 +89,7 @@ class _Handler(WebSocketHandler):
         client.apply(client.connection.on_message(self._link, message, client.now))
 
     def on_close(self) -> None:
-        """Tell the connection that the WebSocket is closed."""
+        """Notify the connection that the WebSocket is closed."""
         client = self._client
         client.apply(client.connection.on_link_lost(self._link, client.now))
 

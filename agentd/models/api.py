@@ -28,7 +28,7 @@ class ModelStatusView(ModelView, frozen=True, rename="camel"):
 
     available: bool
     problem: str
-    """Why it cannot be used, such as a missing program or key; empty: no problem was found."""
+    """Why it cannot be used, such as a missing program or key; empty if no problem was found."""
 
 
 class ModelStatusList(Struct, frozen=True, rename="camel"):

@@ -41,7 +41,7 @@ class Supplier(Struct, frozen=True):
     url: Annotated[str, Meta(pattern="https?://[^\\s/?#@]+[^\\s?#]*", max_length=1000)]
     """The base address: what the supplier's documentation puts before ``/v1``, or with it."""
     key: Annotated[str, Meta(max_length=4096, extra={"secret": True})] = ""
-    """The key itself, ``env:NAME`` or ``file:PATH``; empty: none is sent."""
+    """The key itself, ``env:NAME`` or ``file:PATH``; empty if none is sent."""
 
     def __post_init__(self) -> None:
         if wrong := explain_malformed_secret(self.key):
@@ -49,7 +49,7 @@ class Supplier(Struct, frozen=True):
 
     @property
     def holds_key(self) -> bool:
-        """True if the key itself stands in the file, not only where to find it."""
+        """True if the file contains the key itself, not a reference to it."""
         return bool(self.key) and not is_reference(self.key)
 
     def __repr__(self) -> str:

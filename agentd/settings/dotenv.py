@@ -35,7 +35,7 @@ def load(where: str, text: bytes, ours: Collection[str]) -> dict[str, str]:
 
     A value is plain to the line's end or to `` #``, or in single quotes as it stands, or in
     double quotes with ``\n``, ``\"`` and ``\\``; nothing is substituted. ``export`` is allowed.
-    Raises ``ConfigError`` for a line about one of ours that is something else, or comes twice.
+    Raises ``ConfigError`` for a line with one of agentd's variables that is malformed or repeated.
     """
     content = text.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     found: dict[str, str] = {}
@@ -83,7 +83,7 @@ def _blank_out(match: re.Match[str]) -> str:
 
 
 def _find_malformed(where: str, rest: str, ours: Collection[str]) -> list[ConfigProblem]:
-    """Find lines that begin with a name of ours but assign nothing; values are not reported."""
+    """Find lines that begin with a variable of agentd but assign nothing; report no values."""
     names = "|".join(map(re.escape, ours))
     pattern = re.compile(rf"^[ \t]*+(?:export[ \t]++)?({names})\b", re.MULTILINE)
     return [

@@ -43,9 +43,9 @@ class Overrides(NamedTuple):
     folder: str
     """The folder that relative paths start from."""
     state: str
-    """The state folder when nobody names one."""
+    """The default state folder."""
     workspace: str = ""
-    """The workspace when nobody names one; empty: ``folder``."""
+    """The default workspace; empty for ``folder``."""
     unused: tuple[str, ...] = ()
     """Variables of the folder's ``.env`` that are agentd's, but not taken from there."""
 
@@ -163,7 +163,7 @@ def locate(options: Mapping[str, str], environ: Mapping[str, str], folder: str) 
 
 
 def find_default_folders(environ: Mapping[str, str], folder: str) -> tuple[str, str]:
-    """Return the folders of state and config when nobody named them.
+    """Return the default folders of state and config.
 
     Under systemd the ones that it made; in the checkout that this very package runs from,
     ``state`` and ``config`` there; else the user's own (XDG). Another folder that only looks like

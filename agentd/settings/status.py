@@ -32,7 +32,7 @@ RESTART = frozenset(
 """Settings that the daemon takes up when it starts, and keeps."""
 
 MASK = "********"
-"""Stands for a secret that is set."""
+"""The placeholder of a secret that is set."""
 
 
 SECRET = frozenset(

@@ -34,7 +34,7 @@ class Skill(Struct, frozen=True):
     folder: str
     """Its folder, absolute: the body may name further files in it."""
     color: str = ""
-    """A color such as ``#3366cc``; empty: none was given."""
+    """A color such as ``#3366cc``; empty if none was given."""
 
 
 class SkillAppearance(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Speech recognition of the extended surface: which engines there are, and what was said.
+"""Speech recognition of the extended surface: the engines, and transcriptions.
 
 Source: the remote-control specification, section 4, 'Extended surface'; the paths below the
 prefix are ours.

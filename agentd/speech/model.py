@@ -34,7 +34,7 @@ class SpeechEngine(Struct, frozen=True, kw_only=True):
     model: Annotated[str, Meta(max_length=200)] = ""
     """The supplier's name of the model."""
     command: tuple[Line, ...] = ()
-    """A program with its arguments; ``{file}`` stands for the audio, ``{language}`` for that."""
+    """A program with its arguments; ``{file}`` and ``{language}`` are replaced."""
     language: Annotated[str, Meta(pattern="([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?")] = ""
     """The language assumed if the caller gives none, such as ``en``; empty: the engine decides."""
     timeout_seconds: Annotated[int, Meta(ge=1, le=3600)] = 120

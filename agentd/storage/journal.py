@@ -129,7 +129,7 @@ class GroupCommitter:
             marks = self._sequences.get_marks_to_reserve()
             try:
                 await loop.run_in_executor(self._thread, self._commit, jobs, marks)
-            except Exception:  # a task boundary: nobody may wait forever
+            except Exception:  # a task boundary: no caller may wait forever
                 log.exception("the disk thread failed")
                 for job in jobs:
                     job.error, job.dead = Unavailable("The disk thread failed"), True
@@ -160,7 +160,7 @@ class GroupCommitter:
             for future in (busy, journal.done):
                 if future:
                     future.set_exception(job.error)
-                    future.exception()  # the loop does not report it where nobody waits any more
+                    future.exception()  # retrieved: asyncio logs no error
             if journal in self._dirty:
                 self._dirty.remove(journal)
                 self._callbacks = [row for row in self._callbacks if row[0] is not journal]

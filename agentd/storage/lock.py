@@ -17,7 +17,7 @@ WAIT_SECONDS = 5.0
 def hold_lock(path: str, what: str) -> Iterator[None]:
     """Hold the lock file at ``path``, and create its folder if it is missing. Blocking.
 
-    Raises ``Unavailable`` when somebody else goes on changing ``what`` for too long.
+    Raises ``Unavailable`` when another program holds the lock on ``what`` for too long.
     """
     document.make_folder(os.path.dirname(path))
     lock = FileLock(

@@ -31,7 +31,7 @@ class _RunsFile(Struct, frozen=True):
 def begin_run(path: str, used: int, there: int, *, writable: bool) -> RunHistory:
     """End the last run at ``there``, the highest seq in a journal, and begin one after ``used``.
 
-    Blocking. A run that cannot be stored goes on all the same, but a later start will not know it.
+    Blocking. A run that cannot be stored continues, but a later start does not know it.
     """
     runs = _read_runs(path)
     if runs and runs[-1].upto is None:

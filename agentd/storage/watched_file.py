@@ -280,7 +280,7 @@ class WatchedFile(Generic[T]):
         return self._file.is_stale
 
     async def refresh(self) -> None:
-        """Read the file if it was edited; what it said at the call is then in force or reported."""
+        """Read the file if it was edited; its content is then in force, or its problem reported."""
         await self._reloader.reload()
 
     async def ensure_current(self) -> None:

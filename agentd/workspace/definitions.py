@@ -43,7 +43,7 @@ class Definitions(Protocol[D_co]):
         ...
 
     def ensure_current(self) -> Awaitable[None]:
-        """Take in an edit that nobody has noticed yet."""
+        """Apply an edit that was not noticed yet."""
         ...
 
 

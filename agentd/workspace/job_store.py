@@ -130,7 +130,7 @@ class DeploymentFiles:
         return self._log(name).open()
 
     def trim(self, name: str) -> None:
-        """Move the output aside when it is too long: the program goes on in an empty file.
+        """Move the output aside when it is too long: the program continues in an empty file.
 
         What it says between the copying and the emptying is lost.
         """

@@ -251,7 +251,7 @@ def test_a_key_is_shown_once_with_lines_that_work(gus: Person, gateway: GatewayS
     find_field(page, "name").fill("a new one")
     find_field(page, "limits.day").fill("2.50")
     page.get_by_role("button", name="Create key").click()
-    key = page.get_by_role("textbox", name="Key").inner_text()
+    key = page.get_by_role("textbox", name="Key", exact=True).inner_text()
     lines = page.get_by_role("region", name="Lines for a terminal")
     for client, words in (
         ("Codex", f"{gateway.serving.url}/v1"),
@@ -288,7 +288,7 @@ def test_a_reissued_key_keeps_the_old_secret_for_its_grace(
     page.get_by_role("button", name="Actions for reissued").click()
     page.get_by_role("menuitem", name="Reissue").click()
     page.get_by_role("button", name="Reissue", exact=True).click()
-    new = page.get_by_role("textbox", name="Key").inner_text()
+    new = page.get_by_role("textbox", name="Key", exact=True).inner_text()
     page.get_by_role("button", name="Done").click()
     for name, key in (("old", made["key"]), ("new", new)):
         gateway.keys[name] = key

@@ -6,7 +6,7 @@ KEPT = 16 * 1024
 """Bytes kept of the beginning, and of the end."""
 
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
-"""Variables that turn off pagers and password prompts, as nobody could use them."""
+"""Variables that turn off pagers and password prompts, which cannot be used here."""
 
 
 def build_shell_environment(turn: str) -> dict[str, str]:

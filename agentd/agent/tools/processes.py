@@ -1,4 +1,4 @@
-"""Command lines that run in the background while the turn goes on, and end with it.
+"""Command lines that run in the background during the turn, and end with it.
 
 Each has a process group of its own, like a command line in the foreground; the same marks find
 what leaves it (``shell``). What it writes is kept until it is read, the beginning and the end.

@@ -303,7 +303,7 @@ class WebPage(Struct, frozen=True):
 
 
 class PersonAnswer(Struct, frozen=True):
-    """The person's answer to a question; empty: there is none."""
+    """The person's answer to a question; empty if there is none."""
 
     text: str
     given: bool = True

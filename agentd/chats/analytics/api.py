@@ -1,4 +1,4 @@
-"""The analytics of the extended surface: what was said, used, spent and done, read-only.
+"""The analytics of the extended surface: messages, tokens, costs and tools, read-only.
 
 Source: the remote-control specification, section 4, 'Extended surface'; what is below the
 prefix is ours: one address, and ``by`` says what the rows are.

@@ -95,7 +95,7 @@ class UsageAccount(Struct, frozen=True, array_like=True):
     """The account that usage is attributed to."""
 
     model: str
-    """The model as the chat names it; empty: none was named, or it was outside a turn."""
+    """The model as the chat names it; empty if none was named, or it was outside a turn."""
     engine: str
     """Empty outside a turn."""
     skill: str

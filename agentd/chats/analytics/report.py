@@ -86,7 +86,7 @@ class RowsByDay:
     def list_days_by(
         self, by: GroupBy, first: str, last: str, labels: Mapping[int, Sequence[str]]
     ) -> dict[str, DayTotals]:
-        """Return by name what ``sum_by`` returns, but for each day by itself."""
+        """Return the sums of ``sum_by`` by name, separately for each day."""
         found: dict[str, DayTotals] = {}
         begin, end = bisect_left(self._days, first), bisect_right(self._days, last)
         for day in self._days[begin:end]:

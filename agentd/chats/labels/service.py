@@ -48,7 +48,7 @@ class LabelChange(Struct, frozen=True):
 
     name: str
     label: Label | None
-    """The replacement; None: it is deleted."""
+    """The replacement; None if it is deleted."""
     by: str
 
 

@@ -127,7 +127,7 @@ class LabelChangeJson(LabelChange, frozen=True):
 
 
 class LabelChangeFile:
-    """``relabelling.json``: the change of a label's name that is going on."""
+    """``relabelling.json``: the renaming of a label that is under way."""
 
     def __init__(self, layout: Layout) -> None:
         self._path = layout.label_rename

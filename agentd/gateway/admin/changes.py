@@ -88,4 +88,4 @@ class ChangePage(Struct, frozen=True):
 
     items: list[ChangeRecord]
     next: str
-    """Cursor of the next page; empty: this is the last page."""
+    """Cursor of the next page; empty if this is the last page."""

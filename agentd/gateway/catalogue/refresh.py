@@ -1,4 +1,4 @@
-"""Reads the price catalogue anew in a process of its own, so that the daemon stays small."""
+"""Reloads the price catalogue in a separate process, so that the daemon stays small."""
 
 import asyncio
 import sys

@@ -53,7 +53,7 @@ class PriceCatalogueService:
             return await refresh_catalogue(self._layout, self._clock.now())
 
     async def refresh_if_old(self) -> None:
-        """Read it anew when it is older than a day; a failure is only logged."""
+        """Reload it when it is older than a day; a failure is only logged."""
         if await asyncio.to_thread(importlib.util.find_spec, LIBRARY) is None:
             return
         try:

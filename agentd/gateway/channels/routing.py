@@ -55,7 +55,7 @@ FALLBACK_FAILURES: frozenset[Failure] = CHANNEL_FAILURES | {"permission", "not_f
 """Failures after which another channel may do better; an invalid request fails everywhere."""
 
 MAX_HINT_CHARS = 500
-"""Characters; more names than that help nobody."""
+"""Maximum characters of the names in an error message."""
 
 RECENT_CALLS = 100
 """The number of a channel's last calls whose success is remembered."""
@@ -95,7 +95,7 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     """The seconds until the end of its cooldown."""
     error: str = ""
-    """Why it failed last; empty: it never did."""
+    """Why it failed last; empty if it never did."""
     ago: float = 0.0
     """Seconds since then."""
     succeeded: int = 0

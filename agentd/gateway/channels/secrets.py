@@ -73,7 +73,7 @@ def resolve_channel_secret(
 
 
 def get_reference(channel: Channel, field: SecretField) -> str:
-    """Return a channel's secret as it stands in the file."""
+    """Return a channel's secret as written in the file."""
     return channel.key if field == "key" else channel.transport.url
 
 

@@ -30,7 +30,7 @@ class Chunk(Struct, frozen=True, omit_defaults=True):
     sum: str
     """The SHA-256 of these bytes."""
     sent_at: Timestamp = ""
-    """When the database had it for sure; empty: it may have it, or not."""
+    """When the database had it for sure; empty if it may have it, or not."""
 
 
 class DayProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -51,7 +51,7 @@ class LedgerFiles(Protocol):
     def read_chunk(
         self, day: str, line: RowEncoder, begin: int, end: int | None = None
     ) -> PackedChunk | None:
-        """Return the next rows, or those up to ``end``; None: there are none."""
+        """Return the next rows, or those up to ``end``; None if there are none."""
         ...
 
     def compute_checksums(self, day: str, ends: Sequence[int]) -> list[str]:

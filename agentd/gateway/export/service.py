@@ -110,7 +110,7 @@ class Exporter:
 
     @property
     def problem(self) -> str:
-        """Why the last try failed; empty: it did not, or nothing is to be exported."""
+        """Why the last try failed; empty if it did not, or nothing is to be exported."""
         return self._error[0] if self._settings().is_active else ""
 
     def wake(self) -> None:

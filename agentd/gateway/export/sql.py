@@ -90,7 +90,7 @@ def find_missing(found: Collection[str]) -> tuple[TableColumn, ...]:
 
 
 def explain_foreign(engine: str, parted: str) -> str:
-    """Explain why a table is not one of ours, whose days can be replaced; empty: it is."""
+    """Explain why a table's days cannot be replaced; empty if it was created for the export."""
     if not engine.endswith("ReplacingMergeTree"):
         return f"its engine is {engine}, not a ReplacingMergeTree"
     if parted not in _PARTED:

@@ -65,7 +65,7 @@ class AccessKeyFileContents(Struct, frozen=True):
     is_blank: bool = True
     """True if it is not there, or empty."""
     pending: tuple[PendingReissue, ...] = ()
-    """Letters that are good because nobody is known to have those in the file."""
+    """Previous secrets that stay valid because the delivery of the new ones is not confirmed."""
     is_certain: bool = True
     """False if the file could not be read: its stamp is meaningless then."""
 
@@ -84,7 +84,7 @@ class _Content(NamedTuple):
 
 
 class AccessKeyFile:
-    """The file, for who reads it and for who edits it. Everything but ``stamp`` blocks.
+    """The file, for reading and editing. Everything but ``stamp`` blocks.
 
     Each change holds the lock of the file, is only tried in a ``dry_run``, and raises
     ``Conflict`` when somebody else saves it meanwhile, or when it is written in a way that cannot
@@ -182,7 +182,7 @@ class AccessKeyFile:
             undelivered = next((one for one in self._renewals.find_active(current)), None)
             if (
                 undelivered and after.before
-            ):  # a secret that nobody has needs no grace, but the previous one
+            ):  # an undelivered secret needs no grace period, but the previous one does
                 after = structs.replace(after, before=undelivered.secret)
             good: AccessKey | PendingReissue = undelivered or key
             noted.append(

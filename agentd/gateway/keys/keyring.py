@@ -15,7 +15,7 @@ _NOBODY = SecretHash("0" * 32, "0" * 64, "0000")
 class Keyring:
     """The keys of one reading of their file; it does not change.
 
-    ``unconfirmed`` are reissues of which nobody is known to have the new secret.
+    ``unconfirmed`` are reissues whose delivery is not confirmed.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Keyring:
         return self._by_id.get(key_id)
 
     def find_pending(self, key_id: str) -> PendingReissue | None:
-        """Return the pending reissue of a key, if nobody is known to have its new secret."""
+        """Return the pending reissue of a key, if its delivery is not confirmed."""
         return self._pending.get(key_id)
 
     def get_last4(self, key: AccessKey) -> str:

@@ -94,7 +94,7 @@ class SecretHash(Struct, frozen=True):
 
 
 class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key of the model gateway, as it stands in ``access-keys.yml``.
+    """A key of the model gateway, as stored in ``access-keys.yml``.
 
     Moments may be written as any ISO 8601 one; they are kept in the one form of ``clock``.
     Raises ``ValueError`` for what is no moment, and for a name that no terminal could show.
@@ -162,7 +162,7 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PendingReissue(Struct, frozen=True, omit_defaults=True):
-    """A reissue whose new secret nobody is known to have: the previous one stays valid."""
+    """A reissue whose delivery is not confirmed: the previous secret stays valid."""
 
     key_id: Annotated[str, Meta(pattern="^[A-Za-z0-9]{12}$")]
     new: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]

@@ -184,7 +184,7 @@ class AccessKeyRepository:
     def confirm_reissue(self, key: AccessKey, *, arrived: bool) -> None:
         """Record whether the response with a reissued key's secret was sent.
 
-        If not, nobody has it, and the previous secret is valid again.
+        If not, it is withdrawn, and the previous secret is valid again.
         """
         if arrived:
             self._revoke_previous(key)
@@ -241,7 +241,7 @@ class AccessKeyRepository:
             _log_problems(self._file.path, kept)
             self.on_problems(kept.problems)
         self.keys, self.problems = Keyring(kept.keys, kept.pending), kept.problems
-        if kept.is_certain:  # else nobody new is admitted, but admitted callers stay
+        if kept.is_certain:  # else no new callers are admitted, but admitted ones stay
             self._announce_revoked()
 
     def _announce_revoked(self) -> None:

@@ -62,7 +62,7 @@ class DayReportHead(Struct, frozen=True):
     position: ReadPosition
     """The part of the day's file that the report covers."""
     mtime_ns: int
-    """The file's time of change when it had just that size; 0: it was being written to."""
+    """The file's time of change when it had just that size; 0 if it was being written to."""
     total: Figures
     parts: dict[str, SliceIndex]
     slot: int = 60

@@ -147,7 +147,7 @@ class Ledger:
 
     @property
     def problem(self) -> str:
-        """Why requests cannot be recorded now; empty: they can."""
+        """Why requests cannot be recorded now; empty if they can."""
         return self._writer.problem if self._writer else ""
 
     async def probe(self) -> None:

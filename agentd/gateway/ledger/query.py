@@ -57,7 +57,7 @@ class RecordPage(Struct, frozen=True):
 
     records: list[RequestRecord]
     next: str
-    """Cursor of the next page; empty: this is the last one. A page whose search was cut short may
+    """Cursor of the next page; empty if this is the last one. A page whose search was cut short may
     have few records and still a next page."""
     corrupt: int = 0
     """Corrupt lines that were skipped; with a filter, possibly only likely matches."""

@@ -41,7 +41,7 @@ MAX_GROUP_LINES = 4096
 """Maximum number of lines in one group."""
 
 SYNC_DELAY = 0.05
-"""Seconds by which the sync of lines nobody waits for is delayed, so that one serves many."""
+"""Seconds by which a sync is delayed when no caller waits, so that one serves many lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class LedgerWriter:
         self._fatal: Unavailable | None = None
         self._is_stopping = False
         self.problem = ""
-        """Why the last line could not be written; empty: it was written."""
+        """Why the last line could not be written; empty if it was written."""
         self._threads = [
             Thread(target=work, name=name, daemon=True)
             for name, work in (("ledger", self._write_all), ("ledger sync", self._sync_all))
@@ -267,7 +267,7 @@ class LedgerWriter:
 
     def _sync_all(self) -> None:
         late: list[_SyncRequest | _Removal] = []
-        """Syncs nobody waits for, delayed until ``due``."""
+        """Syncs that no caller waits for, delayed until ``due``."""
         due = inf
         while True:
             group, over = self._take_until(due)

@@ -36,7 +36,7 @@ ASSUMED_OUTPUT = 32_000
 
 _INPUT = ("input", "cache_read", "cache_write", "cache_write_1h")
 _OUTPUT = ("output", "reasoning")
-"""Buckets of tokens by where they belong; of equal rates, the first one stands for all."""
+"""Buckets of tokens by where they belong; of equal rates, the first represents all."""
 
 _UP = Context(prec=100, rounding=ROUND_CEILING)
 """More digits than any sum of tokens and rates has; what had more would be rounded up."""

@@ -1,4 +1,4 @@
-"""The quota of an access key, for whoever calls the gateway with it."""
+"""The quota of an access key, for callers that use it."""
 
 from decimal import Decimal
 from typing import Literal, Protocol, TypeAlias

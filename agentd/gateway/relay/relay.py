@@ -73,7 +73,7 @@ class Relay:
                 status = STATUS_CLIENT_LEFT if valid else STATUS_KEY_REVOKED
                 self._work.run(self._recorder.record(accounting, "left", status, ""))
             raise
-        except Exception:  # a task boundary: a request that fails by a bug of ours is recorded, too
+        except Exception:  # a task boundary: a request that fails by a bug is recorded, too
             await self._recorder.record(accounting, "failed", 500, "server")
             raise
 

@@ -55,7 +55,7 @@ class RelayServices:
     mask_for_storage: Callable[[bytes, ChannelDialect, str], bytes]
     """A body of a key, as it may be kept; also where nothing is hidden from suppliers."""
     licence_problem: Callable[[], str]
-    """Why nothing may flow, with what to do; empty: it may."""
+    """Why nothing may flow, with what to do; empty if it may."""
     is_still_valid: Callable[[AccessKey], bool]
     """A check whether work begun with a key may continue."""
     meter: Callable[[AccessKey], SpendMeter[Any]]

@@ -208,7 +208,7 @@ class LeakRow(Struct, frozen=True):
 
 
 def needs_each_day(by: GroupBy, only: ReportFilter = EVERYTHING) -> bool:
-    """Return whether a report is made from each day by itself: it must be, or is as cheap so."""
+    """Return whether a report is made from each day separately: by need, or as cheaply."""
     if only == EVERYTHING:
         return by in ("total", "day", "hour")  # all of a day in one stands in its head
     return by in ("day", "hour") or only.find_row(by) is None

@@ -194,7 +194,7 @@ def _undo_base64(text: bytes) -> Iterator[View]:
 
 
 def _find_next_row(text: bytes, at: int, width: int) -> re.Match[bytes] | None:
-    """Return the line that goes on behind one that was broken at this width."""
+    """Return the continuation of a line that was broken at this width."""
     row = _BASE64_ROW.match(text, at) if width >= _NARROWEST and width % 4 == 0 else None
     return row if row and len(row[1]) <= width else None
 

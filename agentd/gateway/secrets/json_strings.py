@@ -190,7 +190,7 @@ def decode_text(content: bytes) -> bytes:
 
 
 def escape(text: str, times: int = 1) -> str:
-    """Return the text as it stands in a JSON string, or in one inside one."""
+    """Return the text as written in a JSON string, or in one nested in another."""
     for _ in range(times):
         try:
             text = msgspec.json.encode(text).decode()[1:-1]
@@ -211,7 +211,7 @@ def to_raw_offsets(content: bytes, offsets: list[int]) -> list[int]:
             found.append(raw + offsets[len(found)] - plain)
         size = len(decode_text(escape[0]))
         raw, plain = escape.end(), plain + gap + size
-        # Nothing of ours begins or ends within one escaped character.
+        # No span begins or ends within one escaped character.
         while len(found) < len(offsets) and offsets[len(found)] < plain:
             found.append(escape.start())
     found += [raw + offset - plain for offset in offsets[len(found) :]]

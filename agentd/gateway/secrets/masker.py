@@ -70,7 +70,7 @@ class MaskedRequest(Struct, frozen=True):
     found: Mapping[str, int] = {}
     """The number of secrets found in new text, by rule."""
     blocked: str = ""
-    """The rule that forbids the request; empty: none does."""
+    """The rule that forbids the request; empty if none does."""
     findings: tuple[Finding, ...] = ()
     """The findings in new text."""
     learnt: tuple[KnownSecret, ...] = ()
@@ -386,7 +386,7 @@ class SecretMasker:
         return placeholder
 
     def _is_new(self, run: _MaskingRun, literal: StringSpan) -> bool:
-        """Return whether what stands in a string is to be counted: it was not met before."""
+        """Return whether to count the findings of a string, which was not scanned before."""
         content = run.body[literal.start : literal.end]
         digest = blake2b(content, digest_size=16, key=run.key_id.encode()[:64]).digest()
         seen = self._counted.get(digest)

@@ -203,12 +203,12 @@ def _include_last_rows(text: bytes, at: int, end: int) -> int:
 
 
 def _is_body(row: bytes) -> bool:
-    """Tell a line of the key beside which it stands from a word."""
+    """Return whether it is a line of the key beside it, rather than a word."""
     return len(row) >= _SURE or bool(re.search(rb"[0-9+/]", row))
 
 
 def _is_mixed(row: bytes) -> bool:
-    """Tell base64, which has small and capital letters and digits, from hex and words."""
+    """Return whether it is base64, which mixes letter cases and digits, unlike hex and words."""
     return bool(
         re.search(rb"[a-z]", row) and re.search(rb"[A-Z]", row) and re.search(rb"[0-9+/]", row)
     )

@@ -109,7 +109,7 @@ def compile_regex(regex: str, groups: bool = True, of_bytes: bool = False) -> An
     except re2.error as error:
         raise ValueError(_get_reason(error)) from None
     finally:
-        re2.purge()  # its own memory of patterns: some of ours hold secrets, and are large
+        re2.purge()  # re2's cache: some patterns hold secrets, and are large
 
 
 def find_faults(rule: SecretPattern) -> Iterator[tuple[str, str]]:

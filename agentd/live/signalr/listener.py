@@ -66,7 +66,7 @@ class HubListener:
         yield from (event for event in waited if event.seq is None or event.seq > upto)
 
     def reset(self) -> None:
-        """Forget the pending call: after another handshake nobody waits for its answer."""
+        """Forget the pending call: after another handshake its response is not expected."""
         self._caller = None
 
 

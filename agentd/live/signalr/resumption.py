@@ -80,7 +80,7 @@ class Resumption:
 
     @property
     def acknowledge_at(self) -> float | None:
-        """The moment at which to acknowledge the client's messages; None: there are no new ones."""
+        """The time to acknowledge the client's messages; None if there are no new ones."""
         return self._acknowledge_at
 
     def acknowledge(self) -> int:

@@ -99,4 +99,4 @@ CALLERS: Mapping[ChannelDialect, CallerDialect] = {
         gemini_response.render_response,
     ),
 }
-"""Every dialect by its name, as it stands in a channel's ``dialects``."""
+"""Every dialect by its name in a channel's ``dialects``."""

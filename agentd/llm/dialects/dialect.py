@@ -77,4 +77,4 @@ DIALECTS: Mapping[DialectName, Dialect] = {
     "anthropic": anthropic_upstream,
     "gemini": gemini_upstream,
 }
-"""Every dialect by its name, as it stands in settings."""
+"""Every dialect by its name in the settings."""

@@ -18,7 +18,7 @@ class ListedModel(Struct, frozen=True):
     context: int | None = None
     """Tokens of a request, at most."""
     created: int = 0
-    """Seconds since 1970; 0, as Anthropic has it, when nobody knows."""
+    """Seconds since 1970; 0, as at Anthropic, if unknown."""
 
 
 def render_openai_list(models: Iterable[ListedModel]) -> dict[str, object]:

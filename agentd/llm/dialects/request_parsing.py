@@ -33,7 +33,7 @@ _MAX_COMPLAINT = 300
 """The maximum characters of a decoder's error that are forwarded."""
 
 Ignored: TypeAlias = Any
-"""The type of a field that another supplier need not know; the reason stands beside each."""
+"""The type of a field that other suppliers need not know; each use has its reason."""
 
 ModelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 """A model's."""

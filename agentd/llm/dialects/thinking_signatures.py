@@ -19,7 +19,7 @@ _MARKED = b64encode(_MARK).decode()
 
 
 class _Wrapped(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All of it, but mostly for its text, which stands beside the seal."""
+    """The thinking, mostly for its text, which is beside the signature."""
 
     dialect: DialectName
     text: str = ""

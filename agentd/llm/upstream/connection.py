@@ -138,7 +138,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._got_data = True
         if (
             answer is None or answer.is_complete
-        ):  # nobody asked: whatever it is, it is no answer to us
+        ):  # unsolicited bytes cannot be the response to a request
             self.abort()
             return
         if wrong := answer.feed(data, self._limits):

@@ -32,7 +32,7 @@ class YamlListItem(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The entry as a text of its own: a blank stands for the dash."""
+        """The entry as a separate text: a blank replaces the dash."""
         return f"{' ' * (self.dash + 1)}{self.text[self.dash + 1 :]}"
 
     def with_value(self, value: str) -> "YamlListItem":

@@ -8,7 +8,7 @@ from agentd.workspace.builds.build import BuildStatus
 from agentd.workspace.builds.problems import Problem, strip_escapes
 
 TRIES = 3
-"""Prompts in a row for one build, where nobody says otherwise."""
+"""The default number of consecutive prompts for one build."""
 _LISTED = 50
 """Errors in a prompt."""
 _LAST_LINES = 40

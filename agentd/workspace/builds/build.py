@@ -24,12 +24,12 @@ class BuildStatus(Struct, frozen=True, rename="camel"):
     name: str
     state: BuildState = "none"
     run: str = ""
-    """Tells this run from every other."""
+    """The unique id of this run."""
     started_by: str = ""
     started: Timestamp = ""
     ended: Timestamp = ""
     exit_code: int | None = None
-    """Negative: the signal that ended it; None: it runs, or could not be started."""
+    """Negative: the signal that ended it; None if it runs, or could not be started."""
     errors: int = 0
     warnings: int = 0
     problems: tuple[Problem, ...] = ()
@@ -95,7 +95,7 @@ class Instruction(Enum):
     SAVE = "keep"
     """Write the status down."""
     PUBLISH = "tell"
-    """Tell those who listen."""
+    """Notify the listeners."""
 
 
 _HOW: dict[str, BuildState] = {
@@ -114,7 +114,7 @@ class BuildJob:
 
     @property
     def running(self) -> bool:
-        """True if a run is going on."""
+        """True during a run."""
         return self.status.state == "running"
 
     def handle(self, stimulus: Stimulus) -> tuple[Instruction, ...]:

@@ -54,7 +54,7 @@ class DeploymentStatus(Struct, frozen=True, rename="camel"):
     started: Timestamp = ""
     ended: Timestamp = ""
     exit_code: int | None = None
-    """The exit code of the last run; negative: a signal; None: it runs, or its end was not seen."""
+    """The exit code of the last run, negative for a signal; None if it runs or was not seen."""
     failures: int = 0
     """The number of failures in a row."""
     restarts: int = 0

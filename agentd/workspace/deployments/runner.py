@@ -26,7 +26,7 @@ from agentd.workspace.definitions import Deployment, HealthCheck
 from agentd.workspace.deployments.deployment import DeploymentStatus
 
 VARIABLE = "AGENTD_DEPLOYMENT"
-"""Tells of which run, of which state folder, a program is."""
+"""The variable with the run and the state folder that a program belongs to."""
 HEALTH_SECONDS = 5.0
 """The timeout of a health check."""
 
@@ -53,7 +53,7 @@ class DeploymentProgram:
         self._signal(signal.SIGKILL)
 
     def release(self) -> None:
-        """Stop watching the program, which goes on."""
+        """Stop watching the program, which keeps running."""
         self._let_go = True
         if not self._reaping:
             self._loop.remove_reader(self._handle)
@@ -80,7 +80,7 @@ def _reap(pid: int, handle: int, mark: str) -> int | None:
     try:
         with suppress(ChildProcessError):
             if os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                kill_group(pid)  # its number is still its own: nobody waited for it
+                kill_group(pid)  # its pid cannot be reused: it was not waited for
                 if waited := os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG):
                     exited = waited.si_code == os.CLD_EXITED
                     code = waited.si_status if exited else -waited.si_status

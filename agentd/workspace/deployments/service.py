@@ -52,7 +52,7 @@ STARTING_SECONDS = 0.25
 """The pause between two checks whether a starting deployment works already."""
 
 _GONE = Deployment(command=("",), restart="never")
-"""Stands in for a definition that is not written down any more."""
+"""The definition of a deployment that is no longer configured."""
 
 
 class RunningProgram(Protocol):
@@ -77,7 +77,7 @@ class RunningProgram(Protocol):
         ...
 
     def release(self) -> None:
-        """Stop watching the program, which goes on."""
+        """Stop watching the program, which keeps running."""
         ...
 
 
@@ -151,7 +151,7 @@ class _OutputPublisher:
         self._shop = shop
         self._name = name
         self._published: int | None = None
-        """The offset up to which output was published; None: nothing runs."""
+        """The offset up to which output was published; None if nothing runs."""
         self._lock = asyncio.Lock()
         """The keeper looks when a run ends, the service looks all the time."""
 

@@ -46,7 +46,7 @@ class GitRepository:
         prefix = await self._git.get_prefix()
         status = await self._read_status("normal", prefix)
         if any(not change.path for change in status.changes):
-            # Nothing of the workspace is tracked: git names the folder itself. Tell its files.
+            # Nothing in the workspace is tracked: git names only the folder, so list its files.
             status = await self._read_status("all", prefix)
         return status
 

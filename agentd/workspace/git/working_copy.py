@@ -113,7 +113,7 @@ class WorkingCopy:
         if not before and not await self._git.has_commits():
             return CommitPage(())
         since = parse_log_cursor(before) if before else LogCursor(await self._resolve_head(), 0)
-        # Told to look at a place, git passes over commits that change nothing.
+        # With a path, git skips commits that change nothing there.
         where = [check_path(path)] if path or await self._git.get_prefix() else []
         ended = await self._git.run_checked(
             *("log", "-z", f"--max-count={limit + 1}", f"--skip={since.passed}", _FORMAT),
@@ -127,7 +127,7 @@ class WorkingCopy:
         """Commit, one caller after the other; return the new commit.
 
         Raises ``Conflict`` when there is nothing to commit, conflicts are not solved, another
-        git is at work, nobody is named as the author, or a hook refuses. What was chosen then
+        git is at work, no author is configured, or a hook refuses. What was chosen then
         stays staged.
         """
         request = validate_commit(request)

@@ -86,7 +86,7 @@ class Upload(Struct, frozen=True):
 
 
 class Inspection:
-    """Tells from the bytes of a file, as they come, what it is, and that it may be taken.
+    """Detects a file's kind from its bytes as they arrive, and whether it is accepted.
 
     ``declared`` is the type that its sender says; only its family must be true.
     """

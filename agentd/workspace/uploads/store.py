@@ -141,7 +141,7 @@ class UploadFolder:
     """The folder ``uploads`` below ``root``; ``mark`` identifies this daemon's files.
 
     ``on_change`` is called on the loop with the new files and the names of those that are
-    gone, once that is safe on disk, also when nobody waits for it any more.
+    gone, once that is safe on disk, also when the caller has left.
     """
 
     def __init__(

@@ -321,7 +321,7 @@ _RESULTS: Mapping[str, _Handler] = {
 
 
 def _explain_sign_in(agent: object) -> str:
-    """Tell the person how to sign in, in the agent's own words if it has any."""
+    """Explain how to sign in, in the agent's own words if it has any."""
     ways = [
         get_text(way, "description") or get_text(way, "name")
         for way in iter_list(agent, "authMethods")

@@ -32,7 +32,7 @@ class AcpQuestions:
         self._closed = False
 
     def on_request(self, request: RpcRequest) -> Iterator[Step]:
-        """Ask for approval, or respond at once where nobody can decide."""
+        """Ask for approval, or respond at once if approval is impossible."""
         ask = json.dumps(request.id)
         match request.method:
             case "session/request_permission" if self._closed:
@@ -64,7 +64,7 @@ class AcpQuestions:
             yield QuestionCancelled(ask)
 
     def close(self) -> Iterator[Step]:
-        """Ask nobody any more, and cancel open requests, as the protocol requires."""
+        """Withdraw all open questions and cancel open requests, as the protocol requires."""
         self._closed = True
         for ask, request in self._open.items():
             yield QuestionCancelled(ask)

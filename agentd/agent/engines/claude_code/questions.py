@@ -65,7 +65,7 @@ class ClaudeQuestions:
             yield QuestionCancelled(number)
 
     def close(self) -> Iterator[Step]:
-        """Ask nobody any more."""
+        """Withdraw all open questions."""
         self._closed = True
         yield from map(QuestionCancelled, self._open)
         self._open.clear()
@@ -80,7 +80,7 @@ class ClaudeQuestions:
 
 
 def build_control_request(number: str, subtype: str) -> SendLine:
-    """Build a control request of ours; its response has the same ``number``."""
+    """Build a control request; its response has the same ``number``."""
     asked = {"subtype": subtype}
     return _send({"type": "control_request", "request_id": number, "request": asked})
 

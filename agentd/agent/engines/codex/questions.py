@@ -50,7 +50,7 @@ class CodexQuestions:
         self._changes[get_text(item, "id")] = item
 
     def on_request(self, request: RpcRequest) -> Iterator[Step]:
-        """Ask for approval, or respond at once where nobody can decide."""
+        """Ask for approval, or respond at once if approval is impossible."""
         asked = self._build_question(request)
         if asked is None:
             yield self._respond_unasked(request)
@@ -76,7 +76,7 @@ class CodexQuestions:
             yield QuestionCancelled(ask)
 
     def close(self) -> Iterator[Step]:
-        """Ask nobody any more."""
+        """Withdraw all open questions."""
         self._closed = True
         yield from (QuestionCancelled(ask) for ask in self._open)
         self._open.clear()

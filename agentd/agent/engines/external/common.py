@@ -58,9 +58,9 @@ class ToolAccess(Struct, frozen=True):
 
     kind: ApprovalKind
     protected: str = ""
-    """Why a path is protected; empty: none is."""
+    """Why a path is protected; empty if none is."""
     refusal: str = ""
-    """Why nobody may allow it; empty: somebody may."""
+    """Why it cannot be approved; empty if it can."""
 
     def to_question(self, tool: str, subject: str, reason: str = "", diff: str = "") -> Question:
         """Return the question about this use of a tool."""

@@ -173,7 +173,7 @@ class _Handshake:
 
 
 class _DenyingApprover:
-    """The approver when nobody can be asked."""
+    """The approver for turns without a person to ask."""
 
     async def ask(self, question: Question) -> ApprovalAnswer:
         return ApprovalAnswer(False)

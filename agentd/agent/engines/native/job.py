@@ -79,7 +79,7 @@ class TranscriptKeeper:
         write = self._store.replace if whole else self._store.append
         try:
             done = not lines or await write(self._chat_id, lines)
-        except asyncio.CancelledError:  # it may be there or not: write it anew next time
+        except asyncio.CancelledError:  # it may be stored or not: write all of it next time
             self._on_disk = None
             raise
         self._begun = True

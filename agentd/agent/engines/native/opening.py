@@ -26,7 +26,7 @@ LONGEST_TOOL_NOTE = 300
 MOST_TOOL_NOTES = 12
 """Earlier tool uses noted with one prompt; the latest ones are kept."""
 LONGEST_NEWS = 24_000
-"""Characters of what other engines were told and said."""
+"""Maximum characters of the conversation with other engines."""
 
 NO_RESULT = "[Interrupted: there is no result. Part of what it was to do may be done.]"
 _UNEXPLAINED = "[The turn before was interrupted: it did not come to its end.]"
@@ -36,7 +36,7 @@ _GO_ON = "[You were interrupted. Go on where you were.]"
 def open_conversation(assignment: TurnRequest, kept: KeptTranscript) -> TurnTranscript:
     """Return the messages of a turn up to its prompt.
 
-    A turn that a limit or a crash ended, and whose prompt is sent again, goes on where it was.
+    A turn that a limit or a crash ended, and whose prompt is sent again, continues where it was.
     """
     if not kept.messages:
         return build_initial_messages(assignment)

@@ -62,7 +62,7 @@ class ProjectKnowledge:
         return other
 
     def mark_shown(self, messages: Iterable[ModelMessage]) -> None:
-        """Note what a conversation tells already."""
+        """Note the instructions that a conversation contains already."""
         for message in messages:
             for part in message.parts:
                 if isinstance(part, ToolResult):
@@ -128,7 +128,7 @@ def find_imports(text: str) -> list[str]:
 
 
 def render_instructions(files: Iterable[ProjectFile]) -> str:
-    """Return instructions as a tool's result tells them; empty without any."""
+    """Render instructions for a tool's result; empty without any."""
     return "\n\n".join(_render(file) for file in files)
 
 

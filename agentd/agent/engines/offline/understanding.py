@@ -25,7 +25,7 @@ class SlashCommand(Struct, frozen=True):
     usage: str
     does: str
     phrase: str = ""
-    """The phrase it stands for, if that is not its own name."""
+    """The phrase that it replaces, if that is not its own name."""
     aliases: tuple[str, ...] = ()
 
     @property

@@ -69,7 +69,7 @@ class ChannelStateView(Struct, frozen=True, rename="camel"):
     cooldown_until: Timestamp | None
     """When the cooldown of the whole channel ends; null: it is in none."""
     cooldown_reason: str
-    """Kind of the error that started it; empty: it is in none."""
+    """Kind of the error that started it; empty if it is in none."""
     model_cooldowns: list[ModelCooldownView]
     """Its models in cooldown while the channel is not, by name."""
     last_failure: ChannelFailureView | None

@@ -43,7 +43,7 @@ class ExportDay(Struct, frozen=True, rename="camel"):
     done_at: Timestamp | None
     """When its last row was accepted; null: not yet."""
     error: str
-    """Why the last attempt failed; empty: it did not."""
+    """Why the last attempt failed; empty if it did not."""
 
 
 class ExportState(Struct, frozen=True, rename="camel"):
@@ -66,7 +66,7 @@ class ExportState(Struct, frozen=True, rename="camel"):
     last_sent_at: Timestamp | None
     """When rows were last accepted; null: never."""
     last_error: str
-    """Why the last attempt failed; empty: it did not."""
+    """Why the last attempt failed; empty if it did not."""
     failed_at: Timestamp | None
     """When it failed; null: it did not."""
     retry_seconds: float
@@ -74,7 +74,7 @@ class ExportState(Struct, frozen=True, rename="camel"):
     items: list[ExportDay]
     """Days of the ledger, newest first."""
     next: str
-    """The `cursor` of the next page; empty: this is the last page."""
+    """The `cursor` of the next page; empty if this is the last page."""
 
 
 class Backfill(

@@ -13,7 +13,7 @@ class PageFields(Struct):
     items: list[Any]
     """The items of this page."""
     next: str
-    """The ``cursor`` of the next page; empty: this is the last page."""
+    """The ``cursor`` of the next page; empty if this is the last page."""
 
 
 def define_page_with(name: str, view: Any, **more: Any) -> Any:

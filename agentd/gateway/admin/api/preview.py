@@ -51,7 +51,7 @@ class PreviewServer(Struct, frozen=True, rename="camel"):
     engine: str | None
     """The program on this machine that connects to it; null: see ``problem``."""
     problem: str
-    """Why it cannot be used, and what to do; empty: it can."""
+    """Why it cannot be used, and what to do; empty if it can."""
 
 
 class PreviewTraffic(Struct, frozen=True, rename="camel"):

@@ -64,11 +64,11 @@ class CataloguePage(Struct, frozen=True, rename="camel", kw_only=True):
     source: Source
     at: ReadAt
     problem: str
-    """What to do where there is no catalogue; empty: there is one."""
+    """What to do where there is no catalogue; empty if there is one."""
     items: list[ListedPricesView]  # type: ignore[valid-type]
     """The entries of this page, at today's prices."""
     next: str
-    """The ``cursor`` of the next page; empty: this is the last page."""
+    """The ``cursor`` of the next page; empty if this is the last page."""
 
 
 class PriceComparison(Struct, frozen=True, rename="camel", kw_only=True):
@@ -90,11 +90,11 @@ class ComparisonPage(Struct, frozen=True, rename="camel", kw_only=True):
     source: Source
     at: ReadAt
     problem: str
-    """What to do where there is no catalogue; empty: there is one."""
+    """What to do where there is no catalogue; empty if there is one."""
     items: list[PriceComparison]
     """The models of this page."""
     next: str
-    """The ``cursor`` of the next page; empty: this is the last page."""
+    """The ``cursor`` of the next page; empty if this is the last page."""
 
 
 class PriceEndpoints:

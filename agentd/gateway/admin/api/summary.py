@@ -104,7 +104,7 @@ class LicenceShortView(Struct, frozen=True):
     state: str
     """State of the licence."""
     reason: str
-    """Why it is not valid, and what to do; empty: it is valid."""
+    """Why it is not valid, and what to do; empty if it is valid."""
     expires: Timestamp | None
     """When it expires; null: there is no licence."""
 
@@ -151,9 +151,9 @@ class SummaryView(Struct, frozen=True, rename="camel"):
     keys: KeyCountsView
     """Number of access keys."""
     ledger_problem: str
-    """Why requests cannot be recorded now; empty: they can."""
+    """Why requests cannot be recorded now; empty if they can."""
     export_problem: str
-    """Why the ledger cannot be exported now; empty: it can, or the export is off."""
+    """Why the ledger cannot be exported now; empty if it can, or the export is off."""
     corrupt_days: list[CorruptDayView]
     """Days of the ledger with corrupt lines."""
     dropped: DroppedView
@@ -167,7 +167,7 @@ class LedgerSummary(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why requests cannot be recorded now; empty: they can."""
+        """Why requests cannot be recorded now; empty if they can."""
         ...
 
     @property
@@ -216,7 +216,7 @@ class GatewaySummary(Protocol):
 
     @property
     def export_problem(self) -> str:
-        """Why the ledger cannot be exported now; empty: it can, or the export is off."""
+        """Why the ledger cannot be exported now; empty if it can, or the export is off."""
         ...
 
     def find_problems(self) -> Awaitable[Sequence[ConfigProblem]]:

@@ -47,7 +47,7 @@ from agentd.llm.price import parse_anthropic_usage
 VERSION = "2023-06-01"
 
 DEFAULT_MAX_OUTPUT = 8192
-"""Tokens of a reply where nobody knows the model's own maximum; what all current ones can."""
+"""Tokens of a reply when the model's maximum is unknown; all current models allow it."""
 
 PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 

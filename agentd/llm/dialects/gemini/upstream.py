@@ -63,10 +63,10 @@ _ONE_CALL = "Call at most one function at a time, and wait for its response."
 _BEFORE_SEALS = re.compile(r"gemini-[12]\b")
 
 _STOPS: dict[str, StopReason] = {"STOP": "end", "MAX_TOKENS": "length"}
-"""All others are a filter's, or nobody's."""
+"""All others come from a filter, or are unknown."""
 
 _UNUSABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS")
-"""The model asked for a tool in a way that nobody can follow; it may do better another time."""
+"""The model sent an invalid tool call; another attempt may succeed."""
 
 
 def get_path(model: str, *, stream: bool = True) -> str:

@@ -41,7 +41,7 @@ class _Item(Struct, frozen=True):
     growth: str
     """The name in the events of its deltas and their end."""
     part: str = ""
-    """The name of its only part; empty: it has none."""
+    """The name of its only part; empty if it has none."""
     place: dict[str, object] = {}
     """The position at which the item grows."""
     beside: dict[str, object] = {}

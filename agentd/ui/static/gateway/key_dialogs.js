@@ -15,7 +15,7 @@ import { readAll } from "./frame.js";
 /** @type {readonly Field[]} */
 const FIELDS = [
   { name: "name", label: "Name", required: true, hint: "The program or person that will use it." },
-  { name: "expires", label: "Expires", kind: "moment", hint: "The key stops working then; empty for never." },
+  { name: "expires", label: "Expires", kind: "moment", hint: "It stops working then; empty for never." },
   { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one per line; empty for all." },
   { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "The channels that its requests may use, in the same form." },
   { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
