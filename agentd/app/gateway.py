@@ -75,11 +75,14 @@ class Suppliers:
         self._secrets = secrets
         self._egress = egress
 
-    async def reach(self, channel: Channel) -> tuple[HttpUpstream, str]:
-        """Return a channel's client and key. Raises ``ConfigError`` if a secret cannot be read."""
-        key = self._secrets.get(channel)
+    async def reach(self, channel: Channel, field: str = "key", /) -> tuple[HttpUpstream, str]:
+        """Return a channel's client, and the key of one of its ``key_fields``.
+
+        Raises ``ConfigError`` if a secret cannot be read.
+        """
+        key = self._secrets.get(channel, field)
         if key is None:
-            key = await self._secrets.fetch(channel)
+            key = await self._secrets.fetch(channel, field)
         transport = channel.transport
         if transport.url:
             url = self._secrets.get(channel, "transport")
@@ -319,10 +322,11 @@ class ModelGateway:
         """Load the suppliers' keys, which are masked in requests like other secrets."""
         own = []
         for channel in self.channels.current.values():
-            with contextlib.suppress(ConfigError, Unavailable):  # reported when the channel is used
-                key = await self._secrets.fetch(channel)
-                if len(key.encode()) >= SHORTEST:
-                    own.append(ExactSecret(id=f"channel-{channel.name}", text=key, mode="hide"))
+            for field in channel.key_fields:
+                with contextlib.suppress(ConfigError, Unavailable):  # reported when it is used
+                    key = await self._secrets.fetch(channel, field)
+                    if len(key.encode()) >= SHORTEST:
+                        own.append(ExactSecret(id=f"channel-{channel.name}", text=key, mode="hide"))
         self._own_secrets = tuple(own)
         self._apply_rules()
 

@@ -34,6 +34,9 @@ examples:
                                              asks for the key, without showing it
   agentd proxy channel add openai --dialect openai-responses --dialect openai-chat \\
       --url https://api.openai.com/v1 --key env:OPENAI_API_KEY
+  agentd proxy channel add shared --dialect openai-chat --url https://api.example.com/v1 \\
+      --key env:FIRST_KEY --key env:SECOND_KEY
+                                             two keys, used in turn
   agentd proxy channel add here --dialect openai-chat --url http://127.0.0.1:11434 --local --no-key
   agentd proxy channel disable openai        a running daemon stops using it at once
 
@@ -71,7 +74,12 @@ def add_channel_parser(parts: Subcommands) -> None:
     )
     adding.add_argument("--url", required=True, help="the supplier's base URL")
     adding.add_argument(
-        "--key", metavar="WHERE", help="env:NAME or file:PATH; default: asks for the key"
+        "--key",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="env:NAME or file:PATH; repeatable: several keys are used in turn; default: asks for"
+        " the key",
     )
     adding.add_argument("--no-key", action="store_true", help="the supplier needs no key")
     adding.add_argument(
@@ -147,18 +155,20 @@ def _add_verb(
 
 
 def _add_channel(layout: Layout, args: argparse.Namespace) -> None:
-    for given in (args.key, args.transport_url):
+    for given in (*args.key, args.transport_url):
         if given and not is_reference(given):
             raise BadRequest(
                 "Secrets in options are visible to other users of this machine: use env:NAME or"
                 " file:PATH, or omit --key to be asked for the key"
             )
+    keys = [] if args.no_key else args.key or [_read_key(args.name)]
     transport = ChannelTransport(args.transport or "direct", args.transport_url or "")
     channel = Channel(
         name=args.name,
         dialects=tuple(args.dialect),
         url=args.url,
-        key="" if args.no_key else args.key or _read_key(args.name),
+        key="".join(keys[:1]),
+        keys=tuple(keys[1:]),
         local=args.local,
         transport=transport,
     )
@@ -183,7 +193,8 @@ def _list_channels(layout: Layout, args: argparse.Namespace) -> None:
         transport = (
             "" if channel.transport.kind == "direct" else f" through {channel.transport.kind}"
         )
-        key = f", key {channel.key}" if channel.key else ", no key"
+        keys = list(filter(None, (channel.key, *channel.keys)))
+        key = f", key{'s' if len(keys) > 1 else ''} {', '.join(keys)}" if keys else ", no key"
         dialects = ", ".join(channel.dialects)
         print(f"{channel.name}: {state}, {channel.url}{transport} ({dialects}){key}")
     if not channels and not args.json:

@@ -14,14 +14,15 @@ from agentd.app.inspect import collect_problems, find_gateway_problems
 from agentd.cli.check import summarize
 from agentd.cli.options import Subcommands, add_json_option, resolve_layout
 from agentd.core import ids
-from agentd.core.errors import AgentdError
+from agentd.core.errors import AgentdError, Unavailable
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.secrets import resolve_channel_secret
 from agentd.gateway.vpn.fetch import Subscriptions
 from agentd.gateway.vpn.manager import Vpns
-from agentd.llm.upstream.models_list import fetch_models
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.llm.upstream.models_list import SupplierModels, fetch_models
 from agentd.models import store as models_store
 from agentd.models.model import Models
 from agentd.storage.layout import Layout
@@ -123,14 +124,16 @@ async def _inspect_channel(
         channel.name, channel.url, models.list_using(channel.name), channel.enabled
     )
     try:
-        key = await asyncio.to_thread(resolve_channel_secret, channel, environ)
+        keys = [
+            await asyncio.to_thread(resolve_channel_secret, channel, environ, field)
+            for field in channel.key_fields
+        ]
         url = await asyncio.to_thread(resolve_channel_secret, channel, environ, "transport")
         if not online:
             return status
         upstream = egress.get_upstream(channel, structs.replace(channel.transport, url=url))
-        listed = await fetch_models(
-            upstream, channel.dialects[0], channel.url, key, channel.headers
-        )
+        for field, key in zip(channel.key_fields, keys, strict=True):
+            listed = await _list_models(channel, upstream, field, key)
     except AgentdError as error:
         return structs.replace(status, problem=error.message)
     named = {
@@ -141,3 +144,15 @@ async def _inspect_channel(
     }
     missing = sorted(named - listed.names) if listed.all and listed.names else []
     return structs.replace(status, unlisted=tuple(missing))
+
+
+async def _list_models(
+    channel: Channel, upstream: HttpUpstream, field: str, key: str
+) -> SupplierModels:
+    """List the models with one of the channel's keys; errors name it if there are several."""
+    try:
+        return await fetch_models(upstream, channel.dialects[0], channel.url, key, channel.headers)
+    except AgentdError as error:
+        if len(channel.key_fields) > 1:
+            raise Unavailable(f"{field}: {error.message}") from error
+        raise

@@ -69,6 +69,14 @@ def test_a_key_is_asked_for_unseen_at_a_terminal(monkeypatch):
     assert channels_store.load(LAYOUT)["acme"].key == "sk-typed"
 
 
+def test_several_keys_may_be_named_and_are_listed(capsys):
+    assert main([*ADD, "--key", "env:ONE", "--key", "file:~/two"]) == 0
+    acme = channels_store.load(LAYOUT)["acme"]
+    assert (acme.key, acme.keys) == ("env:ONE", ("file:~/two",))
+    assert main(["proxy", "channel", "list"]) == 0
+    assert "keys env:ONE, file:~/two" in capsys.readouterr().out
+
+
 def test_no_secret_is_taken_from_the_command_line_where_others_see_it(capsys):
     assert main([*ADD, "--key", "sk-canary"]) == 2
     assert main([*ADD, "--transport", "http", "--transport-url", "http://u:canary@h"]) == 2

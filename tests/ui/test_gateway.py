@@ -347,6 +347,30 @@ def test_a_masked_secret_that_is_not_touched_is_kept(gus: Person, gateway: Gatew
     assert gateway.ask(model="by-gemini").status_code == 200
 
 
+def test_further_keys_are_added_and_each_shows_how_it_is(gus: Person, gateway: GatewaySite) -> None:
+    page = gus.open("/gateway/channels/gemini")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    find_field(page, "keys").fill("sk-second-0123456789WXYZ")
+    page.get_by_role("button", name="Save").click()
+    until(lambda: gateway.admin.get("/api/agent/channels/gemini")["keys"] == ["****WXYZ"])
+    listed = page.locator("dd li", has_text="****WXYZ")
+    expect(listed).to_be_visible()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    expect(find_field(page, "keys")).to_have_value("****WXYZ")
+    page.get_by_role("button", name="Cancel").click()
+    gateway.supplier._always.insert(0, refuse_second_key)
+    for _ in range(2):
+        assert gateway.ask(model="by-gemini").status_code == 200
+    gateway.supplier._always.remove(refuse_second_key)
+    expect(page.locator("dd li", has_text="authentication")).to_be_visible()
+    gateway.admin.patch("/api/agent/channels/gemini", {"keys": None})
+
+
+def refuse_second_key(request):  # type: ignore[no-untyped-def]
+    """One of the channel's keys is not valid."""
+    return Refuse(401, "wrong key") if "WXYZ" in str(request.headers) else None
+
+
 def test_a_vpn_is_looked_at_before_it_is_saved(gus: Person, gateway: GatewaySite) -> None:
     """Acceptance row 26: its servers, never its credential."""
     secret = "YWVzLTI1Ni1nY206cGFzc3dvcmQ"

@@ -32,8 +32,10 @@ from agentd.llm.upstream.models_list import fetch_models
 from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_headers
 from agentd.llm.upstream.request import Origin, parse_origin
 
-Reach: TypeAlias = Callable[[Channel], Awaitable[tuple[HttpUpstream, str]]]
-"""A function for a channel's client and key; raises ``ConfigError`` or ``Unavailable``."""
+Reach: TypeAlias = Callable[[Channel, str], Awaitable[tuple[HttpUpstream, str]]]
+"""A function for a channel's client and the key in one of its fields.
+
+Raises ``ConfigError`` or ``Unavailable``."""
 
 _MAX_DETAIL_CHARS = 500
 _MAX_REPLY_BYTES = 1024 * 1024
@@ -78,15 +80,23 @@ class _CheckRun:
         self._channel = channel
         self._key = ""
         self._name: CheckStepName = "secret"
+        self._field = ""
         self._began = time.perf_counter()
 
     async def run(self, reach: Reach, paid: PaidRequest | None, model: str) -> None:
         """Run the steps. Raises ``_StepFailedError``, and ``TimeoutError`` from outside."""
+        first, *others = self._channel.key_fields
         with self._step("secret"):
-            upstream, self._key = await reach(self._channel)
+            upstream, key = await reach(self._channel, first)
+            self._key = key
         await self._connect(upstream)
         with self._step("models") as found:
             found.append(await self._list_models(upstream, model))
+        for field in others:
+            with self._step("models", field) as found:
+                upstream, self._key = await reach(self._channel, field)
+                found.append(await self._list_models(upstream, model))
+        self._key = key
         if paid:
             with self._step("request"):
                 await self._send_request(upstream, paid)
@@ -95,6 +105,7 @@ class _CheckRun:
         """Add the result of the current step."""
         ms = 0.0 if state == "skipped" else (time.perf_counter() - self._began) * 1000
         shown = detail.replace(self._key, "***") if self._key else detail
+        shown = f"{self._field}: {shown}" if self._field else shown
         self.rungs.append(
             CheckStep(
                 self._name,
@@ -184,9 +195,12 @@ class _CheckRun:
             raise Unavailable(events[-1].message)
 
     @contextmanager
-    def _step(self, name: CheckStepName) -> Iterator[list[str]]:
-        """Run one step; what is appended to the list is its detail when it passes."""
-        self._name, self._began = name, time.perf_counter()
+    def _step(self, name: CheckStepName, field: str = "") -> Iterator[list[str]]:
+        """Run one step; what is appended to the list is its detail when it passes.
+
+        ``field`` is that of the key which is tried, where the channel has several.
+        """
+        self._name, self._field, self._began = name, field, time.perf_counter()
         found: list[str] = []
         try:
             yield found

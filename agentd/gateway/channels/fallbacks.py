@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from agentd.gateway.channels.routing import FALLBACK_FAILURES, Failure
+from agentd.gateway.channels.failures import FALLBACK_FAILURES, Failure
 from agentd.models.gateway_model import GatewayModel
 
 MAX_MODELS = 10

@@ -86,6 +86,7 @@ def mask_channel(channel: Channel) -> Channel:
     return structs.replace(
         channel,
         key=mask(channel.key),
+        keys=tuple(map(mask, channel.keys)),
         transport=structs.replace(channel.transport, url=mask_address(channel.transport)),
         headers={
             name: mask(value) if is_secret_header(name, value) else value
@@ -100,6 +101,8 @@ def require_plain_secrets(new: Channel, old: Channel | None = None) -> Channel:
     Whoever could name a file or variable from afar could have any of them sent to an address of
     his own. Raises ``BadRequest``.
     """
+    for key in new.keys:
+        refuse_reference(key, key if old and key in old.keys else "")
     before = ("", "") if old is None else (old.key, old.transport.url)
     for secret, known in zip((new.key, new.transport.url), before, strict=True):
         refuse_reference(secret, known)
@@ -117,7 +120,7 @@ def refuse_reference(secret: str, known: str = "") -> None:
 
 def require_no_mask(channel: Channel) -> Channel:
     """Return a new channel. Raises ``BadRequest`` if one of its secrets is a mask."""
-    for secret in (channel.key, channel.transport.url, *channel.headers.values()):
+    for secret in (channel.key, *channel.keys, channel.transport.url, *channel.headers.values()):
         unmask(secret, "")
     return channel
 
@@ -125,7 +128,7 @@ def require_no_mask(channel: Channel) -> Channel:
 def drop_bound_secrets(old: Channel, new: Channel) -> Channel:
     """Return ``old`` without the secrets that must not be sent to the address of ``new``.
 
-    A secret is sent only to the address for which it was written. The key and secret headers are
+    A secret is sent only to the address for which it was written. The keys and secret headers are
     dropped when ``url`` changes, or, for a plain http address, when the proxy or VPN server that
     can read them changes. The transport's own secrets are dropped when its ``kind`` changes. A
     change that comes over the API is applied to the returned channel.
@@ -135,6 +138,7 @@ def drop_bound_secrets(old: Channel, new: Channel) -> Channel:
     return structs.replace(
         old,
         key="" if moved else old.key,
+        keys=() if moved else old.keys,
         transport=transport,
         headers={
             name: value
@@ -161,6 +165,7 @@ def apply_edit(new: Channel, old: Channel) -> Channel:
     return structs.replace(
         new,
         key=key,
+        keys=_merge_keys(new.keys, old.keys, moved),
         transport=structs.replace(
             new.transport, url=_merge_address(new.transport, old.transport, rerouted)
         ),
@@ -170,6 +175,28 @@ def apply_edit(new: Channel, old: Channel) -> Channel:
             if value or not is_credential_header(name, value)
         },
     )
+
+
+def _merge_keys(new: tuple[str, ...], old: tuple[str, ...], moved: bool) -> tuple[str, ...]:
+    """Return the keys ``new``, each masked one replaced by the one of ``old`` that it stands for.
+
+    Masks that are the same for several keys count only while they keep their places.
+    """
+    masks = [mask(one) for one in old]
+    in_place = list(new[: len(old)]) == masks
+    result = []
+    for number, key in enumerate(new):
+        field = f"keys[{number}]"
+        if in_place and number < len(old):
+            known = old[number]
+        elif key.startswith(MASK) and masks.count(key) > 1:
+            raise BadRequest(
+                f"{field}: this mask stands for several keys", "Send the keys themselves."
+            )
+        else:
+            known = old[masks.index(key)] if key in masks else ""
+        result.append(keep_unless_moved(field, key, known, moved))
+    return tuple(result)
 
 
 def _merge_address(new: ChannelTransport, old: ChannelTransport, rerouted: bool) -> str:

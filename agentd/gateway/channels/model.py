@@ -11,6 +11,9 @@ from agentd.core.secret_text import SecretText
 from agentd.llm.endpoint import ChannelDialect, ChannelTransport, SupplierUrl
 from agentd.models.gateway_model import ChannelName
 
+MAX_FURTHER_KEYS = 50
+"""The number of keys that a channel may have beside its first one."""
+
 
 class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A supplier's connection. ``dialects``: those it supports, the preferred one first."""
@@ -23,6 +26,8 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The supplier's address, to which each dialect's paths are added."""
     key: SecretText = ""
     """The supplier's secret; in the file also `env:NAME` or `file:PATH`. Shown masked."""
+    keys: Annotated[tuple[SecretText, ...], Meta(max_length=MAX_FURTHER_KEYS)] = ()
+    """Further keys, in the same form: all are used in turn, and each cools down by itself."""
     enabled: bool = True
     """True if it is used."""
     local: bool = False
@@ -38,6 +43,16 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Seconds to wait for the supplier's response to begin."""
 
+    @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The fields with its keys, such as ``key`` and ``keys[0]``; ``key`` if it has none."""
+        further = tuple(f"keys[{number}]" for number in range(len(self.keys)))
+        return ("key", *further) if self.key or not further else further
+
+    def get_key(self, field: str) -> str:
+        """Return the key in one of ``key_fields``, as it stands in the file."""
+        return self.key if field == "key" else self.keys[int(field[5:-1])]
+
     def __repr__(self) -> str:
-        """Return a representation without the key and the headers, for logs and tracebacks."""
+        """Return a representation without the keys and the headers, for logs and tracebacks."""
         return f"Channel({self.name!r}, {self.url!r})"

@@ -8,11 +8,11 @@ itself said when to come back is left alone until then.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, inf, log
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from agentd.core.errors import (
     AgentdError,
@@ -23,36 +23,19 @@ from agentd.core.errors import (
     Unavailable,
     suggest_name,
 )
+from agentd.gateway.channels.cooldowns import Cooldown, Cooldowns
+from agentd.gateway.channels.failures import (
+    CHANNEL_FAILURES,
+    KEY_FAILURES,
+    MODEL_FAILURES,
+    Failure,
+)
+from agentd.gateway.channels.masking import mask
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
-from agentd.llm.conversation import ErrorKind
 from agentd.llm.endpoint import ChannelDialect
 from agentd.llm.price import Prices
 from agentd.models.gateway_model import GatewayModel, ModelRoute
-
-Failure: TypeAlias = ErrorKind | Literal["unreachable"]
-"""``unreachable``: no answer came at all."""
-
-CHANNEL_FAILURES: frozenset[Failure] = frozenset(
-    {
-        "authentication",
-        "rate_limit",
-        "quota",
-        "overloaded",
-        "server",
-        "garbled",
-        "broken",
-        "unreachable",
-    }
-)
-"""The failures that start a channel's cooldown. Callers could cause any other for everybody:
-``permission`` is also how suppliers refuse certain prompts."""
-
-MODEL_FAILURES: frozenset[Failure] = frozenset({"rate_limit", "overloaded"})
-"""... or only of the supplier's model, if it is known: suppliers limit each model separately."""
-
-FALLBACK_FAILURES: frozenset[Failure] = CHANNEL_FAILURES | {"permission", "not_found"}
-"""Failures after which another channel may do better; an invalid request fails everywhere."""
 
 MAX_HINT_CHARS = 500
 """Maximum characters of the names in an error message."""
@@ -77,6 +60,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """True if the channel speaks the caller's dialect, so that nothing needs to be translated."""
     dialect: ChannelDialect
     """The one to speak to it: the caller's, else the one that the channel prefers."""
+    key: str = "key"
+    """The field of the channel with the key to use."""
 
     @property
     def route_id(self) -> tuple[str, str, str]:
@@ -86,6 +71,21 @@ class Candidate(Struct, frozen=True, kw_only=True):
     def is_allowed_for(self, key: AccessKey) -> bool:
         """Return whether the key may use this channel and model; checked before sending, too."""
         return key.may_call(self.model) and key.may_use(self.channel.name)
+
+
+class KeyHealth(Struct, frozen=True, kw_only=True):
+    """How one of several keys of a channel is."""
+
+    field: str
+    """Where it is: ``key``, or such as ``keys[0]``."""
+    shown: str
+    """The key, masked."""
+    seconds: float = 0.0
+    """The seconds until the end of its cooldown."""
+    models: dict[str, float] = {}
+    """The supplier's models for which it is left out: remaining seconds by name."""
+    reasons: dict[str, Failure] = {}
+    """Why it is for each of them, and by an empty name why for all."""
 
 
 class ChannelHealth(Struct, frozen=True, kw_only=True):
@@ -110,15 +110,8 @@ class ChannelHealth(Struct, frozen=True, kw_only=True):
     """Calls among the last ones that did not fail by the caller's fault ..."""
     recent_failures: int = 0
     """... and how many of them failed."""
-
-
-class _Cooldown(Struct):
-    """Why and until when; ``by_supplier``: the supplier itself named the time."""
-
-    channel: Channel
-    until: float
-    by_supplier: bool
-    kind: Failure
+    keys: tuple[KeyHealth, ...] = ()
+    """Its keys, if it has several."""
 
 
 class _History(Struct):
@@ -138,6 +131,10 @@ class ChannelListener(Protocol):
 
     def on_cooldown(self, channel: Channel, why: str, seconds: float) -> None:
         """Handle that a whole channel is in cooldown for so many seconds."""
+        ...
+
+    def on_key_cooldown(self, channel: Channel, key: str, why: str, seconds: float) -> None:
+        """Handle that one of a channel's keys (a field) is in cooldown for so many seconds."""
         ...
 
     def on_success(self, channel: Channel) -> None:
@@ -161,8 +158,7 @@ class Router:
         self._random = random
         self._now = now
         self._listener = listener
-        self._cooldowns: dict[tuple[str, str], _Cooldown] = {}
-        """Cooldowns by channel and supplier's model; an empty model is the whole channel."""
+        self._cooldowns = Cooldowns(now)
         self._records: dict[str, _History] = {}
 
     def find_candidates(
@@ -189,12 +185,21 @@ class Router:
                     usable.append((way, choice))
         ready = (
             [pair for pair in usable if not self._find_cooldown(pair[1])]
-            if self._cooldowns
+            if self._cooldowns.by_place
             else usable
         )
         if len(ready) > 1:
             ready.sort(key=self._rank)
         return [choice for _, choice in ready] + self._find_last_resort(usable)
+
+    def iter_attempts(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Yield the calls to try: one of each candidate, or of each of its keys, in turn."""
+        for candidate in candidates:
+            if candidate.channel.keys:
+                keys = self._cooldowns.iter_keys(candidate.channel, candidate.supplier_model)
+                yield from (structs.replace(candidate, key=key) for key in keys)
+            else:
+                yield candidate
 
     def record_failure(
         self,
@@ -203,8 +208,9 @@ class Router:
         retry_after: float | None = None,
         supplier_model: str = "",
         detail: str = "",
+        key: str = "key",
     ) -> None:
-        """Record a failed call.
+        """Record a failed call with a key of the channel.
 
         ``retry_after`` is the time in seconds for which the supplier asks not to be called. Only
         the kinds in ``CHANNEL_FAILURES`` start a cooldown, and only if the channel's ``cool_down``
@@ -220,14 +226,16 @@ class Router:
         seconds = (
             channel.cool_down if retry_after is None else min(retry_after, MAX_COOLDOWN_SECONDS)
         )
-        now = self._now()
-        self._cooldowns = {
-            place: rest for place, rest in self._cooldowns.items() if rest.until > now
-        }
-        place = channel.name, supplier_model if kind in MODEL_FAILURES else ""
-        self._cooldowns[place] = _Cooldown(channel, now + seconds, retry_after is not None, kind)
-        if self._listener and not place[1]:
-            self._listener.on_cooldown(channel, f"{kind} ({detail})" if detail else kind, seconds)
+        model = supplier_model if kind in MODEL_FAILURES else ""
+        place = key if kind in KEY_FAILURES and len(channel.key_fields) > 1 else ""
+        until = self._now() + seconds
+        self._cooldowns.start(place, model, Cooldown(channel, until, retry_after is not None, kind))
+        if self._listener and not model:
+            why = f"{kind} ({detail})" if detail else kind
+            if not place or self._cooldowns.find_of_all_keys(channel, ""):
+                self._listener.on_cooldown(channel, why, seconds)
+            else:
+                self._listener.on_key_cooldown(channel, place, why, seconds)
 
     def record_success(self, channel: Channel) -> None:
         """Record a successful call. It ends no cooldown: the call may be older than the failure."""
@@ -241,8 +249,7 @@ class Router:
         """Return the health of each channel by name; deleted channels are forgotten."""
         for name in self._records.keys() - channels.keys():
             del self._records[name]
-        for place in [place for place in self._cooldowns if place[0] not in channels]:
-            del self._cooldowns[place]
+        self._cooldowns.retain_only(channels)
         return {name: self._describe_health(channel) for name, channel in channels.items()}
 
     def explain_no_candidates(
@@ -285,18 +292,9 @@ class Router:
             rate_limited=bool(resting) and all(rest.kind == "rate_limit" for rest in resting),
         )
 
-    def _find_cooldown(self, choice: Candidate) -> _Cooldown | None:
+    def _find_cooldown(self, choice: Candidate) -> Cooldown | None:
         """Return a candidate's cooldown, if any; a channel that was edited since has none."""
-        if not self._cooldowns:
-            return None
-        found = [
-            rest
-            for model in {"", choice.supplier_model}
-            if (rest := self._cooldowns.get((choice.channel.name, model)))
-            and rest.until > self._now()
-            and rest.channel == choice.channel
-        ]
-        return max(found, key=lambda rest: rest.until, default=None)
+        return self._cooldowns.find(choice.channel, choice.supplier_model)
 
     def _rank(self, pair: tuple[ModelRoute, Candidate]) -> tuple[int, float]:
         """Return a random sort key: sorting by it is a weighted draw without replacement."""
@@ -304,7 +302,7 @@ class Router:
         return way.priority, -log(1.0 - self._random()) / way.weight if way.weight else inf
 
     def _find_last_resort(self, usable: Sequence[tuple[ModelRoute, Candidate]]) -> list[Candidate]:
-        if not self._cooldowns:
+        if not self._cooldowns.by_place:
             return []
         resting = [(rest, choice) for _, choice in usable if (rest := self._find_cooldown(choice))]
         patient = [pair for pair in resting if not pair[0].by_supplier]
@@ -312,13 +310,9 @@ class Router:
 
     def _describe_health(self, channel: Channel) -> ChannelHealth:
         now, record = self._now(), self._records.get(channel.name, _History())
-        cooldowns = {
-            model: rest
-            for (name, model), rest in self._cooldowns.items()
-            if name == channel.name and rest.until > now and rest.channel == channel
-        }
-        rests = {model: rest.until - now for model, rest in cooldowns.items()}
-        seconds = rests.pop("", 0.0)
+        rests = self._cooldowns.find_by_model(channel)
+        whole = rests.get("")
+        seconds = whole.until - now if whole else 0.0
         return ChannelHealth(
             state="disabled" if not channel.enabled else "cooldown" if seconds else "ok",
             seconds=seconds,
@@ -326,11 +320,29 @@ class Router:
             ago=now - record.at if record.error else 0.0,
             succeeded=record.succeeded,
             failed=record.failed,
-            models=rests,
-            reasons={model: rest.kind for model, rest in cooldowns.items()},
+            models={model: one.until - now for model, one in rests.items() if model},
+            reasons={model: one.kind for model, one in rests.items()},
             detail=record.detail,
             recent_calls=len(record.recent),
             recent_failures=record.recent.count(False),
+            keys=self._describe_keys(channel) if len(channel.key_fields) > 1 else (),
+        )
+
+    def _describe_keys(self, channel: Channel) -> tuple[KeyHealth, ...]:
+        now = self._now()
+        found: dict[str, dict[str, Cooldown]] = {field: {} for field in channel.key_fields}
+        for key, model, one in self._cooldowns.iter_of_channel(channel):
+            if key:
+                found[key][model] = one
+        return tuple(
+            KeyHealth(
+                field=field,
+                shown=mask(channel.get_key(field)),
+                seconds=rests[""].until - now if "" in rests else 0.0,
+                models={model: one.until - now for model, one in rests.items() if model},
+                reasons={model: one.kind for model, one in rests.items()},
+            )
+            for field, rests in found.items()
         )
 
 

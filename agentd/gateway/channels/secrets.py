@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 from os.path import expanduser
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agentd.gateway.channels.model import Channel
 from agentd.storage import document
 from agentd.storage.document import FileStamp
 from agentd.storage.secret_ref import resolve_secret
 
-SecretField: TypeAlias = Literal["key", "transport"]
-"""The name of a channel's secret."""
+SecretField: TypeAlias = str
+"""Where a channel's secret is: one of ``Channel.key_fields``, or ``transport``."""
 
-
-SECRET_FIELDS: tuple[SecretField, ...] = ("key", "transport")
+TRANSPORT: SecretField = "transport"
 
 
 class _CachedSecret(NamedTuple):
@@ -67,14 +66,15 @@ def resolve_channel_secret(
     channel: Channel, environ: Mapping[str, str], field: SecretField = "key"
 ) -> str:
     """Return a channel's secret, as ``resolve``. Blocking."""
-    where = f"channels.{channel.name}.{'key' if field == 'key' else 'transport.url'}"
-    whose = "the supplier's" if field == "key" else "the proxy's address or the VPN's"
+    is_transport = field == TRANSPORT
+    where = f"channels.{channel.name}.{'transport.url' if is_transport else field}"
+    whose = "the proxy's address or the VPN's" if is_transport else "the supplier's"
     return resolve_secret(get_reference(channel, field), environ, where, whose)
 
 
 def get_reference(channel: Channel, field: SecretField) -> str:
     """Return a channel's secret as written in the file."""
-    return channel.key if field == "key" else channel.transport.url
+    return channel.transport.url if field == TRANSPORT else channel.get_key(field)
 
 
 def _get_file_path(secret: str) -> str:

@@ -48,7 +48,7 @@ def check(layout: Layout) -> None:
     """
     problems: list[ConfigProblem] = []
     for channel in load(layout).values():
-        for field in channel_secrets.SECRET_FIELDS:
+        for field in (*channel.key_fields, channel_secrets.TRANSPORT):
             if channel_secrets.get_reference(channel, field).startswith("file:"):
                 try:
                     channel_secrets.resolve_channel_secret(channel, {}, field)

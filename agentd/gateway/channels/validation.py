@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from agentd.core.errors import BadRequest, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
 from agentd.gateway.channels.masking import is_credential_header
-from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.model import MAX_FURTHER_KEYS, Channel
 from agentd.gateway.vpn.links import parse_link
 from agentd.llm.endpoint import ChannelTransport
 from agentd.llm.proxy_address import parse_proxy_address
@@ -45,6 +45,7 @@ def validate(
                 yield (number, "dialects", which), f"{dialect} is listed twice"
         if wrong := explain_malformed_secret(channel.key):
             yield (number, "key"), wrong
+        yield from (((number, *place), what) for place, what in _validate_keys(channel))
         if not (channel.local or may_be_public(urlsplit(channel.url).hostname or "")):
             yield (number, "url"), "leads to this machine or its network; add local: true"
         yield from (
@@ -80,8 +81,20 @@ def holds_secret(channel: Channel) -> bool:
     ]
     return any(
         secret and not is_reference(secret)
-        for secret in (channel.key, channel.transport.url, *headers)
+        for secret in (channel.key, *channel.keys, channel.transport.url, *headers)
     )
+
+
+def _validate_keys(channel: Channel) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if len(channel.keys) > MAX_FURTHER_KEYS:  # what a file holds is not counted by its schema
+        yield ("keys",), f"there are {len(channel.keys)}; at most {MAX_FURTHER_KEYS} are used"
+    for number, key in enumerate(channel.keys):
+        if not key:
+            yield ("keys", number), "is empty; remove it"
+        elif wrong := explain_malformed_secret(key):
+            yield ("keys", number), wrong
+        elif key == channel.key or channel.keys.index(key) != number:
+            yield ("keys", number), "is listed twice; remove one of them"
 
 
 def _validate_transport(transport: ChannelTransport) -> Iterator[str]:

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from agentd.core.errors import BadRequest, ConfigError, SupplierUnreachable, TooLarge, Unavailable
-from agentd.gateway.channels.routing import Candidate, Failure
+from agentd.gateway.channels.failures import Failure
+from agentd.gateway.channels.routing import Candidate
 from agentd.gateway.ledger.record import Outcome
 from agentd.gateway.relay.accounting import RequestAccounting
 from agentd.gateway.relay.errors import SEE_THE_LOG, make_no_response_error
@@ -100,7 +101,9 @@ class UpstreamAttempts:
         """
         accounting.on_attempt(candidate)
         try:
-            upstream, secret = await self._services.suppliers.reach(candidate.channel)
+            upstream, secret = await self._services.suppliers.reach(
+                candidate.channel, candidate.key
+            )
         except (BadRequest, ConfigError, Unavailable) as error:
             name = candidate.channel.name
             log.warning("channel %s: request %s: %s", name, call.request.id, error.message)

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from agentd.core.clock import Clock, parse_iso
 from agentd.core.errors import AgentdError, BadRequest, Unavailable
+from agentd.gateway.channels.failures import FALLBACK_FAILURES, KEY_FAILURES, Failure
 from agentd.gateway.channels.fallbacks import list_next
-from agentd.gateway.channels.routing import FALLBACK_FAILURES, Candidate, Failure
+from agentd.gateway.channels.routing import Candidate
 from agentd.gateway.pricing.bounds import (
     Pricing,
     choose_output_limit,
@@ -195,7 +196,10 @@ class ModelAttempts:
         last: FailedAttempt | None = None
         inexpressible: BadRequest | None = None
         router = self._services.router
-        for candidate in candidates:
+        given_up: tuple[str, str, str] | None = None
+        for candidate in router.iter_attempts(candidates):
+            if given_up and candidate.route_id == given_up:
+                continue  # its other keys would meet the same
             drains = candidate.channel.on_leave == "drain"
             ask = self._attempts.ask_and_drain if drains else self._attempts.ask
             try:
@@ -208,7 +212,11 @@ class ModelAttempts:
             last = result
             accounting.on_failed_attempt(last.kind)
             wait, model = last.error.retry_after, candidate.supplier_model
-            router.record_failure(candidate.channel, last.kind, wait, model, last.detail)
+            router.record_failure(
+                candidate.channel, last.kind, wait, model, last.detail, candidate.key
+            )
+            if candidate.channel.keys and last.kind not in KEY_FAILURES:
+                given_up = candidate.route_id
             if last.kind not in FALLBACK_FAILURES:
                 break
         failure = last or inexpressible

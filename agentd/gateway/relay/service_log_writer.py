@@ -34,6 +34,8 @@ class ServiceLogWriter:
         self._cooling_down: dict[str, bool] = {}
         """Channels in cooldown, and whether that was noted."""
         self._noted: dict[str, float] = {}
+        self._noted_keys: dict[tuple[str, str], float] = {}
+        """The time at which the cooldown of a channel's key was last noted."""
         self._revoked: dict[str, float] = {}
         """The time at which each revoked key was last noted."""
         self._reached: dict[tuple[str, str], Timestamp | None] = {}
@@ -51,6 +53,14 @@ class ServiceLogWriter:
             self._noted[channel.name] = self._now()
             text = f"Cooling down for {seconds:.0f} s: {why}"
             self._notes.add("warning", "channel_cooldown", text, channel=channel.name)
+
+    def on_key_cooldown(self, channel: Channel, key: str, why: str, seconds: float) -> None:
+        """Note that one of a channel's keys, in the field ``key``, is not used for ``seconds``."""
+        place = channel.name, key
+        if self._now() - self._noted_keys.get(place, float("-inf")) >= REPEAT_SECONDS:
+            self._noted_keys[place] = self._now()
+            text = f"{key} is cooling down for {seconds:.0f} s: {why}; other keys are used"
+            self._notes.add("warning", "channel_key_cooldown", text, channel=channel.name)
 
     def on_success(self, channel: Channel) -> None:
         """Note that a channel works again after a cooldown."""

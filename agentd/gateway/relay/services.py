@@ -21,8 +21,11 @@ from agentd.models.gateway_model import GatewayModel
 class SupplierConnections(Protocol):
     """Connects to the suppliers of channels."""
 
-    def reach(self, channel: Channel) -> Awaitable[tuple[Upstream, str]]:
-        """Return the channel's HTTP client and secret. ``ConfigError``, ``Unavailable``."""
+    def reach(self, channel: Channel, key: str = "key", /) -> Awaitable[tuple[Upstream, str]]:
+        """Return the channel's HTTP client and the key of one of its ``key_fields``.
+
+        Raises ``ConfigError`` and ``Unavailable``.
+        """
         ...
 
 

@@ -376,6 +376,7 @@ export type ChannelPatch = {
   dialects?: ("anthropic" | "gemini" | "openai-chat" | "openai-responses")[] | null;
   url?: string | null;
   key?: string | null;
+  keys?: string[] | null;
   enabled?: boolean | null;
   local?: boolean | null;
   transport?: ChannelTransportPatch | null;
@@ -403,6 +404,7 @@ export type ChannelStateView = {
   succeeded: number;
   failed: number;
   recent: RecentCallsView;
+  keys: KeyStateView[];
 };
 
 export type ChannelTransportPatch = {
@@ -422,6 +424,7 @@ export type ChannelView = {
   dialects: ("anthropic" | "gemini" | "openai-chat" | "openai-responses")[];
   url: string;
   key: string;
+  keys: string[];
   enabled: boolean;
   local: boolean;
   transport: ChannelTransportView;
@@ -940,6 +943,15 @@ export type KeyLimitsView = {
   parallel: number | null;
 };
 
+export type KeyStateView = {
+  field: string;
+  key: string;
+  state: "cooldown" | "ok";
+  cooldownUntil: string | null;
+  cooldownReason: string;
+  modelCooldowns: ModelCooldownView[];
+};
+
 export type KeysView = {
   keys: KeyInfo[];
   problem: string;
@@ -1216,6 +1228,7 @@ export type NewChannel = {
   dialects: ("anthropic" | "gemini" | "openai-chat" | "openai-responses")[];
   url: string;
   key?: string;
+  keys?: string[];
   enabled?: boolean;
   local?: boolean;
   transport?: NewChannelTransport;

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentd.gateway.channels.failures import FALLBACK_FAILURES
 from agentd.gateway.channels.fallbacks import MAX_MODELS, list_next
-from agentd.gateway.channels.routing import FALLBACK_FAILURES
 from agentd.llm.conversation import ErrorKind
 from agentd.models.gateway_model import GatewayModel, ModelRoute
 

@@ -233,3 +233,50 @@ def test_over_plain_http_the_key_goes_to_no_other_proxy(transport):
         apply_edit(structs.replace(mask_channel(plain), transport=transport), plain)
     safe = structs.replace(CHANNEL, transport=transport)
     assert drop_bound_secrets(CHANNEL, safe).key == KEY
+
+
+SHARED = structs.replace(CHANNEL, keys=("sk-one-0123456789abcd", "env:NAME", "a", "b"))
+ELSE = "https://evil.example/v1"
+
+
+def test_further_keys_are_masked_and_what_is_shown_of_them_may_be_written_back():
+    shown = mask_channel(SHARED)
+    assert shown.keys == ("****abcd", "env:NAME", "****", "****")
+    assert apply_edit(shown, SHARED) == SHARED
+    more = structs.replace(shown, keys=(*shown.keys, "sk-new"))
+    assert apply_edit(more, SHARED).keys == (*SHARED.keys, "sk-new")
+
+
+def test_further_keys_may_be_removed_and_moved_as_long_as_it_is_clear_which():
+    for sent, kept in (
+        (("env:NAME", "****abcd"), ("env:NAME", SHARED.keys[0])),
+        (("****abcd",), SHARED.keys[:1]),
+        ((), ()),
+    ):
+        assert apply_edit(structs.replace(SHARED, keys=sent), SHARED).keys == kept
+    for sent in (("****",), ("****", "****abcd"), ("****0000",), (mask(KEY),)):
+        with pytest.raises(BadRequest) as caught:
+            apply_edit(structs.replace(SHARED, keys=sent), SHARED)
+        assert caught.value.message.startswith("keys[0]: ") or "another secret" in str(caught.value)
+
+
+def test_no_further_key_goes_to_another_address():
+    assert drop_bound_secrets(SHARED, structs.replace(SHARED, url=ELSE)).keys == ()
+    for keys in (mask_channel(SHARED).keys, ("****abcd",), ("env:NAME",)):
+        sent = structs.replace(SHARED, url=ELSE, key="sk-new", headers={}, keys=keys)
+        with pytest.raises(BadRequest, match=r"^keys\[0\]: .*not sent to another"):
+            apply_edit(sent, SHARED)
+
+
+@pytest.mark.parametrize("place", ["env:HOME", "file:/etc/passwd"])
+def test_no_further_key_can_be_named_from_afar(place: str) -> None:
+    hidden = structs.replace(CHANNEL, keys=(place,))
+    for before in (None, CHANNEL, structs.replace(CHANNEL, key=place)):
+        with pytest.raises(BadRequest, match="by hand"):
+            require_plain_secrets(hidden, before)
+    assert require_plain_secrets(hidden, hidden) is hidden
+
+
+def test_a_new_channel_has_no_masked_further_key():
+    with pytest.raises(BadRequest):
+        require_no_mask(structs.replace(CHANNEL, keys=("****",)))

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from agentd.core.errors import AllChannelsCoolingDown, BadRequest, Forbidden, NotFound, Unavailable
+from agentd.gateway.channels.failures import CHANNEL_FAILURES, FALLBACK_FAILURES
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.routing import (
-    CHANNEL_FAILURES,
-    FALLBACK_FAILURES,
     RECENT_CALLS,
     Router,
     find_model,

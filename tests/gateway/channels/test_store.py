@@ -62,6 +62,28 @@ def test_a_whole_file_is_read_in_its_order(layout):
     assert found["here"].local
 
 
+def test_further_keys_are_read_and_every_mistake_in_them_has_its_line(layout):
+    text = FILE.replace("key: sk-hidden-0123456789", "keys: [env:ONE, sk-hidden-0123456789]")
+    openai = load_file(layout, text)["openai"]
+    assert openai.keys == ("env:ONE", "sk-hidden-0123456789")
+    assert openai.key_fields == ("keys[0]", "keys[1]")
+    wrong = text.replace("env:ONE", "'', env:A-B, env:ONE, env:ONE")
+    result = [line.partition(": ")[2] for line in load_problems(layout, wrong)]
+    assert [line.partition(": ")[0] for line in result] == [
+        f"channels[1].keys[{number}]" for number in (0, 1, 3)
+    ]
+    many = ", ".join(f"env:K{number}" for number in range(51))
+    (result,) = load_problems(layout, text.replace("env:ONE", many))
+    assert "channels[1].keys: there are 52; at most 50" in result
+
+
+def test_a_file_with_a_further_key_in_it_is_private(layout):
+    text = "channels:\n- {name: a, dialects: [anthropic], url: 'https://a.b', keys: [KEYS]}\n"
+    assert load_file(layout, text.replace("KEYS", "env:ONE"), 0o644)["a"].keys == ("env:ONE",)
+    with pytest.raises(AgentdError):
+        load_file(layout, text.replace("KEYS", "sk-hidden"), 0o644)
+
+
 @pytest.mark.parametrize("text", ["", "channels:\n", "channels: []\n", "# none yet\n"])
 def test_without_channels_there_are_none(layout, text):
     assert channels_store.load(layout) == {}

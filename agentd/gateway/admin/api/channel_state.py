@@ -11,7 +11,7 @@ from agentd.core.errors import NotFound, suggest_name
 from agentd.core.redaction import scrub
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.channels.recent_times import CallTimes
-from agentd.gateway.channels.routing import ChannelHealth
+from agentd.gateway.channels.routing import ChannelHealth, KeyHealth
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 
@@ -25,6 +25,23 @@ class ModelCooldownView(Struct, frozen=True, rename="camel"):
     """When the cooldown ends."""
     reason: str
     """Kind of the error that started it."""
+
+
+class KeyStateView(Struct, frozen=True, rename="camel"):
+    """One of several keys of a channel."""
+
+    field: str
+    """Where it is: ``key``, or such as ``keys[0]``."""
+    key: str
+    """The key, masked."""
+    state: Literal["ok", "cooldown"]
+    """``cooldown``: it is not used after a failure."""
+    cooldown_until: Timestamp | None
+    """When its cooldown ends; null: it is in none."""
+    cooldown_reason: str
+    """Kind of the error that started it; empty: it is in none."""
+    model_cooldowns: list[ModelCooldownView]
+    """The models for which it is not used, by name."""
 
 
 class ChannelFailureView(Struct, frozen=True):
@@ -80,6 +97,8 @@ class ChannelStateView(Struct, frozen=True, rename="camel"):
     """Failed calls since the start."""
     recent: RecentCallsView
     """The last calls."""
+    keys: list[KeyStateView]
+    """Its keys, if it has several; the channel is in cooldown when all of them are."""
 
 
 class LiveChannels(Protocol):
@@ -114,15 +133,29 @@ class ChannelStateEndpoints:
             state=health.state,
             cooldown_until=self._moment(health.seconds) if health.seconds else None,
             cooldown_reason=health.reasons.get("", ""),
-            model_cooldowns=[
-                ModelCooldownView(model, self._moment(seconds), health.reasons.get(model, ""))
-                for model, seconds in sorted(health.models.items())
-            ],
+            model_cooldowns=self._render_models(health),
             last_failure=self._render_failure(health),
             succeeded=health.succeeded,
             failed=health.failed,
             recent=_render_recent(health, self._channels.get_times(name)),
+            keys=list(map(self._render_key, health.keys)),
         )
+
+    def _render_key(self, key: KeyHealth) -> KeyStateView:
+        return KeyStateView(
+            field=key.field,
+            key=key.shown,
+            state="cooldown" if key.seconds else "ok",
+            cooldown_until=self._moment(key.seconds) if key.seconds else None,
+            cooldown_reason=key.reasons.get("", ""),
+            model_cooldowns=self._render_models(key),
+        )
+
+    def _render_models(self, health: ChannelHealth | KeyHealth) -> list[ModelCooldownView]:
+        return [
+            ModelCooldownView(model, self._moment(seconds), health.reasons.get(model, ""))
+            for model, seconds in sorted(health.models.items())
+        ]
 
     def _render_failure(self, health: ChannelHealth) -> ChannelFailureView | None:
         if not health.error:
@@ -160,7 +193,7 @@ def routes(endpoints: ChannelStateEndpoints) -> tuple[Route, ...]:
             "/api/agent/channels/{name}/state",
             endpoint=endpoints.get_channel_state,
             summary="The live state of a channel: until when and why it is in cooldown, its last"
-            " failure, and how reliable and fast its last calls were.",
+            " failure, how reliable and fast its last calls were, and how each of several keys is.",
             operation_id="get_channel_state",
             response_type=ChannelStateView,
             errors=(NotFound,),

@@ -40,6 +40,7 @@ const FIELDS = [
   { name: "dialects", label: "Dialect", kind: "set", options: DIALECTS, hint: "The formats that the supplier accepts. Requests in other formats are translated." },
   { name: "url", label: "Address", required: true, wide: true, hint: "The base URL, to which the paths of each dialect are added." },
   { name: "key", label: "Key", kind: "secret", wide: true, hint: "The supplier's key. Stored, and never shown again; a masked value stays unchanged." },
+  { name: "keys", label: "Further keys", kind: "lines", wide: true, hint: "One per line. All keys are used in turn, and each cools down by itself. Masked values stay unchanged." },
   { name: "local", label: "The address is one of this machine or its network", kind: "check", wide: true },
   { name: "timeout", label: "Timeout", kind: "number", hint: "Seconds until its answer begins." },
   { name: "coolDown", label: "Cooldown", kind: "number", hint: "Seconds without calls after its failures." },

@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { dot, el, icon } from "../core/el.js";
 import { count } from "../core/money.js";
 import { link, navigate, query, setQuery } from "../core/router.js";
-import { duration } from "../core/time.js";
+import { duration, fullTime } from "../core/time.js";
 import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
@@ -14,10 +14,11 @@ import { following, forAdministrators, gatewayFrame, part, requestsLink, shown }
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
- * @typedef {{ name: string, dialects: string[], url: string, key: string, enabled: boolean, local: boolean, transport: { kind: string, url: string, server: string },
+ * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, local: boolean, transport: { kind: string, url: string, server: string },
  *   headers: Record<string, string>, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
  * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
  *   modelCooldowns: Record<string, number> }} Health
+ * @typedef {import("../api.d.ts").KeyStateView} KeyState
  */
 
 const AGAIN = 3000;
@@ -70,8 +71,8 @@ const onePage = forAdministrators("Channel", (params) => {
   const name = params["name"] ?? "";
   const at = `/api/agent/channels/${encodeURIComponent(name)}`;
   const reading = following(async (abort) => {
-    const [channel, health] = await Promise.all([get(at, {}, abort), readHealth(abort)]);
-    return { channel: /** @type {Channel} */ (channel), health: health[name] ?? null };
+    const [channel, health, state] = await Promise.all([get(at, {}, abort), readHealth(abort), get(`${at}/state`, {}, abort)]);
+    return { channel: /** @type {Channel} */ (channel), health: health[name] ?? null, keys: /** @type {KeyState[]} */ (state.keys) };
   }, { every: AGAIN, events: EVENTS });
   const reload = () => void reading.reload();
   const atOnce = query.peek().get("check") === "1";
@@ -79,7 +80,7 @@ const onePage = forAdministrators("Channel", (params) => {
   return {
     title: name,
     body: gatewayFrame({ title: name, back: "/gateway/channels", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
-      part(() => latest.value, ({ channel, health: ill }) => aboutCard(channel, ill, reload)),
+      part(() => latest.value, ({ channel, health: ill, keys }) => aboutCard(channel, ill, keys, reload)),
       checkPanel({ path: `${at}/check`, channel: () => name, paid: true, atOnce, done: reload,
         text: "Step by step, the way that requests go. Only “with a paid request” costs something." })))),
   };
@@ -121,14 +122,23 @@ function channelItems(channel, reload, gone) {
   ];
 }
 
-/** @param {Channel} channel @param {Health | null} ill @param {() => void} reload */
-function aboutCard(channel, ill, reload) {
+/** Each key of several, and how it is. @param {readonly KeyState[]} keys */
+function keyList(keys) {
+  return el("ul", null, keys.map((one) => {
+    const out = [one.state === "cooldown" && one.cooldownUntil ? `cooling down until ${fullTime(one.cooldownUntil)} · ${one.cooldownReason}` : "",
+      ...one.modelCooldowns.map((model) => `${model.supplierModel} is left out until ${fullTime(model.until)} · ${model.reason}`)].filter(Boolean);
+    return el("li", null, el("span", { class: "with-dot" }, dot(one.state === "cooldown" ? "need" : "good"), el("code", null, one.key)), out.length ? el("small", { class: "need" }, out.join(" · ")) : null);
+  }));
+}
+
+/** @param {Channel} channel @param {Health | null} ill @param {readonly KeyState[]} keys @param {() => void} reload */
+function aboutCard(channel, ill, keys, reload) {
   const { transport } = channel;
   /** @type {[string, import("../core/el.js").Single][]} */
   const facts = [
     ["State", el("span", { class: "with-dot" }, dot(kindOf(channel, ill)), !channel.enabled ? "disabled" : ill ? healthWords(ill) : "in order")],
     ["Dialects", channel.dialects.join(", ")], ["Address", channel.url + (channel.local ? " (local)" : "")],
-    ["Key", channel.key ? el("code", null, channel.key) : "none"],
+    keys.length ? ["Keys", keyList(keys)] : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
     ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],
     ["Models", channel.models.length ? el("span", null, channel.models.map((model, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat()) : "none"],
     ...(Object.keys(channel.headers).length ? [/** @type {[string, string]} */ (["Headers", Object.entries(channel.headers).map(([name, value]) => `${name}: ${value}`).join(", ")])] : []),

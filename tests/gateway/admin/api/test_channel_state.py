@@ -95,6 +95,7 @@ def test_a_channel_that_was_never_called_is_ok(gateway):
         "succeeded": 0,
         "failed": 0,
         "recent": RECENT,
+        "keys": [],
     }
 
 

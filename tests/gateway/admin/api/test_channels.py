@@ -332,3 +332,48 @@ def test_what_is_no_link_of_a_vpn_is_not_saved(manager: Client, link: str) -> No
     reply = manager.post(ALL, channel)
     assert (reply.status, "url" in reply.body.decode()) == (400, True)
     assert manager.get(f"{ALL}/through").status == 404
+
+
+def test_further_keys_are_written_masked_and_taken_back(
+    setup: GatewaySetup, manager: Client
+) -> None:
+    """The proxy specification, section 2: secrets are masked."""
+    keys = ["sk-0123456789abcdef", "sk-0123456789ABCDEF"]
+    shown = ["****cdef", "****CDEF"]
+    made = manager.patch(f"{ALL}/chat?dry_run=true", {"keys": keys})
+    assert (made["key"], made["keys"]) == (MASKED, shown)
+    assert manager.get(f"{ALL}/chat")["keys"] == []
+    assert manager.patch(f"{ALL}/chat", {"keys": keys})["keys"] == shown
+    assert all(key in read_channels_file(setup) for key in keys)
+    change = manager.get("/api/agent/changes?limit=1")
+    assert change["items"][0]["after"]["keys"] == shown
+    assert not any(key.encode() in change.body for key in keys)
+    assert manager.patch(f"{ALL}/chat", {"keys": shown[1:]})["keys"] == shown[1:]
+    assert keys[0] not in read_channels_file(setup)
+    for number in (change["items"][0]["number"] + 1, change["items"][0]["number"]):
+        assert manager.send("POST", f"/api/agent/changes/{number}/undo").status < 300
+    assert manager.get(f"{ALL}/chat")["keys"] == []
+    assert (manager.get(f"{ALL}/chat")["key"], SECRET in read_channels_file(setup)) == (
+        MASKED,
+        True,
+    )
+
+
+@pytest.mark.parametrize("keys", [["env:HOME"], ["****cdef"], ["two words"], [SECRET], [""]])
+def test_what_no_further_key_can_be_is_refused(
+    setup: GatewaySetup, manager: Client, keys: list[str]
+) -> None:
+    before = read_channels_file(setup)
+    assert manager.patch(f"{ALL}/chat", {"keys": keys}).status == 400
+    assert read_channels_file(setup) == before
+
+
+def test_a_check_tries_every_key(setup: GatewaySetup, manager: Client) -> None:
+    manager.patch(f"{ALL}/chat", {"keys": ["sk-0123456789abcdef"]})
+    before = len(setup.supplier.others)
+    steps = manager.send("POST", f"{ALL}/chat/check")["steps"]
+    first, second = [one for one in steps if one["name"] == "models"]
+    assert (first["state"], first["detail"]) == ("passed", "2 models")
+    assert (second["state"], second["detail"]) == ("passed", "keys[0]: 2 models")
+    asked = [request.headers["authorization"] for request in setup.supplier.others[before:]]
+    assert asked == [f"Bearer {SECRET}", "Bearer sk-0123456789abcdef"]

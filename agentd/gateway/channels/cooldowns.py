@@ -1,0 +1,120 @@
+"""What is left out after failures: whole channels, their models, and single keys of theirs.
+
+A channel with several keys uses them in turn, and leaves out each by itself. It is left out as a
+whole when all of them are.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+
+from msgspec import Struct
+
+from agentd.gateway.channels.failures import Failure
+from agentd.gateway.channels.model import Channel
+
+
+class Cooldown(Struct):
+    """Why and until when; ``by_supplier``: the supplier itself named the time."""
+
+    channel: Channel
+    until: float
+    by_supplier: bool
+    kind: Failure
+
+
+class Cooldowns:
+    """The cooldowns of all channels; ``now`` returns monotonic seconds.
+
+    A channel that was edited since the start of a cooldown has none.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._turns: dict[str, int] = {}
+        """Where in its keys the next call of a channel begins, by the channel's name."""
+        self.by_place: dict[tuple[str, str, str], Cooldown] = {}
+        """By channel, key (a field; empty: all keys) and supplier's model (empty: all models)."""
+
+    def start(self, key: str, supplier_model: str, cooldown: Cooldown) -> None:
+        """Start a cooldown; those that ended are forgotten."""
+        now = self._now()
+        self.by_place = {place: one for place, one in self.by_place.items() if one.until > now}
+        self.by_place[cooldown.channel.name, key, supplier_model] = cooldown
+
+    def retain_only(self, channels: Collection[str]) -> None:
+        """Forget the cooldowns and turns of all other channels."""
+        for place in [place for place in self.by_place if place[0] not in channels]:
+            del self.by_place[place]
+        for name in [name for name in self._turns if name not in channels]:
+            del self._turns[name]
+
+    def find(self, channel: Channel, supplier_model: str) -> Cooldown | None:
+        """Return the cooldown because of which a model is not available through a channel."""
+        if not self.by_place:
+            return None
+        found = [self.find_of_key(channel, "", supplier_model)]
+        if channel.keys:
+            found.append(self.find_of_all_keys(channel, supplier_model))
+        return max(filter(None, found), key=_get_end, default=None)
+
+    def find_of_key(self, channel: Channel, key: str, supplier_model: str) -> Cooldown | None:
+        """Return the longer of the cooldowns of one key and of its ``supplier_model``."""
+        found = [
+            one
+            for model in {"", supplier_model}
+            if (one := self.by_place.get((channel.name, key, model)))
+            and one.until > self._now()
+            and one.channel == channel
+        ]
+        return max(found, key=_get_end, default=None)
+
+    def find_of_all_keys(self, channel: Channel, supplier_model: str) -> Cooldown | None:
+        """Return the cooldown of the key to try first; None if another one needs not to wait."""
+        found = []
+        for key in channel.key_fields:
+            if (one := self.find_of_key(channel, key, supplier_model)) is None:
+                return None
+            found.append(one)
+        patient = [one for one in found if not one.by_supplier]
+        return min(patient or found, key=_get_end)
+
+    def iter_keys(self, channel: Channel, supplier_model: str) -> Iterator[str]:
+        """Yield the keys to try, as fields of the channel; the next call begins with another.
+
+        If all of them are left out, it is the one of ``find_of_all_keys``.
+        """
+        fields = channel.key_fields
+        turn = self._turns.get(channel.name, 0) % len(fields)
+        rests = {
+            field: self.find_of_key(channel, field, supplier_model)
+            for field in (*fields[turn:], *fields[:turn])
+        }
+        keys = [field for field, one in rests.items() if one is None]
+        if not keys:
+            first = self.find_of_all_keys(channel, supplier_model)
+            keys = [next(field for field, one in rests.items() if one is first)]
+        for key in keys:
+            self._turns[channel.name] = fields.index(key) + 1
+            yield key
+
+    def find_by_model(self, channel: Channel) -> dict[str, Cooldown]:
+        """Return why the channel is left out for each supplier's model; empty name: for all."""
+        found: dict[str, Cooldown] = {}
+        for key, model, one in self.iter_of_channel(channel):
+            if not key:
+                found[model] = one
+            elif every := self.find_of_all_keys(channel, model):
+                found.setdefault(model, every)
+        if whole := self.find(channel, ""):
+            found[""] = whole
+        return found
+
+    def iter_of_channel(self, channel: Channel) -> Iterator[tuple[str, str, Cooldown]]:
+        """Yield the key, the supplier's model and the cooldown of all of a channel's."""
+        now = self._now()
+        for (name, key, model), one in self.by_place.items():
+            if name == channel.name and one.until > now and one.channel == channel:
+                yield key, model, one
+
+
+def _get_end(cooldown: Cooldown) -> float:
+    return cooldown.until
