@@ -4,6 +4,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
+from agentd.llm.parameters import ParameterChanges
 from agentd.llm.price import Prices
 
 ChannelName: TypeAlias = Annotated[
@@ -64,6 +65,10 @@ class GatewayModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The models to try when a supplier refuses a request because it is too long."""
     content_fallbacks: FallbackNames = ()
     """The models to try when a supplier's content filter refuses a request."""
+    headers: dict[str, str] = {}
+    """Sent with its requests, in place of the channel's of the same name; no credentials."""
+    parameters: ParameterChanges | None = None
+    """Changes of the parameters of its requests."""
 
     @property
     def all_fallbacks(self) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from msgspec import Meta, Struct
 
 from agentd.core.errors import NotFound, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
+from agentd.llm.parameters import validate_parameters
 from agentd.llm.price import Prices
+from agentd.llm.upstream.header_rules import find_plain_header_problem
 from agentd.models.fallback_validation import validate_fallbacks
 from agentd.models.gateway_model import GatewayModel
 
@@ -173,6 +175,12 @@ def _validate_gateway_models(
         for which, target in enumerate(targets):
             if targets.index(target) != which:
                 yield (*place, "routes", which), "is the same route as one above; remove it"
+        for name, value in model.headers.items():
+            if wrong := find_plain_header_problem(name, value):
+                yield (*place, "headers", name), wrong
+        if model.parameters is not None:
+            for within, what in validate_parameters(model.parameters):
+                yield (*place, "parameters", *within), what
     for below, what in validate_fallbacks(models):
         yield ("proxy", *below), what
 

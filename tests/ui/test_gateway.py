@@ -366,6 +366,24 @@ def test_further_keys_are_added_and_each_shows_how_it_is(gus: Person, gateway: G
     gateway.admin.patch("/api/agent/channels/gemini", {"keys": None})
 
 
+def test_parameters_of_requests_are_changed_in_the_form(gus: Person, gateway: GatewaySite) -> None:
+    for path, api in (
+        ("/gateway/channels/responses", "/api/agent/channels/responses"),
+        ("/gateway/models/by-responses", "/api/agent/models/by-responses"),
+    ):
+        page = gus.open(path)
+        page.get_by_role("button", name="Edit", exact=True).click()
+        find_field(page, "parameters").fill('{"set": {"temperature"')
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Parameters: this is not JSON")).to_be_visible()
+        gus.complaints.clear()
+        find_field(page, "parameters").fill('{"set": {"temperature": 0.2}, "remove": ["user"]}')
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("temperature: 0.2")).to_be_visible()
+        assert gateway.admin.get(api)["parameters"]["remove"] == ["user"]
+        gateway.admin.patch(api, {"parameters": None})
+
+
 def refuse_second_key(request):  # type: ignore[no-untyped-def]
     """One of the channel's keys is not valid."""
     return Refuse(401, "wrong key") if "WXYZ" in str(request.headers) else None

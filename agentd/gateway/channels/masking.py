@@ -5,7 +5,6 @@ the latter are shown; of the secret itself at most the last four characters are.
 be sent back and then stands for what is there, but never at another address than before.
 """
 
-import re
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -14,14 +13,13 @@ from agentd.core.errors import BadRequest
 from agentd.core.secret_text import MASK, is_reference
 from agentd.gateway.channels.model import Channel
 from agentd.llm.endpoint import ChannelTransport
+from agentd.llm.upstream.header_rules import is_credential_header
 
 SHOWN_CHARS = 4
 """The number of characters that are shown ..."""
 MIN_CHARS_TO_SHOW = 16
 """... of one that has at least so many; of a shorter one none is."""
 
-_SECRET_HEADER = re.compile("auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
-"""The words in the name of a header whose value is a secret."""
 _PLAIN_HEADERS = frozenset(
     (
         *("accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type"),
@@ -30,13 +28,6 @@ _PLAIN_HEADERS = frozenset(
     )
 )
 """Headers of suppliers whose values are no secrets, however long they are."""
-_SCHEME = re.compile(r"(?:basic|bearer|digest|token|apikey|negotiate)\s+\S", re.IGNORECASE)
-"""The scheme at the start of a credentials header's value, whatever the header's name."""
-
-
-def is_credential_header(name: str, value: str) -> bool:
-    """Return whether a header holds credentials, by its name or its value's scheme."""
-    return bool(_SECRET_HEADER.search(name) or _SCHEME.match(value))
 
 
 def is_secret_header(name: str, value: str) -> bool:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from agentd.core.secret_text import SecretText
 from agentd.llm.endpoint import ChannelDialect, ChannelTransport, SupplierUrl
+from agentd.llm.parameters import ParameterChanges
 from agentd.models.gateway_model import ChannelName
 
 MAX_FURTHER_KEYS = 50
@@ -36,6 +37,8 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The transport to the supplier."""
     headers: dict[str, str] = {}
     """Sent with every call, beside the key's."""
+    parameters: ParameterChanges | None = None
+    """Changes of the parameters of its requests; a model's own come after them."""
     on_leave: Literal["cut", "drain"] = "cut"
     """The treatment of a call whose caller disconnected: aborted, or read on for its usage."""
     cool_down: Annotated[float, Meta(ge=0, le=86400)] = 30.0

@@ -34,6 +34,7 @@ from agentd.gateway.channels.masking import mask
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.keys.model import AccessKey
 from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.parameters import ParameterChanges
 from agentd.llm.price import Prices
 from agentd.models.gateway_model import GatewayModel, ModelRoute
 
@@ -62,6 +63,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """The one to speak to it: the caller's, else the one that the channel prefers."""
     key: str = "key"
     """The field of the channel with the key to use."""
+    headers: Mapping[str, str] = {}
+    """The model's own headers."""
+    parameters: tuple[ParameterChanges, ...] = ()
+    """The changes of parameters, the channel's before the model's."""
 
     @property
     def route_id(self) -> tuple[str, str, str]:
@@ -382,4 +387,12 @@ def _make_candidate(
         prices=way.prices or model.prices,
         is_passthrough=passes,
         dialect=dialect if passes else channel.dialects[0],
+        headers=model.headers,
+        parameters=_list_parameter_changes(model, channel),
     )
+
+
+def _list_parameter_changes(model: GatewayModel, channel: Channel) -> tuple[ParameterChanges, ...]:
+    if model.parameters is None and channel.parameters is None:
+        return ()
+    return tuple(one for one in (channel.parameters, model.parameters) if one is not None)

@@ -1,31 +1,18 @@
 """All channels of ``channels.yml`` together: what does not fit in them."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from agentd.core.errors import BadRequest, suggest_name
 from agentd.core.secret_text import explain_malformed_secret, is_reference
-from agentd.gateway.channels.masking import is_credential_header
 from agentd.gateway.channels.model import MAX_FURTHER_KEYS, Channel
 from agentd.gateway.vpn.links import parse_link
 from agentd.llm.endpoint import ChannelTransport
+from agentd.llm.parameters import validate_parameters
 from agentd.llm.proxy_address import parse_proxy_address
+from agentd.llm.upstream.header_rules import find_header_problem, is_credential_header
 from agentd.llm.upstream.public_addresses import may_be_public
 from agentd.models.gateway_model import GatewayModel
-
-_RESERVED_HEADERS = {
-    "host",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-    "accept-encoding",
-    "te",
-}
-"""Headers that only the sender of a request can set."""
-
-_HEADER_NAME = re.compile("[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile("[ -~]*")
 
 
 def validate(
@@ -52,8 +39,11 @@ def validate(
             ((number, "transport"), what) for what in _validate_transport(channel.transport)
         )
         for name, value in channel.headers.items():
-            if wrong := _find_header_problem(name, value):
+            if wrong := find_header_problem(name, value):
                 yield (number, "headers", name), wrong
+        if channel.parameters is not None:
+            for place, what in validate_parameters(channel.parameters):
+                yield (number, "parameters", *place), what
 
 
 def require_known_channels(
@@ -129,11 +119,3 @@ def _validate_link(url: str) -> Iterator[str]:
             f"url: {error.message}; expected a link such as vless://… or ss://…, or the https"
             " address of a subscription"
         )
-
-
-def _find_header_problem(name: str, value: str) -> str:
-    if not _HEADER_NAME.fullmatch(name):
-        return "is not a valid header name"
-    if name.lower() in _RESERVED_HEADERS:
-        return "is set by agentd itself; remove it"
-    return "" if _HEADER_VALUE.fullmatch(value) else "its value has odd characters in it"

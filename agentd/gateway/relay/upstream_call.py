@@ -25,6 +25,7 @@ from agentd.llm.dialects.output_limit import MIN_THINKING_BUDGET, apply_output_l
 from agentd.llm.dialects.single_tool_call import FirstCallReader, drop_further_calls
 from agentd.llm.dialects.supplier_errors import parse_error
 from agentd.llm.endpoint import ChannelDialect
+from agentd.llm.parameters import apply_parameters
 from agentd.llm.price import Usage
 from agentd.llm.upstream.protocol import Timeouts, UpstreamRequest, merge_headers
 
@@ -82,11 +83,16 @@ class UpstreamCall:
         """
         channel, dialect = candidate.channel, DIALECTS[candidate.dialect]
         forwarded = self.request.headers if candidate.is_passthrough else {}
+        body = self._encode_body(candidate)
+        if candidate.parameters and self.request.endpoint.kind == "reply":
+            body = apply_parameters(body, candidate.parameters)
         return UpstreamRequest(
             "POST",
             join_url(channel.url, self._choose_path(candidate)),
-            merge_headers(dialect.build_headers(secret), forwarded, channel.headers),
-            self._encode_body(candidate),
+            merge_headers(
+                dialect.build_headers(secret), forwarded, channel.headers, candidate.headers
+            ),
+            body,
             Timeouts(head=channel.timeout, idle=idle),
         )
 

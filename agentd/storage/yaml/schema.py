@@ -1,7 +1,7 @@
 """Convert the nodes of a YAML file to a typed value; the schema is a ``msgspec.Struct``.
 
 Known kinds: structs, ``dict[str, X]``, ``list[X]``, ``tuple[X, ...]``, ``str``, ``int``,
-``float``, ``Decimal``, ``bool``, ``Literal``, and ``X | None``; limits come from
+``float``, ``Decimal``, ``bool``, ``Literal``, ``X | None``, and ``Any`` for JSON; limits come from
 ``msgspec.Meta`` (a pattern covers the whole text). What is annotated with
 ``Meta(extra={"secret": True})`` is never shown.
 """
@@ -31,6 +31,11 @@ MAX_PROBLEMS = 50
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][-+]?[0-9]{1,2})?")
+_CONSTANTS: dict[str, bool | None] = {
+    **{"true": True, "false": False},
+    **dict.fromkeys(("", "~", "null")),
+}
+"""What these texts mean where any value of JSON may stand."""
 _SIGN_IN = re.compile(r"://[^/\s]*@")
 """The credentials in an address."""
 _ACCESS_KEY = re.compile(r"(agent_|sk-agentd-[A-Za-z0-9]{4})[A-Za-z0-9-]{8,}")
@@ -114,14 +119,25 @@ class _Walker:
                     self._require_node(node, MappingNode, "a map", path), kind, path
                 )
             case inspect.ListType() | inspect.VarTupleType():
-                items = self._require_node(node, SequenceNode, "a list", path)
-                if len(items.value) < (kind.min_length or 0):
-                    raise self._add_problem(node, path, f"expected at least {kind.min_length} item")
-                values = [
-                    self.convert_part(item, kind.item_type, f"{path}[{number}]")
-                    for number, item in enumerate(items.value)
-                ]
-                return values if isinstance(kind, inspect.ListType) else tuple(values)
+                return self._convert_list(node, kind, path)
+        return self._convert_single(node, kind, path)
+
+    def _convert_list(
+        self, node: Node, kind: inspect.ListType | inspect.VarTupleType, path: str
+    ) -> list[Any] | tuple[Any, ...]:
+        items = self._require_node(node, SequenceNode, "a list", path)
+        if len(items.value) < (kind.min_length or 0):
+            raise self._add_problem(node, path, f"expected at least {kind.min_length} item")
+        values = [
+            self.convert_part(item, kind.item_type, f"{path}[{number}]")
+            for number, item in enumerate(items.value)
+        ]
+        return values if isinstance(kind, inspect.ListType) else tuple(values)
+
+    def _convert_single(self, node: Node, kind: inspect.Type, path: str) -> Any:
+        """Convert a scalar, or any value of JSON."""
+        if isinstance(kind, inspect.AnyType):
+            return self._convert_any(node, path)
         expected = self._form or _describe_expected(kind)
         scalar = self._require_node(node, ScalarNode, expected, path)
         try:
@@ -164,6 +180,20 @@ class _Walker:
             return kind.cls(**values)
         except ValueError as error:
             raise self._add_problem(node, path, str(error)) from None
+
+    def _convert_any(self, node: Node, path: str) -> Any:
+        """Convert a value of JSON: plain true, false, null and numbers are no texts."""
+        if isinstance(node, MappingNode):
+            return {
+                name: self._convert_any(value, _join_path(path, name))
+                for name, value in self._collect_entries(node, path, None).items()
+            }
+        if isinstance(node, SequenceNode):
+            return [
+                self._convert_any(item, f"{path}[{number}]")
+                for number, item in enumerate(node.value)
+            ]
+        return _guess_scalar(node.value, isinstance(node, ScalarNode) and bool(node.style))
 
     def _convert_dict(self, node: MappingNode, kind: inspect.DictType, path: str) -> dict[str, Any]:
         return {
@@ -234,6 +264,16 @@ def _convert_scalar(text: str, quoted: bool, kind: inspect.Type) -> Any:
         case inspect.FloatType():
             return _require_range(float(_require_match(_NUMBER, text)), kind)
     raise TypeError(f"{kind} has no form in a file")
+
+
+def _guess_scalar(text: str, quoted: bool) -> str | float | bool | None:
+    if quoted:
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else text
 
 
 def _check_text(text: str, quoted: bool, kind: inspect.StrType) -> str:

@@ -381,6 +381,7 @@ export type ChannelPatch = {
   local?: boolean | null;
   transport?: ChannelTransportPatch | null;
   headers?: Record<string, string | null> | null;
+  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain" | null;
   coolDown?: number | null;
   timeout?: number | null;
@@ -429,6 +430,7 @@ export type ChannelView = {
   local: boolean;
   transport: ChannelTransportView;
   headers: Record<string, string>;
+  parameters: ParameterChangesView | null;
   onLeave: "cut" | "drain";
   coolDown: number;
   timeout: number;
@@ -806,6 +808,8 @@ export type GatewayModelPatch = {
   fallbacks?: string[] | null;
   contextFallbacks?: string[] | null;
   contentFallbacks?: string[] | null;
+  headers?: Record<string, string | null> | null;
+  parameters?: NewParameterChanges | null;
 };
 
 export type GatewayModelView = {
@@ -818,6 +822,8 @@ export type GatewayModelView = {
   fallbacks: string[];
   contextFallbacks: string[];
   contentFallbacks: string[];
+  headers: Record<string, string>;
+  parameters: ParameterChangesView | null;
 };
 
 export type GatewaySettingsPatch = {
@@ -1233,6 +1239,7 @@ export type NewChannel = {
   local?: boolean;
   transport?: NewChannelTransport;
   headers?: Record<string, string>;
+  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain";
   coolDown?: number;
   timeout?: number;
@@ -1254,6 +1261,8 @@ export type NewGatewayModel = {
   fallbacks?: string[];
   contextFallbacks?: string[];
   contentFallbacks?: string[];
+  headers?: Record<string, string>;
+  parameters?: NewParameterChanges | null;
 };
 
 export type NewKeyLimits = {
@@ -1277,6 +1286,12 @@ export type NewModelRoute = {
   priority?: number;
   weight?: number;
   prices?: NewPrices | null;
+};
+
+export type NewParameterChanges = {
+  set?: Record<string, unknown>;
+  default?: Record<string, unknown>;
+  remove?: string[];
 };
 
 export type NewPrices = {
@@ -1352,6 +1367,12 @@ export type NotePage = {
   dropped: number;
   items: ServiceLogEntryView[];
   next: string;
+};
+
+export type ParameterChangesView = {
+  set: Record<string, unknown>;
+  default: Record<string, unknown>;
+  remove: string[];
 };
 
 export type ParameterView = {

@@ -2,7 +2,7 @@
 
 import time
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
@@ -77,6 +77,22 @@ level: 2
     ]
     assert (shape.host, shape.port, shape.ratio, shape.quiet) == ("example.org", 80, 0.1, True)
     assert (shape.colours, shape.class_, shape.level) == ({"red": "#f00"}, "c", 2)
+
+
+class Open(Struct, frozen=True):
+    values: dict[str, Any] = {}
+
+
+def test_any_value_of_json_is_read_where_the_schema_has_any():
+    text = (
+        "values: {a: 1, b: -0.5, c: true, d: null, e: no, f: '1', g: [x, {h: 2026-01-01}], i: {}}"
+    )
+    assert yaml_reader.load_yaml("agentd.yml", text.encode(), Open).values == {
+        **{"a": 1, "b": -0.5, "c": True, "d": None, "e": "no", "f": "1"},
+        **{"g": ["x", {"h": "2026-01-01"}], "i": {}},
+    }
+    with pytest.raises(ConfigError, match="twice"):
+        yaml_reader.load_yaml("agentd.yml", b"values: {a: {b: 1, b: 2}}", Open)
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "~\n", "{}\n"])

@@ -46,6 +46,7 @@ const FIELDS = [
   { name: "coolDown", label: "Cooldown", kind: "number", hint: "Seconds without calls after its failures." },
   { name: "onLeave", label: "When a caller leaves", kind: "choice", options: [["cut", "end the call"], ["drain", "hear it out for its count"]] },
   { name: "headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with every call, one per line." },
+  { name: "parameters", label: "Parameters", kind: "json", wide: true, placeholder: '{"set": {"temperature": 0.2}, "default": {"top_p": 0.9}, "remove": ["user"]}', hint: "Set, default or remove parameters of requests, named as in the supplier’s format." },
   { name: "transport.kind", label: "Reached", kind: "choice", options: [["direct", "directly"], ["http", "through an HTTP proxy"], ["socks5", "through a SOCKS5 proxy"], ["vpn", "through a VPN"]] },
   { name: "transport.url", label: "Proxy, or link of the VPN", kind: "secret", when: (value) => value("transport.kind") !== "direct", hint: "Such as socks5://user:password@host:1080, a link (ss://, vless://, …) or a subscription's address." },
   { name: "transport.server", label: "Server of the subscription", when: isVpn, hint: "By its name; empty for the first one." },

@@ -10,12 +10,13 @@ import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
 import { createChannel, editChannel } from "./channel_dialogs.js";
 import { checkPanel } from "./check_panel.js";
+import { requestChanges } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
  * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, local: boolean, transport: { kind: string, url: string, server: string },
- *   headers: Record<string, string>, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
+ *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
  * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
  *   modelCooldowns: Record<string, number> }} Health
  * @typedef {import("../api.d.ts").KeyStateView} KeyState
@@ -141,7 +142,7 @@ function aboutCard(channel, ill, keys, reload) {
     keys.length ? ["Keys", keyList(keys)] : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
     ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],
     ["Models", channel.models.length ? el("span", null, channel.models.map((model, index) => [index ? ", " : "", el("a", { href: link(`/gateway/models/${encodeURIComponent(model)}`) }, model)]).flat()) : "none"],
-    ...(Object.keys(channel.headers).length ? [/** @type {[string, string]} */ (["Headers", Object.entries(channel.headers).map(([name, value]) => `${name}: ${value}`).join(", ")])] : []),
+    ...requestChanges(channel),
     ["Timeout", `${channel.timeout} s until an answer begins`], ["Cooldown", `${channel.coolDown} s after its failures`],
     ["When a caller leaves", channel.onLeave === "cut" ? "the call is ended" : "the answer is heard out for its count"],
   ];

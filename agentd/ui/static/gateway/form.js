@@ -18,6 +18,22 @@ import { failureLine, labelled, sendForm } from "../settings/frame.js";
  *   `version`: changes with each input
  */
 
+/** @typedef {{ set: Record<string, unknown>, default: Record<string, unknown>, remove: string[] }} Parameters */
+
+/**
+ * What a channel or model changes in requests, as rows of a list.
+ * @param {{ headers: Record<string, string>, parameters: Parameters | null }} resource
+ * @returns {[string, string][]}
+ */
+export function requestChanges({ headers, parameters }) {
+  const pairs = (/** @type {Record<string, unknown>} */ values) => Object.entries(values).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
+  return /** @type {[string, string][]} */ ([
+    ["Headers", Object.entries(headers).map(([name, value]) => `${name}: ${value}`).join(", ")],
+    ["Parameters set", pairs(parameters?.set ?? {})], ["Default parameters", pairs(parameters?.default ?? {})],
+    ["Parameters removed", (parameters?.remove ?? []).join(", ")],
+  ]).filter(([, text]) => text);
+}
+
 /** Objects that the API replaces as a whole, so that all of them is sent when a part is changed. */
 const WHOLE = ["prices", "assumed_prices"];
 
@@ -59,8 +75,17 @@ function toValue({ kind, label }, text) {
     return Number(typed);
   }
   if (kind === "moment") return new Date(typed).toISOString();
-  if (kind === "json") return JSON.parse(typed);
+  if (kind === "json") return parseJson(typed, label);
   return kind === "long" ? text : typed;
+}
+
+/** @param {string} text @param {string} label */
+function parseJson(text, label) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`${label}: this is not JSON`);
+  }
 }
 
 /** @param {string} moment */

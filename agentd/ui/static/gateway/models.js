@@ -8,7 +8,7 @@ import { emptyState } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
 import { card } from "../settings/frame.js";
 import { checkPanel } from "./check_panel.js";
-import { createDialog, editDialog } from "./form.js";
+import { createDialog, editDialog, requestChanges } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, readAll, requestsLink, shown } from "./frame.js";
 import { resourceList, usualItems } from "./resource_list.js";
 import { routesCard } from "./route_list.js";
@@ -17,7 +17,8 @@ import { routesCard } from "./route_list.js";
  * @typedef {{ input: number, output: number, cacheRead: number | null, cacheWrite: number | null, cacheWrite1H: number | null, reasoning: number | null,
  *   above: any[], services: any[] }} Prices
  * @typedef {{ name: string, enabled: boolean, routes: import("./route_list.js").Route[], prices: Prices | null, maxOutput: number | null, context: number | null,
- *   fallbacks: string[], contextFallbacks: string[], contentFallbacks: string[] }} Model
+ *   fallbacks: string[], contextFallbacks: string[], contentFallbacks: string[],
+ *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null }} Model
  */
 
 /** @type {readonly import("./form.js").Field[]} */
@@ -34,6 +35,8 @@ const FIELDS = [
   { name: "fallbacks", label: "Fallbacks", kind: "lines", hint: "Models to try when all routes have failed, one per line." },
   { name: "contextFallbacks", label: "Fallbacks for long requests", kind: "lines", hint: "When a supplier refuses because the request is too long." },
   { name: "contentFallbacks", label: "Fallbacks for refused content", kind: "lines", hint: "When a supplier’s content filter refuses." },
+  { name: "headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with its requests, one per line, in place of the channel’s. No credentials." },
+  { name: "parameters", label: "Parameters", kind: "json", wide: true, placeholder: '{"set": {"temperature": 0.2}, "default": {"top_p": 0.9}, "remove": ["user"]}', hint: "Set, default or remove parameters of requests, named as in the supplier’s format. They come after the channel’s." },
 ];
 
 const FALLBACKS = /** @type {const} */ ([["fallbacks", "When all routes failed"], ["contextFallbacks", "When it is too long"], ["contentFallbacks", "When the content is refused"]]);
@@ -146,6 +149,7 @@ function aboutCard(model, reload) {
       ["State", el("span", { class: "with-dot" }, dot(model.enabled ? "good" : "off"), model.enabled ? "can be called" : "disabled")],
       ["Context", model.context === null ? "not known" : `${count(model.context)} tokens`], ["Longest reply", model.maxOutput === null ? "not known" : `${count(model.maxOutput)} tokens`],
       ...FALLBACKS.filter(([kind]) => model[kind].length).map(([kind, label]) => [label, fallbackLinks(model[kind])]),
+      ...requestChanges(model),
     ].map(([name, value]) => [el("dt", null, name ?? ""), el("dd", null, value ?? "")]).flat()),
     prices
       ? el("dl", { class: "pair" }, RATES.filter(([rate]) => prices[rate] !== null).map(([rate, label]) => [el("dt", null, label), el("dd", { class: "num" }, `${usd(Number(prices[rate]))} per million tokens`)]).flat(),

@@ -377,3 +377,36 @@ def test_a_check_tries_every_key(setup: GatewaySetup, manager: Client) -> None:
     assert (second["state"], second["detail"]) == ("passed", "keys[0]: 2 models")
     asked = [request.headers["authorization"] for request in setup.supplier.others[before:]]
     assert asked == [f"Bearer {SECRET}", "Bearer sk-0123456789abcdef"]
+
+
+PARAMETERS = {"set": {"temperature": 0.2, "stop": ["a"]}, "default": {}, "remove": ["user"]}
+
+
+def test_parameters_are_changed_as_a_whole_and_taken_back(
+    setup: GatewaySetup, manager: Client
+) -> None:
+    before = read_channels_file(setup)
+    assert (
+        manager.patch(f"{ALL}/chat?dry_run=true", {"parameters": PARAMETERS})["parameters"]
+        == PARAMETERS
+    )
+    assert read_channels_file(setup) == before
+    assert manager.patch(f"{ALL}/chat", {"parameters": PARAMETERS})["parameters"] == PARAMETERS
+    assert manager.get(f"{ALL}/chat")["parameters"] == PARAMETERS
+    number = manager.get("/api/agent/changes?limit=1")["items"][0]["number"]
+    assert manager.send("POST", f"/api/agent/changes/{number}/undo").status < 300
+    assert manager.get(f"{ALL}/chat")["parameters"] is None
+    manager.patch(f"{ALL}/chat", {"parameters": PARAMETERS})
+    assert manager.patch(f"{ALL}/chat", {"parameters": None})["parameters"] is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"set": {"max_tokens": 5}}, {"set": {"x": None}}, {"remove": ["model"]}, {"sets": {}}]
+)
+def test_parameters_that_cannot_be_changed_are_refused(
+    setup: GatewaySetup, manager: Client, wrong: dict[str, object]
+) -> None:
+    before = read_channels_file(setup)
+    reply = manager.patch(f"{ALL}/chat", {"parameters": wrong})
+    assert reply.status == 400
+    assert read_channels_file(setup) == before

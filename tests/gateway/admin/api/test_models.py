@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.conftest import GatewaySetup
@@ -180,3 +182,29 @@ def test_a_model_that_is_a_fallback_is_neither_deleted_nor_renamed(manager: Clie
     assert manager.delete(f"{ALL}/last").status == 204
     reply = manager.send("POST", "/api/agent/changes/3/undo")
     assert (reply.status, '"last"' in f"{reply['message']}{reply['details']}") == (409, True)
+
+
+def test_a_model_has_headers_and_parameters_of_its_own(manager: Client) -> None:
+    wanted = {"headers": {"X-Team": "blue"}, "parameters": {"set": {"seed": 7}}}
+    made = manager.patch("/api/agent/models/by-chat", wanted)
+    assert (made.status, made["headers"]) == (200, {"X-Team": "blue"})
+    assert made["parameters"] == {"set": {"seed": 7}, "default": {}, "remove": []}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"headers": {"Authorization": "x"}},
+        {"headers": {"x-api-key": "x"}},
+        {"headers": {"X-Upstream": "Bearer x"}},
+        {"headers": {"Content-Type": "text/plain"}},
+        {"headers": {"Host": "x"}},
+        {"parameters": {"set": {"model": "other"}}},
+    ],
+)
+def test_a_model_cannot_send_credentials_or_change_what_is_counted(
+    manager: Client, wrong: dict[str, object]
+) -> None:
+    reply = manager.patch("/api/agent/models/by-chat", wrong)
+    assert (reply.status, reply["error"]) == (400, "BadRequest")
+    assert manager.get("/api/agent/models/by-chat")["headers"] == {}

@@ -1,0 +1,177 @@
+"""Changes that an operator makes to the parameters of requests: set, default, remove. Pure.
+
+Parameters are named as in the supplier's dialect, those within objects by a path such as
+``generationConfig.temperature``. What agentd itself decides, counts or reads cannot be changed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from agentd.core.errors import BadRequest
+from agentd.llm.dialects.request_parsing import decode_raw_fields
+
+ParameterName: TypeAlias = Annotated[str, Meta(max_length=200)]
+
+MAX_CHANGES = 100
+"""The number of parameters that one list of changes may name."""
+MAX_VALUE_BYTES = 10_000
+"""The size of a parameter's value as JSON."""
+
+_PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*){0,4}")
+_CAPITAL = re.compile("(?<=[a-z0-9])([A-Z])")
+
+_COUNTED = "agentd reserves and counts what a request can cost by it"
+_OWN = "agentd sets it"
+_CONTENT = "it is the caller's content, in which secrets are masked and tokens counted"
+_PROTECTED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of"),
+            *("service_tier", "speed", "inference_geo", "modalities", "audio", "prediction"),
+            *("generation_config.max_output_tokens", "generation_config.candidate_count"),
+            "generation_config.response_modalities",
+        ),
+        _COUNTED,
+    ),
+    **dict.fromkeys(("model", "stream", "stream_options", "background", "store"), _OWN),
+    **dict.fromkeys(
+        (
+            *("messages", "input", "contents", "prompt", "system", "instructions", "conversation"),
+            *("system_instruction", "tools", "functions", "previous_response_id"),
+            "cached_content",
+        ),
+        _CONTENT,
+    ),
+}
+"""Why parameters cannot be changed, by their names with underscores."""
+
+
+class ParameterChanges(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes of the parameters of requests, by their names in the supplier's dialect.
+
+    Raises ``ValueError`` for null and empty lists, which have no form in a file of settings.
+    """
+
+    set: dict[str, Any] = {}
+    """Values that replace the caller's, such as ``temperature: 0.2``."""
+    default: dict[str, Any] = {}
+    """Values that are sent if the caller gives none."""
+    remove: tuple[ParameterName, ...] = ()
+    """Parameters that are not sent."""
+
+    def __post_init__(self) -> None:
+        for field, values in (("set", self.set), ("default", self.default)):
+            for name, value in values.items():
+                if _holds_nothing(value):
+                    raise ValueError(
+                        f"{field}.{name[:100]}: null and empty lists cannot be sent; list the"
+                        " parameter in remove instead"
+                    )
+
+
+def apply_parameters(body: bytes, changes: Iterable[ParameterChanges]) -> bytes:
+    """Return a request with its parameters changed; later changes win.
+
+    Raises ``BadRequest`` if a parameter is to be put into something that is not an object.
+    """
+    fields: dict[str, Any] = dict(decode_raw_fields(body))
+    for one in changes:
+        for name in one.remove:
+            _remove(fields, name.split("."))
+        for name, value in one.default.items():
+            _put(fields, name.split("."), value, replace=False)
+        for name, value in one.set.items():
+            _put(fields, name.split("."), value, replace=True)
+    return msgspec.json.encode(fields)
+
+
+def validate_parameters(changes: ParameterChanges) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield what is wrong with changes of parameters: the place, and why."""
+    if len(changes.set) + len(changes.default) + len(changes.remove) > MAX_CHANGES:
+        yield (), f"names more than {MAX_CHANGES} parameters"
+    for number, name in enumerate(changes.remove):
+        if wrong := _explain_refused_name(name):
+            yield ("remove", number), wrong
+    for field in ("set", "default"):
+        values: dict[str, Any] = getattr(changes, field)
+        for name, value in values.items():
+            if wrong := _explain_refused_name(name) or _explain_refused_value(value):
+                yield (field, name), wrong
+            elif name in changes.remove or (field == "default" and name in changes.set):
+                yield (
+                    (field, name),
+                    "is named twice; a parameter is set, has a default or is removed",
+                )
+
+
+def _explain_refused_name(name: str) -> str:
+    if not _PATH.fullmatch(name):
+        return "is not a parameter; expected a name such as temperature or reasoning.effort"
+    plain = _CAPITAL.sub(r"_\1", name).lower()
+    if plain == "generation_config":
+        return "is not a parameter; name one within it, such as generationConfig.temperature"
+    place = plain if plain in _PROTECTED else plain.partition(".")[0]
+    return f"cannot be changed: {_PROTECTED[place]}" if place in _PROTECTED else ""
+
+
+def _explain_refused_value(value: object) -> str:
+    try:
+        size = len(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return "is not a value of JSON"
+    return f"is larger than {MAX_VALUE_BYTES} bytes" if size > MAX_VALUE_BYTES else ""
+
+
+def _holds_nothing(value: object) -> bool:
+    """Return whether a value, or one within it, is null or an empty list."""
+    if isinstance(value, dict):
+        return any(map(_holds_nothing, value.values()))
+    if isinstance(value, list) and value:
+        return any(map(_holds_nothing, value))
+    return value is None or value == []
+
+
+def _remove(fields: dict[str, Any], path: list[str]) -> None:
+    name = _find_name(fields, path[0])
+    if len(path) == 1:
+        fields.pop(name, None)
+    elif (inner := _decode_object(fields.get(name))) is not None:
+        _remove(inner, path[1:])
+        fields[name] = inner
+
+
+def _put(fields: dict[str, Any], path: list[str], value: object, *, replace: bool) -> None:
+    name = _find_name(fields, path[0])
+    is_given = name in fields and fields[name] != Raw(b"null")
+    if len(path) == 1:
+        if replace or not is_given:
+            fields[name] = value
+        return
+    inner = _decode_object(fields[name]) if is_given else {}
+    if inner is None:
+        raise BadRequest(f'"{name}" is not an object, as the settings of this model expect')
+    _put(inner, path[1:], value, replace=replace)
+    fields[name] = inner
+
+
+def _find_name(fields: Mapping[str, Any], name: str) -> str:
+    """Return the spelling that the request has: Gemini takes both ``topP`` and ``top_p``."""
+    if name in fields:
+        return name
+    plain = _CAPITAL.sub(r"_\1", name).lower()
+    first, *rest = plain.split("_")
+    camel = first + "".join(map(str.capitalize, rest))
+    return next((one for one in (plain, camel) if one in fields), name)
+
+
+def _decode_object(value: Any) -> dict[str, Any] | None:
+    if isinstance(value, Raw):
+        try:
+            return dict(msgspec.json.decode(value, type=dict[str, Raw]))
+        except msgspec.DecodeError:
+            return None
+    return dict(value) if isinstance(value, dict) else None
