@@ -29,8 +29,8 @@ def asking(served: Served) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def number_of(asking: "subprocess.Popen[str]") -> str:
-    """The question's number, as ``ask`` tells it."""
+def read_number(asking: "subprocess.Popen[str]") -> str:
+    """Return the question's number from the output of ``ask``."""
     assert asking.stderr
     for line in asking.stderr:
         if found := re.search(r"agentd approve ([0-9]+)", line):
@@ -39,7 +39,7 @@ def number_of(asking: "subprocess.Popen[str]") -> str:
 
 
 def test_a_question_is_listed_and_allowing_it_lets_the_command_run(served, asking) -> None:
-    number = number_of(asking)
+    number = read_number(asking)
     listed = _run_agentd("approve", home=served.home, key=served.key)
     assert re.match(rf"{number}  chat [0-9]+ \(until .*\)  \w+: echo it-ran\n", listed.stdout)
     (one,) = json.loads(_run_agentd("approve", "--json", home=served.home, key=served.key).stdout)
@@ -55,7 +55,7 @@ def test_a_question_is_listed_and_allowing_it_lets_the_command_run(served, askin
 
 
 def test_a_denial_reaches_the_agent_with_its_note(served, asking) -> None:
-    number = number_of(asking)
+    number = read_number(asking)
     words = ("approve", number, "--deny", "--note", "not on Fridays", "--json")
     denied = json.loads(_run_agentd(*words, home=served.home, key=served.key).stdout)
     assert (denied["state"], denied["answeredBy"]) == ("denied", "key:laptop")

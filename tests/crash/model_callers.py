@@ -29,11 +29,11 @@ PATIENCE = 100.0
 
 def answer(request: Request) -> Answer:
     """Return the supplier's answer: as many tokens as the call's number."""
-    return Answer((Say(WORDS),), Tokens(input=number_of(request), output=OUTPUT), pause=0.002)
+    return Answer((Say(WORDS),), Tokens(input=get_number(request), output=OUTPUT), pause=0.002)
 
 
-def number_of(request: Request) -> int:
-    """The call's number, as the supplier was told it."""
+def get_number(request: Request) -> int:
+    """Return the call's number, which is in its prompt."""
     return int(request.prompt.split()[0])
 
 
@@ -104,7 +104,7 @@ class ModelCallers:
         """Yield calls that the supplier received and no line has, after a start."""
         ids = Counter(entry.id for entry in lines)
         yield from (f"{one} is there {times} times" for one, times in ids.items() if times > 1)
-        numbers = {number_of(request) for request in requests}
+        numbers = {get_number(request) for request in requests}
         cut_off = [entry for entry in lines if entry.error == CRASH]
         known = {entry.usage.input for entry in lines if entry.error != CRASH}
         if len(numbers - known) > len(cut_off):

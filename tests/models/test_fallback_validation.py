@@ -12,17 +12,18 @@ from agentd.models.model import Models, validate
 ROUTES = (ModelRoute(channel="c"),)
 
 
-def model(name: str, **lists: tuple[str, ...]) -> GatewayModel:
+def make_model(name: str, **lists: tuple[str, ...]) -> GatewayModel:
     return GatewayModel(name=name, routes=ROUTES, **lists)
 
 
-def problems(*models: GatewayModel) -> list[tuple[tuple[str | int, ...], str]]:
+def list_problems(*models: GatewayModel) -> list[tuple[tuple[str | int, ...], str]]:
     return list(validate(Models(proxy=models)))
 
 
 def test_an_unknown_model_and_one_that_is_listed_twice_are_problems_in_their_place():
-    found = problems(
-        model("large", content_fallbacks=("smal",)), model("small", fallbacks=("large", "large"))
+    found = list_problems(
+        make_model("large", content_fallbacks=("smal",)),
+        make_model("small", fallbacks=("large", "large")),
     )
     assert [place for place, _ in found] == [
         ("proxy", 0, "content_fallbacks", 0),
@@ -32,32 +33,36 @@ def test_an_unknown_model_and_one_that_is_listed_twice_are_problems_in_their_pla
 
 
 def test_a_cycle_is_a_problem_that_names_every_model_on_it():
-    found = problems(
-        model("start", fallbacks=("a",)),
-        model("a", fallbacks=("end", "b")),
-        model("b", fallbacks=("c",)),
-        model("c", fallbacks=("a",)),
-        model("end"),
+    found = list_problems(
+        make_model("start", fallbacks=("a",)),
+        make_model("a", fallbacks=("end", "b")),
+        make_model("b", fallbacks=("c",)),
+        make_model("c", fallbacks=("a",)),
+        make_model("end"),
     )
     assert [place for place, _ in found] == [("proxy", 1, "fallbacks", 1)]
     assert "a → b → c → a" in found[0][1]
 
 
 def test_a_model_is_no_fallback_of_itself():
-    [(place, what)] = problems(model("a", context_fallbacks=("a",)))
+    [(place, what)] = list_problems(make_model("a", context_fallbacks=("a",)))
     assert place == ("proxy", 0, "context_fallbacks", 0)
     assert "a → a" in what
 
 
 def test_two_kinds_of_fallbacks_may_lead_there_and_back():
-    assert not problems(
-        model("small", context_fallbacks=("large",)), model("large", fallbacks=("small",))
+    assert not list_problems(
+        make_model("small", context_fallbacks=("large",)), make_model("large", fallbacks=("small",))
     )
 
 
 def test_of_two_models_of_one_name_every_problem_is_in_a_place_that_there_is():
-    twice = [model("a", fallbacks=("b",)), model("b"), model("a", fallbacks=("b", "b", "a"))]
-    for place, _ in problems(*twice):
+    twice = [
+        make_model("a", fallbacks=("b",)),
+        make_model("b"),
+        make_model("a", fallbacks=("b", "b", "a")),
+    ]
+    for place, _ in list_problems(*twice):
         at = twice[place[1]]  # type: ignore[index]
         assert place[2] == "name" or len(getattr(at, str(place[2]))) > place[3]  # type: ignore[operator]
 

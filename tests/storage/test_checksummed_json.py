@@ -110,7 +110,7 @@ LINES = [
 ]  # records that make no sense together, which framing does not mind
 
 
-def damage_of(data: bytes) -> JournalDamage:
+def read_damage(data: bytes) -> JournalDamage:
     *_, damage = read_entries(data)
     assert isinstance(damage, JournalDamage)
     return damage
@@ -130,19 +130,19 @@ def damage_of(data: bytes) -> JournalDamage:
     ids=["no line end", "half", "NULs", "half and NULs", "NULs and an end", "empty", "several"],
 )
 def test_an_end_with_nothing_sound_after_it_is_torn(torn):
-    damage = damage_of(LINES[0] + LINES[1] + torn)
+    damage = read_damage(LINES[0] + LINES[1] + torn)
     assert damage.torn
     assert (damage.line, damage.offset) == (3, len(LINES[0] + LINES[1]))
 
 
 def test_a_sound_line_after_what_is_not_sound_is_damage_in_the_middle():
-    damage = damage_of(LINES[0] + b"\0" * 40_000 + b"\n" + LINES[2])
+    damage = read_damage(LINES[0] + b"\0" * 40_000 + b"\n" + LINES[2])
     assert (damage.line, damage.offset, damage.torn) == (2, len(LINES[0]), False)
 
 
 def test_a_missing_or_doubled_line_is_damage_in_the_middle():
     for data in (LINES[0] + LINES[2], LINES[0] + LINES[0], LINES[1]):
-        damage = damage_of(data)
+        damage = read_damage(data)
         assert not damage.torn
         assert "it says it is line" in damage.reason
 
@@ -150,7 +150,7 @@ def test_a_missing_or_doubled_line_is_damage_in_the_middle():
 def test_a_sound_line_of_an_unknown_type_is_never_taken_for_a_torn_end():
     """A newer agentd wrote it: it was acknowledged, and must not be cut off."""
     newer = {"n": 2, "seq": 2, "at": AT, "by": "me", "body": {"type": "chat.frobbed"}}
-    damage = damage_of(LINES[0] + encode_checksummed(newer))
+    damage = read_damage(LINES[0] + encode_checksummed(newer))
     assert not damage.torn
     assert "unknown form" in damage.reason
 

@@ -30,8 +30,8 @@ NEEDS_PRIVILEGE = re.compile(
 """Options that an unprivileged user manager cannot carry out, or not on every system."""
 
 
-def sections(unit: Path) -> Iterator[tuple[str, str, str]]:
-    """Each assignment: its section, the line before it, and itself."""
+def iter_assignments(unit: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield each assignment: its section, the line before it, and its line."""
     section, before = "", ""
     for line in unit.read_text().splitlines():
         if line.startswith("["):
@@ -41,15 +41,15 @@ def sections(unit: Path) -> Iterator[tuple[str, str, str]]:
         before = line
 
 
-def directives(unit: Path) -> dict[str, str]:
-    """The ``[Service]`` and ``[Unit]`` lines; no name occurs twice in these units."""
-    pairs = [line.split("=", 1) for _, _, line in sections(unit)]
+def read_directives(unit: Path) -> dict[str, str]:
+    """Return the ``[Service]`` and ``[Unit]`` lines; no name occurs twice in these units."""
+    pairs = [line.split("=", 1) for _, _, line in iter_assignments(unit)]
     assert len({name for name, _ in pairs}) == len(pairs)
     return dict(pairs)
 
 
-def seconds(value: str) -> int:
-    """``60`` or ``5min``."""
+def parse_seconds(value: str) -> int:
+    """Parse ``60`` or ``5min``."""
     return int(value.removesuffix("min")) * (60 if value.endswith("min") else 1)
 
 
@@ -107,7 +107,9 @@ def test_the_system_units_exposure_is_at_most_4(tmp_path: Path) -> None:
 
 @BOTH
 def test_each_service_line_has_its_reason_above(unit: Path) -> None:
-    bare = [line for section, before, line in sections(unit) if lacks_reason(section, before)]
+    bare = [
+        line for section, before, line in iter_assignments(unit) if lacks_reason(section, before)
+    ]
     assert bare == []
 
 
@@ -118,31 +120,31 @@ def lacks_reason(section: str, before: str) -> bool:
 
 @BOTH
 def test_systemd_waits_for_the_daemons_own_word_and_signs_of_life(unit: Path) -> None:
-    result = directives(unit)
+    result = read_directives(unit)
     assert result["Type"] == "notify"
     assert result["NotifyAccess"] == "main"
-    assert seconds(result["WatchdogSec"]) > DRAIN_SECONDS
+    assert parse_seconds(result["WatchdogSec"]) > DRAIN_SECONDS
     assert result["Restart"] == "on-failure"
 
 
 @BOTH
 def test_the_daemon_is_started_as_it_is_by_hand(unit: Path) -> None:
-    program, *arguments = directives(unit)["ExecStart"].split()
+    program, *arguments = read_directives(unit)["ExecStart"].split()
     assert Path(program).name == "agentd"
     assert arguments == ["serve"]
 
 
 @BOTH
 def test_a_stop_leaves_time_to_drain_and_leaves_nothing_running(unit: Path) -> None:
-    result = directives(unit)
-    assert seconds(result["TimeoutStopSec"]) >= DRAIN_SECONDS + ENGINE_END_SECONDS + 10
+    result = read_directives(unit)
+    assert parse_seconds(result["TimeoutStopSec"]) >= DRAIN_SECONDS + ENGINE_END_SECONDS + 10
     assert result["KillMode"] == "mixed"
     assert "KillSignal" not in result
 
 
 @BOTH
 def test_no_core_file_and_no_file_for_others(unit: Path) -> None:
-    result = directives(unit)
+    result = read_directives(unit)
     assert result["LimitCORE"] == "0"
     assert result["UMask"] == "0077"
     assert result["ConfigurationDirectoryMode"] == "0700"
@@ -150,7 +152,7 @@ def test_no_core_file_and_no_file_for_others(unit: Path) -> None:
 
 @BOTH
 def test_compilers_debuggers_and_sandboxes_keep_working(unit: Path) -> None:
-    result = directives(unit)
+    result = read_directives(unit)
     assert not result.keys() & {
         "MemoryDenyWriteExecute",
         "RestrictNamespaces",
@@ -165,7 +167,7 @@ def test_compilers_debuggers_and_sandboxes_keep_working(unit: Path) -> None:
 
 
 def test_the_system_unit_keeps_state_and_configuration_per_person() -> None:
-    result = directives(SYSTEM_UNIT)
+    result = read_directives(SYSTEM_UNIT)
     assert result["User"] == "%i"
     assert result["StateDirectory"] == result["ConfigurationDirectory"] == "agentd/%i"
     assert result["StateDirectoryMode"] == "0700"
@@ -173,20 +175,20 @@ def test_the_system_unit_keeps_state_and_configuration_per_person() -> None:
 
 
 def test_the_user_unit_never_makes_the_state_a_part_of_the_configuration() -> None:
-    result = directives(USER_UNIT)
+    result = read_directives(USER_UNIT)
     assert result["ConfigurationDirectory"] == "agentd"
     assert "StateDirectory" not in result
 
 
 def test_the_user_unit_asks_for_nothing_that_needs_privilege() -> None:
-    asked = [line for _, _, line in sections(USER_UNIT) if NEEDS_PRIVILEGE.match(line)]
+    asked = [line for _, _, line in iter_assignments(USER_UNIT) if NEEDS_PRIVILEGE.match(line)]
     assert asked == []
 
 
 @BOTH
 def test_the_workspace_of_who_names_none_is_no_folder_that_holds_keys(unit: Path) -> None:
     """Neither the home, nor the system, nor the folders of the daemon's own files."""
-    result = directives(unit)
+    result = read_directives(unit)
     environment = dict(one.split("=", 1) for one in result["Environment"].split())
     home = "%h" if unit == USER_UNIT else "/home/%i"
     assert environment["AGENTD_DEFAULT_WORKSPACE"] == f"{home}/agentd"
@@ -194,7 +196,7 @@ def test_the_workspace_of_who_names_none_is_no_folder_that_holds_keys(unit: Path
 
 @BOTH
 def test_secrets_come_from_a_file_and_never_from_the_unit(unit: Path) -> None:
-    result = directives(unit)
+    result = read_directives(unit)
     assert result["EnvironmentFile"].startswith("-")
     assert result["Environment"].startswith("PATH=")
 

@@ -111,13 +111,13 @@ def test_a_phone_that_slept_ten_minutes_shows_all_that_happened_once(
     phone.wake(hides=hides)
     phone.until(lambda: page.locator("h1").inner_text() == f"Renamed {chat}")
     phone.until(lambda: page.locator(".prose", has_text="one two").count())
-    phone.until(lambda: growing(page) == "three four")
+    phone.until(lambda: read_growing_reply(page) == "three four")
     phone.until(lambda: list_waiting(page) == ["a last", "a third"])
     phone.until(lambda: page.title().startswith("(1) "))
-    phone.until(lambda: f"Label: {name}" in menu_of(page))
+    phone.until(lambda: f"Label: {name}" in list_menu(page))
 
     talking.say("the next one", ReplyDelta("five"))
-    phone.until(lambda: growing(page) == "three four five")
+    phone.until(lambda: read_growing_reply(page) == "three four five")
     talking.say("the next one", ReplyCompleted("three four five"))
     phone.until(lambda: page.locator(".prose", has_text="echo: a third").count())
     phone.until(lambda: not page.locator(".growing").count())
@@ -129,13 +129,13 @@ def test_a_phone_that_slept_ten_minutes_shows_all_that_happened_once(
     talking.say(asking, ReplyCompleted("done"))
 
 
-def growing(page: Page) -> str:
-    """The reply that is being written, as far as it is shown."""
+def read_growing_reply(page: Page) -> str:
+    """Return the visible part of the reply that is being written."""
     return " ".join(text.strip() for text in page.locator(".growing").all_inner_texts())
 
 
-def menu_of(page: Page) -> list[str]:
-    """What the chat's menu offers now."""
+def list_menu(page: Page) -> list[str]:
+    """Return the entries of the chat's menu."""
     page.get_by_role("button", name="More", exact=True).click()
     entries = page.locator(".menu .grow").all_inner_texts()
     page.keyboard.press("Escape")

@@ -44,7 +44,7 @@ def _read_day(row: DayRow) -> str:
     return row.day
 
 
-def book_of(given: dict[int, list[DayRow]], order: list[int]) -> RowsByDay:
+def build_rows(given: dict[int, list[DayRow]], order: list[int]) -> RowsByDay:
     book = RowsByDay()
     for chat in order:
         book.set_rows(chat, given[chat])
@@ -62,7 +62,7 @@ def test_roll_ups_merged_in_any_order_are_the_fold_of_everything(
     assert merge_tables(single) == whole
     order = list(given)
     chance.shuffle(order)
-    assert book_of(given, order).sum_by(by, *EVER, {}) == whole
+    assert build_rows(given, order).sum_by(by, *EVER, {}) == whole
 
 
 @given(st.lists(journals(steps=25), max_size=3), st.data())
@@ -95,14 +95,16 @@ def test_a_range_is_the_days_in_it_and_no_other(
     given: dict[int, list[DayRow]], first: str, last: str
 ) -> None:
     inside = {chat: [row for row in of if first <= row.day <= last] for chat, of in given.items()}
-    assert book_of(given, list(given)).sum_by("model", first, last, {}) == sum_rows(inside, "model")
+    assert build_rows(given, list(given)).sum_by("model", first, last, {}) == sum_rows(
+        inside, "model"
+    )
 
 
 @given(chats)
 @settings(max_examples=limit_examples(40))
 def test_what_is_asked_changes_nothing(given: dict[int, list[DayRow]]) -> None:
     before = deepcopy(given)
-    book = book_of(given, list(given))
+    book = build_rows(given, list(given))
     for _ in range(2):
         for by in KINDS:
             first = book.sum_by(by, *EVER, {})
@@ -117,7 +119,7 @@ def test_what_is_asked_changes_nothing(given: dict[int, list[DayRow]]) -> None:
 def test_a_chat_that_is_dropped_no_longer_counts_and_comes_back_whole(
     given: dict[int, list[DayRow]], gone: int
 ) -> None:
-    book = book_of(given, list(given))
+    book = build_rows(given, list(given))
     rest = {chat: of for chat, of in given.items() if chat != gone}
     for by in KINDS:
         book.sum_by(by, *EVER, {})
@@ -129,7 +131,7 @@ def test_a_chat_that_is_dropped_no_longer_counts_and_comes_back_whole(
 
 def test_a_chat_counts_for_each_of_its_labels() -> None:
     row = DayRow("2026-01-01", UsageAccount("", "", "", ""), UsageTotals(user=1))
-    book = book_of({1: [row], 2: [row], 3: [row]}, [1, 2, 3])
+    book = build_rows({1: [row], 2: [row], 3: [row]}, [1, 2, 3])
     table = book.sum_by("label", *EVER, {1: ("a", "b"), 2: ("b",)})
     assert {name: found.user for name, found in table.items()} == {"a": 1, "b": 2}
 

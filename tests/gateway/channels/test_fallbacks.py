@@ -15,11 +15,11 @@ KINDS = (*get_args(ErrorKind), "unreachable")
 NAMES = [f"m{number}" for number in range(14)]
 
 
-def model(name: str = "m", **lists: tuple[str, ...]) -> GatewayModel:
+def make_model(name: str = "m", **lists: tuple[str, ...]) -> GatewayModel:
     return GatewayModel(name=name, routes=(ModelRoute(channel="c"),), **lists)
 
 
-ALL = model(fallbacks=("f",), context_fallbacks=("x",), content_fallbacks=("c",))
+ALL = make_model(fallbacks=("f",), context_fallbacks=("x",), content_fallbacks=("c",))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -30,13 +30,13 @@ def test_each_failure_has_its_own_list_and_a_wrong_request_none(kind):
 
 
 def test_a_fallbacks_own_come_before_those_that_wait():
-    fallback = model("a", fallbacks=("a1", "b"))
+    fallback = make_model("a", fallbacks=("a1", "b"))
     assert list_next(fallback, "server", ["b", "c"], ["m", "a"]) == ["a1", "b", "c"]
-    assert list_next(model("a"), "context_too_long", ["b"], ["m", "a"]) == ["b"]
+    assert list_next(make_model("a"), "context_too_long", ["b"], ["m", "a"]) == ["b"]
 
 
 def test_a_wrong_request_is_wrong_for_those_that_wait_too():
-    assert list_next(model("a"), "invalid_request", ["b"], ["m", "a"]) == []
+    assert list_next(make_model("a"), "invalid_request", ["b"], ["m", "a"]) == []
 
 
 LISTS = st.lists(st.sampled_from(NAMES), max_size=8).map(tuple)
@@ -46,7 +46,7 @@ LISTS = st.lists(st.sampled_from(NAMES), max_size=8).map(tuple)
     models=st.fixed_dictionaries(
         {
             name: st.builds(
-                model,
+                make_model,
                 st.just(name),
                 fallbacks=LISTS,
                 context_fallbacks=LISTS,

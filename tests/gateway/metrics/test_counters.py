@@ -17,7 +17,7 @@ from agentd.gateway.metrics.counters import (
 from tests.gateway.ledger.entries import ENTRIES, build_record
 
 
-def counted(*records):
+def count_records(*records):
     counters = RequestCounters()
     for record in records:
         counters.add_record(record)
@@ -27,7 +27,7 @@ def counted(*records):
 @given(ENTRIES)
 def test_all_groups_together_are_the_totals_of_the_reports(records):
     found, expected = RequestTotals(), RequestTotals()
-    snapshot = counted(*records)
+    snapshot = count_records(*records)
     for record in records:
         expected.add_record(record)
     statuses = Counter()
@@ -40,7 +40,7 @@ def test_all_groups_together_are_the_totals_of_the_reports(records):
 
 @given(ENTRIES)
 def test_each_group_has_the_requests_of_its_model_and_channel(records):
-    groups = counted(*records).groups
+    groups = count_records(*records).groups
     expected = Counter(
         (record.model, record.channel) if record.channel else ("", "") for record in records
     )
@@ -49,7 +49,7 @@ def test_each_group_has_the_requests_of_its_model_and_channel(records):
 
 def test_models_that_callers_make_up_are_not_kept():
     refused = {"channel": "", "outcome": "refused", "status": 404, "error": "not_found"}
-    groups = counted(
+    groups = count_records(
         *(build_record(number, model=f"x{number}", **refused) for number in range(50))
     ).groups
     assert list(groups) == [("", "")]
@@ -58,7 +58,7 @@ def test_models_that_callers_make_up_are_not_kept():
 
 def test_further_pairs_of_model_and_channel_are_counted_as_others():
     records = [build_record(number, model=f"m{number}") for number in range(MAX_GROUPS + 30)]
-    groups = counted(*records, records[0]).groups
+    groups = count_records(*records, records[0]).groups
     assert len(groups) == MAX_GROUPS + 1
     assert groups["m0", "one"].totals.requests == 2
     assert groups[OTHER, OTHER].totals.requests == 30
@@ -66,7 +66,7 @@ def test_further_pairs_of_model_and_channel_are_counted_as_others():
 
 def test_failed_tries_are_counted_by_channel_and_error():
     tries = (FailedTry("one", "rate_limit"), FailedTry("two", "unreachable"))
-    found = counted(
+    found = count_records(
         build_record(1, failed_tries=tries), build_record(2, failed_tries=tries[:1])
     ).failed_tries
     assert found == {("one", "rate_limit"): 2, ("two", "unreachable"): 1}
@@ -75,7 +75,7 @@ def test_failed_tries_are_counted_by_channel_and_error():
 def test_failed_tries_of_many_channels_have_a_bound():
     names = [f"c{number}" for number in range(MAX_GROUPS + 30)]
     records = [build_record(1, failed_tries=(FailedTry(name, "server"),)) for name in names]
-    found = counted(*records).failed_tries
+    found = count_records(*records).failed_tries
     assert len(found) == MAX_GROUPS + 1
     assert found[OTHER, "server"] == 30
 
@@ -88,7 +88,7 @@ def test_only_streamed_replies_that_began_have_a_time_to_the_first_token():
         for stream in (True, False)
         for timings in (began, never)
     ]
-    (group,) = counted(*records).groups.values()
+    (group,) = count_records(*records).groups.values()
     assert sum(group.first_token.counts) == 1
     assert group.first_token.counts[FIRST_TOKEN_BOUNDS.index(0.5)] == 1
     assert group.first_token.milliseconds == 300.0
@@ -97,7 +97,7 @@ def test_only_streamed_replies_that_began_have_a_time_to_the_first_token():
 def test_only_successful_requests_have_a_duration():
     timings = Timings(total=2000.0)
     failed = build_record(2, outcome="failed", status=502, timings=timings)
-    (group,) = counted(build_record(1, timings=timings), failed).groups.values()
+    (group,) = count_records(build_record(1, timings=timings), failed).groups.values()
     assert sum(group.duration.counts) == 1
 
 

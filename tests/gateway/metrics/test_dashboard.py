@@ -23,8 +23,8 @@ TARGET_LABELS = {"instance"}
 """Labels that Prometheus adds to what it scrapes."""
 
 
-def known() -> dict[str, set[str]]:
-    """The labels of each metric, as the gateway renders them."""
+def list_known_labels() -> dict[str, set[str]]:
+    """Return the labels of each metric that the gateway renders."""
     counters = RequestCounters()
     counters.add_record(build_record(failed_tries=(FailedTry("two", "server"),), outcome="failed"))
     health = {"one": ChannelHealth(state="ok")}
@@ -37,18 +37,18 @@ def known() -> dict[str, set[str]]:
     return found
 
 
-METRICS = known()
+METRICS = list_known_labels()
 
 
-def selected(query: str) -> Iterator[tuple[str, set[str]]]:
-    """Each metric of a query, with the labels by which it is selected."""
+def iter_selected_labels(query: str) -> Iterator[tuple[str, set[str]]]:
+    """Yield each metric of a query with the labels that select it."""
     for name, labels in re.findall(r"\b(agentd_\w+)(?:\{([^}]*)\})?", query):
         yield name, set(re.findall(r'(\w+)(?:=|!=|=~|!~)"', labels))
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES)
 def test_every_query_names_metrics_and_labels_that_exist(title: str, query: str) -> None:
-    metrics = list(selected(query))
+    metrics = list(iter_selected_labels(query))
     assert metrics
     for name, labels in metrics:
         assert name in METRICS
@@ -59,7 +59,7 @@ def test_every_query_names_metrics_and_labels_that_exist(title: str, query: str)
 
 
 def test_every_metric_is_shown() -> None:
-    shown = {name for _, query in QUERIES for name, _ in selected(query)}
+    shown = {name for _, query in QUERIES for name, _ in iter_selected_labels(query)}
     families = {re.sub("_(bucket|sum|count)$", "", name) for name in METRICS}
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in shown} == families
 

@@ -13,7 +13,7 @@ NOW = "2026-06-01T12:00:00.000Z"
 KEY = issue("laptop", "2026-01-01T00:00:00.000Z")[1]
 
 
-def status(limit, used, reserved="0", name="day"):
+def make_status(limit, used, reserved="0", name="day"):
     return LimitStatus(name, Decimal(limit), Decimal(used), Decimal(reserved), None)
 
 
@@ -27,15 +27,15 @@ def count(*limits, **fields):
     ("limits", "near", "at"),
     [
         ((), 0, 0),
-        ((status("10", "7.99"),), 0, 0),
-        ((status("10", "8"),), 1, 0),
-        ((status("10", "5", "3"),), 1, 0),
-        ((status("10", "10"),), 0, 1),
-        ((status("10", "12"),), 0, 1),
-        ((status("10", "5", "5"),), 1, 0),
-        ((status("10", "9"), status("10", "9", name="week")), 1, 0),
-        ((status("10", "9"), status("10", "10", name="week")), 0, 1),
-        ((status("0", "0"),), 0, 1),
+        ((make_status("10", "7.99"),), 0, 0),
+        ((make_status("10", "8"),), 1, 0),
+        ((make_status("10", "5", "3"),), 1, 0),
+        ((make_status("10", "10"),), 0, 1),
+        ((make_status("10", "12"),), 0, 1),
+        ((make_status("10", "5", "5"),), 1, 0),
+        ((make_status("10", "9"), make_status("10", "9", name="week")), 1, 0),
+        ((make_status("10", "9"), make_status("10", "10", name="week")), 0, 1),
+        ((make_status("0", "0"),), 0, 1),
         ((LimitStatus("requests_per_minute", 10, 10, 0, NOW),), 0, 0),
     ],
 )
@@ -49,4 +49,4 @@ def test_a_key_is_near_or_at_its_limits_in_usd(limits, near, at):
 )
 def test_keys_that_open_nothing_are_near_no_limit(fields, state):
     expected = {"enabled": 0, "disabled": 0, "expired": 0, "near_limit": 0, "at_limit": 0}
-    assert msgspec.structs.asdict(count(status("1", "1"), **fields)) == expected | {state: 1}
+    assert msgspec.structs.asdict(count(make_status("1", "1"), **fields)) == expected | {state: 1}

@@ -61,31 +61,34 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, other: Supplier) -> Iterat
             ),
         ]
         setup.models += [
-            model("main", "first", fallbacks=["backup", "last"]),
-            model("two", "first", "spare", fallbacks=["backup"]),
-            model("drained", "patient", fallbacks=["backup"]),
-            model("tired", "resting", fallbacks=["backup"]),
-            model("closed", "closed", fallbacks=["last"]),
-            model("off", "disabled", fallbacks=["backup"]),
-            model("each", "first", fallbacks=["hidden", "unpriced", "dear", "last"]),
-            model(
+            build_model("main", "first", fallbacks=["backup", "last"]),
+            build_model("two", "first", "spare", fallbacks=["backup"]),
+            build_model("drained", "patient", fallbacks=["backup"]),
+            build_model("tired", "resting", fallbacks=["backup"]),
+            build_model("closed", "closed", fallbacks=["last"]),
+            build_model("off", "disabled", fallbacks=["backup"]),
+            build_model("each", "first", fallbacks=["hidden", "unpriced", "dear", "last"]),
+            build_model(
                 "sorted",
                 "first",
                 fallbacks=["backup"],
                 context_fallbacks=["large"],
                 content_fallbacks=["lenient", "last"],
             ),
-            model("backup", "second", prices=DEAR, max_output=500, fallbacks=["deep"]),
-            model("deep", "second"),
-            model("last", "second"),
-            model("large", "second", context_fallbacks=["huge"]),
-            model("huge", "second"),
-            model("lenient", "second"),
-            model("hidden", "second", enabled=False),
-            model("unpriced", "second", prices=None),
-            model("dear", "second", prices=DEAR),
-            *(model(f"to-{name}", "first", fallbacks=[f"at-{name}"]) for name in CHANNELS.values()),
-            *(model(f"at-{name}", f"second-{name}") for name in CHANNELS.values()),
+            build_model("backup", "second", prices=DEAR, max_output=500, fallbacks=["deep"]),
+            build_model("deep", "second"),
+            build_model("last", "second"),
+            build_model("large", "second", context_fallbacks=["huge"]),
+            build_model("huge", "second"),
+            build_model("lenient", "second"),
+            build_model("hidden", "second", enabled=False),
+            build_model("unpriced", "second", prices=None),
+            build_model("dear", "second", prices=DEAR),
+            *(
+                build_model(f"to-{name}", "first", fallbacks=[f"at-{name}"])
+                for name in CHANNELS.values()
+            ),
+            *(build_model(f"at-{name}", f"second-{name}") for name in CHANNELS.values()),
         ]
 
     with running_gateway(tmp_path_factory.mktemp("gateway"), prepare) as made:
@@ -98,18 +101,18 @@ def _anew(gateway: RunningGateway, other: Supplier) -> None:
         supplier.forget()
 
 
-def model(name: str, *channels: str, **more: Any) -> dict[str, Any]:
-    """A model through these channels, one after another, whose supplier calls it by its name."""
+def build_model(name: str, *channels: str, **more: Any) -> dict[str, Any]:
+    """Build a model that is served by these channels in order, under its own name."""
     routes = [{"channel": channel, "priority": number} for number, channel in enumerate(channels)]
     return {"name": name, "routes": routes, "prices": PRICES, "max_output": 1000, **more}
 
 
-def well(text: str = "well") -> Answer:
+def make_answer(text: str = "well") -> Answer:
     return Answer((Say(text),), TOKENS)
 
 
-def called(supplier: Supplier, since: int = 0) -> list[str]:
-    """The models that a supplier was asked for."""
+def list_called_models(supplier: Supplier, since: int = 0) -> list[str]:
+    """Return the models that a supplier was called for."""
     return [request.model for request in supplier.requests[since:]]
 
 
@@ -128,8 +131,8 @@ class Asked:
     ) -> None:
         before = len(gateway.supplier.requests), len(other.requests)
         self.told = (caller or gateway.add_caller()).ask(dialect, name, stream=stream)
-        self.first = called(gateway.supplier, before[0])
-        self.second = called(other, before[1])
+        self.first = list_called_models(gateway.supplier, before[0])
+        self.second = list_called_models(other, before[1])
         self.entry = gateway.wait_for_record(self.told)
 
 
@@ -139,7 +142,7 @@ def test_a_fallback_answers_when_all_routes_failed(
     gateway: RunningGateway, other: Supplier, dialect: ChannelDialect, stream: bool
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"), Refuse(529, "Busy"))
-    other.script(well())
+    other.script(make_answer())
     done = Asked(gateway, other, dialect, "two", stream=stream)
     assert (done.told.status, done.told.text(), done.told.channel) == (200, "well", "second")
     assert done.told.headers["x-agentd-fallback"] == "backup"
@@ -159,7 +162,7 @@ def test_a_fallback_costs_its_own_price_and_writes_no_more_than_it_may(
     gateway: RunningGateway, other: Supplier, dialect: ChannelDialect, stream: bool
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
-    other.script(well())
+    other.script(make_answer())
     caller = gateway.add_caller(limits={"total": "1"})
     done = Asked(gateway, other, dialect, "main", caller=caller, stream=stream)
     assert done.entry.cost == Decimal("0.045")
@@ -175,7 +178,7 @@ def test_a_stream_that_begins_with_a_failure_is_had_from_a_fallback(
     gateway: RunningGateway, other: Supplier, dialect: ChannelDialect
 ) -> None:
     gateway.supplier.script(Answer((Say("no"),), faults=(Fail(0),)))
-    other.script(well())
+    other.script(make_answer())
     told = Asked(gateway, other, dialect, "main", stream=True).told
     assert (told.status, told.text(), told.ended) == (200, "well", True)
 
@@ -206,7 +209,7 @@ def test_each_refusal_has_its_own_fallbacks(
 ) -> None:
     refusal, models = REFUSALS[what]
     gateway.supplier.script(refusal)
-    other.script(well())
+    other.script(make_answer())
     done = Asked(gateway, other, dialect, "sorted", stream=stream)
     assert (done.first, done.second) == (["sorted"], models)
     if models:
@@ -233,7 +236,7 @@ def test_the_fallbacks_of_a_fallback_are_tried_before_the_rest_of_the_list(
 ) -> None:
     for dialect in ("openai-chat", "anthropic"):
         gateway.supplier.script(first)
-        other.script(second, well())
+        other.script(second, make_answer())
         done = Asked(gateway, other, dialect, "sorted")
         assert done.second == models
         tried = [(one.channel, one.model) for one in done.entry.failed_tries]
@@ -269,7 +272,7 @@ def test_a_key_reaches_no_model_by_a_fallback_that_it_may_not_call(
     gateway: RunningGateway, other: Supplier, models: list[str], second: list[str]
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
-    other.script(well())
+    other.script(make_answer())
     done = Asked(gateway, other, "anthropic", "main", caller=gateway.add_caller(models=models))
     assert (done.second, done.told.status) == (second, 200 if second else 500)
 
@@ -289,12 +292,12 @@ def test_a_fallback_that_a_key_cannot_pay_or_that_has_no_price_is_passed_over(
     caller = gateway.add_caller(limits={"total": "0.02"})
     for _ in range(2):
         gateway.supplier.script(Refuse(500, "Oh"))
-        other.script(well())
+        other.script(make_answer())
         done = Asked(gateway, other, "openai-chat", "each", caller=caller)
         assert (done.second, done.told.status) == (["last"], 200)
         assert done.entry.cost == Decimal("0.0045")
     gateway.supplier.script(Refuse(500, "Oh"))
-    other.script(well())
+    other.script(make_answer())
     assert Asked(gateway, other, "openai-chat", "each").second == ["dear"]
 
 
@@ -302,7 +305,7 @@ def test_while_a_fallback_is_called_what_it_can_cost_is_reserved(
     gateway: RunningGateway, other: Supplier
 ) -> None:
     stall = Stall(0)
-    gateway.supplier.script(Refuse(500, "Oh"), well())
+    gateway.supplier.script(Refuse(500, "Oh"), make_answer())
     other.script(Answer((Say("well"),), TOKENS, faults=(stall,)))
     caller = gateway.add_caller(limits={"total": "0.08"})
     with caller.begin_call("openai-chat", "main", stream=False):
@@ -312,7 +315,7 @@ def test_while_a_fallback_is_called_what_it_can_cost_is_reserved(
         assert "reserved by requests under way" in refused.error()["message"]
         stall.release()
         gateway.wait_for_records_of(caller, 2)
-    other.script(well())
+    other.script(make_answer())
     assert caller.ask("openai-chat", "deep").status == 200
 
 
@@ -321,7 +324,7 @@ def test_a_fallback_answers_while_every_channel_is_disabled_or_in_cooldown(
     gateway: RunningGateway, other: Supplier, name: str
 ) -> None:
     gateway.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "600"}))
-    other.script(well(), well())
+    other.script(make_answer(), make_answer())
     Asked(gateway, other, "openai-chat", name)
     done = Asked(gateway, other, "openai-chat", name)
     assert (done.first, done.second, done.told.status) == ([], ["backup"], 200)
@@ -348,20 +351,22 @@ def test_a_fallback_of_another_dialect_is_translated_and_the_model_stays_what_wa
     stream: bool,
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
-    other.script(well(), well())
+    other.script(make_answer(), make_answer())
     name = CHANNELS[supplier]
     fallen = Asked(gateway, other, dialect, f"to-{name}", stream=stream).told
     direct = Asked(gateway, other, dialect, f"at-{name}", stream=stream).told
     assert (fallen.status, fallen.text()) == (200, "well")
     if dialect != supplier:
-        assert _models(direct) == {f"at-{name}"}
-        assert _models(fallen) == {f"to-{name}"}
+        assert _find_models(direct) == {f"at-{name}"}
+        assert _find_models(fallen) == {f"to-{name}"}
     else:
-        assert _models(direct) == _models(fallen), "a reply that is passed on names its own"
+        assert _find_models(direct) == _find_models(fallen), (
+            "a reply that is passed on names its own"
+        )
 
 
-def _models(told: CallResult) -> set[str]:
-    """The names of models in a reply."""
+def _find_models(told: CallResult) -> set[str]:
+    """Return the names of models in a reply."""
     streamed = told.headers["Content-Type"].startswith("text/event-stream")
     found = set()
     for one in told.events if streamed else [json.loads(told.body)]:
@@ -375,7 +380,7 @@ def test_a_fallback_is_tried_for_a_caller_of_a_channel_that_drains(
     gateway: RunningGateway, other: Supplier
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
-    other.script(well())
+    other.script(make_answer())
     done = Asked(gateway, other, "anthropic", "drained", stream=True)
     assert (done.told.text(), done.entry.fallback) == ("well", "backup")
 
@@ -393,7 +398,7 @@ def test_tokens_are_never_counted_by_a_fallback(gateway: RunningGateway, other: 
     assert len(other.others) + len(other.requests) == before
 
 
-UNUSED: dict[str, Step] = {"a reply": well(), "a wrong request": WRONG}
+UNUSED: dict[str, Step] = {"a reply": make_answer(), "a wrong request": WRONG}
 
 
 @pytest.mark.parametrize("what", UNUSED)

@@ -60,18 +60,18 @@ def ask(gateway: RunningGateway, caller: Caller) -> Reply:
         return client.get("/v1/quota")
 
 
-def quota(gateway: RunningGateway, caller: Caller) -> dict:
+def get_quota(gateway: RunningGateway, caller: Caller) -> dict:
     reply = ask(gateway, caller)
     assert reply.status == 200, reply.body
     return json.loads(reply.body, parse_float=Decimal)
 
 
-def limits(gateway: RunningGateway, caller: Caller) -> dict[str, dict]:
-    return {one["name"]: one for one in quota(gateway, caller)["limits"]}
+def get_limits(gateway: RunningGateway, caller: Caller) -> dict[str, dict]:
+    return {one["name"]: one for one in get_quota(gateway, caller)["limits"]}
 
 
 def test_a_new_key_has_all_of_its_limits_left(gateway):
-    found = limits(gateway, gateway.add_caller(limits=LIMITS))
+    found = get_limits(gateway, gateway.add_caller(limits=LIMITS))
     assert {name: one["resets"] for name, one in found.items()} == RESETS
     assert {name: one["unit"] for name, one in found.items()} == UNITS
     for one in found.values():
@@ -85,7 +85,7 @@ def test_what_was_spent_is_what_the_ledger_has(gateway):
     gateway.supplier.script(*[Answer((Say("well"),), USED)] * 2)
     for _ in range(2):
         assert caller.ask("anthropic", "by-messages").status == 200
-    told = quota(gateway, caller)
+    told = get_quota(gateway, caller)
     spent = sum(record.cost for record in gateway.wait_for_records_of(caller, 2))
     assert spent == 2 * COST
     assert {Decimal(amount) for amount in told["spent"].values()} == {spent}
@@ -105,7 +105,9 @@ def test_running_requests_are_reserved_until_they_end(gateway, dialect):
     with caller.begin_call(dialect, f"by-{CHANNELS[dialect]}", stream=False) as line:
         running = until(
             lambda: (
-                found if (found := limits(gateway, caller))["parallel"]["reserved"] != 0 else None
+                found
+                if (found := get_limits(gateway, caller))["parallel"]["reserved"] != 0
+                else None
             )
         )
         stall.release()
@@ -114,7 +116,7 @@ def test_running_requests_are_reserved_until_they_end(gateway, dialect):
     day = running["day"]
     assert Decimal(day["used"]) == 0 < Decimal(day["reserved"])
     assert Decimal(day["remaining"]) == 5 - Decimal(day["reserved"])
-    after = limits(gateway, caller)["day"]
+    after = get_limits(gateway, caller)["day"]
     assert (Decimal(after["used"]), Decimal(after["reserved"])) == (COST, 0)
 
 
@@ -122,16 +124,16 @@ def test_a_limit_that_was_passed_leaves_nothing_and_not_less(gateway):
     caller = gateway.add_caller(limits={"day": "0.018"})
     gateway.supplier.script(Answer((Say("well"),), Tokens(input=6000, output=100)))
     assert caller.ask("anthropic", "by-messages").status == 200
-    (day,) = quota(gateway, caller)["limits"]
+    (day,) = get_quota(gateway, caller)["limits"]
     assert Decimal(day["used"]) > Decimal(day["limit"])
     assert Decimal(day["remaining"]) == 0
 
 
 def test_asking_uses_up_nothing(gateway):
     caller = gateway.add_caller(limits={"requests_per_minute": 2, "total": "1"})
-    before = quota(gateway, caller)
+    before = get_quota(gateway, caller)
     for _ in range(5):
-        assert quota(gateway, caller) == before
+        assert get_quota(gateway, caller) == before
     assert gateway.read_records_of(caller) == []
 
 
@@ -139,7 +141,7 @@ def test_a_key_without_limits_learns_what_it_spent(gateway):
     caller = gateway.add_caller(name="unlimited", expires="2099-01-01T00:00:00.000Z")
     gateway.supplier.script(Answer((Say("well"),), USED))
     assert caller.ask("anthropic", "by-messages").status == 200
-    told = quota(gateway, caller)
+    told = get_quota(gateway, caller)
     assert told["name"] == "unlimited"
     assert told["expires"] == "2099-01-01T00:00:00.000Z"
     assert told["limits"] == []
@@ -150,7 +152,7 @@ def test_a_key_without_limits_learns_what_it_spent(gateway):
 def test_each_key_learns_its_own_only(gateway):
     rich = gateway.add_caller(name="rich", limits={"total": "999"})
     poor = gateway.add_caller(name="poor", limits={"total": "1"})
-    assert quota(gateway, rich)["name"] == "rich"
+    assert get_quota(gateway, rich)["name"] == "rich"
     told = ask(gateway, poor).body
     assert b"rich" not in told
     assert b"999" not in told
@@ -158,7 +160,7 @@ def test_each_key_learns_its_own_only(gateway):
 
 def test_a_limit_that_a_person_changes_is_told_at_once(gateway):
     caller = gateway.add_caller(limits={"day": "5"})
-    assert Decimal(limits(gateway, caller)["day"]["limit"]) == 5
+    assert Decimal(get_limits(gateway, caller)["day"]["limit"]) == 5
     key_id = caller.key.split("-")[2]
     file = AccessKeyFile(gateway.setup.layout)
     with open(file.path, encoding="utf-8") as opened:
@@ -167,7 +169,7 @@ def test_a_limit_that_a_person_changes_is_told_at_once(gateway):
     assert "day: 5" in entry
     with open(file.path, "w", encoding="utf-8") as opened:
         opened.write(before + mark + entry.replace("day: 5", "day: 7", 1))
-    until(lambda: Decimal(limits(gateway, caller)["day"]["limit"]) == 7)
+    until(lambda: Decimal(get_limits(gateway, caller)["day"]["limit"]) == 7)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from agentd.gateway.vpn.engines import PROGRAMS, choose_program
 from agentd.gateway.vpn.links import parse_link
 from agentd.gateway.vpn.local import LocalProxy
 from agentd.gateway.vpn.server import pin_address
-from tests.gateway.vpn.test_links import UUID, b64, to_vmess
+from tests.gateway.vpn.test_links import UUID, encode_base64, to_vmess
 
 LOCAL = LocalProxy(21007, "c7", "RANDOM")
 KEY = "WBzmvhEoAwn7vHAxRbMPGlHJcX2l4mLRCvJUvmwsH0Q="
-SS = f"ss://{b64('aes-256-gcm:p')}@h.test:8388#n"
+SS = f"ss://{encode_base64('aes-256-gcm:p')}@h.test:8388#n"
 LINKS = {
     "ss": SS,
     "ss with a plugin": f"{SS[:-2]}?plugin=obfs-local%3Bobfs%3Dtls#n",

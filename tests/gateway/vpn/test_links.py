@@ -14,24 +14,24 @@ from agentd.gateway.vpn.server import Server, StreamTransport, Tls, WireGuardTun
 UUID = "b831381d-6324-4d53-ad4f-8cda48b30811"
 
 
-def b64(text: str, *, url=False, pad=True) -> str:
+def encode_base64(text: str, *, url=False, pad=True) -> str:
     encode = base64.urlsafe_b64encode if url else base64.b64encode
     encoded = encode(text.encode()).decode()
     return encoded if pad else encoded.rstrip("=")
 
 
 def to_vmess(**fields) -> str:
-    return "vmess://" + b64(json.dumps(fields))
+    return "vmess://" + encode_base64(json.dumps(fields))
 
 
 SS = Server(name="n", type="ss", host="h.test", port=8388, method="aes-256-gcm", password="p:w/é?")
 
 LINKS = {
     "ss": (
-        f"ss://{b64('aes-256-gcm:p:w/é?', url=True, pad=False)}@h.test:8388#n", SS,
+        f"ss://{encode_base64('aes-256-gcm:p:w/é?', url=True, pad=False)}@h.test:8388#n", SS,
     ),
-    "ss of the other alphabet": (f"ss://{b64('aes-256-gcm:p:w/é?')}@h.test:8388/#n", SS),
-    "ss, old": (f"ss://{b64('aes-256-gcm:p:w/é?@h.test:8388')}#n", SS),
+    "ss of the other alphabet": (f"ss://{encode_base64('aes-256-gcm:p:w/é?')}@h.test:8388/#n", SS),
+    "ss, old": (f"ss://{encode_base64('aes-256-gcm:p:w/é?@h.test:8388')}#n", SS),
     "ss 2022": (
         "ss://2022-blake3-aes-256-gcm:YctPZ6U7xPPcU%2Bgp3u%2B0tx%2FtRizJN9K8y%2BuKlW2qjlI%3D"
         "@192.168.100.1:8888#Example3",
@@ -93,7 +93,7 @@ LINKS = {
                    ("10.0.0.2/32", "fd::2/128"), "cH+i/A==", "k", (1, 2, 3), 1280)),
     ),
     "socks": (
-        f"socks://{b64('u:p')}@h.test#n",
+        f"socks://{encode_base64('u:p')}@h.test#n",
         Server(name="n", type="socks5", host="h.test", port=1080, user="u", password="p"),
     ),
     "https": (
@@ -139,7 +139,8 @@ def test_a_name_has_no_control_characters_and_an_end():
         f"vless://{UUID}@h:65536", f"vless://{UUID}@h:99999999999999999999", f"vless://{UUID}@[::1",
         "vless://s3cret@h:1", f"vless://{UUID}@h?security=s3cret", f"vless://{UUID}@h?type=s3cret",
         f"vless://{UUID}@h?security=reality", f"vless://{UUID}@h h:1", f"vless://{UUID}@h\n:1",
-        "vmess://bm8ganNvbg==", "vmess://" + b64("[]"), "vmess://" + b64("[" * 10_000),
+        "vmess://bm8ganNvbg==", "vmess://" + encode_base64("[]"),
+        "vmess://" + encode_base64("[" * 10_000),
         to_vmess(add="h", port={}, id=UUID), to_vmess(add=["s3cret"], port=1, id=UUID),
         to_vmess(add="h", port=1e400, id=UUID), to_vmess(add="h", port=True, id=UUID),
         "trojan://@h:1", "wireguard://@h:1", "tuic://s3cret:p@h:1", "ss://" + "A" * 20_000,

@@ -94,7 +94,7 @@ AllowedIPs = 0.0.0.0/0
 """
 
 
-def b64(text: str, alphabet="+/", *, pad=True) -> bytes:
+def encode_base64(text: str, alphabet="+/", *, pad=True) -> bytes:
     encoded = base64.b64encode(text.encode(), alphabet.encode())
     return encoded if pad else encoded.rstrip(b"=")
 
@@ -115,7 +115,7 @@ def get_refusal(body: bytes) -> BadRequest:
 @pytest.mark.parametrize("pad", [True, False])
 def test_a_list_of_links_may_be_in_base64_of_any_alphabet_and_padding(alphabet, pad):
     for body in (LINKS, LINKS + "\n", LINKS + "\n#end?>\n"):
-        encoded = b64(body, alphabet, pad=pad)
+        encoded = encode_base64(body, alphabet, pad=pad)
         expected = ["server 0", "server 1", "server 2"]
         assert list_names(encoded) == expected
         broken = b"\r\n".join(encoded[at : at + 76] for at in range(0, len(encoded), 76))
@@ -169,7 +169,7 @@ def test_xray_is_understood():
 
 def test_sip008_is_understood():
     assert list_names(json.dumps(SIP008)) == ["one"]
-    assert list_names(b64(json.dumps(SIP008))) == ["one"]
+    assert list_names(encode_base64(json.dumps(SIP008))) == ["one"]
 
 
 def test_wireguards_own_settings_are_understood():
@@ -233,7 +233,7 @@ def test_traffic_may_be_reported_by_the_bodys_first_line():
     ("headers", "title"),
     [
         ({"profile-title": "A\x1b VPN"}, "A\\x1b VPN"),
-        ({"profile-title": "base64:" + b64("我的").decode()}, "我的"),
+        ({"profile-title": "base64:" + encode_base64("我的").decode()}, "我的"),
         ({"profile-title": "base64:!"}, ""),
         ({"content-disposition": 'attachment; filename="x.yaml"'}, "x.yaml"),
         ({"content-disposition": "attachment; filename*=UTF-8''%E6%88%91"}, "我"),
@@ -265,8 +265,8 @@ HOSTILE = {
     "bytes": bytes(range(256)) * 100,
     "too large": b"#" * (2 * 2**20 + 1),
     "no servers": b"<html>s3cret</html>",
-    "base64 of nothing": b64("s3cret words here"),
-    "base64 twice": b64(b64(LINKS).decode()),
+    "base64 of nothing": encode_base64("s3cret words here"),
+    "base64 twice": encode_base64(encode_base64(LINKS).decode()),
     "too many": "\n".join(TROJAN.format(n) for n in range(10_001)).encode(),
     "too many in JSON": json.dumps({"servers": [{}] * 10_001}).encode(),
     "only adverts": "trojan://s3cret@h:1#流量 traffic".encode(),
@@ -305,13 +305,13 @@ def test_a_hostile_body_is_refused(kind):
 
 def test_a_large_but_honest_body_is_read():
     links = "\n".join(TROJAN.format(number) for number in range(10_000))
-    assert len(list_names(b64(links))) == 10_000
+    assert len(list_names(encode_base64(links))) == 10_000
     entry = "  - {{name: n{0}, type: trojan, server: h{0}.test, port: 443, password: p{0}}}\n"
     clash = "proxies:\n" + "".join(entry.format(number) for number in range(10_000))
     assert len(list_names(clash)) == 10_000
 
 
-BODIES = [CLASH, LINKS, b64(LINKS).decode(), json.dumps(SINGBOX), json.dumps(XRAY), CONF]
+BODIES = [CLASH, LINKS, encode_base64(LINKS).decode(), json.dumps(SINGBOX), json.dumps(XRAY), CONF]
 
 
 @given(st.sampled_from(BODIES), st.randoms(use_true_random=False), st.integers(1, 5))

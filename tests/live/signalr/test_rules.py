@@ -28,7 +28,7 @@ def make_sequence(number):
     return {"type": 9, "sequenceId": number}
 
 
-def ack(number):
+def make_ack(number):
     return {"type": 8, "sequenceId": number}
 
 
@@ -110,7 +110,7 @@ def test_rule_5_the_30_s_count_only_from_the_clients_first_ping():
 def test_rule_6_the_sequence_is_the_oldest_unacknowledged_number_and_these_come_again():
     drive = settle_drive(STATEFUL, 2)
     drive.tell(1, 2, 3)
-    drive.send(ack(1))
+    drive.send(make_ack(1))
     drive.lose()
     drive.tell(4)
     assert drive.dial() == []
@@ -118,7 +118,7 @@ def test_rule_6_the_sequence_is_the_oldest_unacknowledged_number_and_these_come_
     assert told[0] == make_sequence(2)
     assert list_numbers(told) == [2, 3, 4]
     assert list_numbers(drive.tell(5)) == [5]
-    drive.send(ack(5))
+    drive.send(make_ack(5))
     drive.lose()
     drive.dial()
     assert drive.send(make_sequence(1)) == [make_sequence(6)]
@@ -129,7 +129,7 @@ def test_rule_6_calls_that_are_sent_again_are_done_once_and_acknowledged_after_1
     call = {"type": 1, "invocationId": "a", "target": "Subscribe", "arguments": ["all"]}
     assert drive.send(call) == [{"type": 3, "invocationId": "a"}]
     assert drive.wait(0.9) == []
-    assert drive.wait(0.1) == [ack(1)]
+    assert drive.wait(0.1) == [make_ack(1)]
     drive.lose()
     drive.dial()
     told = drive.send(make_sequence(1), call, {**call, "invocationId": "b"})
@@ -139,7 +139,7 @@ def test_rule_6_calls_that_are_sent_again_are_done_once_and_acknowledged_after_1
         {"type": 3, "invocationId": "b"},
     ]
     assert len(drive.commands) == 2
-    assert drive.wait(1) == [ack(2)]
+    assert drive.wait(1) == [make_ack(2)]
 
 
 @pytest.mark.parametrize("number", [0, -1, 3, 2**60])

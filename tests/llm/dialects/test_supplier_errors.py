@@ -9,53 +9,56 @@ from hypothesis import strategies as st
 from agentd.llm.dialects.supplier_errors import parse_error_response
 
 
-def openai(message="It failed", **more):
+def make_openai(message="It failed", **more):
     return {"error": {"message": message, "param": None, **more}}
 
 
-def claude(kind, message="It failed"):
+def make_anthropic(kind, message="It failed"):
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"}
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, openai(type="invalid_request_error", code="invalid_api_key"), "authentication"),
-        (403, openai(type="permission_error"), "permission"),
-        (404, openai(type="invalid_request_error", code="model_not_found"), "not_found"),
-        (400, openai(type="invalid_request_error", code=None), "invalid_request"),
-        (401, openai(type="invalid_request_error", code=None), "authentication"),
-        (400, openai(code="context_length_exceeded"), "context_too_long"),
-        (400, openai("This model's maximum context length is 8192 tokens"), "context_too_long"),
-        (400, openai("Not this", type=None, code="content_filter"), "content_refused"),
-        (400, openai("Not this", code="content_policy_violation"), "content_refused"),
-        (400, openai("Not this", type="content_filter"), "content_refused"),
-        (400, openai("Your prompt was flagged as potentially violating our usage policy.",
+        (401, make_openai(type="invalid_request_error", code="invalid_api_key"), "authentication"),
+        (403, make_openai(type="permission_error"), "permission"),
+        (404, make_openai(type="invalid_request_error", code="model_not_found"), "not_found"),
+        (400, make_openai(type="invalid_request_error", code=None), "invalid_request"),
+        (401, make_openai(type="invalid_request_error", code=None), "authentication"),
+        (400, make_openai(code="context_length_exceeded"), "context_too_long"),
+        (400, make_openai("This model's maximum context length is 8192 tokens"),
+            "context_too_long"),
+        (400, make_openai("Not this", type=None, code="content_filter"), "content_refused"),
+        (400, make_openai("Not this", code="content_policy_violation"), "content_refused"),
+        (400, make_openai("Not this", type="content_filter"), "content_refused"),
+        (400, make_openai("Your prompt was flagged as potentially violating our usage policy.",
             type="invalid_request_error", code="invalid_prompt"), "content_refused"),
-        (400, openai("Content Exists Risk", type="invalid_request_error"), "content_refused"),
-        (400, openai(type="invalid_request_error", code="data_inspection_failed"),
+        (400, make_openai("Content Exists Risk", type="invalid_request_error"), "content_refused"),
+        (400, make_openai(type="invalid_request_error", code="data_inspection_failed"),
             "content_refused"),
-        (400, claude("invalid_request_error", "Output blocked by content filtering policy"),
+        (400, make_anthropic("invalid_request_error", "Output blocked by content filtering policy"),
             "content_refused"),
-        (500, openai("It cannot be known whether the content filtering policy applies"), "server"),
-        (429, openai(type="tokens", code="rate_limit_exceeded"), "rate_limit"),
-        (429, openai(type="insufficient_quota", code="insufficient_quota"), "quota"),
-        (500, openai(type="server_error"), "server"),
-        (503, openai(type="server_error", code="slow_down"), "overloaded"),
-        (200, openai(code=502), "server"),
-        (200, openai(code="429"), "rate_limit"),
-        (400, claude("invalid_request_error"), "invalid_request"),
-        (400, claude("invalid_request_error", "prompt is too long: 9 > 8"), "context_too_long"),
-        (400, claude("invalid_request_error", "Your credit balance is too low"), "quota"),
-        (401, claude("authentication_error"), "authentication"),
-        (402, claude("billing_error"), "quota"),
-        (403, claude("permission_error"), "permission"),
-        (404, claude("not_found_error"), "not_found"),
-        (413, claude("request_too_large"), "context_too_long"),
-        (429, claude("rate_limit_error"), "rate_limit"),
-        (500, claude("api_error"), "server"),
-        (504, claude("timeout_error"), "server"),
-        (529, claude("overloaded_error"), "overloaded"),
+        (500, make_openai("It cannot be known whether the content filtering policy applies"),
+            "server"),
+        (429, make_openai(type="tokens", code="rate_limit_exceeded"), "rate_limit"),
+        (429, make_openai(type="insufficient_quota", code="insufficient_quota"), "quota"),
+        (500, make_openai(type="server_error"), "server"),
+        (503, make_openai(type="server_error", code="slow_down"), "overloaded"),
+        (200, make_openai(code=502), "server"),
+        (200, make_openai(code="429"), "rate_limit"),
+        (400, make_anthropic("invalid_request_error"), "invalid_request"),
+        (400, make_anthropic("invalid_request_error", "prompt is too long: 9 > 8"),
+            "context_too_long"),
+        (400, make_anthropic("invalid_request_error", "Your credit balance is too low"), "quota"),
+        (401, make_anthropic("authentication_error"), "authentication"),
+        (402, make_anthropic("billing_error"), "quota"),
+        (403, make_anthropic("permission_error"), "permission"),
+        (404, make_anthropic("not_found_error"), "not_found"),
+        (413, make_anthropic("request_too_large"), "context_too_long"),
+        (429, make_anthropic("rate_limit_error"), "rate_limit"),
+        (500, make_anthropic("api_error"), "server"),
+        (504, make_anthropic("timeout_error"), "server"),
+        (529, make_anthropic("overloaded_error"), "overloaded"),
         (429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED"}}, "rate_limit"),
         (400, [{"error": {"code": 400, "status": "INVALID_ARGUMENT"}}], "invalid_request"),
         (404, {"error": "model 'x' not found, try pulling it first"}, "not_found"),
@@ -135,7 +138,7 @@ def test_a_long_message_is_cut():
     ],
 )
 def test_the_time_to_wait_is_read_wherever_it_stands(headers, message, seconds):
-    body = json.dumps(openai(message, type="rate_limit_error")).encode()
+    body = json.dumps(make_openai(message, type="rate_limit_error")).encode()
     assert parse_error_response(429, headers, body).retry_after == pytest.approx(seconds)
 
 

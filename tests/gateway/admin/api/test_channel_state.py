@@ -67,7 +67,7 @@ def _anew(gateway: RunningGateway) -> None:
     gateway.supplier.forget()
 
 
-def state(gateway: RunningGateway, channel: str) -> dict[str, Any]:
+def get_channel_state(gateway: RunningGateway, channel: str) -> dict[str, Any]:
     with closing(Manager(gateway.daemon.url, MANAGEMENT_KEY)) as client:
         reply = client.get(f"/api/agent/channels/{channel}/state")
     assert reply.status == 200, reply.body
@@ -80,12 +80,12 @@ def ask(gateway: RunningGateway, model: str, *, stream: bool = False) -> int:
     return gateway.add_caller().ask("openai-chat", model, stream=stream).status
 
 
-def seconds_left(until: str) -> float:
+def count_seconds_left(until: str) -> float:
     return (parse_iso(until) - parse_iso(NOON)) / timedelta(seconds=1)
 
 
 def test_a_channel_that_was_never_called_is_ok(gateway):
-    assert state(gateway, "calm") == {
+    assert get_channel_state(gateway, "calm") == {
         "name": "calm",
         "state": "ok",
         "cooldownUntil": None,
@@ -100,34 +100,34 @@ def test_a_channel_that_was_never_called_is_ok(gateway):
 
 
 def test_a_disabled_channel_is_shown_as_such(gateway):
-    assert state(gateway, "off")["state"] == "disabled"
+    assert get_channel_state(gateway, "off")["state"] == "disabled"
 
 
 def test_a_rate_limit_shows_until_when_its_model_is_left_out(gateway):
     gateway.supplier.script(Refuse(429, "slow down", headers={"Retry-After": "120"}))
     assert ask(gateway, "limited") == 429
-    told = state(gateway, "limited")
+    told = get_channel_state(gateway, "limited")
     assert (told["state"], told["cooldownUntil"], told["cooldownReason"]) == ("ok", None, "")
     (cooldown,) = told["modelCooldowns"]
     assert (cooldown["supplierModel"], cooldown["reason"]) == ("scripted-large", "rate_limit")
-    assert 0 < seconds_left(cooldown["until"]) <= 120
+    assert 0 < count_seconds_left(cooldown["until"]) <= 120
 
 
 def test_a_channel_that_its_supplier_refuses_shows_the_error_and_not_its_text(gateway):
     gateway.supplier.script(Refuse(401, f"wrong key {SECRET}"))
     assert ask(gateway, "refusing") >= 500
-    told = state(gateway, "refusing")
+    told = get_channel_state(gateway, "refusing")
     assert (told["state"], told["cooldownReason"]) == ("cooldown", "authentication")
-    assert 0 < seconds_left(told["cooldownUntil"]) <= 300
+    assert 0 < count_seconds_left(told["cooldownUntil"]) <= 300
     failure = told["lastFailure"]
     assert (failure["error"], failure["detail"]) == ("authentication", "")
-    assert -300 < seconds_left(failure["at"]) <= 0
+    assert -300 < count_seconds_left(failure["at"]) <= 0
     assert told["failed"] == 1
 
 
 def test_an_unreachable_supplier_is_explained(gateway):
     assert ask(gateway, "gone") >= 500
-    told = state(gateway, "gone")
+    told = get_channel_state(gateway, "gone")
     assert (told["state"], told["cooldownReason"]) == ("cooldown", "unreachable")
     assert told["lastFailure"]["error"] == "unreachable"
     assert "127.0.0.1" in told["lastFailure"]["detail"]
@@ -137,7 +137,7 @@ def test_an_unreachable_supplier_is_explained(gateway):
 def test_what_callers_do_wrong_does_not_make_a_channel_look_bad(gateway):
     gateway.supplier.script(WELL, Refuse(400, "no such parameter"))
     assert [ask(gateway, "faulty") for _ in range(2)] == [200, 400]
-    told = state(gateway, "faulty")
+    told = get_channel_state(gateway, "faulty")
     assert told["state"] == "ok"
     assert (told["recent"]["calls"], told["recent"]["successRate"]) == (1, 1.0)
     assert told["lastFailure"]["error"] == "invalid_request"
@@ -148,7 +148,7 @@ def test_the_last_calls_show_how_often_and_how_fast_they_succeeded(gateway):
     for stream in (False, True, True):
         assert ask(gateway, "mixed", stream=stream) == 200
     assert ask(gateway, "mixed") >= 500
-    told = state(gateway, "mixed")
+    told = get_channel_state(gateway, "mixed")
     assert (told["succeeded"], told["failed"]) == (3, 1)
     recent = told["recent"]
     assert (recent["calls"], recent["successRate"], recent["timedCalls"]) == (4, 0.75, 3)

@@ -101,84 +101,90 @@ def read(daemon: Serving) -> str:
     return reply.body.decode()
 
 
-def by(samples: dict, name: str, *labels: str) -> dict[Any, float]:
-    """The sums of a metric by some of its labels."""
+def sum_by(samples: dict, name: str, *labels: str) -> dict[Any, float]:
+    """Return the sums of a metric by some of its labels."""
     sums: Counter = Counter()
     for key, value in samples[f"agentd_gateway_{name}"].items():
         known = dict(key)
-        gateway = tuple(known.get(label, "") for label in labels)
-        sums[gateway if len(labels) > 1 else "".join(gateway)] += value
+        group = tuple(known.get(label, "") for label in labels)
+        sums[group if len(labels) > 1 else "".join(group)] += value
     return {key: value for key, value in sums.items() if value}
 
 
-def ledger_sums(gateway: RunningGateway) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Each line of the ledger, with its model and channel as metrics have them."""
+def iter_ledger_sums(gateway: RunningGateway) -> Iterator[tuple[Any, tuple[str, str]]]:
+    """Yield each record of the ledger with its model and channel as in the metrics."""
     for record in gateway.setup.wait_for_records(REQUESTS):
         yield record, (record.model, record.channel) if record.channel else ("", "")
 
 
 def test_requests_are_those_of_the_ledger(gateway, samples):
     expected = Counter(
-        (*route, record.outcome, str(record.status)) for record, route in ledger_sums(gateway)
+        (*route, record.outcome, str(record.status)) for record, route in iter_ledger_sums(gateway)
     )
-    assert by(samples, "requests_total", "model", "channel", "outcome", "status") == expected
+    assert sum_by(samples, "requests_total", "model", "channel", "outcome", "status") == expected
     assert expected["by-messages", "messages", "ok", "200"] == 3
 
 
 def test_errors_are_those_of_the_ledger(gateway, samples):
     expected = Counter(
-        (*route, record.error) for record, route in ledger_sums(gateway) if record.outcome != "ok"
+        (*route, record.error)
+        for record, route in iter_ledger_sums(gateway)
+        if record.outcome != "ok"
     )
-    assert by(samples, "errors_total", "model", "channel", "error") == expected
+    assert sum_by(samples, "errors_total", "model", "channel", "error") == expected
     assert expected["", "", "not_found"] == 3
     tries = Counter(
         (one.channel, one.error)
-        for record, _ in ledger_sums(gateway)
+        for record, _ in iter_ledger_sums(gateway)
         for one in record.failed_tries
     )
-    assert by(samples, "failed_tries_total", "channel", "error") == tries
+    assert sum_by(samples, "failed_tries_total", "channel", "error") == tries
     assert tries["spare", "rate_limit"] == 1
 
 
 def test_tokens_and_cost_are_those_of_the_ledger(gateway, samples):
     tokens, cost = Counter(), Counter()
-    for record, route in ledger_sums(gateway):
+    for record, route in iter_ledger_sums(gateway):
         cost[route] += record.cost
         for kind in Usage.__struct_fields__:
             tokens[(*route, kind)] += getattr(record.usage, kind)
-    assert by(samples, "tokens_total", "model", "channel", "kind") == +tokens
+    assert sum_by(samples, "tokens_total", "model", "channel", "kind") == +tokens
     assert tokens["by-messages", "messages", "cache_read"] == 14
-    found = by(samples, "cost_usd_total", "model", "channel")
+    found = sum_by(samples, "cost_usd_total", "model", "channel")
     assert found == {route: float(amount) for route, amount in cost.items() if amount}
     assert sum(cost.values()) > Decimal("0.005")
 
 
 def test_times_are_those_of_the_ledger(gateway, samples):
-    streamed = [record.timings.first / 1000 for record, _ in ledger_sums(gateway) if record.stream]
+    streamed = [
+        record.timings.first / 1000 for record, _ in iter_ledger_sums(gateway) if record.stream
+    ]
     assert sum(samples["agentd_gateway_first_token_seconds_count"].values()) == len(streamed) == 2
     total = sum(samples["agentd_gateway_first_token_seconds_sum"].values())
     assert total == pytest.approx(sum(streamed))
-    for bound, count in by(samples, "first_token_seconds_bucket", "le").items():
+    for bound, count in sum_by(samples, "first_token_seconds_bucket", "le").items():
         assert count == sum(seconds <= float(bound) for seconds in streamed)
     ended = [
-        record.timings.total / 1000 for record, _ in ledger_sums(gateway) if record.outcome == "ok"
+        record.timings.total / 1000
+        for record, _ in iter_ledger_sums(gateway)
+        if record.outcome == "ok"
     ]
     total = sum(samples["agentd_gateway_request_seconds_sum"].values())
     assert total == pytest.approx(sum(ended))
-    assert by(samples, "request_seconds_bucket", "le")["+Inf"] == len(ended) == 6
+    assert sum_by(samples, "request_seconds_bucket", "le")["+Inf"] == len(ended) == 6
 
 
 def test_channels_in_cooldown_are_told_with_the_time_that_is_left(samples):
-    assert by(samples, "channels", "state") == {"ok": 5}
-    (left,) = by(samples, "channel_cooldown_seconds", "channel", "supplier_model").items()
+    assert sum_by(samples, "channels", "state") == {"ok": 5}
+    (left,) = sum_by(samples, "channel_cooldown_seconds", "channel", "supplier_model").items()
     assert left[0] == ("spare", "scripted-small")
     assert 0 < left[1] <= MAX_COOLDOWN_SECONDS
 
 
 def test_keys_near_and_at_their_limits_are_counted_and_not_named(gateway, samples):
-    assert by(samples, "keys", "state") == {"enabled": 3, "disabled": 1, "expired": 1}
-    assert by(samples, "keys_at_limit") == {"": 1}
-    assert by(samples, "keys_near_limit") == {"": 1}
+    assert sum_by(samples, "keys", "state") == {"enabled": 3, "disabled": 1, "expired": 1}
+    assert sum_by(samples, "keys_at_limit") == {"": 1}
+    assert sum_by(samples, "keys_near_limit") == {"": 1}
     text = read(gateway.daemon)
     for secret in (
         SECRET,
@@ -194,7 +200,7 @@ def test_keys_near_and_at_their_limits_are_counted_and_not_named(gateway, sample
 
 
 def test_the_ledger_is_writable(samples):
-    assert by(samples, "ledger_writable") == {"": 1}
+    assert sum_by(samples, "ledger_writable") == {"": 1}
 
 
 def test_a_ledger_that_cannot_be_written_shows(setup, start_gateway):

@@ -119,14 +119,14 @@ def test_a_model_is_copied_and_switched(manager: Client) -> None:
     assert manager.post(f"{ALL}/by-chat/copy", {"name": "twin"}).status == 409
 
 
-def fallen(name: str, **lists: list[str]) -> dict[str, object]:
-    """A model with these fallbacks."""
+def build_model(name: str, **lists: list[str]) -> dict[str, object]:
+    """Build a model with these fallbacks."""
     return {"name": name, "routes": [{"channel": "chat"}], **lists}
 
 
 def test_fallbacks_are_created_read_changed_and_reset(manager: Client, setup: GatewaySetup) -> None:
     lists = {"fallbacks": ["by-chat"], "contextFallbacks": ["by-gemini", "by-messages"]}
-    reply = manager.post(ALL, fallen("m", **lists))
+    reply = manager.post(ALL, build_model("m", **lists))
     assert reply.status == 201, reply.body
     shown = manager.get(f"{ALL}/m").json()
     assert {name: shown[name] for name in lists} == lists
@@ -142,15 +142,15 @@ def test_fallbacks_that_lead_in_a_circle_are_refused_and_nothing_is_changed(
 ) -> None:
     for name in ("c", "b", "a"):
         after = [chr(ord(name) + 1)] if name != "c" else []
-        assert manager.post(ALL, fallen(name, fallbacks=after)).status == 201
+        assert manager.post(ALL, build_model(name, fallbacks=after)).status == 201
     before = Path(setup.layout.models).read_bytes()
     for query in ("?dry_run=true", ""):
         reply = manager.patch(f"{ALL}/c{query}", {"fallbacks": ["a"]})
         assert reply.status == 400
         assert "c → a → b → c" in reply["details"]
-    reply = manager.post(ALL, fallen("d", contentFallbacks=["d"]))
+    reply = manager.post(ALL, build_model("d", contentFallbacks=["d"]))
     assert (reply.status, "d → d" in reply["details"]) == (400, True)
-    reply = manager.post(ALL, fallen("d", fallbacks=["by-chatt"]))
+    reply = manager.post(ALL, build_model("d", fallbacks=["by-chatt"]))
     assert (reply.status, 'did you mean "by-chat"' in reply["details"]) == (400, True)
     assert Path(setup.layout.models).read_bytes() == before
 
@@ -158,7 +158,7 @@ def test_fallbacks_that_lead_in_a_circle_are_refused_and_nothing_is_changed(
 def test_a_dry_run_of_fallbacks_changes_nothing_and_a_change_is_undone(
     manager: Client, setup: GatewaySetup
 ) -> None:
-    manager.post(ALL, fallen("m"))
+    manager.post(ALL, build_model("m"))
     before = Path(setup.layout.models).read_bytes()
     would = manager.patch(f"{ALL}/m?dry_run=true", {"fallbacks": ["by-chat"]})
     assert (would.status, would["fallbacks"]) == (200, ["by-chat"])
@@ -170,8 +170,8 @@ def test_a_dry_run_of_fallbacks_changes_nothing_and_a_change_is_undone(
 
 def test_a_model_that_is_a_fallback_is_neither_deleted_nor_renamed(manager: Client) -> None:
     """The proxy specification, section 7: what is in use is a conflict."""
-    manager.post(ALL, fallen("last"))
-    manager.post(ALL, fallen("m", contextFallbacks=["last"]))
+    manager.post(ALL, build_model("last"))
+    manager.post(ALL, build_model("m", contextFallbacks=["last"]))
     for reply in (
         manager.delete(f"{ALL}/last"),
         manager.patch(f"{ALL}/last", {"name": "end"}),

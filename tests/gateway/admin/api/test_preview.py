@@ -14,7 +14,7 @@ from agentd.gateway.vpn.subscription import BODY_LIMIT, parse_single, parse_subs
 from agentd.storage.yaml.untrusted import parse_untrusted_yaml as yaml
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.gateway.vpn.test_links import LINKS
-from tests.gateway.vpn.test_subscription import BODIES, HOSTILE, INFO, SIP008, b64
+from tests.gateway.vpn.test_subscription import BODIES, HOSTILE, INFO, SIP008, encode_base64
 from tests.support.daemon import Client, Reply, Serving
 from tests.support.ports import find_free_port
 
@@ -123,8 +123,8 @@ def test_sip008_and_base64_of_anything_are_previewed(client: Client) -> None:
     text = json.dumps(SIP008)
     for body in (
         text,
-        b64(text).decode(),
-        b64(BODIES[0], "-_", pad=False).decode(),
+        encode_base64(text).decode(),
+        encode_base64(BODIES[0], "-_", pad=False).decode(),
     ):
         assert get_servers(client.post(PATH, {"body": body}))
 
