@@ -135,7 +135,7 @@ def build_dispatcher(
     models: Models | None = None,
     policy: ApprovalPolicy | None = None,
     budget: SpendBudget | Callable[[], SpendBudget] | None = None,
-    named_in: Callable[[str], str] = lambda _: "",
+    named_in: Callable[[str, str], str] = lambda *_: "",
 ) -> Dispatcher:
     """Build a dispatcher over the chats of ``services`` whose default engine is ``engine``."""
     money = budget if callable(budget) else lambda: budget or SpendBudget()

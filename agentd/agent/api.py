@@ -27,6 +27,7 @@ from agentd.chats.views import (
 from agentd.core.clock import Timestamp
 from agentd.core.errors import (
     BadRequest,
+    Conflict,
     NotFound,
 )
 from agentd.http.access import RouteGroup
@@ -86,6 +87,9 @@ class ChangeSettings(Struct, frozen=True, rename="camel"):
     skill: Name | None = None
     system_prompt: str | None = None
     approvals: ApprovalMode | Literal[""] | None = None
+    worktree: bool | None = None
+    """Give an idle chat a git work tree and branch of its own, or take it away, which is refused
+    if work would be lost."""
 
 
 class StoppedView(Struct, frozen=True, rename="camel"):
@@ -156,6 +160,18 @@ class SkillChecker(Protocol):
         ...
 
 
+class WorktreeSwitch(Protocol):
+    """The work trees of chats (``workspace.worktrees.service.WorktreeService``)."""
+
+    async def add(self, chat_id: int, by: str) -> None:
+        """Give an idle chat a work tree; ``Conflict``."""
+        ...
+
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
+        """Take an idle chat's work tree away; ``Conflict`` if work would be lost."""
+        ...
+
+
 class AgentEndpoints:
     """The endpoints below ``/api/chat`` and the queue's hold."""
 
@@ -165,7 +181,9 @@ class AgentEndpoints:
         turns: TurnDispatcher,
         approvals: ApprovalDecider,
         skills: SkillChecker,
+        worktrees: WorktreeSwitch,
     ) -> None:
+        self._worktrees = worktrees
         self._chats = chats
         self._turns = turns
         self._approvals = approvals
@@ -203,6 +221,10 @@ class AgentEndpoints:
             system_prompt=changes.system_prompt,
             approvals=changes.approvals,
         )
+        if changes.worktree:
+            await self._worktrees.add(chat_id, call.caller.identity)
+        elif changes.worktree is False:
+            await self._worktrees.drop(chat_id, call.caller.identity, force=False)
         if changed != ChatChanged():
             await self._chats.change_chat(chat_id, changed, call.caller.identity)
         return Response(make_chat_settings_view(await self._chats.get(chat_id)))
@@ -318,11 +340,11 @@ def _list_turn_routes(agent: AgentEndpoints) -> tuple[Route, ...]:
             "/api/chat/{chatId}/settings",
             RouteGroup.EXTENDED,
             agent.change_settings,
-            "Change a chat's model, skill, system prompt or approval mode.",
+            "Change a chat's model, skill, system prompt, approval mode or work tree.",
             operation_id="change_chat_settings",
             request_type=ChangeSettings,
             response_type=ChatSettingsView,
-            errors=(BadRequest, NotFound),
+            errors=(BadRequest, NotFound, Conflict),
             section="4, extended surface",
         ),
         Route(

@@ -46,7 +46,8 @@ class _OpenQuestion:
 class ApprovalService:
     """The open questions of all running turns; ``policy`` and ``budget`` give current settings.
 
-    ``find_protected`` says why a path in a command line is protected; it may block.
+    ``find_protected`` says why a path in a command line is protected that is run in a folder
+    (empty: the workspace); it may block.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class ApprovalService:
         clock: Clock,
         policy: Callable[[], ApprovalPolicy],
         budget: Callable[[], SpendBudget],
-        find_protected: Callable[[str], str] = lambda command: "",
+        find_protected: Callable[[str, str], str] = lambda command, folder: "",
     ) -> None:
         self._turns = turns
         self._budget = budget
@@ -65,12 +66,18 @@ class ApprovalService:
         self._open: dict[int, _OpenQuestion] = {}
         self._tasks = BackgroundTasks()
 
-    def for_chat(self, chat_id: int, place: OccupySlot = lambda wanted: None) -> "ChatApprover":
-        """Return the approver for an engine that works for this chat."""
-        return ChatApprover(self, chat_id, place)
+    def for_chat(
+        self, chat_id: int, place: OccupySlot = lambda wanted: None, folder: str = ""
+    ) -> "ChatApprover":
+        """Return the approver for an engine that works for this chat, in its folder."""
+        return ChatApprover(self, chat_id, place, folder)
 
     async def ask(
-        self, chat_id: int, question: Question, place: OccupySlot = lambda wanted: None
+        self,
+        chat_id: int,
+        question: Question,
+        place: OccupySlot = lambda wanted: None,
+        folder: str = "",
     ) -> ApprovalAnswer:
         """Return the decision of a rule at once, else of a person, at the latest at the deadline.
 
@@ -79,7 +86,7 @@ class ApprovalService:
         agent = (await self._turns.get_latest(chat_id)).agent
         policy = self._policy()
         if question.kind == "shell":
-            protected = await asyncio.to_thread(self._find_protected, question.subject)
+            protected = await asyncio.to_thread(self._find_protected, question.subject, folder)
             question = replace(question, protected=protected)
         match decide(question, policy, agent.approvals, agent.granted):
             case "allow":
@@ -199,14 +206,17 @@ class ApprovalService:
 class ChatApprover:
     """The questions of one chat; satisfies ``agent.engine.Approver``."""
 
-    def __init__(self, approvals: ApprovalService, chat_id: int, place: OccupySlot) -> None:
+    def __init__(
+        self, approvals: ApprovalService, chat_id: int, place: OccupySlot, folder: str
+    ) -> None:
         self._approvals = approvals
         self._chat_id = chat_id
         self._place = place
+        self._folder = folder
 
     async def ask(self, question: Question) -> ApprovalAnswer:
         """Return the decision of a rule or of a person."""
-        return await self._approvals.ask(self._chat_id, question, self._place)
+        return await self._approvals.ask(self._chat_id, question, self._place, self._folder)
 
 
 def _render_question(question: Question) -> str:

@@ -246,7 +246,7 @@ class Dispatcher:
                 await work.on_cancelled()
                 raise
         if choice.engine and assignment:
-            approver = self._approvals.for_chat(chat.id, place)
+            approver = self._approvals.for_chat(chat.id, place, assignment.folder)
             await work.run(choice.engine, assignment, approver, place)
         else:
             await work.apply(turn.fail(problem), place)

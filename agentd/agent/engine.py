@@ -47,6 +47,8 @@ class TurnRequest(Struct, frozen=True):
     """The state that this engine saved for this chat, such as its session's id."""
     is_retry: bool = False
     """A limit ended this engine's earlier try, so its session may have the prompt already."""
+    folder: str = ""
+    """The folder of the chat's own work tree, absolute; empty: it works in the workspace."""
     turn_tag: str = ""
     """Unique over all daemons; the turn's programs have it in their environment."""
 

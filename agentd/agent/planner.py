@@ -13,6 +13,7 @@ from agentd.chats.repository import AGENT
 from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
 from agentd.core.clock import Clock
+from agentd.core.errors import AgentdError
 from agentd.skills.model import NONE, SkillSet, render_instructions
 
 
@@ -22,6 +23,25 @@ class SkillLookup(Protocol):
     async def get_skills(self) -> SkillSet:
         """Return the current skills."""
         ...
+
+
+class ChatFolders(Protocol):
+    """Where chats work (``workspace.worktrees.service.WorktreeService``)."""
+
+    async def prepare_folder(self, chat_id: int) -> str:
+        """Return the folder of the chat's work tree, made if need be; empty: it has none.
+
+        Raises an ``AgentdError`` if it cannot be made or set up.
+        """
+        ...
+
+
+class NoChatFolders:
+    """All chats work in the workspace."""
+
+    async def prepare_folder(self, chat_id: int) -> str:
+        """Return nothing."""
+        return ""
 
 
 class TurnPlanner:
@@ -36,6 +56,7 @@ class TurnPlanner:
         chats: Callable[[], Iterable[ChatSummary]],
         budget: Callable[[], SpendBudget],
         mark: str,
+        folders: ChatFolders | None = None,
     ) -> None:
         self._turns = turns
         self._engines = engines
@@ -44,6 +65,7 @@ class TurnPlanner:
         self._chats = chats
         self._budget = budget
         self._mark = mark
+        self._folders = folders or NoChatFolders()
 
     def choose_engine(self, chat: Chat, prompt: Prompt) -> EngineChoice:
         """Choose engine and model: the prompt's own, else the chat's, else the default."""
@@ -66,6 +88,10 @@ class TurnPlanner:
             if found is None:
                 return None, f"The skill {chat.skill!r} no longer exists or cannot be read."
             skill = render_instructions(found)
+        try:
+            folder = await self._folders.prepare_folder(chat.id)
+        except AgentdError as error:
+            return None, "\n\n".join(filter(None, (error.message, error.details)))
         model = choice.model
         history = tuple(one for one in chat.recent if one.id != turn.given.message)
         seen = chat.agent.seen.get(choice.name, 0)
@@ -85,6 +111,7 @@ class TurnPlanner:
             missed=tuple(one for one in history if one.id > seen),
             engine_state=chat.agent.memory.get(choice.name, ""),
             is_retry=turn.again,
+            folder=folder,
             turn_tag=f"{self._mark}.{chat.id}.{turn.id}",
         ), ""
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import get_args
 
 from msgspec import Struct
@@ -17,7 +16,7 @@ from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import Engine
 from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
-from agentd.agent.planner import TurnPlanner
+from agentd.agent.planner import ChatFolders, TurnPlanner
 from agentd.agent.protected_folders import find_protected_places
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.app.config_files import ConfigFiles
@@ -91,7 +90,12 @@ class EngineComponent:
         await self._upstream.close()
 
     def build_agent(
-        self, chats: ChatService, turns: TurnRecorder, clock: Clock, bus: EventBus
+        self,
+        chats: ChatService,
+        turns: TurnRecorder,
+        clock: Clock,
+        bus: EventBus,
+        folders: ChatFolders,
     ) -> Agent:
         """Return the agent that works on these chats."""
         now, written = self._get_settings, self._config_files
@@ -100,7 +104,7 @@ class EngineComponent:
             clock,
             self._get_policy,
             self._get_budget,
-            partial(explain_protection, bounds=self._bounds),
+            self._explain_command,
         )
         build_engines = EngineRegistry(
             self._build_engines, lambda: now().engine, lambda: written.models.current
@@ -108,12 +112,17 @@ class EngineComponent:
         mark = self._generation
         all_chats, skills = chats.list_summaries, written.skills
         assigner = TurnPlanner(
-            turns, build_engines, skills, clock, all_chats, self._get_budget, mark
+            turns, build_engines, skills, clock, all_chats, self._get_budget, mark, folders
         )
         dispatcher = Dispatcher(
             turns, assigner, approvals, clock, bus, lambda: now().max_parallel_turns
         )
         return Agent(dispatcher, approvals, self._explain_unavailable)
+
+    def _explain_command(self, command: str, folder: str) -> str:
+        """Explain why a path in a command line is protected; empty when none is. Blocking."""
+        bounds = self._bounds.move_to(folder) if folder else self._bounds
+        return explain_protection(command, bounds)
 
     async def _explain_unavailable(self, model: Model) -> str:
         """Explain why a model cannot be used now, by cheap checks; empty if nothing prevents it."""

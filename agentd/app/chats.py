@@ -12,7 +12,7 @@ from agentd.auth.key_service import KeyService
 from agentd.auth.keys_api import KeyEndpoints
 from agentd.chats import api as chats_api
 from agentd.chats import history_api, queue_api, remote_api
-from agentd.chats.api import ChatEndpoints
+from agentd.chats.api import ChatEndpoints, WorktreeRemover
 from agentd.chats.commands import ChatCommands
 from agentd.chats.history import HistoryReader
 from agentd.chats.history_api import HistoryEndpoints
@@ -48,6 +48,7 @@ class ChatsComponent:
         remote: RemoteEndpoints,
         layout: Layout,
         bus: EventBus,
+        worktrees: WorktreeRemover,
     ) -> None:
         editing = ChatCommands(repo)
         book = LabelFile(layout, lambda: bus.publish(LabelsUpdate(self.labels.current)))
@@ -56,7 +57,7 @@ class ChatsComponent:
         self.labels = book.file
         """The current contents of ``labels.yml``."""
         search = partial(MessageSearch, layout)
-        endpoints = ChatEndpoints(chats, editing, labelling, self._trash, search)
+        endpoints = ChatEndpoints(chats, editing, labelling, self._trash, search, worktrees)
         self.rows: tuple[Route, ...] = (
             remote_api.build_creation_route(remote),
             *chats_api.routes(endpoints),

@@ -28,6 +28,7 @@ from agentd.app.reports import build_report_routes
 from agentd.app.setup_api import SetupEndpoints
 from agentd.app.state import State, open_state
 from agentd.app.workspace import WorkspaceComponent
+from agentd.app.worktrees import WorktreesComponent
 from agentd.bots.api import RemoteBotEndpoints, list_remote_routes
 from agentd.chats import remote_api
 from agentd.chats.remote_api import RemoteEndpoints
@@ -78,6 +79,7 @@ class Components(Struct):
     agent: Agent
     jobs: JobsComponent
     analytics_speech: AnalyticsSpeechComponent
+    worktrees: WorktreesComponent
     workspace: WorkspaceComponent
     bots: BotsComponent
     remote: RemoteEndpoints
@@ -143,7 +145,12 @@ async def start_components(
     engines = EngineComponent(config_files, layout, environ, engine)
     await engines.start(generation)
     stack.push_async_callback(engines.stop)
-    agent = engines.build_agent(chats, core.turns, clock, bus)
+    settings = config_files.settings
+    folder = core.settings.workspace
+    worktrees = await start(
+        WorktreesComponent(folder, layout, core.repository, generation, lambda: settings.current)
+    )
+    agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)
     config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
     jobs = await start(JobsComponent(core.settings, layout, chats, clock, bus, generation))
     analytics_speech = await start(
@@ -152,15 +159,15 @@ async def start_components(
         )
     )
     workspace = await start(
-        WorkspaceComponent(core.settings.workspace, layout, generation, clock, bus)
+        WorkspaceComponent(folder, layout, generation, clock, bus, worktrees.service.open_copy)
     )
     bot_services = build_bot_services(
         config_files, chats, agent, clock, bus, workspace, analytics_speech
     )
     bots = await start(BotsComponent(layout, environ, bot_services))
-    remote = RemoteEndpoints(chats, bots.get_bots, config_files.skills)
+    remote = RemoteEndpoints(chats, bots.get_bots, config_files.skills, worktrees.service)
     chats_component = await start(
-        ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus)
+        ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
     )
     gateway = await start(
         ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
@@ -170,6 +177,7 @@ async def start_components(
         agent=agent,
         jobs=jobs,
         analytics_speech=analytics_speech,
+        worktrees=worktrees,
         workspace=workspace,
         bots=bots,
         remote=remote,
@@ -189,10 +197,13 @@ async def collect_routes(
     """Return the routes of all components; those of the server itself come in front of them."""
     layout, chats, agent = core.layout, core.chats, components.agent
     config_files, gateway = core.config_files, components.gateway
-    agent_endpoints = AgentEndpoints(chats, agent.dispatcher, agent.approvals, config_files.skills)
+    agent_endpoints = AgentEndpoints(
+        chats, agent.dispatcher, agent.approvals, config_files.skills, components.worktrees.service
+    )
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
-        *(components.bots, gateway, components.management, components.export, components.push),
+        *(components.worktrees, components.bots, gateway, components.management),
+        *(components.export, components.push),
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

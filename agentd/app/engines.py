@@ -4,6 +4,7 @@ They are much code, so this module is imported when the first turn begins: a dae
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from agentd.agent.engine import Engine, TurnRequest
 from agentd.agent.engines.acp.conversation import AcpConversation
@@ -20,6 +21,7 @@ from agentd.agent.engines.native.engine import NativeEngine
 from agentd.agent.engines.native.transcript_file import TranscriptFiles
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.engines.offline.engine import OfflineEngine
+from agentd.agent.folder_engine import FolderEngine
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
@@ -31,6 +33,29 @@ from agentd.workspace.git.repository import GitRepository
 
 
 def build_engines(
+    bounds: WorkspaceBounds,
+    now: Callable[[], Settings],
+    book: SupplierDirectory,
+    upstream: HttpUpstream,
+    layout: Layout,
+) -> dict[str, Engine]:
+    """Build all engines, working within ``bounds`` or, for a chat with one, in its work tree."""
+    trees: dict[str, dict[str, Engine]] = {}
+
+    def build_for(folder: str, name: str) -> Engine:
+        if folder not in trees:
+            within = bounds.move_to(folder)
+            trees[folder] = _build_folder_engines(within, now, book, upstream, layout)
+        return trees[folder][name]
+
+    engines = _build_folder_engines(bounds, now, book, upstream, layout)
+    return {
+        name: FolderEngine(engine, partial(build_for, name=name))
+        for name, engine in engines.items()
+    }
+
+
+def _build_folder_engines(
     bounds: WorkspaceBounds,
     now: Callable[[], Settings],
     book: SupplierDirectory,

@@ -6,7 +6,7 @@ A part of the composition root (``daemon``), apart because it is composed of its
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from os.path import dirname, join
 from typing import Self
 
@@ -40,10 +40,19 @@ SETTLE_SECONDS = 1.0
 
 
 class WorkspaceComponent:
-    """The endpoints of the workspace ``root``; ``generation`` is the state folder's."""
+    """The endpoints of the workspace ``root``; ``generation`` is the state folder's.
+
+    ``find_copy`` returns a chat's work tree.
+    """
 
     def __init__(
-        self, root: str, layout: Layout, generation: str, clock: Clock, bus: EventBus
+        self,
+        root: str,
+        layout: Layout,
+        generation: str,
+        clock: Clock,
+        bus: EventBus,
+        find_copy: Callable[[int], Awaitable[WorkingCopy | None]],
     ) -> None:
         closed = (layout.state, layout.config, join(root, ".env"))
         self._follower = _HeadFollower(root, bus)
@@ -56,7 +65,7 @@ class WorkspaceComponent:
         )
         """The folder for what is sent in."""
         self.rows: Iterable[Route] = (
-            *git_api.routes(GitEndpoints(repository)),
+            *git_api.routes(GitEndpoints(repository, find_copy)),
             *browse_api.routes(BrowseEndpoints(self._reader)),
             *uploads_api.routes(UploadEndpoints(self.uploads, clock)),
         )

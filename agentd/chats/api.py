@@ -23,7 +23,7 @@ from agentd.chats.state import ChatState, ChatSummary
 from agentd.chats.trash import Trash, get_restore_deadline
 from agentd.chats.views import NAME_LIMIT, Id
 from agentd.core.clock import Timestamp
-from agentd.core.errors import BadRequest, Conflict, NotFound, TooLarge, Unavailable
+from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound, TooLarge, Unavailable
 from agentd.core.ids import MAX_ID
 from agentd.http.access import RouteGroup
 from agentd.http.parameters import make_choice_parameter, make_integer_parameter
@@ -154,6 +154,14 @@ class SearchRun(Protocol):
         ...
 
 
+class WorktreeRemover(Protocol):
+    """The work trees of chats (``workspace.worktrees.service.WorktreeService``)."""
+
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
+        """Remove a chat's work tree, if it has one; ``Conflict`` if work would be lost."""
+        ...
+
+
 class ChatEndpoints:
     """The list of chats, and what is done with one as a whole.
 
@@ -167,7 +175,9 @@ class ChatEndpoints:
         labelling: LabelService,
         trash: Trash,
         search: Callable[[str, int], SearchRun],
+        worktrees: WorktreeRemover,
     ) -> None:
+        self._worktrees = worktrees
         self._search = search
         self._chats = chats
         self._editing = editing
@@ -242,8 +252,10 @@ class ChatEndpoints:
         return Response(make_chat_row(self._chats.get_summary(copy.id)), 201)
 
     async def delete_chat(self, request: Request) -> Response:
-        """Move a chat to the trash."""
+        """Move a chat to the trash, and drop its work tree."""
         chat_id = get_chat_id(request)
+        force = request.get_optional_flag("force") or False
+        await self._worktrees.drop(chat_id, request.caller.identity, force=force)
         until = await self._trash.delete(chat_id, request.caller.identity)
         return Response(DeletedView(chat_id, until))
 
@@ -316,6 +328,11 @@ def _parse_choice(request: Request, name: str, known: tuple[str, ...]) -> str:
 _GROUP = RouteGroup.EXTENDED
 _SECTION = "4, extended surface"
 _CHAT = "/api/chats/{chatId}"
+_FORCE = make_choice_parameter(
+    "force",
+    "true: also if work in its work tree is lost, which is not committed or not merged.",
+    ("true", "false"),
+)
 _FILTERS = (
     Parameter("label", "query", "Only chats with this label.", {"type": "string"}),
     make_choice_parameter("status", "Only chats of this status.", get_args(Status)),
@@ -401,9 +418,11 @@ def _list_command_routes(chats: ChatEndpoints) -> tuple[Route, ...]:
             _CHAT,
             _GROUP,
             chats.delete_chat,
-            "Move a chat to the trash; a running turn must be stopped first.",
+            "Move a chat to the trash; a running turn must be stopped first. Its work tree is"
+            " dropped, which is refused if work would be lost.",
             response_type=DeletedView,
-            errors=(NotFound, Conflict, Unavailable),
+            errors=(BadRequest, NotFound, Conflict, Forbidden, Unavailable),
+            parameters=(_FORCE,),
         ),
         Route(
             "GET",

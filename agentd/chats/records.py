@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from agentd.chats.approval import Approval, ApprovalMode, Hold, LimitWait
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Tokens
+from agentd.chats.worktree import Worktree
 from agentd.core.clock import Timestamp
 from agentd.core.idempotency import IdempotencyKey
 
@@ -35,6 +36,8 @@ class ChatCreated(Struct, frozen=True, tag="chat.created", omit_defaults=True):
     """The chat that this one is a duplicate of."""
     history: tuple[Message, ...] = ()
     """The history of the original so far, as messages of this chat."""
+    worktree: Worktree | None = None
+    """The work tree that it is to have; None: it works in the workspace itself."""
 
 
 class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
@@ -47,6 +50,12 @@ class ChatChanged(Struct, frozen=True, tag="chat.changed", omit_defaults=True):
     approvals: ApprovalMode | Literal[""] | None = None
     """Empty: as the settings say."""
     labels: tuple[str, ...] | None = None
+
+
+class WorktreeChanged(Struct, frozen=True, tag="worktree.changed", omit_defaults=True):
+    """The chat's work tree is at another step; None: it has none any more."""
+
+    worktree: Worktree | None = None
 
 
 class ChatDeleted(Struct, frozen=True, tag="chat.deleted"):
@@ -207,6 +216,7 @@ class TurnEnded(Struct, frozen=True, tag="turn.ended", omit_defaults=True):
 RecordBody: TypeAlias = (
     ChatCreated
     | ChatChanged
+    | WorktreeChanged
     | ChatDeleted
     | ChatRestored
     | QueueAppended

@@ -24,6 +24,7 @@ from agentd.chats.views import (
     make_prompt_view,
     make_status_view,
 )
+from agentd.chats.worktree import WorktreePlanner
 from agentd.core.clock import Timestamp, format_iso_rounded_up, parse_iso
 from agentd.core.errors import (
     BadRequest,
@@ -68,6 +69,8 @@ class CreateChat(Struct, frozen=True, rename="camel"):
     system_prompt: str | None = None
     bot_id: str | None = None
     """Of any length: an unusable id never prevents the chat."""
+    worktree: bool | None = None
+    """Give it a git work tree and branch of its own, from the workspace's current commit."""
 
 
 class ChatCreatedView(Struct, frozen=True, rename="camel"):
@@ -143,9 +146,14 @@ class RemoteEndpoints:
     """The remote-control endpoints; ``get_bots`` gives the bots as they are at the request."""
 
     def __init__(
-        self, chats: ChatService, get_bots: Callable[[], Awaitable[BotLinks]], skills: KnownSkills
+        self,
+        chats: ChatService,
+        get_bots: Callable[[], Awaitable[BotLinks]],
+        skills: KnownSkills,
+        worktrees: WorktreePlanner,
     ) -> None:
         self._chats = chats
+        self._worktrees = worktrees
         self._get_bots = get_bots
         self._skills = skills
 
@@ -169,6 +177,7 @@ class RemoteEndpoints:
             bot_linked=linked,
             bot_note=note,
             once=request.get_idempotency_key(),
+            worktree=await self._worktrees.plan() if body.worktree else None,
         )
         chat = await self._chats.create(new, request.caller.identity)
         view = ChatCreatedView(

@@ -29,6 +29,7 @@ from agentd.chats.records import (
 )
 from agentd.chats.repository import ChatRepository
 from agentd.chats.state import IDEMPOTENCY_WINDOW, Chat, ChatSummary, IdempotentResult
+from agentd.chats.worktree import WorktreeBase, plan_worktree
 from agentd.core.clock import Timestamp, parse_iso
 from agentd.core.errors import Conflict, NotFound, PreconditionFailed, Unavailable
 from agentd.core.events import Event
@@ -49,6 +50,8 @@ class NewChat(Struct, frozen=True):
     bot_linked: bool | None = None
     bot_note: str = ""
     once: IdempotencyKey | None = None
+    worktree: WorktreeBase | None = None
+    """What its own work tree begins with; None: it has none."""
 
 
 class ChatService:
@@ -144,6 +147,7 @@ class ChatService:
             return chat
         chat = self._chats.store.create(self._chats.sequences.next("chat"))
         at = self._chats.clock.now()
+        title = (new.prompt or "") if new.title == DEFAULT_TITLE else new.title
         body = ChatCreated(
             title=new.title,
             model=new.model,
@@ -154,6 +158,7 @@ class ChatService:
             bot_note=new.bot_note,
             prompt=None if new.prompt is None else self._make_prompt(at, new.prompt),
             once=new.once,
+            worktree=plan_worktree(chat.id, title, new.worktree) if new.worktree else None,
         )
         done = self._chats.record(chat, by, body, at)
         if new.once:

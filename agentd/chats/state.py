@@ -31,8 +31,10 @@ from agentd.chats.records import (
     TurnDeferred,
     TurnEnded,
     TurnStarted,
+    WorktreeChanged,
     get_messages,
 )
+from agentd.chats.worktree import Worktree
 from agentd.core.clock import Timestamp, format_iso, parse_iso
 from agentd.core.idempotency import IdempotencyKey
 
@@ -112,6 +114,8 @@ class ChatSummary(Struct, frozen=True, gc=False):
     """The moment it was moved to the trash; empty if it was not."""
     bot: str = ""
     """The id of the bot that it is linked to; empty: to none."""
+    worktree: str = ""
+    """The step of its work tree; empty: it has none."""
 
     @property
     def status(self) -> Status:
@@ -174,6 +178,7 @@ class Chat(Struct):
     highest_prompt: int = 0
     highest_message: int = 0
     damage: str = ""
+    worktree: Worktree | None = None
 
     def apply(self, entry: JournalEntry, size: int) -> None:
         """Take in one record whose line has ``size`` bytes."""
@@ -199,7 +204,7 @@ class Chat(Struct):
                 self.cost += cost
             case TurnEnded(cost=cost):
                 self.cost += cost
-            case ChatChanged():
+            case ChatChanged() | WorktreeChanged():
                 self._apply_changed(entry.body)
             case ChatDeleted() | ChatRestored():
                 self.deleted_at = entry.at if isinstance(entry.body, ChatDeleted) else ""
@@ -269,6 +274,7 @@ class Chat(Struct):
             labels=self.labels,
             deleted_at=self.deleted_at,
             bot=self.bot_id if self.bot_linked else "",
+            worktree=self.worktree.step if self.worktree else "",
         )
 
     def _apply_created(self, entry: JournalEntry, body: ChatCreated) -> None:
@@ -278,12 +284,16 @@ class Chat(Struct):
         self.system_prompt = body.system_prompt
         self.bot_id, self.bot_linked, self.bot_note = body.bot_id, body.bot_linked, body.bot_note
         self.labels = body.labels
+        self.worktree = body.worktree
         self._replace_queue(entry, (body.prompt,) if body.prompt else ())
         if body.once:
             self.created_once = body.once.key
         self._remember_key(entry, body.once, body.prompt)
 
-    def _apply_changed(self, body: ChatChanged) -> None:
+    def _apply_changed(self, body: ChatChanged | WorktreeChanged) -> None:
+        if isinstance(body, WorktreeChanged):
+            self.worktree = body.worktree
+            return
         for name in ("title", "model", "skill", "system_prompt", "labels"):
             if (chosen := getattr(body, name)) is not None:
                 setattr(self, name, chosen)

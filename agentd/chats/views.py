@@ -22,6 +22,8 @@ class ChatSettingsView(Struct, frozen=True, rename="camel"):
     skill: str
     system_prompt: str
     approvals: str
+    worktree: bool
+    """The chat has a git work tree and branch of its own."""
 
 
 NAME_LIMIT = 1000
@@ -210,4 +212,10 @@ def _get_detail(approval: Approval) -> ApprovalDetailView | None:
 
 def make_chat_settings_view(chat: Chat) -> ChatSettingsView:
     """Return a chat's settings."""
-    return ChatSettingsView(chat.model, chat.skill, chat.system_prompt, chat.agent.approvals)
+    return ChatSettingsView(
+        chat.model,
+        chat.skill,
+        chat.system_prompt,
+        chat.agent.approvals,
+        worktree=chat.worktree is not None,
+    )

@@ -188,6 +188,17 @@ class Settings(Struct, frozen=True):
             " person.",
         ),
     ] = 2
+    worktree_setup: Annotated[
+        tuple[Text, ...],
+        Meta(
+            description="The command that sets up a chat's git work tree, in its folder: a program"
+            " and its arguments, such as [npm, ci]; empty: none."
+        ),
+    ] = ()
+    worktree_setup_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86400, description="The seconds that worktree_setup may take."),
+    ] = 600.0
     drain_seconds: Annotated[
         float,
         Meta(

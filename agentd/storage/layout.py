@@ -205,6 +205,15 @@ class Layout(Struct, frozen=True):
         return join(self.chats, str(chat_id), "native.jsonl")
 
     @property
+    def worktrees(self) -> str:
+        """Return the folder of chats' git work trees, one subfolder per chat."""
+        return join(self.state, "worktrees")
+
+    def worktree(self, chat_id: int) -> str:
+        """Return the top of one chat's work tree."""
+        return join(self.worktrees, str(chat_id))
+
+    @property
     def events(self) -> str:
         """The folder of the last live events, encoded: a cache of the journals."""
         return join(self.state, "events")

@@ -16,7 +16,7 @@ runs only when somebody builds or tests.
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 CONFIG_FILES = frozenset(
     (
@@ -26,6 +26,9 @@ CONFIG_FILES = frozenset(
     )
 )
 """Protected files of the configuration folder when the workspace lies in that folder."""
+
+WORKTREES = "worktrees"
+"""The folder of the state that chats' git work trees are in: each is open to its own chat."""
 
 SKILLS = "skills"
 """The folder of the configuration that agents should read."""
@@ -116,6 +119,19 @@ class ProtectedPlaces(Struct, frozen=True):
     files: tuple[str, ...] = ()
     """Configuration files outside of that folder."""
     home: str = ""
+    config_copy: str = ""
+    """What the configuration folder is in a chat's work tree: merged, it becomes the real one."""
+
+    def cover_worktree(self, folder: str, workspace: str) -> "ProtectedPlaces":
+        """Return these places for a chat that works in ``folder``, its copy of the workspace."""
+
+        def find_copy(path: str) -> str:
+            return folder + path[len(workspace) :] if is_beneath(path, workspace) else ""
+
+        copies = tuple(filter(None, map(find_copy, self.files)))
+        return structs.replace(
+            self, files=(*self.files, *copies), config_copy=find_copy(self.config)
+        )
 
     def check_reading(self, path: str, workspace: str) -> Protection | None:
         """Return the protection of a file against reading by an agent in ``workspace``, if any."""
@@ -167,21 +183,27 @@ class ProtectedPlaces(Struct, frozen=True):
                 yield "/".join((place, *steps[len(wanted) :]))
 
     def _check_own_files(self, path: str, workspace: str, *, writing: bool) -> Protection | None:
-        if self.state and is_beneath(path, self.state):
+        in_state = bool(self.state) and is_beneath(path, self.state)
+        if in_state and not self._is_in_own_worktree(path, workspace):
             return _STATE
         if path in self.files:
             return _CONFIG
-        if not self.config or not is_beneath(path, self.config):
-            return None
-        steps = _split_path(path, self.config)
-        if not is_beneath(workspace, self.config):
-            readable = steps[0] == SKILLS and not writing
-        else:  # the workspace is in there: protect only what agentd itself reads
-            readable = steps[0] not in CONFIG_FILES and (steps[0] != SKILLS or not writing)
-        return None if readable else _CONFIG
+        for config in filter(None, (self.config, self.config_copy)):
+            if is_beneath(path, config):
+                return _check_config(path, workspace, config, writing=writing)
+        return None
+
+    def _is_in_own_worktree(self, path: str, workspace: str) -> bool:
+        """Return whether a path is in the work tree that the workspace is in."""
+        trees = f"{self.state}/{WORKTREES}/"
+        if not self.state or not workspace.startswith(trees):
+            return False
+        name = workspace.removeprefix(trees).partition("/")[0]
+        return is_beneath(path, f"{trees}{name}")
 
     def _check_home(self, path: str, workspace: str, *, writing: bool) -> Protection | None:
-        if not self.home or not is_beneath(path, self.home):
+        at_home = bool(self.home) and is_beneath(path, self.home)
+        if not at_home or self._is_in_own_worktree(path, workspace):
             return None
         if any(is_beneath(path, f"{self.home}/{place}") for place in _SECRETS_AT_HOME):
             return _HOME_SECRETS
@@ -219,6 +241,15 @@ def explain_risky_workspace(workspace: str, home: str) -> str:
         f"the workspace {workspace} holds the whole home folder: agents read and write its files"
         " unasked, but for hidden ones; name the folder of a project (--workspace)"
     )
+
+
+def _check_config(path: str, workspace: str, config: str, *, writing: bool) -> Protection | None:
+    steps = _split_path(path, config)
+    if not is_beneath(workspace, config):
+        readable = steps[0] == SKILLS and not writing
+    else:  # the workspace is in there: protect only what agentd itself reads
+        readable = steps[0] not in CONFIG_FILES and (steps[0] != SKILLS or not writing)
+    return None if readable else _CONFIG
 
 
 def _matches_step(name: str, pattern: str) -> bool:

@@ -219,7 +219,7 @@ async def test_a_place_that_a_command_names_is_reported_with_the_question(layout
     engine = Asking(Question("shell", "shell", "cat .env", "to look"))
     async with running_services(layout) as services:
         dispatcher, _, number = await start(
-            services, engine, policy=ApprovalPolicy("auto"), named_in=lambda _: why
+            services, engine, policy=ApprovalPolicy("auto"), named_in=lambda *_: why
         )
         (question,) = await wait_for_questions(services, number)
         assert question.reason == f"{why}\nto look"

@@ -4,7 +4,7 @@ Source: the remote-control specification, section 4, 'Extended surface'; paths b
 specification's prefix are ours.
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from agentd.agent.tools.model import MOST_COMMITS
 from agentd.agent.tools.results import Commit, Diff, GitChange, RepositoryStatus
 from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
+from agentd.core.ids import MAX_ID
 from agentd.http.access import RouteGroup
 from agentd.http.parameters import make_choice_parameter, make_integer_parameter
 from agentd.http.request import Request, Response
@@ -123,19 +124,35 @@ class WorkingRepository(Protocol):
 
 
 class GitEndpoints:
-    """The endpoints below ``/api/git``."""
+    """The endpoints below ``/api/git``.
 
-    def __init__(self, repository: WorkingRepository) -> None:
+    ``find_copy`` returns the work tree of a chat; None: the chat has none.
+    """
+
+    def __init__(
+        self,
+        repository: WorkingRepository,
+        find_copy: Callable[[int], Awaitable[WorkingRepository | None]],
+    ) -> None:
         self._repository = repository
+        self._find_copy = find_copy
 
-    async def get_status(self, _: Request) -> Response:
+    async def _choose(self, request: Request) -> WorkingRepository:
+        """Return the work tree of the chat that the request names, else the workspace."""
+        chat_id = request.get_int("chatId", 1, MAX_ID)
+        copy = await self._find_copy(chat_id) if chat_id else None
+        return copy or self._repository
+
+    async def get_status(self, request: Request) -> Response:
         """Return the branch, staged, changed, untracked and conflicting files."""
-        status = await self._repository.read_status()
-        return Response(_make_status_view(status, await self._repository.list_hooks()))
+        repository = await self._choose(request)
+        status = await repository.read_status()
+        return Response(_make_status_view(status, await repository.list_hooks()))
 
     async def get_diff(self, call: Request) -> Response:
         """Return a unified diff."""
-        found = await self._repository.diff(
+        repository = await self._choose(call)
+        found = await repository.diff(
             call.get_query("path") or "",
             call.get_query("commit") or "",
             staged=call.get_optional_flag("staged"),
@@ -145,7 +162,8 @@ class GitEndpoints:
     async def list_commits(self, call: Request) -> Response:
         """Return a page of commits."""
         limit = call.get_int("limit", 1, MOST_COMMITS) or _PAGE
-        page = await self._repository.log(
+        repository = await self._choose(call)
+        page = await repository.log(
             call.get_query("path") or "", limit, call.get_query("before") or ""
         )
         return Response(LogView([make_commit_view(one) for one in page.commits], page.next))
@@ -153,19 +171,22 @@ class GitEndpoints:
     async def create_commit(self, call: Request) -> Response:
         """Commit, and return the new commit."""
         payload = call.parse_json(MakeCommit)
-        made = await self._repository.commit(
+        repository = await self._choose(call)
+        made = await repository.commit(
             CommitRequest(payload.message, tuple(payload.paths), payload.all, payload.run_hooks)
         )
         return Response(make_commit_view(made), 201)
 
     async def stage_paths(self, request: Request) -> Response:
         """Stage files, and return the status after it."""
-        await self._repository.stage(request.parse_json(StagePaths).paths)
+        repository = await self._choose(request)
+        await repository.stage(request.parse_json(StagePaths).paths)
         return await self.get_status(request)
 
     async def unstage_paths(self, request: Request) -> Response:
         """Unstage files, and return the status after it."""
-        await self._repository.unstage(request.parse_json(StagePaths).paths)
+        repository = await self._choose(request)
+        await repository.unstage(request.parse_json(StagePaths).paths)
         return await self.get_status(request)
 
 
@@ -194,6 +215,9 @@ def _make_changed_file(change: GitChange, side: int) -> ChangedFile:
 
 _TEXT: dict[str, object] = {"type": "string", "maxLength": 4096}
 _PLACE = Parameter("path", "query", "Only of this file or folder of the workspace.", _TEXT)
+_CHAT = make_integer_parameter(
+    "chatId", "The work tree of this chat, if it has one; else the workspace.", 1, MAX_ID
+)
 _STAGED = make_choice_parameter(
     "staged",
     "Only what is staged (true), or only what is not (false); both when left out.",
@@ -222,7 +246,8 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The working repository: branch, staged, changed, untracked and conflicting files.",
             operation_id="get_git_status",
             response_type=GitStatusView,
-            errors=failures,
+            errors=(*failures, BadRequest, Conflict),
+            parameters=(_CHAT,),
             section=section,
         ),
         Route(
@@ -233,8 +258,8 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The uncommitted changes, or those of one commit, as a unified diff.",
             operation_id="get_git_diff",
             response_type=DiffView,
-            errors=(*failures, BadRequest),
-            parameters=(_PLACE, _STAGED, _OF_COMMIT),
+            errors=(*failures, BadRequest, Conflict),
+            parameters=(_PLACE, _STAGED, _OF_COMMIT, _CHAT),
             section=section,
         ),
         Route(
@@ -245,8 +270,8 @@ def routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             "The commits, newest first, page by page.",
             operation_id="list_git_commits",
             response_type=LogView,
-            errors=(*failures, BadRequest),
-            parameters=(_PLACE, _LIMIT, _BEFORE),
+            errors=(*failures, BadRequest, Conflict),
+            parameters=(_PLACE, _LIMIT, _BEFORE, _CHAT),
             section=section,
         ),
         *_list_staging_routes(endpoints),
@@ -266,6 +291,7 @@ def _list_staging_routes(endpoints: GitEndpoints) -> tuple[Route, ...]:
             request_type=StagePaths,
             response_type=GitStatusView,
             errors=(Forbidden, NotFound, Unavailable, BadRequest, Conflict),
+            parameters=(_CHAT,),
             section="4, extended surface",
         )
         for verb, endpoint, summary in (
@@ -287,5 +313,6 @@ def _build_commit_route(endpoints: GitEndpoints) -> Route:
         response_type=CommitView,
         status=201,
         errors=(Forbidden, NotFound, Unavailable, BadRequest, Conflict),
+        parameters=(_CHAT,),
         section="4, extended surface",
     )

@@ -11,7 +11,7 @@ Values from outside come after ``--``, or are checked to be no option.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NoReturn
 
@@ -56,6 +56,8 @@ _NO_REPOSITORY = ("not a git repository", "must be run in a work tree", "use bar
 _NO_COMMIT = ("bad revision", "unknown revision", "Needed a single", "bad object")
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./~^-]{0,199}")
 _FILTER = re.compile(r"filter\..*\.(clean|smudge|process)")
+_MERGE_DRIVER = re.compile(r"merge\..*\.driver")
+_NO_VARIABLES: Mapping[str, str] = {}
 
 
 class Git:
@@ -64,9 +66,18 @@ class Git:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    async def run_checked(self, *arguments: str, limit: int = LIMIT) -> Finished:
+    async def run_checked(
+        self,
+        *arguments: str,
+        limit: int = LIMIT,
+        timeout: float = TIMEOUT,
+        variables: Mapping[str, str] = _NO_VARIABLES,
+        options: tuple[str, ...] = (),
+    ) -> Finished:
         """Run git; raise the matching error if it fails."""
-        ended = await self.run(*arguments, limit=limit)
+        ended = await self.run(
+            *arguments, limit=limit, timeout=timeout, variables=variables, options=options
+        )
         if ended.code != 0 and not ended.truncated:
             raise_git_error(ended)
         return ended
@@ -79,15 +90,16 @@ class Git:
         timeout: float = TIMEOUT,
         hooks: bool = False,
         options: tuple[str, ...] = (),
+        variables: Mapping[str, str] = _NO_VARIABLES,
     ) -> Finished:
-        """Run git, with ``options`` of git itself before the command.
+        """Run git, with ``options`` of git itself before the command, and some ``variables``.
 
         Raises ``Unavailable`` when it does not end within ``timeout`` seconds.
         """
         ended = await process.run(
             (*_GIT, *(() if hooks else _NO_HOOKS), *options, *arguments),
             folder=self._root,
-            env=process.build_environment(**_SETTINGS),
+            env=process.build_environment(**_SETTINGS, **variables),
             given=given,
             timeout=timeout,
             limit=limit,
@@ -110,17 +122,18 @@ class Git:
         inside = await self.run_checked("rev-parse", "--show-prefix")
         return inside.output.decode("utf-8", "replace").rstrip("\n")
 
-    async def refuse_filters(self, operation: str) -> None:
+    async def refuse_filters(self, operation: str, *, merging: bool = False) -> None:
         """Refuse an operation that the repository's own settings would change.
 
         Comparing files with the index would run the filters that it names, or look at the files
-        of another folder.
+        of another folder; ``merging`` would run its merge drivers.
         """
         listed = await self.run_checked("config", "--list", "--show-scope", "--name-only", "-z")
         if listed.truncated:
             raise Forbidden("This repository's git configuration is too large to be checked.")
         for scope, name in _iter_pairs(listed.output.decode("utf-8", "replace").split("\0")):
-            if scope in ("local", "worktree") and _FILTER.fullmatch(name):
+            program = _FILTER.fullmatch(name) or (merging and _MERGE_DRIVER.fullmatch(name))
+            if scope in ("local", "worktree") and program:
                 raise Forbidden(
                     f"{operation} is refused here: this repository's own git configuration sets"
                     f" {name}, a program that git would run. If you trust it, set it in your"

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from agentd.agent.tools.model import ANYWHERE, MOST_COMMITS, GitDiff, GitLog, GitStatus
@@ -19,6 +20,7 @@ LONGEST_DIFF = 128 * 1024
 _MOST_NAMES = 4 * 2**20
 """Bytes of the names of changed files."""
 _MOST_HIDDEN = 500
+_NO_VARIABLES: Mapping[str, str] = {}
 
 _PLAIN = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"),
@@ -79,7 +81,25 @@ class GitRepository:
         else:
             await self._git.refuse_filters(wanted.name)
             asked = ("diff", *_PLAIN, *await self._choose_diff_base(staged))
-        hidden = await self._list_hidden(asked, path)
+        return await self._diff(asked, path)
+
+    async def diff_since(self, commit: str, path: str, index: str) -> Diff:
+        """Return what differs from a commit: later commits, and files that are not committed.
+
+        ``index`` is the path of a copy of the index, in which new files are noted as to be added.
+        """
+        await self._git.refuse_filters("git diff")
+        variables = {"GIT_INDEX_FILE": index}
+        await self._git.run_checked(
+            *("add", "--intent-to-add", "--ignore-errors", "--", ANYWHERE), variables=variables
+        )
+        asked = ("diff", *_PLAIN, build_commit_argument(commit))
+        return await self._diff(asked, check_path(path), variables)
+
+    async def _diff(
+        self, asked: tuple[str, ...], path: str, variables: Mapping[str, str] = _NO_VARIABLES
+    ) -> Diff:
+        hidden = await self._list_hidden(asked, path, variables)
         where = (path, *(f":(exclude,literal){one}" for one in hidden))
         if hidden:
             where = (f":(literal){path}", *where[1:])
@@ -87,6 +107,7 @@ class GitRepository:
             *(*asked, "--", *where),
             limit=LONGEST_DIFF,
             options=("--no-literal-pathspecs",) if hidden else (),
+            variables=variables,
         )
         if ended.code and not ended.truncated:
             raise_git_error(ended)
@@ -95,12 +116,16 @@ class GitRepository:
             text += f"(left out, since it is protected: {make_printable(', '.join(hidden))})\n"
         return Diff(text, truncated=ended.truncated)
 
-    async def _list_hidden(self, asked: tuple[str, ...], path: str) -> list[str]:
+    async def _list_hidden(
+        self, asked: tuple[str, ...], path: str, variables: Mapping[str, str]
+    ) -> list[str]:
         """List the protected files in a diff."""
         if self._protected is None:
             return []
         names = await self._git.run_checked(
-            *(*asked, "--name-only", "-z", "--no-renames", "--", path), limit=_MOST_NAMES
+            *(*asked, "--name-only", "-z", "--no-renames", "--", path),
+            limit=_MOST_NAMES,
+            variables=variables,
         )
         listed = names.output.decode("utf-8", "surrogateescape").split("\0")
         absolute = ((name, os.path.join(self._root, name)) for name in filter(None, listed))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.agent.engine import Question, TurnRequest
 from agentd.agent.text import sanitize
@@ -77,6 +77,11 @@ class WorkspaceBounds(Struct, frozen=True):
     folder: str
     resolve: Callable[[str], str] = posixpath.normpath
     protected: ProtectedPlaces = ProtectedPlaces()
+
+    def move_to(self, folder: str) -> "WorkspaceBounds":
+        """Return the bounds of a chat whose work tree has its copy of the workspace there."""
+        covered = self.protected.cover_worktree(self.resolve(folder), self._root)
+        return structs.replace(self, folder=folder, protected=covered)
 
     def contains(self, path: str) -> bool:
         """Return whether a path, absolute or relative to the folder, leads into it."""

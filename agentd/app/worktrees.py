@@ -1,0 +1,54 @@
+"""Wires the git work trees of chats."""
+
+import asyncio
+from collections.abc import Callable
+from os.path import join
+from typing import Self
+
+from agentd.agent.protected_folders import find_protected_places
+from agentd.chats.repository import ChatRepository
+from agentd.http.routing import Route
+from agentd.settings.model import Settings
+from agentd.storage.layout import Layout
+from agentd.workspace.worktrees import api
+from agentd.workspace.worktrees.api import WorktreeEndpoints
+from agentd.workspace.worktrees.repository import WorktreeRepository
+from agentd.workspace.worktrees.service import WorktreeService
+from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
+
+
+class WorktreesComponent:
+    """The work trees of the workspace ``root``; ``generation`` is the state folder's."""
+
+    def __init__(
+        self,
+        root: str,
+        layout: Layout,
+        chats: ChatRepository,
+        generation: str,
+        now: Callable[[], Settings],
+    ) -> None:
+        closed = (layout.state, layout.config, join(root, ".env"))
+
+        def get_command() -> SetupCommand:
+            return SetupCommand(now().worktree_setup, now().worktree_setup_seconds)
+
+        self._layout = layout
+        self.service = WorktreeService(
+            chats,
+            WorktreeRepository(root, closed),
+            WorktreeSetup(root, generation, get_command),
+            layout,
+            generation,
+        )
+        """The operations."""
+        self.rows: tuple[Route, ...] = api.routes(WorktreeEndpoints(self.service))
+        """The routes of work trees."""
+
+    async def __aenter__(self) -> Self:
+        """Finish what a killed daemon left half done."""
+        await self.service.start(await asyncio.to_thread(find_protected_places, self._layout))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Do nothing: running requests end with their connections."""

@@ -1,0 +1,1 @@
+"""Git work trees of chats: made, set up, merged, rebased, kept and dropped."""
