@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from agentd.agent.command_paths import TOO_LONG, explain_protection
 from agentd.agent.engines.external.common import WorkspaceBounds
-from agentd.system.protected_paths import ProtectedPlaces, explain_unusable_workspace, is_beneath
+from agentd.storage.layout import Layout
+from agentd.system.protected_paths import (
+    WORKTREES,
+    ProtectedPlaces,
+    explain_unusable_workspace,
+    is_beneath,
+)
 
 HOME = "/home/ann"
 PROJECT = f"{HOME}/src/shop"
@@ -313,3 +319,56 @@ def test_a_path_is_reported_as_where_it_leads(bounds: WorkspaceBounds) -> None:
     assert bounds.display_path(f"{bounds.folder}/src/a") == "src/a"
     assert bounds.display_path("link") == "config/channels.yml"
     assert bounds.display_path("up/x") == os.path.dirname(bounds.folder) + "/x"
+
+
+TREE = f"{HOME}/.local/state/agentd/worktrees/5"
+TREES = ProtectedPlaces(
+    state=f"{HOME}/.local/state/agentd",
+    config=f"{PROJECT}/config",
+    files=(f"{PROJECT}/keys.txt", "/etc/agentd/token"),
+    home=HOME,
+).cover_worktree(TREE, PROJECT)
+
+
+@pytest.mark.parametrize("path", ["src/a.py", "state/x", ".gitignore", "worktrees/6/a"])
+def test_a_chat_s_own_work_tree_is_open_to_it_although_it_is_in_the_state(path):
+    assert TREES.check_reading(f"{TREE}/{path}", TREE) is None
+    assert TREES.check_writing(f"{TREE}/{path}", TREE) is None
+    assert TREES.check_folder(f"{TREE}/{path}") is None
+
+
+@pytest.mark.parametrize("workspace", [TREE, f"{TREE}/part"])
+@pytest.mark.parametrize("path", ["worktrees/6/a", "worktrees/55/a", "worktrees", "keys.yml"])
+def test_the_rest_of_the_state_stays_closed_to_a_chat_in_a_work_tree(path, workspace):
+    for check in (TREES.check_reading, TREES.check_writing):
+        found = check(f"{TREES.state}/{path}", workspace)
+        assert found
+        assert found.refused
+
+
+def test_work_trees_are_closed_to_all_other_chats():
+    for check in (TREES.check_reading, TREES.check_writing):
+        for workspace in (PROJECT, f"{TREES.state}/worktrees/55", f"{TREES.state}/worktrees"):
+            assert check(f"{TREE}/src/a.py", workspace)
+
+
+@pytest.mark.parametrize(
+    "path", [".env", ".git", ".vscode/tasks.json", "config/agentd.yml", "keys.txt", "config"]
+)
+def test_protected_files_are_protected_in_a_work_tree_too(path):
+    assert TREES.check_writing(f"{TREE}/{path}", TREE)
+    assert TREES.check_writing(f"{PROJECT}/{path}", TREE)
+
+
+def test_the_folder_of_work_trees_is_the_layout_s():
+    layout = Layout("/state", "/config")
+    assert layout.worktrees == f"/state/{WORKTREES}"
+    assert layout.worktree(5) == f"/state/{WORKTREES}/5"
+
+
+def test_a_command_line_is_judged_in_the_chat_s_folder():
+    bounds = WorkspaceBounds(PROJECT, protected=TREES).move_to(TREE)
+    assert explain_protection("cat src/a.py", bounds) == ""
+    assert explain_protection(f"cat {TREE}/src/*.py", bounds) == ""
+    assert explain_protection("cat ../6/a", bounds)
+    assert explain_protection("cat .env", bounds)

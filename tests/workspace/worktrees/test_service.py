@@ -1,0 +1,125 @@
+"""What a killed daemon left half done with a work tree is finished or undone at the next start."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from agentd.chats.records import WorktreeChanged
+from agentd.chats.service import NewChat
+from agentd.chats.worktree import Worktree, WorktreeStep
+from agentd.storage.layout import Layout
+from agentd.system.protected_paths import ProtectedPlaces
+from agentd.workspace.worktrees.repository import WorktreeRepository
+from agentd.workspace.worktrees.service import WorktreeService
+from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
+from tests.conftest import ME, Life, running_services
+from tests.workspace.worktrees.conftest import run_git
+
+pytestmark = pytest.mark.gen_test
+
+
+@asynccontextmanager
+async def running_worktrees(
+    layout: Layout, root: Path, *, crash: bool = False
+) -> AsyncIterator[tuple[Life, WorktreeService]]:
+    """The work trees of a repository, as after a start; with ``crash`` the end is a kill."""
+    async with running_services(layout, crash=crash) as life:
+        setup = WorktreeSetup(str(root), "test", SetupCommand)
+        repository = WorktreeRepository(str(root))
+        trees = WorktreeService(life.chats._chats, repository, setup, layout, "test")
+        await trees.start(ProtectedPlaces())
+        yield life, trees
+
+
+async def make_tree(life: Life, trees: WorktreeService) -> tuple[int, Path]:
+    """Return a new chat with a work tree, and the folder of that."""
+    chat = await life.chats.create(NewChat(worktree=await trees.plan()), ME)
+    return chat.id, Path(await trees.prepare_folder(chat.id))
+
+
+async def record_step(life: Life, chat_id: int, step: WorktreeStep) -> Worktree:
+    """Note in the journal that a step has begun, as the daemon does before it begins it."""
+    chat = await life.chats.get(chat_id)
+    assert chat.worktree
+    changed = replace(chat.worktree, step=step)
+    repository = life.chats._chats
+    await repository.record(await repository.open(chat_id), ME, WorktreeChanged(changed))
+    return changed
+
+
+async def test_a_rebase_that_was_cut_off_never_was(layout: Layout, root: Path) -> None:
+    async with running_worktrees(layout, root, crash=True) as (life, trees):
+        chat, folder = await make_tree(life, trees)
+        (folder / "a").write_text("theirs\n")
+        run_git(folder, "commit", "-qam", "Theirs")
+        (root / "a").write_text("ours\n")
+        run_git(root, "commit", "-qam", "Ours")
+        await record_step(life, chat, "rebasing")
+        with pytest.raises(subprocess.CalledProcessError):
+            run_git(folder, "rebase", "main")
+        assert "UU a" in run_git(folder, "status", "--porcelain")
+    async with running_worktrees(layout, root) as (life, trees):
+        assert (await trees.describe(chat)).worktree.step == "ready"
+        assert run_git(folder, "status", "--porcelain", "--branch") == f"## agentd/{chat}\n"
+        assert (folder / "a").read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("step", ["keeping", "dropping"])
+async def test_a_removal_that_was_cut_off_is_finished(
+    step: WorktreeStep, removed: bool, layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root, crash=True) as (life, trees):
+        chat, folder = await make_tree(life, trees)
+        await record_step(life, chat, step)
+        if removed:
+            run_git(root, "worktree", "remove", str(folder))
+    async with running_worktrees(layout, root) as (life, trees):
+        assert (await life.chats.get(chat)).worktree is None
+        assert await trees.prepare_folder(chat) == ""
+        assert not folder.exists()
+        assert bool(run_git(root, "branch", "--list", f"agentd/{chat}")) is (step == "keeping")
+
+
+@pytest.mark.parametrize("step", ["keeping", "dropping"])
+async def test_what_was_changed_since_a_removal_began_is_not_lost(
+    step: WorktreeStep, layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root, crash=True) as (life, trees):
+        chat, folder = await make_tree(life, trees)
+        await record_step(life, chat, step)
+        (folder / "late").write_text("work\n")
+    async with running_worktrees(layout, root) as (life, trees):
+        assert (await trees.describe(chat)).worktree.step == "ready"
+        assert (folder / "late").read_text() == "work\n"
+
+
+async def test_a_half_made_tree_is_removed_at_start_and_never_used(
+    layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root, crash=True) as (life, trees):
+        chat, folder = await make_tree(life, trees)
+        await record_step(life, chat, "planned")
+        os.unlink(folder / "a")
+    async with running_worktrees(layout, root) as (life, trees):
+        assert not folder.exists()
+        assert await trees.prepare_folder(chat) == str(folder)
+        assert (folder / "a").exists()
+        assert run_git(root, "branch", "--list", "agentd/*").split() == ["+", f"agentd/{chat}"]
+
+
+async def test_a_duplicate_of_a_chat_has_no_work_tree_and_its_state_survives(
+    layout: Layout, root: Path
+) -> None:
+    async with running_worktrees(layout, root, crash=True) as (life, trees):
+        chat, folder = await make_tree(life, trees)
+        assert life.chats.get_summary(chat).worktree == "ready"
+    async with running_worktrees(layout, root) as (life, trees):
+        assert life.chats.get_summary(chat).worktree == "ready"
+        assert await trees.prepare_folder(chat) == str(folder)
+        assert life.chats.get_summary(chat).worktree == "ready"
