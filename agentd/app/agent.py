@@ -95,7 +95,7 @@ class EngineComponent:
         turns: TurnRecorder,
         clock: Clock,
         bus: EventBus,
-        folders: ChatFolders,
+        folders: ChatFolders | None = None,
     ) -> Agent:
         """Return the agent that works on these chats."""
         now, written = self._get_settings, self._config_files

@@ -12,6 +12,7 @@ from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
 from agentd.workspace.worktrees import api
 from agentd.workspace.worktrees.api import WorktreeEndpoints
+from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
@@ -37,6 +38,7 @@ class WorktreesComponent:
         self.service = WorktreeService(
             chats,
             WorktreeRepository(root, closed),
+            BranchMerger(root),
             WorktreeSetup(root, generation, get_command),
             layout,
             generation,

@@ -19,6 +19,7 @@ AT_ONCE = frozenset(
         *("approvals", "approval_seconds", "approval_rules"),
         *("budget_per_chat", "budget_per_day", "turn_steps", "turn_seconds", "turn_cost"),
         *("silence_seconds", "on_interrupted", "max_parallel_turns", "drain_seconds"),
+        *("worktree_setup", "worktree_setup_seconds"),
     )
 )
 """Settings whose changes hold from when the file is saved, for what begins after that."""

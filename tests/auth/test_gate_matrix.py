@@ -35,6 +35,7 @@ from agentd.workspace import jobs_api
 from agentd.workspace.browse import api as browse_api
 from agentd.workspace.git import api as git_api
 from agentd.workspace.uploads import api as uploads_api
+from agentd.workspace.worktrees import api as worktrees_api
 from tests.support.daemon import (
     HASH,
     KEY,
@@ -67,6 +68,7 @@ EVERY = build_table(
     analytics_api.routes(ANY),
     speech_api.routes(ANY),
     git_api.routes(ANY),
+    worktrees_api.routes(ANY),
     uploads_api.routes(ANY),
     browse_api.routes(ANY),
     bots_api.routes(ANY),

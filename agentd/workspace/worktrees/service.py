@@ -25,6 +25,7 @@ from agentd.core.errors import AgentdError, Conflict, NotFound
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.working_copy import WorkingCopy
+from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.model import WorktreeStatus, name_changes
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.setup import WorktreeSetup
@@ -49,12 +50,14 @@ class WorktreeService:
         self,
         chats: ChatRepository,
         repository: WorktreeRepository,
+        merger: BranchMerger,
         setup: WorktreeSetup,
         layout: Layout,
         generation: str,
     ) -> None:
         self._chats = chats
         self._repository = repository
+        self._merger = merger
         self._setup = setup
         self._layout = layout
         self._generation = generation
@@ -129,7 +132,7 @@ class WorktreeService:
         async with self._hold_made(chat_id) as (chat, tree):
             await self._commit(chat, message)
             merging = f"Merge {tree.branch}\n\n{message or name_changes(chat_id, chat.title)}"
-            return await self._repository.merge(tree.branch, merging, into)
+            return await self._merger.merge(tree.branch, merging, into)
 
     async def rebase(self, chat_id: int, message: str, by: str) -> None:
         """Commit what a chat changed, and put its commits on top of the workspace's."""
@@ -137,7 +140,7 @@ class WorktreeService:
             await self._commit(chat, message)
             await self._record(chat, _at_step(tree, "rebasing"), by)
             try:
-                await self._repository.rebase(self._get_top(chat_id))
+                await self._merger.rebase(self._get_top(chat_id))
             finally:
                 await self._finish(chat)
 
@@ -180,7 +183,7 @@ class WorktreeService:
     async def _cancel_plan(self, chat: Chat, tree: Worktree, by: str) -> None:
         """Take a tree away that is not made, or half; a branch of others' commits stays."""
         await self._repository.remove(self._get_top(chat.id), force=True)
-        if await self._repository.find_tip(tree.branch) == tree.base:
+        if await self._repository.find_branch(tree.branch) == tree.base:
             with suppress(Conflict):
                 await self._repository.delete_branch(tree.branch, force=False)
         await self._record(chat, None, by)
@@ -201,7 +204,7 @@ class WorktreeService:
             return tree
         if tree.step == "rebasing":
             if await self._repository.exists(top):
-                await self._repository.abort_rebase(top)
+                await self._merger.abort_rebase(top)
             await self._record(chat, _at_step(tree, "ready"))
             return chat.worktree
         try:
@@ -218,7 +221,7 @@ class WorktreeService:
         """Make and set up a tree; until that is done it counts as planned."""
         top = self._get_top(chat.id)
         if tree.step == "ready":  # somebody removed its folder: its branch has what was committed
-            tip = await self._repository.find_tip(tree.branch)
+            tip = await self._repository.find_branch(tree.branch)
             tree = replace(_at_step(tree, "planned"), base=tip or tree.base)
             await self._record(chat, tree)
         try:

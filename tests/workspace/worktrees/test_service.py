@@ -14,6 +14,7 @@ from agentd.chats.service import NewChat
 from agentd.chats.worktree import Worktree, WorktreeStep
 from agentd.storage.layout import Layout
 from agentd.system.protected_paths import ProtectedPlaces
+from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
@@ -31,7 +32,8 @@ async def running_worktrees(
     async with running_services(layout, crash=crash) as life:
         setup = WorktreeSetup(str(root), "test", SetupCommand)
         repository = WorktreeRepository(str(root))
-        trees = WorktreeService(life.chats._chats, repository, setup, layout, "test")
+        merger = BranchMerger(str(root))
+        trees = WorktreeService(life.chats._chats, repository, merger, setup, layout, "test")
         await trees.start(ProtectedPlaces())
         yield life, trees
 
