@@ -347,6 +347,7 @@ export type ChangeSettings = {
   skill?: string | null;
   systemPrompt?: string | null;
   approvals?: "ask" | "auto" | "deny" | "" | null;
+  worktree?: boolean | null;
 };
 
 export type ChangeUser = {
@@ -487,6 +488,7 @@ export type ChatSettingsView = {
   skill: string;
   systemPrompt: string;
   approvals: string;
+  worktree: boolean;
 };
 
 export type ChatsView = {
@@ -518,6 +520,10 @@ export type CommitView = {
   at: string;
   author: string;
   subject: string;
+};
+
+export type CommitWorktree = {
+  message?: string;
 };
 
 export type ComparisonPage = {
@@ -560,6 +566,7 @@ export type CreateChat = {
   skill?: string | null;
   systemPrompt?: string | null;
   botId?: string | null;
+  worktree?: boolean | null;
 };
 
 export type DayTotalsView = {
@@ -602,6 +609,10 @@ export type DeploymentsView = {
 export type DiffView = {
   diff: string;
   truncated: boolean;
+};
+
+export type DropWorktree = {
+  force?: boolean;
 };
 
 export type DroppedView = {
@@ -1127,6 +1138,16 @@ export type MeView = {
   look: Record<string, string>;
 };
 
+export type MergeWorktree = {
+  message?: string;
+  into?: string | null;
+};
+
+export type MergedView = {
+  commit: string;
+  worktree: WorktreeView;
+};
+
 export type MessageCountsView = {
   user: number;
   assistant: number;
@@ -1579,6 +1600,12 @@ export type ReissueRequest = {
   grace?: number;
 };
 
+export type ReleasedView = {
+  chatId: number;
+  branch: string;
+  kept: boolean;
+};
+
 export type RemoteBotsView = {
   bots: BotView[];
 };
@@ -1816,6 +1843,8 @@ export type SetSettings = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
+  worktree_setup?: string[] | null;
+  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -1865,6 +1894,8 @@ export type SettingsPatch = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
+  worktree_setup?: string[] | null;
+  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -2236,6 +2267,19 @@ export type WorkspaceSearchView = {
   truncated: boolean;
 };
 
+export type WorktreeView = {
+  chatId: number;
+  step: "dropping" | "keeping" | "planned" | "ready" | "rebasing";
+  branch: string;
+  into: string;
+  base: string;
+  folder: string;
+  ahead: number;
+  behind: number;
+  uncommitted: number;
+  problem: string;
+};
+
 /** What each operation answers when it succeeds. */
 export interface Answers {
   "GET /api/MessageQueue/{chatId}": QueueView;
@@ -2342,6 +2386,12 @@ export interface Answers {
   "POST /api/chat/{chatId}/send": PromptView;
   "PUT /api/chat/{chatId}/settings": ChatSettingsView;
   "POST /api/chat/{chatId}/stop": StoppedView;
+  "GET /api/chat/{chatId}/worktree": WorktreeView;
+  "GET /api/chat/{chatId}/worktree/diff": DiffView;
+  "POST /api/chat/{chatId}/worktree/drop": ReleasedView;
+  "POST /api/chat/{chatId}/worktree/keep": ReleasedView;
+  "POST /api/chat/{chatId}/worktree/merge": MergedView;
+  "POST /api/chat/{chatId}/worktree/rebase": WorktreeView;
   "GET /api/chats": ChatsView;
   "POST /api/chats": ChatCreatedView;
   "GET /api/chats/trash": TrashView;

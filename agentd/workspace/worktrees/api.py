@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from agentd.agent.tools.results import Diff
+from agentd.chats.requests import get_chat_id
 from agentd.chats.views import Id
 from agentd.chats.worktree import Worktree, WorktreeStep
 from agentd.core.errors import BadRequest, Conflict, Forbidden, NotFound, Unavailable
@@ -121,39 +122,39 @@ class WorktreeEndpoints:
 
     async def get_worktree(self, request: Request) -> Response:
         """Return a chat's work tree."""
-        return Response(await self._make_view(request.get_id("chatId", "Chat")))
+        return Response(await self._make_view(get_chat_id(request)))
 
     async def get_diff(self, request: Request) -> Response:
         """Return what the work tree changes, committed or not."""
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         found = await self._trees.diff(chat_id, request.get_query("path") or "")
         return Response(DiffView(found.text, found.truncated))
 
     async def merge(self, request: Request) -> Response:
         """Merge into what is checked out in the workspace."""
         wanted = request.parse_json(MergeWorktree)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         commit = await self._trees.merge(chat_id, wanted.message, wanted.into)
         return Response(MergedView(commit, await self._make_view(chat_id)))
 
     async def rebase(self, request: Request) -> Response:
         """Put the chat's commits on top of the workspace's."""
         wanted = request.parse_json(CommitWorktree)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         await self._trees.rebase(chat_id, wanted.message, request.caller.identity)
         return Response(await self._make_view(chat_id))
 
     async def keep(self, request: Request) -> Response:
         """Keep the branch and remove the folder."""
         wanted = request.parse_json(CommitWorktree)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         tree = await self._trees.keep(chat_id, wanted.message, request.caller.identity)
         return Response(ReleasedView(chat_id, tree.branch, kept=tree.step != "planned"))
 
     async def drop(self, request: Request) -> Response:
         """Remove folder and branch."""
         wanted = request.parse_json(DropWorktree)
-        chat_id = request.get_id("chatId", "Chat")
+        chat_id = get_chat_id(request)
         tree = (await self._trees.describe(chat_id)).worktree
         await self._trees.drop(chat_id, request.caller.identity, force=wanted.force)
         return Response(ReleasedView(chat_id, tree.branch, kept=False))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import Client, Serving, until
+from tests.support.daemon import Client, Serving
 from tests.support.fixtures import Serve
+from tests.support.waiting import until
 from tests.workspace.worktrees.conftest import build_writer, run_git, work_in_tree
 
 

@@ -11,7 +11,7 @@ from tests.agent.served import Served
 from tests.supplier.request import Request
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
-from tests.support.daemon import until
+from tests.support.waiting import until
 from tests.workspace.worktrees.conftest import run_git
 
 BUGS = 5
@@ -61,7 +61,7 @@ def fix_bug(request: Request) -> Call | Say:
 def test_five_chats_fix_a_bug_each_and_all_merge(
     served: Served, supplier: Supplier, home: Path
 ) -> None:
-    supplier.always(fix_bug)
+    supplier.answer_always(fix_bug)
     with served.running(HOME=str(home)) as caller:
         before = (served.workspace / "sums.py").read_text()
         chats = [
@@ -90,7 +90,7 @@ def test_a_tree_that_was_being_made_at_a_kill_is_made_anew(
     script = f"touch half; touch {begun}; test -e {go} || sleep 600; rm half; touch done"
     said = {**json.loads(config.read_text()), "worktree_setup": ["sh", "-c", script]}
     config.write_text(json.dumps({**said, "on_interrupted": "retry"}))
-    supplier.always(fix_bug)
+    supplier.answer_always(fix_bug)
     with served.running(HOME=str(home)) as caller:
         chat = caller.client.create_chat(prompt="Fix add_3.", model="native", worktree=True)
         until(begun.exists)

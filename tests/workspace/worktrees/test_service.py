@@ -18,7 +18,7 @@ from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
 from agentd.workspace.worktrees.setup import SetupCommand, WorktreeSetup
-from tests.conftest import ME, Life, running_services
+from tests.conftest import ME, Services, running_services
 from tests.workspace.worktrees.conftest import run_git
 
 pytestmark = pytest.mark.gen_test
@@ -27,45 +27,45 @@ pytestmark = pytest.mark.gen_test
 @asynccontextmanager
 async def running_worktrees(
     layout: Layout, root: Path, *, crash: bool = False
-) -> AsyncIterator[tuple[Life, WorktreeService]]:
+) -> AsyncIterator[tuple[Services, WorktreeService]]:
     """The work trees of a repository, as after a start; with ``crash`` the end is a kill."""
-    async with running_services(layout, crash=crash) as life:
+    async with running_services(layout, crash=crash) as services:
         setup = WorktreeSetup(str(root), "test", SetupCommand)
         repository = WorktreeRepository(str(root))
         merger = BranchMerger(str(root))
-        trees = WorktreeService(life.chats._chats, repository, merger, setup, layout, "test")
+        trees = WorktreeService(services.chats._chats, repository, merger, setup, layout, "test")
         await trees.start(ProtectedPlaces())
-        yield life, trees
+        yield services, trees
 
 
-async def make_tree(life: Life, trees: WorktreeService) -> tuple[int, Path]:
+async def make_tree(services: Services, trees: WorktreeService) -> tuple[int, Path]:
     """Return a new chat with a work tree, and the folder of that."""
-    chat = await life.chats.create(NewChat(worktree=await trees.plan()), ME)
+    chat = await services.chats.create(NewChat(worktree=await trees.plan()), ME)
     return chat.id, Path(await trees.prepare_folder(chat.id))
 
 
-async def record_step(life: Life, chat_id: int, step: WorktreeStep) -> Worktree:
+async def record_step(services: Services, chat_id: int, step: WorktreeStep) -> Worktree:
     """Note in the journal that a step has begun, as the daemon does before it begins it."""
-    chat = await life.chats.get(chat_id)
+    chat = await services.chats.get(chat_id)
     assert chat.worktree
     changed = replace(chat.worktree, step=step)
-    repository = life.chats._chats
+    repository = services.chats._chats
     await repository.record(await repository.open(chat_id), ME, WorktreeChanged(changed))
     return changed
 
 
 async def test_a_rebase_that_was_cut_off_never_was(layout: Layout, root: Path) -> None:
-    async with running_worktrees(layout, root, crash=True) as (life, trees):
-        chat, folder = await make_tree(life, trees)
+    async with running_worktrees(layout, root, crash=True) as (services, trees):
+        chat, folder = await make_tree(services, trees)
         (folder / "a").write_text("theirs\n")
         run_git(folder, "commit", "-qam", "Theirs")
         (root / "a").write_text("ours\n")
         run_git(root, "commit", "-qam", "Ours")
-        await record_step(life, chat, "rebasing")
+        await record_step(services, chat, "rebasing")
         with pytest.raises(subprocess.CalledProcessError):
             run_git(folder, "rebase", "main")
         assert "UU a" in run_git(folder, "status", "--porcelain")
-    async with running_worktrees(layout, root) as (life, trees):
+    async with running_worktrees(layout, root) as (services, trees):
         assert (await trees.describe(chat)).worktree.step == "ready"
         assert run_git(folder, "status", "--porcelain", "--branch") == f"## agentd/{chat}\n"
         assert (folder / "a").read_text() == "theirs\n"
@@ -76,13 +76,13 @@ async def test_a_rebase_that_was_cut_off_never_was(layout: Layout, root: Path) -
 async def test_a_removal_that_was_cut_off_is_finished(
     step: WorktreeStep, removed: bool, layout: Layout, root: Path
 ) -> None:
-    async with running_worktrees(layout, root, crash=True) as (life, trees):
-        chat, folder = await make_tree(life, trees)
-        await record_step(life, chat, step)
+    async with running_worktrees(layout, root, crash=True) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        await record_step(services, chat, step)
         if removed:
             run_git(root, "worktree", "remove", str(folder))
-    async with running_worktrees(layout, root) as (life, trees):
-        assert (await life.chats.get(chat)).worktree is None
+    async with running_worktrees(layout, root) as (services, trees):
+        assert (await services.chats.get(chat)).worktree is None
         assert await trees.prepare_folder(chat) == ""
         assert not folder.exists()
         assert bool(run_git(root, "branch", "--list", f"agentd/{chat}")) is (step == "keeping")
@@ -92,11 +92,11 @@ async def test_a_removal_that_was_cut_off_is_finished(
 async def test_what_was_changed_since_a_removal_began_is_not_lost(
     step: WorktreeStep, layout: Layout, root: Path
 ) -> None:
-    async with running_worktrees(layout, root, crash=True) as (life, trees):
-        chat, folder = await make_tree(life, trees)
-        await record_step(life, chat, step)
+    async with running_worktrees(layout, root, crash=True) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        await record_step(services, chat, step)
         (folder / "late").write_text("work\n")
-    async with running_worktrees(layout, root) as (life, trees):
+    async with running_worktrees(layout, root) as (services, trees):
         assert (await trees.describe(chat)).worktree.step == "ready"
         assert (folder / "late").read_text() == "work\n"
 
@@ -104,11 +104,11 @@ async def test_what_was_changed_since_a_removal_began_is_not_lost(
 async def test_a_half_made_tree_is_removed_at_start_and_never_used(
     layout: Layout, root: Path
 ) -> None:
-    async with running_worktrees(layout, root, crash=True) as (life, trees):
-        chat, folder = await make_tree(life, trees)
-        await record_step(life, chat, "planned")
+    async with running_worktrees(layout, root, crash=True) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        await record_step(services, chat, "planned")
         os.unlink(folder / "a")
-    async with running_worktrees(layout, root) as (life, trees):
+    async with running_worktrees(layout, root) as (services, trees):
         assert not folder.exists()
         assert await trees.prepare_folder(chat) == str(folder)
         assert (folder / "a").exists()
@@ -118,10 +118,10 @@ async def test_a_half_made_tree_is_removed_at_start_and_never_used(
 async def test_a_duplicate_of_a_chat_has_no_work_tree_and_its_state_survives(
     layout: Layout, root: Path
 ) -> None:
-    async with running_worktrees(layout, root, crash=True) as (life, trees):
-        chat, folder = await make_tree(life, trees)
-        assert life.chats.get_summary(chat).worktree == "ready"
-    async with running_worktrees(layout, root) as (life, trees):
-        assert life.chats.get_summary(chat).worktree == "ready"
+    async with running_worktrees(layout, root, crash=True) as (services, trees):
+        chat, folder = await make_tree(services, trees)
+        assert services.chats.get_summary(chat).worktree == "ready"
+    async with running_worktrees(layout, root) as (services, trees):
+        assert services.chats.get_summary(chat).worktree == "ready"
         assert await trees.prepare_folder(chat) == str(folder)
-        assert life.chats.get_summary(chat).worktree == "ready"
+        assert services.chats.get_summary(chat).worktree == "ready"
