@@ -145,11 +145,7 @@ async def start_components(
     engines = EngineComponent(config_files, layout, environ, engine)
     await engines.start(generation)
     stack.push_async_callback(engines.stop)
-    settings = config_files.settings
-    folder = core.settings.workspace
-    worktrees = await start(
-        WorktreesComponent(folder, layout, core.repository, generation, lambda: settings.current)
-    )
+    folder, worktrees = core.settings.workspace, await start(_build_worktrees(core))
     agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)
     config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
     jobs = await start(JobsComponent(core.settings, layout, chats, clock, bus, generation))
@@ -188,6 +184,14 @@ async def start_components(
             ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
         ),
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
+    )
+
+
+def _build_worktrees(core: Core) -> WorktreesComponent:
+    settings, generation = core.config_files.settings, core.state.generation
+    folder = core.settings.workspace
+    return WorktreesComponent(
+        folder, core.layout, core.repository, generation, lambda: settings.current
     )
 
 
