@@ -163,6 +163,18 @@ def require_key() -> str:
     return key
 
 
+def read_key_file(path: str) -> str:
+    """Return the key in a file. Raises ``Unauthorized`` when it has none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            key = file.read(4096).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unauthorized(f"the key file {path} cannot be read: {error}") from error
+    if not key:
+        raise Unauthorized(f"the key file {path} is empty", "Write an API key into it.")
+    return key
+
+
 def find_daemon_url(layout: Layout) -> str:
     """Return the URL of the state folder's daemon; wait for one that is just starting."""
     return _find_daemon(layout).url

@@ -17,6 +17,7 @@ COMMANDS = (
     "ask",
     "tail",
     "approve",
+    "mcp",
     "keys",
     "hash-key",
     "users",

@@ -146,6 +146,35 @@ def decode_header(value: str | None) -> str | None:
         return None
 
 
+def encode_header(value: str) -> str:
+    """Return a value as ``Mcp-Name`` can carry it."""
+    is_plain = value.isascii() and value.isprintable() and value == value.strip()
+    if is_plain and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    return f"=?base64?{base64.b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+def find_revision(message: Mapping[str, object]) -> str:
+    """Return the revision that a client's message carries; empty: it belongs to a session."""
+    params = message.get("params")
+    meta = params.get("_meta") if is_object(params) else None
+    found = meta.get(META_REVISION) if is_object(meta) else None
+    return found if isinstance(found, str) and found.isascii() and found.isprintable() else ""
+
+
+def list_routing_headers(message: Mapping[str, object], revision: str) -> dict[str, str]:
+    """Return the headers that repeat parts of a sessionless message."""
+    method = message.get("method")
+    headers = {"MCP-Protocol-Version": revision}
+    if isinstance(method, str):
+        headers["Mcp-Method"] = encode_header(method)
+        params, field = message.get("params"), _NAMED.get(method)
+        named = params.get(field) if field and is_object(params) else None
+        if isinstance(named, str):
+            headers["Mcp-Name"] = encode_header(named)
+    return headers
+
+
 def complete_result(
     profile: ClientProfile, result: Mapping[str, object], cache_seconds: int | None = None
 ) -> JsonObject:

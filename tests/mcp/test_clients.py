@@ -1,0 +1,94 @@
+"""The protocol's official clients against a whole daemon, over HTTP and ``agentd mcp``."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.mcp.revisions import SESSIONLESS, WITH_SESSIONS
+from agentd.mcp.tools import TOOLS, WAIT
+from tests.support.daemon import KEY, PATIENCE, Serving
+
+CLIENTS = Path(__file__).parent / "clients"
+PYTHON, TYPESCRIPT, TYPESCRIPT_1 = "python", "typescript", "typescript of version 1"
+HTTP, STDIO = "http", "stdio"
+AUTO, LEGACY = "auto", "legacy"
+
+
+def explain_missing(client: str) -> str:
+    """Return why a client cannot be tried here; empty if it can."""
+    if client == PYTHON:
+        return "" if find_spec("mcp") else "mcp is not installed: pip install '.[test]'"
+    if not shutil.which("node"):
+        return "node is not installed"
+    if not (CLIENTS / "node_modules/@modelcontextprotocol/client").is_dir():
+        return f"@modelcontextprotocol is not installed: npm install --prefix {CLIENTS}"
+    return ""
+
+
+def build_bridge(serving: Serving) -> dict[str, Any]:
+    """Return how a client starts ``agentd mcp``."""
+    folders = ["--state", serving.layout.state, "--config", serving.layout.config]
+    command = [sys.executable, "-m", "agentd", "mcp", *folders]
+    return {"command": command, "env": {**os.environ, "AGENTD_KEY": KEY}}
+
+
+def go_through(client: str, serving: Serving, transport: str, mode: str) -> dict[str, Any]:
+    """Let a client go through all that there is, and return what it saw."""
+    if why := explain_missing(client):
+        pytest.skip(why)
+    where = {"url": f"{serving.url}/mcp", "key": KEY}
+    wish = {"mode": mode, **(where if transport == HTTP else build_bridge(serving))}
+    program = {
+        PYTHON: [sys.executable, "-W", "ignore", str(CLIENTS / "with_python.py")],
+        TYPESCRIPT: ["node", str(CLIENTS / "with_typescript.mjs")],
+        TYPESCRIPT_1: ["node", str(CLIENTS / "with_typescript_1.mjs")],
+    }[client]
+    done = subprocess.run(
+        [*program, json.dumps(wish)],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("client", "transport", "mode"),
+    [
+        (PYTHON, HTTP, AUTO),
+        (PYTHON, HTTP, LEGACY),
+        (PYTHON, STDIO, AUTO),
+        (PYTHON, STDIO, LEGACY),
+        (TYPESCRIPT, HTTP, AUTO),
+        (TYPESCRIPT, HTTP, LEGACY),
+        (TYPESCRIPT, STDIO, AUTO),
+        (TYPESCRIPT_1, HTTP, LEGACY),
+        (TYPESCRIPT_1, STDIO, LEGACY),
+    ],
+)
+def test_an_official_client_can_do_all_there_is(
+    house: Serving, client: str, transport: str, mode: str
+) -> None:
+    found = go_through(client, house, transport, mode)
+    assert found["revision"] == (SESSIONLESS if mode == AUTO else WITH_SESSIONS[0])
+    assert set(found["tools"]) == {WAIT, *(one.name for one in TOOLS)}
+    assert found["outcome"]["reply"] == "allowed: go on"
+    (asked,) = found["asked"]
+    assert "may the agent use shell" in asked
+    told = {"allowed: shell", "tool: Tool: shell", "assistant: allowed: go on"}
+    assert set(found["progress"]) <= told
+    # The first version forgets what came together with the answer.
+    assert found["progress"] or client == TYPESCRIPT_1
+    assert f"agentd://chats/{found['outcome']['chatId']}" in found["resources"]
+    assert found["templates"] == 3
+    assert (found["read"], found["refused"], found["changed"]) == (True, True, True)
