@@ -15,6 +15,7 @@ from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
+from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
@@ -89,8 +90,9 @@ class AdminComponent:
             self._describe_channel_users,
             checks,
         )
+        model_store = GatewayModelRepository(layout, self._written.models)
         models = ProxyModelEndpoints(
-            GatewayModelRepository(layout, self._written.models),
+            model_store,
             lambda: gateway.channels.current,
             journal,
             self._describe_model_users,
@@ -118,6 +120,9 @@ class AdminComponent:
             settings=settings,
             daemon=daemon,
             changes=ChangeEndpoints(journal, (one.managed for one in undoing)),
+            offered=OfferedModelEndpoints(
+                channels, models, model_store, gateway.suppliers.reach, gateway.prices
+            ),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
         )

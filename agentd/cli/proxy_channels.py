@@ -13,6 +13,7 @@ from msgspec import structs
 
 from agentd.cli.options import Parser, Subcommands, add_json_option, resolve_layout, to_sentence
 from agentd.cli.output import print_result
+from agentd.cli.proxy_offers import add_offer_options, show_offer
 from agentd.cli.proxy_prices import require_listed_prices
 from agentd.core.errors import BadRequest, Conflict
 from agentd.core.secret_text import is_reference
@@ -38,6 +39,8 @@ examples:
       --key env:FIRST_KEY --key env:SECOND_KEY
                                              two keys, used in turn
   agentd proxy channel add here --dialect openai-chat --url http://127.0.0.1:11434 --local --no-key
+  agentd proxy channel models openai         what the supplier offers, with the catalogue's prices
+  agentd proxy channel models openai --create gpt-5.1 --create gpt-5-mini=small
   agentd proxy channel disable openai        a running daemon stops using it at once
 
 channels.yml in the config folder may be edited by hand; comments are preserved.
@@ -94,6 +97,10 @@ def add_channel_parser(parts: Subcommands) -> None:
         "--transport-url", metavar="WHERE", help="env:NAME or file:PATH of the proxy's URL"
     )
     _add_verb(verbs, "list", "list the channels", _list_channels)
+    offering = _add_verb(
+        verbs, "models", "list what the supplier offers, or create it", show_offer, named="channel"
+    )
+    add_offer_options(offering)
     _add_verb(verbs, "enable", "use a channel again", _make_switch(True), named="channel")
     _add_verb(verbs, "disable", "stop using a channel", _make_switch(False), named="channel")
     _add_verb(verbs, "remove", "remove a channel", _remove_channel, named="channel")

@@ -184,15 +184,19 @@ class _Models(_Handler):
 
     def get(self) -> None:
         self.supplier.others.append(self.parsed)
-        names = self.supplier.models
+        more = self.supplier.about
         if "anthropic-version" in self.parsed.headers:
+            names, after = _cut_page(self.supplier, self.get_query_argument("after_id", ""))
             about = {"type": "model", "created_at": "2026-01-01T00:00:00Z"}
-            data = [{**about, "id": name, "display_name": name} for name in names]
+            data = [
+                {**about, "id": name, "display_name": name, **more.get(name, {})} for name in names
+            ]
             ends = {"first_id": names[0], "last_id": names[-1]} if names else {}
-            self.write({"data": data, "has_more": False, **ends})
+            self.write({"data": data, "has_more": bool(after), **ends})
         else:
             about = {"object": "model", "created": CREATED, "owned_by": "supplier"}
-            self.write({"object": "list", "data": [{"id": name, **about} for name in names]})
+            listed = [{"id": one, **about, **more.get(one, {})} for one in self.supplier.models]
+            self.write({"object": "list", "data": listed})
 
 
 class _GeminiModels(_Handler):
@@ -200,8 +204,20 @@ class _GeminiModels(_Handler):
 
     def get(self) -> None:
         self.supplier.others.append(self.parsed)
-        names = self.supplier.models
-        self.write({"models": [{"name": f"models/{name}", "displayName": name} for name in names]})
+        names, after = _cut_page(self.supplier, self.get_query_argument("pageToken", ""))
+        more = self.supplier.about
+        listed = [
+            {"name": f"models/{name}", "displayName": name, **more.get(name, {})} for name in names
+        ]
+        self.write({"models": listed, **({"nextPageToken": after} if after else {})})
+
+
+def _cut_page(supplier: "Supplier", after: str) -> tuple[list[str], str]:
+    """Return the models of the page after a name, and its last one if there are more."""
+    names = supplier.models
+    first = names.index(after) + 1 if after in names else 0
+    end = first + max(1, -(-len(names) // supplier.pages))
+    return names[first:end], names[end - 1] if end < len(names) else ""
 
 
 class _Unknown(_Handler):

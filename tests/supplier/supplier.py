@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.supplier.request import Request
 from tests.supplier.server import running_server
@@ -32,6 +32,10 @@ class Supplier:
         """All others: lists of models, counts of tokens, unknown paths."""
         self.models = ["scripted-large", "scripted-small"]
         """The models that ``/v1/models`` lists."""
+        self.pages = 1
+        """The number of pages of that list, where the dialect has pages."""
+        self.about: dict[str, dict[str, Any]] = {}
+        """Further fields of a model in the list, by its name."""
         self._steps: deque[Step] = deque()
         self._always: list[Step] = []
         self._stalls: list[Stall] = []

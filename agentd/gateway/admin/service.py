@@ -3,7 +3,7 @@
 All changes are made under one lock, so the journal contains them in order.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Generic, Protocol, TypeVar
@@ -113,6 +113,17 @@ class ManagedResource(Generic[E]):
             return await self._store.add(self._require(entry, None), dry_run=dry_run)
 
         return await self.create_with(make, request, "create")
+
+    async def add_all(
+        self, entries: Sequence[E], write: Callable[..., Awaitable[object]], request: ChangeRequest
+    ) -> list[E]:
+        """Add resources by ``write(entries, dry_run=…)``, all or none; each is a change."""
+        async with self._journal.lock:
+            added = [self._require(entry, None) for entry in entries]
+            await write(added, dry_run=request.dry_run)
+            for entry in added:
+                await self._log(request, "create", None, entry)
+        return added
 
     async def create_with(
         self, make: Callable[..., Awaitable[E]], request: ChangeRequest, action: str = "copy"

@@ -5,7 +5,7 @@ Comments, order and every other byte stay as the person wrote them (``editor.py`
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
@@ -59,6 +59,18 @@ class NamedEntries(Generic[E]):
             entries.append(entry)
             text.append_item((self._section,), to_plain(entry))
             return entry
+
+        return self._edit(change, dry_run)
+
+    def add_all(self, added: Sequence[E], *, dry_run: bool = False) -> E:
+        """Add entries at the end, all or none; return the last of them."""
+
+        def change(entries: list[E], text: YamlEditor) -> E:
+            for entry in added:
+                self._require_free_name(entries, self._name(entry))
+                entries.append(entry)
+                text.append_item((self._section,), to_plain(entry))
+            return added[-1]
 
         return self._edit(change, dry_run)
 

@@ -347,7 +347,6 @@ export type ChangeSettings = {
   skill?: string | null;
   systemPrompt?: string | null;
   approvals?: "ask" | "auto" | "deny" | "" | null;
-  worktree?: boolean | null;
 };
 
 export type ChangeUser = {
@@ -382,7 +381,6 @@ export type ChannelPatch = {
   local?: boolean | null;
   transport?: ChannelTransportPatch | null;
   headers?: Record<string, string | null> | null;
-  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain" | null;
   coolDown?: number | null;
   timeout?: number | null;
@@ -431,7 +429,6 @@ export type ChannelView = {
   local: boolean;
   transport: ChannelTransportView;
   headers: Record<string, string>;
-  parameters: ParameterChangesView | null;
   onLeave: "cut" | "drain";
   coolDown: number;
   timeout: number;
@@ -488,7 +485,6 @@ export type ChatSettingsView = {
   skill: string;
   systemPrompt: string;
   approvals: string;
-  worktree: boolean;
 };
 
 export type ChatsView = {
@@ -520,10 +516,6 @@ export type CommitView = {
   at: string;
   author: string;
   subject: string;
-};
-
-export type CommitWorktree = {
-  message?: string;
 };
 
 export type ComparisonPage = {
@@ -566,7 +558,15 @@ export type CreateChat = {
   skill?: string | null;
   systemPrompt?: string | null;
   botId?: string | null;
-  worktree?: boolean | null;
+};
+
+export type CreateOfferedRequest = {
+  models: PickedModel[];
+  cataloguePrices?: boolean;
+};
+
+export type CreatedModels = {
+  items: GatewayModelView[];
 };
 
 export type DayTotalsView = {
@@ -609,10 +609,6 @@ export type DeploymentsView = {
 export type DiffView = {
   diff: string;
   truncated: boolean;
-};
-
-export type DropWorktree = {
-  force?: boolean;
 };
 
 export type DroppedView = {
@@ -819,8 +815,6 @@ export type GatewayModelPatch = {
   fallbacks?: string[] | null;
   contextFallbacks?: string[] | null;
   contentFallbacks?: string[] | null;
-  headers?: Record<string, string | null> | null;
-  parameters?: NewParameterChanges | null;
 };
 
 export type GatewayModelView = {
@@ -833,8 +827,6 @@ export type GatewayModelView = {
   fallbacks: string[];
   contextFallbacks: string[];
   contentFallbacks: string[];
-  headers: Record<string, string>;
-  parameters: ParameterChangesView | null;
 };
 
 export type GatewaySettingsPatch = {
@@ -1138,16 +1130,6 @@ export type MeView = {
   look: Record<string, string>;
 };
 
-export type MergeWorktree = {
-  message?: string;
-  into?: string | null;
-};
-
-export type MergedView = {
-  commit: string;
-  worktree: WorktreeView;
-};
-
 export type MessageCountsView = {
   user: number;
   assistant: number;
@@ -1260,7 +1242,6 @@ export type NewChannel = {
   local?: boolean;
   transport?: NewChannelTransport;
   headers?: Record<string, string>;
-  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain";
   coolDown?: number;
   timeout?: number;
@@ -1282,8 +1263,6 @@ export type NewGatewayModel = {
   fallbacks?: string[];
   contextFallbacks?: string[];
   contentFallbacks?: string[];
-  headers?: Record<string, string>;
-  parameters?: NewParameterChanges | null;
 };
 
 export type NewKeyLimits = {
@@ -1307,12 +1286,6 @@ export type NewModelRoute = {
   priority?: number;
   weight?: number;
   prices?: NewPrices | null;
-};
-
-export type NewParameterChanges = {
-  set?: Record<string, unknown>;
-  default?: Record<string, unknown>;
-  remove?: string[];
 };
 
 export type NewPrices = {
@@ -1390,10 +1363,19 @@ export type NotePage = {
   next: string;
 };
 
-export type ParameterChangesView = {
-  set: Record<string, unknown>;
-  default: Record<string, unknown>;
-  remove: string[];
+export type OfferView = {
+  channel: string;
+  complete: boolean;
+  items: OfferedModelView[];
+};
+
+export type OfferedModelView = {
+  model: string;
+  title: string;
+  context: number | null;
+  maxOutput: number | null;
+  models: string[];
+  listed: ListedPricesView | null;
 };
 
 export type ParameterView = {
@@ -1412,6 +1394,13 @@ export type PeriodView = {
   inputTokens: number;
   outputTokens: number;
   secrets: number;
+};
+
+export type PickedModel = {
+  model: string;
+  name?: string | null;
+  context?: number | null;
+  maxOutput?: number | null;
 };
 
 export type PreferenceChange = {
@@ -1598,12 +1587,6 @@ export type RecipeVariable = {
 
 export type ReissueRequest = {
   grace?: number;
-};
-
-export type ReleasedView = {
-  chatId: number;
-  branch: string;
-  kept: boolean;
 };
 
 export type RemoteBotsView = {
@@ -1843,8 +1826,6 @@ export type SetSettings = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
-  worktree_setup?: string[] | null;
-  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -1894,8 +1875,6 @@ export type SettingsPatch = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
-  worktree_setup?: string[] | null;
-  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -2267,19 +2246,6 @@ export type WorkspaceSearchView = {
   truncated: boolean;
 };
 
-export type WorktreeView = {
-  chatId: number;
-  step: "dropping" | "keeping" | "planned" | "ready" | "rebasing";
-  branch: string;
-  into: string;
-  base: string;
-  folder: string;
-  ahead: number;
-  behind: number;
-  uncommitted: number;
-  problem: string;
-};
-
 /** What each operation answers when it succeeds. */
 export interface Answers {
   "GET /api/MessageQueue/{chatId}": QueueView;
@@ -2304,6 +2270,8 @@ export interface Answers {
   "POST /api/agent/channels/{name}/copy": ChannelView;
   "POST /api/agent/channels/{name}/disable": ChannelView;
   "POST /api/agent/channels/{name}/enable": ChannelView;
+  "GET /api/agent/channels/{name}/models": OfferView;
+  "POST /api/agent/channels/{name}/models": CreatedModels;
   "GET /api/agent/channels/{name}/state": ChannelStateView;
   "GET /api/agent/export": ExportState;
   "POST /api/agent/export/backfill": BackfillPlan;
@@ -2386,12 +2354,6 @@ export interface Answers {
   "POST /api/chat/{chatId}/send": PromptView;
   "PUT /api/chat/{chatId}/settings": ChatSettingsView;
   "POST /api/chat/{chatId}/stop": StoppedView;
-  "GET /api/chat/{chatId}/worktree": WorktreeView;
-  "GET /api/chat/{chatId}/worktree/diff": DiffView;
-  "POST /api/chat/{chatId}/worktree/drop": ReleasedView;
-  "POST /api/chat/{chatId}/worktree/keep": ReleasedView;
-  "POST /api/chat/{chatId}/worktree/merge": MergedView;
-  "POST /api/chat/{chatId}/worktree/rebase": WorktreeView;
   "GET /api/chats": ChatsView;
   "POST /api/chats": ChatCreatedView;
   "GET /api/chats/trash": TrashView;

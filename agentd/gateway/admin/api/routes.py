@@ -12,6 +12,7 @@ from agentd.gateway.admin.api import (
     limits,
     metrics,
     models,
+    offered_models,
     preview,
     prices,
     reports,
@@ -31,6 +32,7 @@ from agentd.gateway.admin.api.licence import LicenceEndpoints
 from agentd.gateway.admin.api.limits import LimitEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
+from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.reports import ReportEndpoints
@@ -54,6 +56,7 @@ class ManagementEndpoints(NamedTuple):
     changes: ChangeEndpoints
     preview: PreviewEndpoints
     prices: PriceEndpoints
+    offered: OfferedModelEndpoints
 
 
 def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
@@ -67,6 +70,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *changes.routes(endpoints.changes),
         *preview.routes(endpoints.preview),
         *prices.routes(endpoints.prices),
+        *offered_models.routes(endpoints.offered),
     )
 
 

@@ -51,6 +51,7 @@ class ExampleGateway:
         self._names = {
             "/api/agent/requests/{id}": follower.values["request_id"],
             "/api/agent/channels/{name}/check": follower.values["channel"],
+            "/api/agent/channels/{name}/models": follower.values["channel"],
             "/api/agent/models/{name}/check": follower.values["model"],
             "DELETE /api/agent/channels/{name}": "copied",  # the others are in use
             "DELETE /api/agent/models/{name}": "large-2",
@@ -63,6 +64,7 @@ class ExampleGateway:
             self.send_good(
                 self.description.addresses["POST", f"/api/agent/{resource}/{{name}}/copy"]
             )
+        self.send_good(self.description.addresses["POST", "/api/agent/channels/{name}/models"])
         self.manager.post("/api/agent/channels/openai/copy", {"name": "undone"})
         changes = self.manager.get("/api/agent/changes?limit=1")
         self._change: int = changes["items"][0]["number"]

@@ -161,6 +161,14 @@ def provoke_bad_gateway(gateway: ExampleGateway, address: Address) -> Iterator[R
     yield send_variant(gateway, address, body={"url": f"{NOWHERE}/subscription", "local": True})
 
 
+def provoke_unreachable(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Ask a channel at whose address nothing listens."""
+    channel = {"name": "nowhere", "dialects": ["openai-chat"], "url": NOWHERE, "local": True}
+    assert gateway.manager.post("/api/agent/channels", channel).status == 201
+    yield send_variant(gateway, address, path=gateway.build_path(address, "nowhere"))
+    assert gateway.manager.delete("/api/agent/channels/nowhere").status == 204
+
+
 def send_unchanged(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send the good request: the gateway itself is at fault."""
     yield send_variant(gateway, address)
@@ -208,10 +216,15 @@ def _with_other_state(gateway: ExampleGateway, address: Address) -> Iterator[Non
 
 
 def _rename_body(body: Any) -> Any:
-    """Return the body with another name."""
+    """Return the body with another name, also of what it lists."""
+    if isinstance(body, list):
+        return [_rename_body(one) for one in body]
     if not isinstance(body, dict):
         return body
-    return {name: f"{value}-9" if name in ("name", "id") else value for name, value in body.items()}
+    return {
+        name: f"{value}-9" if name in ("name", "id") else _rename_body(value)
+        for name, value in body.items()
+    }
 
 
 NOWHERE = "http://127.0.0.1:9"

@@ -15,6 +15,7 @@ from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.api.provoking import (
     GENERAL,
     provoke_bad_gateway,
+    provoke_unreachable,
     remove_channels,
     send_unchanged,
     unreadable_records,
@@ -183,6 +184,8 @@ def test_every_error_that_is_reported_can_be_provoked(
             attempts = [(gateway, GENERAL[error])]
             if error in ("Conflict", "Unavailable"):
                 attempts += [(one, send_unchanged) for one in out_of_order]
+            if (method, path) == ("GET", "/api/agent/channels/{name}/models"):
+                attempts.append((gateway, provoke_unreachable))
             if path.endswith("/preview"):
                 attempts.append((gateway, provoke_bad_gateway))
             replies = [reply for where, provoke in attempts for reply in provoke(where, address)]
