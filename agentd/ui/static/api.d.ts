@@ -347,6 +347,7 @@ export type ChangeSettings = {
   skill?: string | null;
   systemPrompt?: string | null;
   approvals?: "ask" | "auto" | "deny" | "" | null;
+  worktree?: boolean | null;
 };
 
 export type ChangeUser = {
@@ -381,6 +382,7 @@ export type ChannelPatch = {
   local?: boolean | null;
   transport?: ChannelTransportPatch | null;
   headers?: Record<string, string | null> | null;
+  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain" | null;
   coolDown?: number | null;
   timeout?: number | null;
@@ -429,6 +431,7 @@ export type ChannelView = {
   local: boolean;
   transport: ChannelTransportView;
   headers: Record<string, string>;
+  parameters: ParameterChangesView | null;
   onLeave: "cut" | "drain";
   coolDown: number;
   timeout: number;
@@ -485,6 +488,7 @@ export type ChatSettingsView = {
   skill: string;
   systemPrompt: string;
   approvals: string;
+  worktree: boolean;
 };
 
 export type ChatsView = {
@@ -516,6 +520,10 @@ export type CommitView = {
   at: string;
   author: string;
   subject: string;
+};
+
+export type CommitWorktree = {
+  message?: string;
 };
 
 export type ComparisonPage = {
@@ -558,6 +566,7 @@ export type CreateChat = {
   skill?: string | null;
   systemPrompt?: string | null;
   botId?: string | null;
+  worktree?: boolean | null;
 };
 
 export type CreateOfferedRequest = {
@@ -609,6 +618,10 @@ export type DeploymentsView = {
 export type DiffView = {
   diff: string;
   truncated: boolean;
+};
+
+export type DropWorktree = {
+  force?: boolean;
 };
 
 export type DroppedView = {
@@ -815,6 +828,8 @@ export type GatewayModelPatch = {
   fallbacks?: string[] | null;
   contextFallbacks?: string[] | null;
   contentFallbacks?: string[] | null;
+  headers?: Record<string, string | null> | null;
+  parameters?: NewParameterChanges | null;
 };
 
 export type GatewayModelView = {
@@ -827,6 +842,8 @@ export type GatewayModelView = {
   fallbacks: string[];
   contextFallbacks: string[];
   contentFallbacks: string[];
+  headers: Record<string, string>;
+  parameters: ParameterChangesView | null;
 };
 
 export type GatewaySettingsPatch = {
@@ -1130,6 +1147,16 @@ export type MeView = {
   look: Record<string, string>;
 };
 
+export type MergeWorktree = {
+  message?: string;
+  into?: string | null;
+};
+
+export type MergedView = {
+  commit: string;
+  worktree: WorktreeView;
+};
+
 export type MessageCountsView = {
   user: number;
   assistant: number;
@@ -1242,6 +1269,7 @@ export type NewChannel = {
   local?: boolean;
   transport?: NewChannelTransport;
   headers?: Record<string, string>;
+  parameters?: NewParameterChanges | null;
   onLeave?: "cut" | "drain";
   coolDown?: number;
   timeout?: number;
@@ -1263,6 +1291,8 @@ export type NewGatewayModel = {
   fallbacks?: string[];
   contextFallbacks?: string[];
   contentFallbacks?: string[];
+  headers?: Record<string, string>;
+  parameters?: NewParameterChanges | null;
 };
 
 export type NewKeyLimits = {
@@ -1286,6 +1316,12 @@ export type NewModelRoute = {
   priority?: number;
   weight?: number;
   prices?: NewPrices | null;
+};
+
+export type NewParameterChanges = {
+  set?: Record<string, unknown>;
+  default?: Record<string, unknown>;
+  remove?: string[];
 };
 
 export type NewPrices = {
@@ -1376,6 +1412,12 @@ export type OfferedModelView = {
   maxOutput: number | null;
   models: string[];
   listed: ListedPricesView | null;
+};
+
+export type ParameterChangesView = {
+  set: Record<string, unknown>;
+  default: Record<string, unknown>;
+  remove: string[];
 };
 
 export type ParameterView = {
@@ -1587,6 +1629,12 @@ export type RecipeVariable = {
 
 export type ReissueRequest = {
   grace?: number;
+};
+
+export type ReleasedView = {
+  chatId: number;
+  branch: string;
+  kept: boolean;
 };
 
 export type RemoteBotsView = {
@@ -1826,6 +1874,8 @@ export type SetSettings = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
+  worktree_setup?: string[] | null;
+  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -1875,6 +1925,8 @@ export type SettingsPatch = {
   silence_seconds?: number | null;
   on_interrupted?: "retry" | "stop" | null;
   max_parallel_turns?: number | null;
+  worktree_setup?: string[] | null;
+  worktree_setup_seconds?: number | null;
   drain_seconds?: number | null;
 };
 
@@ -2246,6 +2298,19 @@ export type WorkspaceSearchView = {
   truncated: boolean;
 };
 
+export type WorktreeView = {
+  chatId: number;
+  step: "dropping" | "keeping" | "planned" | "ready" | "rebasing";
+  branch: string;
+  into: string;
+  base: string;
+  folder: string;
+  ahead: number;
+  behind: number;
+  uncommitted: number;
+  problem: string;
+};
+
 /** What each operation answers when it succeeds. */
 export interface Answers {
   "GET /api/MessageQueue/{chatId}": QueueView;
@@ -2354,6 +2419,12 @@ export interface Answers {
   "POST /api/chat/{chatId}/send": PromptView;
   "PUT /api/chat/{chatId}/settings": ChatSettingsView;
   "POST /api/chat/{chatId}/stop": StoppedView;
+  "GET /api/chat/{chatId}/worktree": WorktreeView;
+  "GET /api/chat/{chatId}/worktree/diff": DiffView;
+  "POST /api/chat/{chatId}/worktree/drop": ReleasedView;
+  "POST /api/chat/{chatId}/worktree/keep": ReleasedView;
+  "POST /api/chat/{chatId}/worktree/merge": MergedView;
+  "POST /api/chat/{chatId}/worktree/rebase": WorktreeView;
   "GET /api/chats": ChatsView;
   "POST /api/chats": ChatCreatedView;
   "GET /api/chats/trash": TrashView;
