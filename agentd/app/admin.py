@@ -13,6 +13,7 @@ from agentd.gateway.admin.api import routes as manage
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
+from agentd.gateway.admin.api.imports import ImportEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
@@ -21,6 +22,7 @@ from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
 from agentd.gateway.admin.changes_store import ChangeJournal
+from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
 from agentd.gateway.admin.secret_rules import SampleScanner
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
@@ -83,22 +85,24 @@ class AdminComponent:
     def _build_endpoints(self, secret: bytes) -> manage.ManagementEndpoints:
         layout, gateway, journal = self._layout, self._gateway, self.journal
         checks = GatewayChannelChecker(gateway, self._clock)
+        stored_channels = ChannelRepository(layout, file=gateway.channels)
+        stored_models = GatewayModelRepository(layout, self._written.models)
         channels = ChannelEndpoints(
-            ChannelRepository(layout, file=gateway.channels),
+            stored_channels,
             lambda: self._written.models.current,
             journal,
             self._describe_channel_users,
             checks,
         )
-        model_store = GatewayModelRepository(layout, self._written.models)
         models = ProxyModelEndpoints(
-            model_store,
+            stored_models,
             lambda: gateway.channels.current,
             journal,
             self._describe_model_users,
             checks,
             gateway.prices,
         )
+        imports = self._build_imports(stored_channels, stored_models)
         keys = AccessKeyEndpoints(
             self._keys, _AccessKeyEntries(self._keys), gateway.meters, self._clock, journal
         )
@@ -115,16 +119,28 @@ class AdminComponent:
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
+            imports=ImportEndpoints(imports),
             keys=keys,
             secret_rules=rules,
             settings=settings,
             daemon=daemon,
-            changes=ChangeEndpoints(journal, (one.managed for one in undoing)),
             offered=OfferedModelEndpoints(
-                channels, models, model_store, gateway.suppliers.reach, gateway.prices
+                channels, models, stored_models, gateway.suppliers.reach, gateway.prices
             ),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
+            changes=ChangeEndpoints(journal, (imports, *(one.managed for one in undoing))),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
+        )
+
+    def _build_imports(
+        self, channels: ChannelRepository, models: GatewayModelRepository
+    ) -> ManagedImport:
+        return ManagedImport(
+            channels,
+            models,
+            self.journal,
+            lambda: self._gateway.channels.current,
+            self._describe_import_users,
         )
 
     def note_failed_sign_in(self, text: str, remote: str) -> None:
@@ -134,16 +150,31 @@ class AdminComponent:
     def _describe_channel_users(self, channel: Channel) -> str:
         keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]
         models = self._written.models.current.list_using(channel.name)
-        return "; ".join(
-            filter(None, (_describe_names("model", models), _describe_names("access key", keys)))
-        )
+        return _describe_users(models, keys)
 
     def _describe_model_users(self, model: GatewayModel) -> str:
         keys = [key.name for key in self._keys.keys if model.name in (key.models or ())]
         models = self._written.models.current.list_falling_back_to(model.name)
-        return "; ".join(
-            filter(None, (_describe_names("model", models), _describe_names("access key", keys)))
-        )
+        return _describe_users(models, keys)
+
+    def _describe_import_users(self, entries: ImportedEntries) -> str:
+        channels = {one.name for one in entries.channels}
+        models = {one.name for one in entries.models}
+        using = [
+            one.name
+            for one in self._written.models.current.proxy
+            if one.name not in models
+            and (
+                any(route.channel in channels for route in one.routes)
+                or not models.isdisjoint(one.all_fallbacks)
+            )
+        ]
+        keys = [
+            key.name
+            for key in self._keys.keys
+            if not (models.isdisjoint(key.models or ()) and channels.isdisjoint(key.channels or ()))
+        ]
+        return _describe_users(using, keys)
 
 
 class _AccessKeyEntries:
@@ -151,6 +182,11 @@ class _AccessKeyEntries:
 
     def __init__(self, book: AccessKeyRepository) -> None:
         self.add, self.change, self.remove = book.put, book.rewrite, book.remove
+
+
+def _describe_users(models: Sequence[str], keys: Sequence[str]) -> str:
+    named = (_describe_names("model", models), _describe_names("access key", keys))
+    return "; ".join(filter(None, named))
 
 
 def _describe_names(what: str, names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ It is written by hand, and by the API, which leaves the comments as they are. It
 then nobody else may read it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, structs
@@ -91,6 +91,12 @@ class ChannelRepository(WatchedEntries[Channel]):
     async def add(self, channel: Channel, *, dry_run: bool = False) -> Channel:
         """Add a channel at the end."""
         return await super().add(require_no_mask(channel), dry_run=dry_run)
+
+    async def add_all(
+        self, added: Sequence[Channel], *, dry_run: bool = False
+    ) -> Sequence[Channel]:
+        """Add several channels at the end, all or none."""
+        return await super().add_all([*map(require_no_mask, added)], dry_run=dry_run)
 
     async def change(
         self, name: str, revise: Callable[[Channel], Channel], *, dry_run: bool = False

@@ -1,6 +1,5 @@
 """The models of the gateway: how the API changes section ``proxy`` of ``models.yml``."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from msgspec import structs
@@ -28,10 +27,6 @@ class GatewayModelRepository(WatchedEntries[GatewayModel]):
     def current(self) -> tuple[GatewayModel, ...]:
         """The models, as of the last valid version of the file."""
         return self._file.current.proxy
-
-    async def add_all(self, models: Sequence[GatewayModel], *, dry_run: bool = False) -> None:
-        """Add models at the end, all or none."""
-        await self.write(partial(self.entries.add_all, models), dry_run=dry_run)
 
     async def copy(self, name: str, new: str, *, dry_run: bool = False) -> GatewayModel:
         """Add a copy of a model, named ``new``."""

@@ -8,7 +8,7 @@ one line.
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
 
@@ -143,27 +143,32 @@ class YamlEditor:
 
     def append_item(self, path: YamlPath, entry: Mapping[str, object]) -> None:
         """Append an item, a map, to the list at ``path``, which may be missing."""
+        self.append_items(path, (entry,))
+
+    def append_items(self, path: YamlPath, entries: Sequence[Mapping[str, object]]) -> None:
+        """Append items, at least one, to the list at ``path``; the content is parsed once."""
         holder = self._find_map(path[:-1])
         pair = _find_entry(holder, path[-1]) if holder else None
         if holder is None or pair is None:
             self._add_entry(holder, path, "[]")
-            self.append_item(path, entry)
+            self.append_items(path, entries)
             return
         key, items = pair
+        inline = ", ".join(map(_render_value, entries))
         if isinstance(items, SequenceNode) and items.value:
             end = self._find_end_of_value(items.value[-1])
             if items.flow_style:
-                self._replace(end, end, f", {_render_value(entry)}")
+                self._replace(end, end, f", {inline}")
             else:
-                self._insert_item(entry, self._find_line_end(end), items.start_mark.column)
+                self._insert_items(entries, self._find_line_end(end), items.start_mark.column)
         elif not (isinstance(items, SequenceNode) or _is_nothing(items)):
             raise Conflict(yaml_reader.explain_not_editable(self._where))
         elif holder.flow_style:
-            self._replace_value(key, items, f"[{_render_value(entry)}]")
+            self._replace_value(key, items, f"[{inline}]")
         else:
             self._replace(key.end_mark.index + 1, self._find_end_of_value(items), "")
-            self._insert_item(
-                entry, self._find_line_end(key.end_mark.index), key.start_mark.column + 2
+            self._insert_items(
+                entries, self._find_line_end(key.end_mark.index), key.start_mark.column + 2
             )
 
     def update_item(self, path: YamlPath, index: int, values: Mapping[str, object]) -> None:
@@ -180,26 +185,31 @@ class YamlEditor:
         A comment that a blank line parts from it (the heading of a section), or that is indented
         like what stands in the item before, stays.
         """
+        self.remove_items(path, (index,))
+
+    def remove_items(self, path: YamlPath, indexes: Collection[int]) -> None:
+        """Remove items as ``remove_item`` does; the content is parsed once."""
         holder = self._find_map(path[:-1])
         pair = _find_entry(holder, path[-1]) if holder else None
         key, items = pair or (None, None)
         if key is None or not isinstance(items, SequenceNode):
             raise Conflict(yaml_reader.explain_not_editable(self._where))
-        item = items.value[index]
         if items.flow_style:
-            others = [one for one in items.value if one is not item]
+            others = [one for number, one in enumerate(items.value) if number not in indexes]
             text = ", ".join(
                 self._slice(one.start_mark.index, self._find_end_of_value(one)) for one in others
             )
             self._replace(items.start_mark.index, items.end_mark.index, f"[{text}]")
             return
-        begin = self._find_line_start(item.start_mark.index)
-        if self._slice(begin, item.start_mark.index).strip() != "-":
-            raise Conflict(yaml_reader.explain_not_editable(self._where))
-        above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
-        start = self._start_of_item(begin, self._find_line_end(above))
-        self._replace(start, self._find_line_end(self._find_end_of_value(item)), "")
-        if len(items.value) == 1:
+        for index in sorted(indexes, reverse=True):  # so that the marks before it stay right
+            item = items.value[index]
+            begin = self._find_line_start(item.start_mark.index)
+            if self._slice(begin, item.start_mark.index).strip() != "-":
+                raise Conflict(yaml_reader.explain_not_editable(self._where))
+            above = self._find_end_of_value(items.value[index - 1]) if index else key.end_mark.index
+            start = _find_start_of_item(self.content, begin, self._find_line_end(above))
+            self._replace(start, self._find_line_end(self._find_end_of_value(item)), "")
+        if len(items.value) == len(indexes):
             self._replace(key.end_mark.index + 1, key.end_mark.index + 1, " []")
 
     def reorder(self, path: YamlPath, names: Iterable[str]) -> None:
@@ -278,12 +288,12 @@ class YamlEditor:
             place, place, self._get_leading_newline(place) + " " * indent + line + self._break
         )
 
-    def _insert_item(self, entry: Mapping[str, object], place: int, indent: int) -> None:
-        """Insert the lines of a new item of a block list."""
-        lines = [f"{_render_name(name)}: {_render_value(value)}" for name, value in entry.items()]
-        dashed = [("  " if number else "- ") + line for number, line in enumerate(lines)]
-        text = "".join(" " * indent + line + self._break for line in dashed)
-        self._replace(place, place, self._get_leading_newline(place) + text)
+    def _insert_items(
+        self, entries: Iterable[Mapping[str, object]], place: int, indent: int
+    ) -> None:
+        """Insert the lines of new items of a block list."""
+        lines = (" " * indent + line + self._break for line in _render_items(entries))
+        self._replace(place, place, self._get_leading_newline(place) + "".join(lines))
 
     def _get_leading_newline(self, place: int) -> str:
         """Return the newline that is missing for a new line to begin there, if it is."""
@@ -297,23 +307,6 @@ class YamlEditor:
         ):
             place = self._find_line_start(place - 1)
         return place
-
-    def _start_of_item(self, begin: int, least: int) -> int:
-        """Return the offset of the item whose dash is in the line at ``begin``.
-
-        That is at the comments right above it, or at the blank lines between these and the item
-        before.
-        """
-        line = self._slice(begin, self._find_line_end(begin))
-        dash = line.index("-")
-        while begin > least:
-            above = self._find_line_start(begin - 1)
-            comment = self._slice(above, begin)
-            if not comment.lstrip().startswith("#") or comment.index("#") > dash:
-                break
-            begin = above
-        between = self._slice(least, begin)
-        return begin if between.strip() else least
 
     def _find_end_of_value(self, node: Node) -> int:
         """Return the end of a value: a block's end mark is behind the comments below it."""
@@ -340,6 +333,22 @@ class YamlEditor:
         self.content = self.content[:begin] + text + self.content[end:]
 
 
+def _find_start_of_item(content: str, begin: int, least: int) -> int:
+    """Return the offset of the item whose dash is in the line at ``begin``.
+
+    That is at the comments right above it, or at the blank lines between these and the item
+    before.
+    """
+    dash = content.index("-", begin) - begin
+    while begin > least:
+        above = content.rfind("\n", 0, begin - 1) + 1
+        comment = content[above:begin]
+        if not comment.lstrip().startswith("#") or comment.index("#") > dash:
+            break
+        begin = above
+    return begin if content[least:begin].strip() else least
+
+
 def _find_entry(node: MappingNode, name: str | int) -> tuple[Node, Node] | None:
     return next((pair for pair in node.value if pair[0].value == name), None)
 
@@ -351,6 +360,13 @@ def _is_nothing(node: Node) -> bool:
 def _get_mode(path: str) -> int:
     with document.translate_os_errors(path, "read"):
         return stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)
+
+
+def _render_items(entries: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    """Yield the lines of the items of a block list, without indentation and line ends."""
+    for entry in entries:
+        for number, (name, value) in enumerate(entry.items()):
+            yield f"{'  ' if number else '- '}{_render_name(name)}: {_render_value(value)}"
 
 
 def _render_value(value: object, depth: int = 0) -> str:

@@ -21,6 +21,7 @@ from agentd.storage.yaml import schema
 from agentd.storage.yaml.editor import YamlEditor
 
 E = TypeVar("E", bound=msgspec.Struct)
+R = TypeVar("R")
 
 
 class NamedEntries(Generic[E]):
@@ -62,17 +63,18 @@ class NamedEntries(Generic[E]):
 
         return self._edit(change, dry_run)
 
-    def add_all(self, added: Sequence[E], *, dry_run: bool = False) -> E:
-        """Add entries at the end, all or none; return the last of them."""
+    def add_all(self, added: Sequence[E], *, dry_run: bool = False) -> Sequence[E]:
+        """Add several entries at the end, all or none."""
 
-        def change(entries: list[E], text: YamlEditor) -> E:
+        def change(entries: list[E], text: YamlEditor) -> Sequence[E]:
             for entry in added:
                 self._require_free_name(entries, self._name(entry))
                 entries.append(entry)
-                text.append_item((self._section,), to_plain(entry))
-            return added[-1]
+            if added:
+                text.append_items((self._section,), [to_plain(entry) for entry in added])
+            return added
 
-        return self._edit(change, dry_run)
+        return self._edit(change, dry_run, many=True)
 
     def change(self, name: str, revise: Callable[[E], E], *, dry_run: bool = False) -> E:
         """Replace the entry of this name by what ``revise`` makes of it; ``NotFound``."""
@@ -116,8 +118,27 @@ class NamedEntries(Generic[E]):
 
         return self._edit(change, dry_run)
 
-    def _edit(self, change: Callable[[list[E], YamlEditor], E], dry_run: bool) -> E:
-        answer: list[E] = []
+    def remove_all(
+        self, names: Sequence[str], check: Callable[[E], object] = bool, *, dry_run: bool = False
+    ) -> Sequence[E]:
+        """Remove and return the entries of these names, in the file's order, all or none."""
+
+        def change(entries: list[E], text: YamlEditor) -> Sequence[E]:
+            numbers = {self._find_index(entries, name) for name in names}
+            gone = [entries[number] for number in sorted(numbers)]
+            for entry in gone:
+                check(entry)
+            if numbers:
+                text.remove_items((self._section,), numbers)
+            entries[:] = [one for number, one in enumerate(entries) if number not in numbers]
+            return gone
+
+        return self._edit(change, dry_run)
+
+    def _edit(
+        self, change: Callable[[list[E], YamlEditor], R], dry_run: bool, *, many: bool = False
+    ) -> R:
+        answer: list[R] = []
         wanted: list[E] = []
 
         def apply_change(text: YamlEditor) -> None:
@@ -134,8 +155,10 @@ class NamedEntries(Generic[E]):
                 self._path, self._load, apply_change, fits, private=self._private, dry_run=dry_run
             )
         except ConfigError as error:
-            place = re.compile(rf"{self._section}\[\d+\](?:\.|: )")  # which is the entry itself
-            problems = [place.sub("", problem.what, count=1) for problem in error.problems]
+            problems = [problem.what for problem in error.problems]
+            if not many:
+                place = re.compile(rf"{self._section}\[\d+\](?:\.|: )")  # the entry itself
+                problems = [place.sub("", what, count=1) for what in problems]
             raise BadRequest(f"The {self._what} is not valid", "\n".join(problems)) from error
         return answer[0]
 
@@ -183,13 +206,23 @@ class WatchedEntries(Generic[E]):
         """Remove the entry of this name, unless ``check`` raises."""
         return await self.write(partial(self.entries.remove, name, check), dry_run=dry_run)
 
-    async def write(self, change: Callable[..., E], *, dry_run: bool) -> E:
+    async def add_all(self, added: Sequence[E], *, dry_run: bool = False) -> Sequence[E]:
+        """Add several entries at the end, all or none."""
+        return await self.write(partial(self.entries.add_all, added), dry_run=dry_run)
+
+    async def remove_all(
+        self, names: Sequence[str], check: Callable[[E], object] = bool, *, dry_run: bool = False
+    ) -> Sequence[E]:
+        """Remove the entries of these names, all or none, unless ``check`` raises."""
+        return await self.write(partial(self.entries.remove_all, names, check), dry_run=dry_run)
+
+    async def write(self, change: Callable[..., R], *, dry_run: bool) -> R:
         """Run a method of ``NamedEntries`` in a thread, and read the file again."""
         async with self._writing:
-            entry = await asyncio.to_thread(change, dry_run=dry_run)
+            result = await asyncio.to_thread(change, dry_run=dry_run)
             if not dry_run:
                 await self._followed.refresh()
-        return entry
+        return result
 
 
 def to_plain(entry: object) -> dict[str, Any]:

@@ -903,6 +903,17 @@ export type HoldQueue = {
   reason?: string;
 };
 
+export type ImportRequest = {
+  channels?: NewChannel[];
+  models?: NewGatewayModel[];
+};
+
+export type ImportView = {
+  channels: string[];
+  models: string[];
+  change: number | null;
+};
+
 export type InstallLicence = {
   token: string;
 };
@@ -2341,6 +2352,7 @@ export interface Answers {
   "GET /api/agent/export": ExportState;
   "POST /api/agent/export/backfill": BackfillPlan;
   "POST /api/agent/export/check": ExportCheck;
+  "POST /api/agent/import": ImportView;
   "GET /api/agent/keys": AccessKeyPage;
   "POST /api/agent/keys": IssuedKeyView;
   "GET /api/agent/keys/{id}": AccessKeyView;

@@ -163,3 +163,30 @@ def test_what_was_appended_can_go_again_without_a_trace(items, below):
         text.remove_item(("keys",), len(items))
 
     assert _list_lines(edit(text, add_and_remove)) == _list_lines(text)
+
+
+@given(blocks, comments, st.data())
+def test_several_come_and_go_at_once_as_they_do_one_by_one(items, below, data):
+    text = "# head\nkeys:\n"
+    for number, (above, behind, quote) in enumerate(items):
+        lines = [*above, f"  - name: {quote.format(number)}", f"    salt: s{behind}"]
+        text += "".join(f"{line}\n" for line in lines)
+    text += "".join(f"{line}\n" for line in below)
+    numbers = data.draw(st.sets(st.integers(0, len(items) - 1), min_size=1))
+    added = [{"name": f"new {number}"} for number in range(data.draw(st.integers(1, 3)))]
+
+    def remove_one_by_one(text: YamlEditor) -> None:
+        for number in sorted(numbers, reverse=True):
+            text.remove_item(("keys",), number)
+
+    def append_one_by_one(text: YamlEditor) -> None:
+        for entry in added:
+            text.append_item(("keys",), entry)
+
+    for at_once, one_by_one in (
+        (lambda text: text.remove_items(("keys",), numbers), remove_one_by_one),
+        (lambda text: text.append_items(("keys",), added), append_one_by_one),
+    ):
+        left = edit(text, at_once)
+        assert left == edit(text, one_by_one)
+        assert read(left) == read(edit(text, one_by_one))

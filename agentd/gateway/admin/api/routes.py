@@ -7,6 +7,7 @@ from agentd.gateway.admin.api import (
     channel_state,
     channels,
     codes,
+    imports,
     keys,
     licence,
     limits,
@@ -27,6 +28,7 @@ from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.codes import CodeEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
+from agentd.gateway.admin.api.imports import ImportEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
 from agentd.gateway.admin.api.licence import LicenceEndpoints
 from agentd.gateway.admin.api.limits import LimitEndpoints
@@ -49,6 +51,7 @@ class ManagementEndpoints(NamedTuple):
 
     channels: ChannelEndpoints
     models: ProxyModelEndpoints
+    imports: ImportEndpoints
     keys: AccessKeyEndpoints
     secret_rules: SecretRuleEndpoints
     settings: GatewaySettingsEndpoints
@@ -64,6 +67,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
     return (
         *channels.routes(endpoints.channels),
         *models.routes(endpoints.models),
+        *imports.routes(endpoints.imports),
         *keys.routes(endpoints.keys),
         *secret_rules.routes(endpoints.secret_rules),
         *settings.routes(endpoints.settings, endpoints.daemon),

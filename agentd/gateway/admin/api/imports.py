@@ -1,0 +1,118 @@
+"""The endpoint that creates channels and models together, as one change."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, defstruct
+
+from agentd.core.errors import BadRequest, Conflict, Unavailable
+from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
+from agentd.gateway.admin.api.route_builders import build_route
+from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
+from agentd.gateway.channels.masking import require_plain_secrets
+from agentd.gateway.channels.model import Channel
+from agentd.http.request import Request, Response
+from agentd.http.routing import Route
+from agentd.models.gateway_model import GatewayModel
+
+MAX_CHANNELS = 200
+MAX_MODELS = 1000
+MAX_BODY = 512 * 1024
+"""The most bytes of an import: what undoes it is one file of limited size."""
+
+ImportRequest: Any = defstruct(
+    "ImportRequest",
+    [
+        (
+            "channels",
+            Annotated[
+                tuple[shapes.define_new(Channel), ...],  # type: ignore[misc]
+                Meta(max_length=MAX_CHANNELS, description="The channels to create."),
+            ],
+            (),
+        ),
+        (
+            "models",
+            Annotated[
+                tuple[shapes.define_new(GatewayModel), ...],  # type: ignore[misc]
+                Meta(
+                    max_length=MAX_MODELS,
+                    description="The models to create; their routes may lead through these channels"
+                    " and through those that there are.",
+                ),
+            ],
+            (),
+        ),
+    ],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    module=__name__,
+)
+
+
+class ImportView(Struct, frozen=True, kw_only=True):
+    """The outcome of an import."""
+
+    channels: list[str]
+    """The names of the channels that were created."""
+    models: list[str]
+    """The names of the models that were created."""
+    change: int | None
+    """The number of the change, by which all of it is undone; null: a dry run."""
+
+
+class ImportEndpoints:
+    """The endpoint ``/api/agent/import``."""
+
+    def __init__(self, managed: ManagedImport) -> None:
+        self.managed = managed
+
+    async def add(self, call: Request) -> Response:
+        """Create all that the request names, or nothing."""
+        wanted = call.parse_json(ImportRequest)
+        entries = ImportedEntries(
+            channels=tuple(
+                require_plain_secrets(shapes.from_request(one, Channel)) for one in wanted.channels
+            ),
+            models=tuple(shapes.from_request(one, GatewayModel) for one in wanted.models),
+        )
+        request = parse_change_request(call)
+        change = await self.managed.add(entries, request)
+        view = ImportView(
+            channels=[one.name for one in entries.channels],
+            models=[one.name for one in entries.models],
+            change=None if request.dry_run else change.number,
+        )
+        return Response(view, 201)
+
+
+def routes(endpoints: ImportEndpoints) -> tuple[Route, ...]:
+    """Return the route of imports."""
+    return (
+        build_route(
+            "POST",
+            "/api/agent/import",
+            endpoint=endpoints.add,
+            summary="Create several channels and models, all or none, as one change that is undone"
+            " as one. A name that is taken is a conflict: nothing is overwritten.",
+            operation_id="import_entries",
+            request_type=ImportRequest,
+            example={
+                "channels": [
+                    {
+                        "name": "moved",
+                        "dialects": ["openai-chat"],
+                        "url": "https://api.example.com/v1",
+                        "key": "sk-0123456789abcdef",
+                    }
+                ],
+                "models": [{"name": "moved-large", "routes": [{"channel": "moved"}]}],
+            },
+            response_type=ImportView,
+            status=201,
+            errors=(BadRequest, Conflict, Unavailable),
+            parameters=(DRY_RUN,),
+            max_body=MAX_BODY,
+        ),
+    )
