@@ -132,6 +132,8 @@ def _build_item(part: Part, request: Request, number: int, index: int) -> dict[s
                 result = {"type": "custom_tool_call", "id": f"ctc_{place}", "input": part.text}
             else:
                 result = {"type": "function_call", "id": f"fc_{place}", "arguments": part.text}
+            if part.namespace:
+                result["namespace"] = part.namespace
             return {**result, **named_call}
 
 

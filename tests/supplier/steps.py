@@ -69,6 +69,8 @@ class Call(Struct, frozen=True):
 
     name: str
     arguments: dict[str, Any] | str = field(default_factory=dict)
+    namespace: str = ""
+    """The namespace of the tool, in the dialect that has them (Responses)."""
 
     @property
     def text(self) -> str:
