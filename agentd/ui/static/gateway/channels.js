@@ -12,6 +12,7 @@ import { createChannel, editChannel } from "./channel_dialogs.js";
 import { checkPanel } from "./check_panel.js";
 import { requestChanges } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, requestsLink, shown } from "./frame.js";
+import { offeredCard } from "./offered.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
@@ -83,7 +84,8 @@ const onePage = forAdministrators("Channel", (params) => {
     body: gatewayFrame({ title: name, back: "/gateway/channels", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
       part(() => latest.value, ({ channel, health: ill, keys }) => aboutCard(channel, ill, keys, reload)),
       checkPanel({ path: `${at}/check`, channel: () => name, paid: true, atOnce, done: reload,
-        text: "Step by step, the way that requests go. Only “with a paid request” costs something." })))),
+        text: "Step by step, the way that requests go. Only “with a paid request” costs something." }),
+      offeredCard(name, reload)))),
   };
 });
 

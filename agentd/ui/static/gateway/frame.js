@@ -4,7 +4,7 @@ import { ApiError, get, may } from "../core/api.js";
 import { dot, el } from "../core/el.js";
 import * as live from "../core/live.js";
 import { link, path } from "../core/router.js";
-import { computed, effect, onEnd, signal } from "../core/signals.js";
+import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
 import { emptyState, failure, keepFocus, untouched } from "../parts/frame.js";
 import { loadStyle } from "../parts/stylesheet.js";
 import { placesOf } from "../pages.js";
@@ -149,7 +149,7 @@ export function shown(reading, show) {
  * @param {(value: T) => Single} render
  */
 export function part(read, render) {
-  const value = signal(read());
+  const value = signal(untracked(read));
   let latest = value.peek();
   let isMade = false;
   const node = el("div", { class: "loaded" }, () => {

@@ -10,6 +10,7 @@ import { card } from "../settings/frame.js";
 import { checkPanel } from "./check_panel.js";
 import { createDialog, editDialog, requestChanges } from "./form.js";
 import { following, forAdministrators, gatewayFrame, part, readAll, requestsLink, shown } from "./frame.js";
+import { cataloguePricesCard, catalogueTaker, differenceLine, readComparisons, readModelPrices } from "./prices.js";
 import { resourceList, usualItems } from "./resource_list.js";
 import { routesCard } from "./route_list.js";
 
@@ -46,13 +47,17 @@ const RATES = /** @type {const} */ ([["input", "In"], ["output", "Out"], ["cache
 const EVENTS = ["modelsUpdate", "gatewayConfigUpdate"];
 
 const listPage = forAdministrators("Models", () => {
+  /** @type {Record<string, import("./prices.js").Comparison>} */
+  let compared = {};
   const list = resourceList({
     resource: "models", noun: "models", events: EVENTS, row: modelRow,
+    also: async (abort) => (compared = await readComparisons(abort)),
     empty: () => emptyState("cube", "No models yet", "A model is a name that callers use, with the channels that serve it.", addButton()),
   });
   const go = (/** @type {string} */ name) => void navigate(`/gateway/models/${encodeURIComponent(name)}`);
   async function create() {
     const channels = (await readAll("channels").catch(() => [])).map((one) => one.name);
+    const taker = catalogueTaker();
     await createDialog({
       title: "Add a model", path: "/api/agent/models", action: "Add", done: (made) => go(made.name),
       fields: [
@@ -61,7 +66,8 @@ const listPage = forAdministrators("Models", () => {
         { name: "supplierModel", label: "The supplier's name of it", hint: "Leave empty if it is the same." },
         ...FIELDS.slice(1),
       ],
-      finish: ({ channel, supplierModel, ...body }) => ({ ...body, routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
+      extra: taker.node,
+      finish: ({ channel, supplierModel, ...body }) => ({ ...taker.complete(body), routes: [{ channel, ...(supplierModel ? { model: supplierModel } : {}) }] }),
     });
   }
   if (query.peek().get("new")) {
@@ -84,6 +90,7 @@ const listPage = forAdministrators("Models", () => {
         model.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, model.routes.map((route) => (route.model ? `${route.channel} (${route.model})` : route.channel)).join(", ")),
       model.prices ? el("small", { class: "num" }, `${usd(model.prices.input)} in, ${usd(model.prices.output)} out per million tokens`) : el("small", { class: "need" }, "No prices"),
+      differenceLine(compared[model.name], list.reload),
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${model.name}` }, [icon("more")], () => modelItems(model, list.reload, list.reload))));
   }
 });
@@ -92,8 +99,8 @@ const onePage = forAdministrators("Model", (params) => {
   const name = params["name"] ?? "";
   const at = `/api/agent/models/${encodeURIComponent(name)}`;
   const reading = following(async (abort) => {
-    const [model, channels] = await Promise.all([get(at, {}, abort), readAll("channels", abort)]);
-    return { model: /** @type {Model} */ (model), channels: /** @type {string[]} */ (channels.map((one) => one.name)) };
+    const [model, channels, prices] = await Promise.all([get(at, {}, abort), readAll("channels", abort), readModelPrices(name, abort)]);
+    return { prices, model: /** @type {Model} */ (model), channels: /** @type {string[]} */ (channels.map((one) => one.name)) };
   }, { events: EVENTS });
   const again = () => {
     reading.value.value = null;
@@ -104,6 +111,7 @@ const onePage = forAdministrators("Model", (params) => {
     body: gatewayFrame({ title: name, back: "/gateway/models", narrow: true }, shown(reading, (latest) => el("div", { class: "loaded" },
       part(() => latest.value.model, (model) => aboutCard(model, again)),
       part(() => ({ routes: latest.value.model.routes, channels: latest.value.channels }), ({ routes, channels }) => routesCard(at, routes, channels, again)),
+      part(() => latest.value.prices, (prices) => cataloguePricesCard(prices, name, again)),
       checkPanel({ path: `${at}/check`, channel: () => firstChannel(latest.peek().model), paid: true, text: "The first route, step by step. Only “with a paid request” costs something." })))),
   };
 });
