@@ -17,6 +17,30 @@ MESSAGES = 100_002
 CHATS = 10_000
 MOST = 300
 """Messages in the document."""
+MOST_ROWS = 150
+"""Rows of chats in the document."""
+IS_WITHOUT_GAPS = """() => {
+  const list = document.querySelector(".side .list").getBoundingClientRect();
+  const nodes = [...document.querySelectorAll(".side .chat-row")];
+  const rows = nodes.map((row) => row.getBoundingClientRect());
+  const seen = rows.filter((row) => row.bottom > list.top && row.top < list.bottom);
+  const close = seen.every((row, at) => at === 0 || Math.abs(row.top - seen[at - 1].bottom) < 40);
+  const ends = list.bottom - seen.at(-1)?.bottom;
+  return seen.length > 10 && close && seen[0].top <= list.top && ends < 40;
+}"""
+"""Whether rows fill the whole sidebar."""
+SCROLL_TO_THE_LAST = """async () => {
+  const list = document.querySelector(".side .list");
+  let most = 0;
+  while (list.querySelector(".more")) {
+    list.scrollTop = list.scrollHeight;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    most = Math.max(most, list.querySelectorAll(".chat-row").length);
+  }
+  return most;
+}"""
+"""Scroll until all chats are read; the most rows that were in the document."""
+LIST_HAS_FOCUS = "document.activeElement === document.querySelector('.side .list')"
 FIRST, FOUND, LAST = (
     "Begin with the harbour.",
     "The lighthouse is on pier 3.",
@@ -175,15 +199,68 @@ def test_what_comes_at_the_end_moves_nothing_that_one_reads(
     expect(middle.get_by_text("the reply to it")).to_be_in_viewport()
 
 
-def test_10_000_chats_are_shown_as_far_as_one_scrolls(ada: Person, site: Serving) -> None:
+def scroll_chats_to_end(page: Page) -> None:
+    """Scroll the list of chats to its end as it is so far; asserts that few rows are there."""
+    page.locator(".side .list").evaluate("(node) => (node.scrollTop = node.scrollHeight)")
+    assert page.locator(".chats .item").count() <= MOST_ROWS
+
+
+def test_10_000_chats_are_scrolled_to_the_last_and_few_rows_are_in_the_document(
+    ada: Person, site: Serving
+) -> None:
     """Row 23."""
-    page = ada.open("/inbox")
+    page = ada.open("/analytics")
     rows = page.locator(".chats .item")
     expect(rows.first).to_be_visible()
-    assert rows.count() <= 200
-    for more in (400, 600):
-        page.get_by_role("button", name="Earlier chats").scroll_into_view_if_needed()
-        expect(rows).to_have_count(more)
+    assert page.evaluate(SCROLL_TO_THE_LAST) <= MOST_ROWS
+    until(lambda: scroll_chats_to_end(page) or page.evaluate(IS_WITHOUT_GAPS))
+    expect(rows.last).to_be_in_viewport()
+    oldest = rows.last.locator(".name").inner_text()
+    rows.last.click()
+    expect(page.get_by_role("heading", name=oldest, exact=True)).to_be_visible()
+    expect(rows.last).to_have_attribute("aria-current", "page")
+    page.locator("main").focus()
+    page.keyboard.press("k")
+    expect(page.locator(".chats .item[aria-current]")).to_contain_text("Chat number")
+    page.locator(".side .list").evaluate("(node) => (node.scrollTop = 0)")
+    expect(rows.first).to_be_in_viewport()
+    expect(page.locator(".chats .item[aria-current]")).to_have_count(0)
+    page.keyboard.press("j")
+    expect(page.locator(".chats .item[aria-current]")).to_be_in_viewport()
+    assert rows.count() <= MOST_ROWS
+
+
+def test_the_rows_of_the_list_stand_where_they_would_if_all_were_there(
+    ada: Person, site: Serving
+) -> None:
+    page = ada.open("/analytics")
+    rows = page.locator(".chats .item")
+    rows.first.wait_for()
+    scroll_chats_to_end(page)
+    for place in (2000, 4000, 1000):
+        page.locator(".side .list").evaluate("(node, to) => (node.scrollTop = to)", place)
+        until(lambda: page.evaluate(IS_WITHOUT_GAPS))
+
+
+def test_the_focus_stays_in_the_list_when_its_row_is_scrolled_away(
+    ada: Person, site: Serving
+) -> None:
+    page = ada.open("/inbox")
+    rows = page.locator(".chats .item")
+    rows.first.focus()
+    until(lambda: scroll_chats_to_end(page) or page.evaluate(LIST_HAS_FOCUS))
+    page.keyboard.press("Home")
+    expect(page.locator(".side .nav")).to_be_in_viewport()
+
+
+def test_the_list_of_what_finished_unseen_shows_a_hundred_more_on_demand(
+    ada: Person, site: Serving
+) -> None:
+    page = ada.open("/inbox")
+    section = page.locator(".card.rows", has=page.get_by_role("heading", name="Finished, unseen"))
+    expect(section.get_by_role("listitem")).to_have_count(100)
+    section.get_by_role("button", name="Show 100 more").click()
+    expect(section.get_by_role("listitem").nth(150)).to_be_visible()
 
 
 def test_any_of_10_000_chats_is_found_by_its_title(ada: Person, site: Serving) -> None:

@@ -3,7 +3,7 @@
 import { dot, el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { link, path } from "../core/router.js";
-import { onEnd, signal } from "../core/signals.js";
+import { computed, effect, onEnd, signal, untracked } from "../core/signals.js";
 import { clockTime, fullTime, shortTime } from "../core/time.js";
 import { counted } from "../core/money.js";
 import { closeMenu, openMenu } from "../parts/menu.js";
@@ -13,15 +13,29 @@ import { questionTitle } from "./questions.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
 
-/** The list, which loads more as one scrolls. */
+/** Pixels above and below what is seen in which rows are in the document, too. */
+const BEYOND = 800;
+/** Rows of a group before it is known what is seen. */
+const AT_FIRST = 60;
+/** @type {Set<(chatId: number) => void>} what reveals a chat, of each group that is shown */
+const revealing = new Set();
+
+/**
+ * Scroll the lists until the row of a chat is seen.
+ * @param {number} chatId
+ */
+export function revealChat(chatId) {
+  for (const reveal of revealing) reveal(chatId);
+}
+
+/** The list, which loads more as one scrolls, and has only the rows near what is seen in the document. */
 export function chatList() {
   const minute = signal(0);
   const timer = setInterval(() => minute.value++, 60_000);
   onEnd(() => clearInterval(timer));
   const body = el("div", { class: "chats" });
   list(body, () => groups.value, (group) => group.name, (group) => {
-    const rows = el("ul");
-    list(rows, () => group.value.chats, (chat) => chat.chatId, (chat) => el("li", { class: "chat-row" }, row(chat, minute), rowMenu(chat)));
+    const rows = windowedRows(() => group.value.chats, (chat) => el("li", { class: "chat-row", "data-chat": chat.peek().chatId }, row(chat, minute), rowMenu(chat)));
     const name = group.peek().name;
     return el("section", null,
       el("h2", { class: "group" }, name === "Needs you" ? el("b", null, name) : name,
@@ -39,10 +53,114 @@ export function chatList() {
   });
 }
 
+/**
+ * The rows of a group, of which there may be thousands. A row has one line, or two with the reason of its state.
+ * @param {() => readonly Chat[]} members
+ * @param {(chat: import("../core/signals.js").ReadonlySignal<Chat>) => HTMLElement} render
+ */
+function windowedRows(members, render) {
+  const rows = el("ul");
+  const range = signal({ first: 0, last: AT_FIRST });
+  const heights = signal({ low: 32, high: 48 });
+  const tops = computed(() => {
+    const all = members();
+    const { low, high } = heights.value;
+    const found = new Float64Array(all.length + 1);
+    untracked(() => all.forEach((chat, index) => (found[index + 1] = (found[index] ?? 0) + (stateOf(chat).why ? high : low))));
+    return found;
+  });
+  /** @type {HTMLElement | null} */
+  let scroller = null;
+  let frame = 0;
+  const resized = new ResizeObserver(soon);
+  function soon() {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(show);
+  }
+
+  function show() {
+    const found = /** @type {HTMLElement | null} */ (rows.closest(".list, .scroll"));
+    if (found && found !== scroller) follow(found);
+    if (!scroller) return;
+    measure();
+    const above = scroller.getBoundingClientRect().top - rows.getBoundingClientRect().top;
+    const first = indexAt(above - BEYOND);
+    const last = indexAt(above + scroller.clientHeight + BEYOND) + 1;
+    const now = range.peek();
+    if (first === now.first && last === now.last) return;
+    const shown = new Set(untracked(members).slice(first, last).map((chat) => String(chat.chatId)));
+    const focused = document.activeElement?.closest("li");
+    if (focused?.parentElement === rows && !shown.has(focused.dataset["chat"] ?? "")) scroller.focus({ preventScroll: true }); // its keys go on scrolling
+    range.value = { first, last };
+  }
+
+  /** @param {HTMLElement} found */
+  function follow(found) {
+    scroller?.removeEventListener("scroll", soon);
+    resized.disconnect();
+    scroller = found;
+    scroller.addEventListener("scroll", soon, { passive: true });
+    resized.observe(scroller);
+  }
+
+  /** Learn how high a row of each kind is. */
+  function measure() {
+    const { low, high } = heights.peek();
+    const one = rows.querySelector(":scope > li:not(:has(.why))")?.getBoundingClientRect().height || low;
+    const two = rows.querySelector(":scope > li:has(.why)")?.getBoundingClientRect().height || high;
+    if (one !== low || two !== high) heights.value = { low: one, high: two };
+  }
+
+  /**
+   * The row at so many pixels below the first one's top.
+   * @param {number} pixels
+   */
+  function indexAt(pixels) {
+    const all = tops.peek();
+    let [low, high] = [0, all.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((all[middle] ?? 0) <= pixels) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** @param {number} chatId */
+  function reveal(chatId) {
+    const index = untracked(members).findIndex((chat) => chat.chatId === chatId);
+    if (index < 0 || !scroller?.clientHeight) return;
+    const all = tops.peek();
+    const origin = rows.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
+    const [top, bottom] = [origin + (all[index] ?? 0), origin + (all[index + 1] ?? 0)];
+    if (top < 0) scroller.scrollTop += top;
+    else if (bottom > scroller.clientHeight) scroller.scrollTop += bottom - scroller.clientHeight;
+  }
+
+  list(rows, () => members().slice(range.value.first, range.value.last), (chat) => chat.chatId, render);
+  effect(() => {
+    const { first, last } = range.value;
+    const all = tops.value;
+    const end = all.length - 1;
+    rows.style.paddingTop = `${all[Math.min(first, end)]}px`;
+    rows.style.paddingBottom = `${(all[end] ?? 0) - (all[Math.min(last, end)] ?? 0)}px`;
+    soon();
+  });
+  revealing.add(reveal);
+  onEnd(() => {
+    revealing.delete(reveal);
+    cancelAnimationFrame(frame);
+    scroller?.removeEventListener("scroll", soon);
+    resized.disconnect();
+  });
+  return rows;
+}
+
 function moreButton() {
   const load = () => void loadMore().catch(toastError);
   const button = el("button", { class: "btn plain small more", onclick: load }, "Earlier chats");
-  const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && load());
+  // Several changes may be told at once: the last is how it is now.
+  const observer = new IntersectionObserver((entries) => entries.at(-1)?.isIntersecting && load());
   observer.observe(button);
   onEnd(() => observer.disconnect());
   return button;

@@ -63,8 +63,15 @@ function entryOf(chat) {
   return /** @type {const} */ ([chat.chatId, chat]);
 }
 
-/** Read the next page of chats. */
-export async function loadMore() {
+/** @type {Promise<void> | null} */
+let reading = null;
+
+/** Read the next page of chats, which is read once however many ask for it. */
+export function loadMore() {
+  return (reading ??= readNext().finally(() => (reading = null)));
+}
+
+async function readNext() {
   if (next.peek() === null) return;
   const page = await get("/api/chats", { limit: PAGE, before: next.peek() });
   chats.value = new Map([...chats.peek(), ...page.chats.map(entryOf)]);

@@ -3,7 +3,7 @@
 import { el } from "../core/el.js";
 import { list } from "../core/list.js";
 import { link } from "../core/router.js";
-import { computed } from "../core/signals.js";
+import { computed, signal } from "../core/signals.js";
 import { fullTime, shortTime } from "../core/time.js";
 import { approvalCard } from "../parts/approval.js";
 import { emptyState, frame } from "../parts/frame.js";
@@ -12,6 +12,9 @@ import { approvals, chats, isUnseen } from "./chats.js";
 import { stateOf } from "./chat_list.js";
 
 /** @typedef {import("./chats.js").Chat} Chat */
+
+/** Rows of a section; the newest are those that matter. */
+const AT_ONCE = 100;
 
 /** @returns {import("../core/router.js").Page} */
 export function page() {
@@ -36,19 +39,24 @@ export function page() {
 
 /** @param {(chat: Chat) => boolean} wanted */
 function rows(wanted) {
-  return [...chats.value.values()].filter(wanted).sort((one, other) => other.updatedAt.localeCompare(one.updatedAt));
+  // Times compare as text.
+  return [...chats.value.values()].filter(wanted).sort((one, other) => Number(one.updatedAt < other.updatedAt) - Number(one.updatedAt > other.updatedAt));
 }
 
 /**
+ * The first hundred of them, and more on demand.
  * @param {string} title
  * @param {import("../core/signals.js").ReadonlySignal<Chat[]>} members
  */
 function section(title, members) {
+  const shown = signal(AT_ONCE);
   return () => (members.value.length ? el("section", { class: "card rows" }, el("header", null, el("h2", null, title)),
-    el("ul", null, members.value.map((chat) => {
+    el("ul", null, members.value.slice(0, shown.value).map((chat) => {
       const { dot: kind, why } = stateOf(chat);
       return el("li", null, el("a", { class: "item", href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
         el("span", { class: "name" }, chat.title), el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
         why ? el("span", { class: `why ${kind}` }, why) : null));
-    }))) : null);
+    })), members.value.length > shown.value
+      ? el("button", { class: "btn more", onclick: () => (shown.value += AT_ONCE) }, `Show ${AT_ONCE} more`)
+      : null) : null);
 }

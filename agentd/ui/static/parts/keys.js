@@ -1,8 +1,11 @@
 /** Keys: each page adds its own, `?` lists all that work now. */
 
 import { el } from "../core/el.js";
-import { link, navigate } from "../core/router.js";
+import { navigate, path } from "../core/router.js";
 import { onEnd } from "../core/signals.js";
+import { revealChat } from "../agent/chat_list.js";
+import { groups, loadMore } from "../agent/chats.js";
+import { toastError } from "./toast.js";
 
 /** @typedef {{ keys: string, label: string, run: (event: KeyboardEvent) => void, typing?: boolean, hidden?: boolean }} Shortcut */
 
@@ -30,8 +33,8 @@ export function installKeys() {
     { keys: "Ctrl K", label: "Find pages, chats and actions", run: palette, typing: true },
     { keys: "/", label: "Search", run: palette },
     { keys: "N", label: "New chat", run: () => void navigate("/") },
-    { keys: "J", label: "Next chat", run: () => step(1) },
-    { keys: "K", label: "Previous chat", run: () => step(-1) },
+    { keys: "J", label: "Next chat", run: () => void step(1).catch(toastError) },
+    { keys: "K", label: "Previous chat", run: () => void step(-1).catch(toastError) },
     { keys: "?", label: "Show these keys", run: () => void openKeys() },
   );
   addEventListener("keydown", (event) => {
@@ -67,12 +70,17 @@ function isTyping(target) {
 }
 
 /**
- * Go to the chat that stands before or after this one in the sidebar.
+ * Go to the chat that stands before or after this one in the sidebar, of which only some rows are in the document.
  * @param {1 | -1} by
  */
-function step(by) {
-  const rows = /** @type {HTMLAnchorElement[]} */ ([...document.querySelectorAll(".chats a.item")]);
-  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
-  const next = rows[at < 0 ? 0 : at + by];
-  if (next) void navigate(`/${new URL(next.href).pathname.slice(link("/").length)}`);
+async function step(by) {
+  if (!document.querySelector(".chats")) return;
+  const listed = () => groups.peek().flatMap((group) => group.chats.map((chat) => chat.chatId));
+  const at = listed().findIndex((id) => path.peek() === `/${id}`);
+  const wanted = at < 0 ? 0 : at + by;
+  if (wanted >= listed().length) await loadMore();
+  const id = listed()[wanted];
+  if (id === undefined) return;
+  await navigate(`/${id}`);
+  revealChat(id);
 }
