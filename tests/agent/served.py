@@ -14,7 +14,7 @@ PATIENCE = 90.0
 """Seconds: real engines start slowly on a busy machine."""
 
 
-class Served:
+class ServedAgent:
     """A daemon over ``folder``, whose workspace is ``folder/workspace``; ``start`` it."""
 
     def __init__(self, folder: Path, models: dict[str, Any], **settings: Any) -> None:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.gen_test
 PUSH = Question("shell", "shell", "git push", "it is done")
 
 
-class Asking:
+class AskingEngine:
     """An engine that asks what a test says, and replies with the answers."""
 
     name = "asking"
@@ -59,7 +59,7 @@ def list_updates(services: Services) -> list[tuple[int, str]]:
     ]
 
 
-async def start(services: Services, engine: Asking, **agent: object):
+async def start(services: Services, engine: AskingEngine, **agent: object):
     dispatcher = build_dispatcher(services, engine, **agent)
     dispatcher.start(services.chats.list_summaries())
     number = (await services.chats.create(NewChat(prompt="go"), ME)).id
@@ -67,7 +67,7 @@ async def start(services: Services, engine: Asking, **agent: object):
 
 
 async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
@@ -91,7 +91,7 @@ async def test_a_question_is_shown_waits_and_is_answered_by_a_person(layout):
 
 
 async def test_a_denial_shows_the_engine_what_the_person_said(layout):
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
@@ -106,7 +106,7 @@ async def test_a_denial_shows_the_engine_what_the_person_said(layout):
 
 async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layout):
     which = Question("question", "ask_person", "Which?", choices=("red", "blue"))
-    engine = Asking(which)
+    engine = AskingEngine(which)
     async with running_services(layout) as services:
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
@@ -119,7 +119,7 @@ async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layou
 
 
 async def test_a_question_is_answered_once_however_many_try(layout):
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
@@ -142,7 +142,7 @@ async def test_a_question_is_answered_once_however_many_try(layout):
 
 
 async def test_when_nobody_answers_in_time_it_is_denied_and_the_turn_goes_on(layout):
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, _, number = await start(services, engine, policy=ApprovalPolicy(seconds=0.05))
         assert (await services.chats.wait_until_idle(number, 60)).outcome == "completed"
@@ -156,7 +156,7 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
         "deny",
         (ApprovalRule("allow", kind="shell", subject="git *"), ApprovalRule("deny", kind="read")),
     )
-    engine = Asking(PUSH, Question("outside", "write_file", "/x"), Question("read", "r", "x"))
+    engine = AskingEngine(PUSH, Question("outside", "write_file", "/x"), Question("read", "r", "x"))
     async with running_services(layout) as services:
         dispatcher, _, number = await start(services, engine, policy=policy)
         await services.chats.wait_until_idle(number, 60)
@@ -168,12 +168,12 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
 
 async def test_leave_for_the_session_holds_for_the_chat_over_restarts_and_for_no_other(layout):
     async with running_services(layout) as services:
-        dispatcher, approvals, number = await start(services, Asking(PUSH))
+        dispatcher, approvals, number = await start(services, AskingEngine(PUSH))
         (question,) = await wait_for_questions(services, number)
         await approvals.answer(number, question.id, allowed=True, session=True, note="", by=ME)
         await services.chats.wait_until_idle(number, 60)
         await dispatcher.stop(0)
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, _, other = await start(services, engine)
         await wait_for_questions(services, other)
@@ -185,7 +185,7 @@ async def test_leave_for_the_session_holds_for_the_chat_over_restarts_and_for_no
 
 async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout):
     async with running_services(layout) as services:
-        dispatcher, approvals, number = await start(services, Asking(PUSH, PUSH))
+        dispatcher, approvals, number = await start(services, AskingEngine(PUSH, PUSH))
         first, second = await wait_for_questions(services, number, 2)
         assert await dispatcher.stop_turn(number, ME)
         assert services.chats.get_summary(number).asking == 0
@@ -201,7 +201,7 @@ async def test_the_open_questions_of_a_turn_that_is_stopped_are_withdrawn(layout
 async def test_what_cannot_be_shown_whole_is_refused_and_nobody_is_asked(layout):
     shown = Question("shell", "shell", "x" * MAX_QUESTION_LENGTH)
     hidden = Question("shell", "shell", "true " + "x" * MAX_QUESTION_LENGTH + "; rm -rf .")
-    engine = Asking(hidden)
+    engine = AskingEngine(hidden)
     async with running_services(layout) as services:
         dispatcher, _, number = await start(services, engine)
         await services.chats.wait_until_idle(number, 60)
@@ -216,7 +216,7 @@ async def test_what_cannot_be_shown_whole_is_refused_and_nobody_is_asked(layout)
 
 async def test_a_place_that_a_command_names_is_reported_with_the_question(layout):
     why = "Files of this name hold passwords and keys."
-    engine = Asking(Question("shell", "shell", "cat .env", "to look"))
+    engine = AskingEngine(Question("shell", "shell", "cat .env", "to look"))
     async with running_services(layout) as services:
         dispatcher, _, number = await start(
             services, engine, policy=ApprovalPolicy("auto"), named_in=lambda *_: why
@@ -246,7 +246,7 @@ async def test_a_question_that_is_answered_while_its_turn_is_stopped_has_one_ans
 ):
     begun, may_end = slow_disk
     async with running_services(layout) as services:
-        dispatcher, approvals, number = await start(services, Asking(PUSH))
+        dispatcher, approvals, number = await start(services, AskingEngine(PUSH))
         (question,) = await wait_for_questions(services, number)
         answering = asyncio.create_task(
             approvals.answer(number, question.id, allowed=True, session=False, note="", by=ME)
@@ -262,7 +262,7 @@ async def test_a_question_that_is_answered_while_its_turn_is_stopped_has_one_ans
 async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow_disk):
     """A bot whose settings change does this."""
     begun, may_end = slow_disk
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, approvals, number = await start(services, engine)
         (question,) = await wait_for_questions(services, number)
@@ -281,7 +281,7 @@ async def test_an_answer_reaches_the_engine_though_who_gave_it_left(layout, slow
 
 async def test_a_crash_leaves_no_question_open(layout):
     async with running_services(layout, crash=True) as services:
-        dispatcher, _, number = await start(services, Asking(PUSH))
+        dispatcher, _, number = await start(services, AskingEngine(PUSH))
         await wait_for_questions(services, number)
         real, services.files.append = services.files.append, _fail_unavailable
         await dispatcher.stop(0)
@@ -300,7 +300,7 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
     """A budget pauses and asks; it does not kill."""
     budget = SpendBudget(per_chat=Decimal(2))
     async with running_services(layout) as services:
-        dispatcher, approvals, number = await start(services, Asking(), budget=budget)
+        dispatcher, approvals, number = await start(services, AskingEngine(), budget=budget)
         for text in "abcd":
             await services.chats.append_prompt(number, text, "", ME)
         (question,) = await wait_for_questions(services, number)
@@ -324,7 +324,7 @@ async def test_a_spent_budget_holds_the_queue_and_asks_and_an_answer_lets_it_go_
 async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout):
     async with running_services(layout) as services:
         dispatcher, _, first = await start(
-            services, Asking(), budget=SpendBudget(per_day=Decimal(1))
+            services, AskingEngine(), budget=SpendBudget(per_day=Decimal(1))
         )
         await services.chats.wait_until_idle(first, 60)
         second = (await services.chats.create(NewChat(prompt="x"), ME)).id
@@ -338,7 +338,7 @@ async def test_the_budget_of_a_day_holds_every_chat_until_the_day_is_over(layout
 
 async def test_a_chat_that_waits_for_a_person_keeps_no_other_from_work(layout):
     """Each waiting turn leaves its place until it is answered."""
-    engine = Asking(PUSH)
+    engine = AskingEngine(PUSH)
     async with running_services(layout) as services:
         dispatcher, approvals, first = await start(services, engine, parallel=1)
         (question,) = await wait_for_questions(services, first)
@@ -354,7 +354,7 @@ async def test_a_chat_that_waits_for_a_person_keeps_no_other_from_work(layout):
 
 
 async def test_several_questions_of_a_turn_leave_its_place_once(layout):
-    engine = Asking(PUSH, Question("network", "fetch", "https://a.example"))
+    engine = AskingEngine(PUSH, Question("network", "fetch", "https://a.example"))
     async with running_services(layout) as services:
         dispatcher, approvals, first = await start(services, engine, parallel=1)
         questions = await wait_for_questions(services, first, 2)
@@ -368,7 +368,7 @@ async def test_several_questions_of_a_turn_leave_its_place_once(layout):
 async def test_a_lifted_budget_lets_the_queues_go_on_that_it_held(layout):
     money = SpendBudget(per_day=Decimal(1))
     async with running_services(layout) as services:
-        dispatcher, _, first = await start(services, Asking(), budget=lambda: money)
+        dispatcher, _, first = await start(services, AskingEngine(), budget=lambda: money)
         await services.chats.wait_until_idle(first, 60)
         second = (await services.chats.create(NewChat(prompt="x"), ME)).id
         await wait_for_questions(services, second)
@@ -384,7 +384,7 @@ async def test_a_budget_lifted_just_while_a_queue_is_held_lets_it_go_on(layout, 
     monkeypatch.setattr(service, "LONGEST_SLEEP", 3600.0)
     money = SpendBudget(per_day=Decimal(1))
     async with running_services(layout) as services:
-        dispatcher, _, first = await start(services, Asking(), budget=lambda: money)
+        dispatcher, _, first = await start(services, AskingEngine(), budget=lambda: money)
         await services.chats.wait_until_idle(first, 60)
 
         def lift(event: Event) -> None:
@@ -403,7 +403,7 @@ async def test_on_another_day_the_queues_go_on_that_the_budget_of_a_day_held(lay
     monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
     async with running_services(layout) as services:
         dispatcher, _, first = await start(
-            services, Asking(), budget=SpendBudget(per_day=Decimal(1))
+            services, AskingEngine(), budget=SpendBudget(per_day=Decimal(1))
         )
         await services.chats.wait_until_idle(first, 60)
         second = (await services.chats.create(NewChat(prompt="x"), ME)).id
@@ -416,7 +416,7 @@ async def test_on_another_day_the_queues_go_on_that_the_budget_of_a_day_held(lay
 async def test_a_queue_that_a_person_stopped_stays_held_when_a_budget_is_lifted(layout):
     async with running_services(layout) as services:
         dispatcher, _, first = await start(
-            services, Asking(PUSH), budget=SpendBudget(per_day=Decimal(9))
+            services, AskingEngine(PUSH), budget=SpendBudget(per_day=Decimal(9))
         )
         await wait_for_questions(services, first)
         await services.chats.append_prompt(first, "next", "", ME)

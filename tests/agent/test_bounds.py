@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.served import Caller, Served
+from tests.agent.served import Caller, ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 
@@ -36,7 +36,7 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     program = [sys.executable, "-S", str(Path(__file__).with_name("asking_agent.py"))]
     models = {
         "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
@@ -46,7 +46,7 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
             {"name": "program", "engine": "acp", "command": program},
         ],
     }
-    made = Served(tmp_path, models, approvals="auto", workspace=str(tmp_path))
+    made = ServedAgent(tmp_path, models, approvals="auto", workspace=str(tmp_path))
     (tmp_path / ".ssh").mkdir()
     (tmp_path / "link").symlink_to("config/channels.yml")
     for name in ASKED:
@@ -56,12 +56,12 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
 
 
 @pytest.fixture
-def caller(served: Served) -> Iterator[Caller]:
+def caller(served: ServedAgent) -> Iterator[Caller]:
     with served.running() as caller:
         yield caller
 
 
-def read_contents(served: Served) -> dict[str, str]:
+def read_contents(served: ServedAgent) -> dict[str, str]:
     return {name: (served.folder / name).read_text() for name in ASKED}
 
 
@@ -75,7 +75,7 @@ def deny(caller: Caller, chat: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", ASKED)
 def test_the_native_engine_asks_before_it_reads_or_writes_one(
-    caller: Caller, served: Served, supplier: Supplier, path: str
+    caller: Caller, served: ServedAgent, supplier: Supplier, path: str
 ) -> None:
     before = read_contents(served)
     supplier.script(
@@ -95,7 +95,7 @@ def test_the_native_engine_asks_before_it_reads_or_writes_one(
 
 @pytest.mark.parametrize("path", ASKED)
 def test_its_other_tools_ask_before_they_touch_one(
-    caller: Caller, served: Served, supplier: Supplier, path: str
+    caller: Caller, served: ServedAgent, supplier: Supplier, path: str
 ) -> None:
     before = read_contents(served)
     patch = f"*** Begin Patch\n*** Update File: {path}\n*** Move to: taken\n*** End Patch"
@@ -127,7 +127,7 @@ def test_the_native_engine_reads_one_that_a_person_allowed(
 
 
 def test_nobody_is_asked_about_the_state_folder_which_stays_closed(
-    caller: Caller, served: Served, supplier: Supplier
+    caller: Caller, served: ServedAgent, supplier: Supplier
 ) -> None:
     keys = Path(served.process.layout.keys)
     before = keys.read_text() if keys.exists() else None
@@ -149,7 +149,7 @@ def test_nobody_is_asked_about_the_state_folder_which_stays_closed(
 
 @pytest.mark.parametrize("engine", ["native", "offline"])
 def test_no_search_finds_them(
-    caller: Caller, served: Served, supplier: Supplier, engine: str
+    caller: Caller, served: ServedAgent, supplier: Supplier, engine: str
 ) -> None:
     (served.folder / "notes").write_text(f"# {CANARY}\n")
     calls = [Call("search_text", {"text": "canary-"}), Call("list_files", {"depth": 8})]
@@ -165,7 +165,7 @@ def test_no_search_finds_them(
     assert not any(f"{name}:" in output for name in ASKED)
 
 
-def test_no_difference_shows_them(caller: Caller, served: Served, supplier: Supplier) -> None:
+def test_no_difference_shows_them(caller: Caller, served: ServedAgent, supplier: Supplier) -> None:
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@y", "-C", str(served.folder))
     (served.folder / "notes").write_text("one\n")
     for arguments in (("init", "-q"), ("add", "-f", ".env", "notes"), ("commit", "-qm", "First")):
@@ -183,7 +183,7 @@ def test_no_difference_shows_them(caller: Caller, served: Served, supplier: Supp
 
 @pytest.mark.parametrize("path", [*ASKED, "config/builds.yml", ".git/hooks/pre-commit"])
 def test_a_program_that_speaks_acp_is_not_allowed_one_unasked(
-    caller: Caller, served: Served, path: str
+    caller: Caller, served: ServedAgent, path: str
 ) -> None:
     absolute = str(served.folder / path)
     for kind in ("edit", "read", "delete"):
@@ -196,18 +196,24 @@ def test_a_program_that_speaks_acp_is_not_allowed_one_unasked(
         assert caller.wait_until_idle(chat)[-1]["content"] == "reject_once"
 
 
-def test_such_a_program_is_allowed_what_is_the_projects(caller: Caller, served: Served) -> None:
+def test_such_a_program_is_allowed_what_is_the_projects(
+    caller: Caller, served: ServedAgent
+) -> None:
     call = {"kind": "edit", "locations": [{"path": str(served.folder / "src" / "a.py")}]}
     messages = caller.wait_until_idle(caller.create_chat(json.dumps(call), model="program"))
     assert messages[-1]["content"] == "allow_once"
 
 
-def test_such_a_program_may_nothing_in_the_state_folder(caller: Caller, served: Served) -> None:
+def test_such_a_program_may_nothing_in_the_state_folder(
+    caller: Caller, served: ServedAgent
+) -> None:
     for kind in ("edit", "read"):
         call = {"kind": kind, "locations": [{"path": served.process.layout.keys}]}
         messages = caller.wait_until_idle(caller.create_chat(json.dumps(call), model="program"))
         assert messages[-1]["content"] == "reject_once"
 
 
-def test_the_log_warns_of_a_workspace_that_holds_the_home(caller: Caller, served: Served) -> None:
+def test_the_log_warns_of_a_workspace_that_holds_the_home(
+    caller: Caller, served: ServedAgent
+) -> None:
     assert "holds the whole home folder" in served.process.log

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.served import Caller, Served
+from tests.agent.served import Caller, ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import HASH, KEY
@@ -34,7 +34,7 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     program = [sys.executable, "-S", str(Path(__file__).with_name("hostile.py")), "looks_around"]
     access = {"dialect": "openai-chat", "url": supplier.url, "key": "env:SCRIPTED_KEY"}
     models = {
@@ -44,11 +44,11 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
             {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"},
         ],
     }
-    return Served(tmp_path, models, approvals="auto")
+    return ServedAgent(tmp_path, models, approvals="auto")
 
 
 @pytest.fixture
-def caller(served: Served) -> Iterator[Caller]:
+def caller(served: ServedAgent) -> Iterator[Caller]:
     with served.running(**SECRETS) as caller:
         yield caller
 
@@ -57,7 +57,7 @@ CAREFUL = "'safe.bareRepository=explicit'"
 """Settings that every git of an agent gets."""
 
 
-def assert_harmless(variables: dict[str, str], served: Served) -> None:
+def assert_harmless(variables: dict[str, str], served: ServedAgent) -> None:
     assert set(variables) <= ALLOWED
     assert CAREFUL in variables["GIT_CONFIG_PARAMETERS"]
     for name, value in variables.items():
@@ -67,7 +67,7 @@ def assert_harmless(variables: dict[str, str], served: Served) -> None:
 
 
 def test_an_engine_s_program_sees_no_key_no_state_folder_and_no_file_of_ours(
-    caller: Caller, served: Served
+    caller: Caller, served: ServedAgent
 ) -> None:
     """No environment but a short list of names, the workspace, three pipes."""
     [_, reply] = caller.wait_until_idle(caller.create_chat("What do you see?", model="program"))
@@ -79,7 +79,7 @@ def test_an_engine_s_program_sees_no_key_no_state_folder_and_no_file_of_ours(
 
 
 def test_a_command_of_the_native_engine_sees_no_key_either(
-    caller: Caller, served: Served, supplier: Supplier
+    caller: Caller, served: ServedAgent, supplier: Supplier
 ) -> None:
     supplier.script(Call("shell", {"command": "env -0 > seen"}), Say("Done."))
     caller.wait_until_idle(caller.create_chat("Look.", model="native"))

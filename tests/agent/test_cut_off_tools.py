@@ -8,8 +8,8 @@ import pytest
 from agentd.chats.records import ToolUse
 from agentd.chats.service import NewChat
 from agentd.chats.turns import INTERRUPTED, RETRYING, TOOL_INTERRUPTED
-from tests.agent.served import Served
-from tests.agent.test_dispatcher import Scripted, list_roles
+from tests.agent.served import ServedAgent
+from tests.agent.test_dispatcher import ScriptedEngine, list_roles
 from tests.conftest import ME, build_dispatcher, running_services, until
 from tests.support.daemon import until as until_seen
 
@@ -57,7 +57,7 @@ async def test_a_prompt_that_is_sent_again_finds_its_tools_ended(layout):
 async def test_a_turn_that_could_not_be_ended_at_the_start_names_its_tools_too(layout):
     number = await die_with_tools_at_work(layout, ToolUse(1, "look", "a"), ToolUse(2, "shell", "x"))
     async with running_services(layout) as services:
-        dispatcher = build_dispatcher(services, Scripted())
+        dispatcher = build_dispatcher(services, ScriptedEngine())
         dispatcher.start(services.chats.list_summaries())
         await until(lambda: services.chats.get_summary(number).outcome == "interrupted")
         await dispatcher.stop(0)
@@ -91,7 +91,7 @@ async def test_a_disk_that_takes_nothing_costs_the_note_and_not_the_turn(layout)
 
 
 def test_after_kill_9_the_offline_engine_shows_what_was_cut_off(tmp_path: Path) -> None:
-    served = Served(tmp_path, {}, engine="offline")
+    served = ServedAgent(tmp_path, {}, engine="offline")
     with served.running() as caller:
         chat = caller.create_chat(f"Run `{IN_THE_MIDDLE}`")
         caller.allow(chat)

@@ -35,7 +35,7 @@ from tests.conftest import ME, TEST, Services, build_dispatcher, running_service
 pytestmark = pytest.mark.gen_test
 
 
-class Scripted:
+class ScriptedEngine:
     """An engine that does what a test says, and remembers what it was given."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Scripted:
 @asynccontextmanager
 async def working(
     layout: Layout,
-    engine: Scripted,
+    engine: ScriptedEngine,
     parallel: int = 2,
     *,
     crash: bool = False,
@@ -103,17 +103,17 @@ async def list_roles(services: Services, number: int) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in await services.history(number)]
 
 
-def make_scripted(*steps: EngineEvent) -> Scripted:
+def make_scripted(*steps: EngineEvent) -> ScriptedEngine:
     async def play_script(_: TurnRequest) -> AsyncGenerator[EngineEvent, None]:
         for step in steps:
             yield step
 
-    return Scripted(play_script)
+    return ScriptedEngine(play_script)
 
 
 async def test_a_prompt_is_carried_out_by_itself(layout):
     """Section 1: the prompt of a new chat is queued and processed automatically."""
-    async with working(layout, Scripted()) as (services, _):
+    async with working(layout, ScriptedEngine()) as (services, _):
         number = (await services.chats.create(NewChat(prompt="hello"), ME)).id
         assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
         assert await list_roles(services, number) == [
@@ -139,7 +139,7 @@ async def test_what_the_engine_is_given(layout):
     skill = Path(layout.skills, "tidy", "SKILL.md")
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: tidy\ndescription: Tidies.\n---\nKeep it tidy.\n")
-    engine = Scripted(name="native")
+    engine = ScriptedEngine(name="native")
     async with working(layout, engine, models=MODELS) as (services, _):
         new = NewChat("a", skill="tidy", system_prompt="be brief")
         number = (await services.chats.create(new, ME)).id
@@ -154,7 +154,7 @@ async def test_what_the_engine_is_given(layout):
 
 
 async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layout):
-    engine = Scripted(name="native")
+    engine = ScriptedEngine(name="native")
     async with working(layout, engine, models=MODELS) as (services, _):
         number = (await services.chats.create(NewChat("a"), ME)).id
         await services.chats.append_prompt(number, "b", "far", ME)
@@ -176,7 +176,7 @@ async def test_an_engine_is_given_what_it_missed_while_others_had_the_turns(layo
 )
 async def test_a_choice_that_does_not_exist_fails_in_its_turn_and_says_why(layout, new, reason):
     """A model may come and go while a prompt waits: it is accepted, and told in the history."""
-    engine = Scripted(name="native")
+    engine = ScriptedEngine(name="native")
     async with working(layout, engine, models=MODELS) as (services, _):
         number = (await services.chats.create(new, ME)).id
         assert (await services.chats.wait_until_idle(number, 60)).outcome == "failed"
@@ -187,13 +187,13 @@ async def test_a_choice_that_does_not_exist_fails_in_its_turn_and_says_why(layou
 async def test_what_waited_before_the_start_is_taken_up(layout):
     async with running_services(layout) as services:
         numbers = [(await services.chats.create(NewChat(prompt="x"), ME)).id for _ in range(5)]
-    async with working(layout, Scripted()) as (services, _):
+    async with working(layout, ScriptedEngine()) as (services, _):
         for number in numbers:
             assert (await services.chats.wait_until_idle(number, 60)).status == "completed"
 
 
 async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine, 3) as (services, _):
         engine.go.clear()
         numbers = [(await services.chats.create(NewChat(prompt="x"), ME)).id for _ in range(6)]
@@ -208,7 +208,7 @@ async def test_one_turn_per_chat_and_at_most_so_many_at_once(layout):
 
 
 async def test_paused_prompts_are_passed_over(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with running_services(layout) as services:
         number = (await services.chats.create(NewChat(), ME)).id
         wanted = [QueueItem("a", 0, True), QueueItem("b"), QueueItem("c", 0, True), QueueItem("d")]
@@ -225,7 +225,7 @@ async def test_paused_prompts_are_passed_over(layout):
 
 
 async def test_the_longest_waiting_chat_goes_first(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with running_services(layout) as services:
         numbers = [(await services.chats.create(NewChat(), ME)).id for _ in range(4)]
         for number in numbers[::-1]:
@@ -238,7 +238,7 @@ async def test_the_longest_waiting_chat_goes_first(layout):
 
 
 async def test_a_long_queue_does_not_keep_the_other_chats_waiting(layout):
-    async with working(layout, engine := Scripted(), 1) as (services, _):
+    async with working(layout, engine := ScriptedEngine(), 1) as (services, _):
         engine.go.clear()
         long = (await services.chats.create(NewChat(), ME)).id
         for n in range(5):
@@ -279,7 +279,7 @@ async def test_an_engine_that_raises_ends_its_turn_and_not_the_daemon(layout, ca
         yield ReplyCompleted("so far")
         raise ValueError("a bug")
 
-    async with working(layout, Scripted(play_script)) as (services, _):
+    async with working(layout, ScriptedEngine(play_script)) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.append_prompt(number, "b", "", ME)
         await services.chats.wait_until_idle(number, 60)
@@ -304,7 +304,7 @@ async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
         yield TurnFailed("over")
         await asyncio.Event().wait()
 
-    engine = Scripted(play_script)
+    engine = ScriptedEngine(play_script)
     async with working(layout, engine) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.append_prompt(number, "b", "", ME)
@@ -313,7 +313,7 @@ async def test_an_engine_that_failed_is_not_listened_to_any_longer(layout):
 
 
 async def test_a_stop_lets_running_turns_end_and_takes_nothing_new(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine) as (services, dispatcher):
         engine.go.clear()
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
@@ -329,7 +329,7 @@ async def test_a_stop_lets_running_turns_end_and_takes_nothing_new(layout):
 
 
 async def test_what_does_not_end_in_time_is_interrupted_and_closed(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine) as (services, dispatcher):
         engine.go.clear()
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
@@ -348,7 +348,7 @@ async def test_a_prompt_is_never_handed_over_twice_whatever_dies(layout):
         for n in range(6):
             await services.chats.append_prompt(number, str(n), "", ME)
     for _ in range(6):
-        engine = Scripted()
+        engine = ScriptedEngine()
         engine.go.clear()
         async with running_services(layout, crash=True) as services:
             await services.turns.end_interrupted()
@@ -414,7 +414,7 @@ async def test_a_disk_that_is_full_in_mid_turn_is_waited_for_and_nothing_is_lost
 async def test_a_disk_that_is_full_at_dispatch_leaves_the_prompt_in_the_queue(layout, soon, caplog):
     async with running_services(layout) as services:
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
-    engine = Scripted()
+    engine = ScriptedEngine()
     with ExitStack() as disk:
         disk.enter_context(full_disk())
         async with working(layout, engine) as (services, _):
@@ -439,7 +439,7 @@ async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layou
         return real(path, flags, *mode, **how)
 
     monkeypatch.setattr(journal.os, "open", refuse_journal)
-    async with working(layout, Scripted(), 1) as (services, _):
+    async with working(layout, ScriptedEngine(), 1) as (services, _):
         assert (await services.chats.wait_until_idle(good, 60)).status == "completed"
         assert services.chats.get_summary(bad).status == "queued"
 
@@ -447,7 +447,7 @@ async def test_a_chat_that_cannot_start_does_not_take_the_place_of_another(layou
 async def test_a_turn_whose_chat_became_read_only_ends_its_engine_and_holds_up_nobody(
     layout, monkeypatch, caplog
 ):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine, 1) as (services, _):
         engine.go.clear()
         bad = (await services.chats.create(NewChat(prompt="a"), ME)).id
@@ -468,7 +468,7 @@ async def test_a_turn_left_open_on_a_full_disk_is_closed_once_there_is_room(layo
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.append_prompt(number, "b", "", ME)
         await services.turns.start_turn(number, TEST)
-    engine = Scripted()
+    engine = ScriptedEngine()
     with ExitStack() as disk:
         disk.enter_context(full_disk())
         async with working(layout, engine) as (services, _):
@@ -500,7 +500,7 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
 
     monkeypatch.setattr(TurnRecorder, "add_message", add)
     async with running_services(layout) as services:
-        dispatcher = build_dispatcher(services, Scripted(play_script))
+        dispatcher = build_dispatcher(services, ScriptedEngine(play_script))
         dispatcher.start(services.chats.list_summaries())
         number = (await services.chats.create(NewChat(prompt="go"), ME)).id
         await wrote.wait()

@@ -20,7 +20,7 @@ from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.repository import GitRepository
 from tests.agent.engines.native.scene import Person, Scene, list_used_tools
 from tests.agent.injections import Text, build_corpus, list_wishes
-from tests.agent.served import Served
+from tests.agent.served import ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 
@@ -39,7 +39,7 @@ wait
 """Whatever might be a key, wherever one might be, is tried."""
 
 
-class Listening(BaseHTTPRequestHandler):
+class EscapeListener(BaseHTTPRequestHandler):
     """Whatever calls has got out."""
 
     heard: list[str]
@@ -52,7 +52,7 @@ class Listening(BaseHTTPRequestHandler):
 def outside() -> Iterator[tuple[str, list[str]]]:
     """An address on loopback, and who called it."""
     heard: list[str] = []
-    handler = type("Handler", (Listening,), {"heard": heard})
+    handler = type("Handler", (EscapeListener,), {"heard": heard})
     with socketserver.TCPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
@@ -159,7 +159,7 @@ def test_though_a_person_allows_it_no_command_has_a_key_for_agentd(tmp_path: Pat
         model = {"name": "native", "engine": "native", "supplier": "acme", "model": "large"}
         models = {"suppliers": {"acme": access}, "models": [model], "default": "native"}
         everything = [{"decision": "allow", "kind": "protected"}]
-        served = Served(tmp_path, models, approvals="auto", approval_rules=everything)
+        served = ServedAgent(tmp_path, models, approvals="auto", approval_rules=everything)
         with served.running(SCRIPTED_KEY="sk-canary") as caller:
             assert caller.client.post("/api/keys", {"name": "laptop"}).status == 201
             url = served.process.announced()["url"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.served import Served
+from tests.agent.served import ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 
@@ -18,17 +18,19 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     models = {
         "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
         "models": [
             {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"}
         ],
     }
-    return Served(tmp_path, models, approvals="auto")
+    return ServedAgent(tmp_path, models, approvals="auto")
 
 
-def test_what_was_seen_before_a_kill_is_known_after_it(served: Served, supplier: Supplier) -> None:
+def test_what_was_seen_before_a_kill_is_known_after_it(
+    served: ServedAgent, supplier: Supplier
+) -> None:
     (served.workspace / "notes.txt").write_text("the answer is forty-two\n")
     supplier.script(Call("read_file", {"path": "notes.txt"}), Say("I read it."), Say("Forty-two."))
     with served.running() as caller:
@@ -42,7 +44,7 @@ def test_what_was_seen_before_a_kill_is_known_after_it(served: Served, supplier:
     assert after.startswith(before[:-1])
 
 
-def test_a_turn_that_was_killed_is_shown_and_known(served: Served, supplier: Supplier) -> None:
+def test_a_turn_that_was_killed_is_shown_and_known(served: ServedAgent, supplier: Supplier) -> None:
     begun = served.workspace / "begun"
     supplier.script(
         Call("write_file", {"path": "made.txt", "text": "x"}),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.served import Caller, Served
+from tests.agent.served import Caller, ServedAgent
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import until
@@ -28,7 +28,7 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     models = {
         "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
         "models": [
@@ -36,7 +36,7 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
             {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"},
         ],
     }
-    return Served(tmp_path, models, approvals="auto", drain_seconds=0)
+    return ServedAgent(tmp_path, models, approvals="auto", drain_seconds=0)
 
 
 def find_sleeping(number: str) -> list[int]:
@@ -53,7 +53,7 @@ Begin = Callable[[Caller, str], int]
 
 
 @pytest.fixture
-def begin(served: Served, supplier: Supplier) -> Iterator[Begin]:
+def begin(served: ServedAgent, supplier: Supplier) -> Iterator[Begin]:
     """Begin a turn whose command has fled with all its children; none outlives the test."""
 
     def begin_turn(caller: Caller, engine: str) -> int:
@@ -68,7 +68,9 @@ def begin(served: Served, supplier: Supplier) -> Iterator[Begin]:
 
 
 @pytest.mark.parametrize("engine", ["native", "offline"])
-def test_a_stopped_turn_leaves_nothing_running(served: Served, begin: Begin, engine: str) -> None:
+def test_a_stopped_turn_leaves_nothing_running(
+    served: ServedAgent, begin: Begin, engine: str
+) -> None:
     with served.running() as caller:
         caller.stop(begin(caller, engine))
         assert served.marked == []
@@ -76,7 +78,7 @@ def test_a_stopped_turn_leaves_nothing_running(served: Served, begin: Begin, eng
 
 @pytest.mark.parametrize("engine", ["native", "offline"])
 def test_a_stopped_turn_takes_what_wiped_its_environment_with_it_and_leaves_other_chats_theirs(
-    served: Served, supplier: Supplier, engine: str
+    served: ServedAgent, supplier: Supplier, engine: str
 ) -> None:
     """Such a program has no trace of its owner: no variable, group, session or parent."""
     numbers = [f"{seconds}.{os.getpid()}" for seconds in (7001, 7002)]
@@ -96,7 +98,7 @@ def test_a_stopped_turn_takes_what_wiped_its_environment_with_it_and_leaves_othe
 
 @pytest.mark.parametrize("engine", ["native", "offline"])
 def test_a_turn_that_ends_by_itself_leaves_nothing_running(
-    served: Served, supplier: Supplier, engine: str
+    served: ServedAgent, supplier: Supplier, engine: str
 ) -> None:
     fled = "setsid sh -c 'echo > fled; sleep 611' > /dev/null 2>&1 &"
     command = f"{fled} until test -s fled; do :; done; echo begun"
@@ -107,7 +109,7 @@ def test_a_turn_that_ends_by_itself_leaves_nothing_running(
         assert served.marked == []
 
 
-def test_a_daemon_that_stops_leaves_nothing_running(served: Served, begin: Begin) -> None:
+def test_a_daemon_that_stops_leaves_nothing_running(served: ServedAgent, begin: Begin) -> None:
     with served.running() as caller:
         begin(caller, "native")
         begin(caller, "offline")
@@ -116,7 +118,7 @@ def test_a_daemon_that_stops_leaves_nothing_running(served: Served, begin: Begin
 
 
 def test_what_a_killed_daemon_left_running_ends_at_the_next_start(
-    served: Served, begin: Begin
+    served: ServedAgent, begin: Begin
 ) -> None:
     with served.running() as caller:
         begin(caller, "native")

@@ -25,7 +25,7 @@ from agentd.chats.service import NewChat
 from agentd.chats.turns import INTERRUPTED, STOPPED, TurnRecorder
 from agentd.core.clock import format_iso, parse_iso
 from agentd.llm.price import Usage
-from tests.agent.test_dispatcher import Scripted, list_roles, make_scripted, working
+from tests.agent.test_dispatcher import ScriptedEngine, list_roles, make_scripted, working
 from tests.conftest import ME, TEST, running_services, until
 
 pytestmark = pytest.mark.gen_test
@@ -39,7 +39,7 @@ async def test_a_stopped_turn_ends_with_what_was_written_and_holds_the_queue(lay
         yield ReplyDelta("sentence")
         await asyncio.Event().wait()
 
-    engine = Scripted(play_script)
+    engine = ScriptedEngine(play_script)
     async with working(layout, engine) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.append_prompt(number, "b", "", ME)
@@ -75,7 +75,7 @@ async def test_what_a_stopped_turn_used_and_what_it_left_undone_is_in_its_histor
             yield EngineStateSaved("the session")
             raise
 
-    async with working(layout, Scripted(play_script)) as (services, dispatcher):
+    async with working(layout, ScriptedEngine(play_script)) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(
             lambda: (now := dispatcher.get_turn_status(number)) and now.last_tool == "shell"
@@ -102,7 +102,7 @@ async def test_a_stop_while_a_step_is_written_down_reaches_the_engine_too(layout
         await may_end.wait()
         await real(*arguments, **more)
 
-    class Engine(Scripted):
+    class Engine(ScriptedEngine):
         async def run(self, assignment, approver):
             try:
                 yield ReplyCompleted("one")
@@ -130,7 +130,7 @@ async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeyp
         await asyncio.Event().wait()
 
     monkeypatch.setattr(TurnPlanner, "build_request", fail_if_called)
-    async with working(layout, Scripted()) as (services, dispatcher):
+    async with working(layout, ScriptedEngine()) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await reading.wait()
         assert await dispatcher.stop_turn(number, ME)
@@ -138,7 +138,7 @@ async def test_a_turn_can_be_stopped_before_its_engine_has_begun(layout, monkeyp
 
 
 async def test_many_who_stop_a_turn_stop_it_once_and_all_see_it_ended(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     engine.go.clear()
     async with working(layout, engine) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
@@ -152,7 +152,7 @@ async def test_many_who_stop_a_turn_stop_it_once_and_all_see_it_ended(layout):
 
 
 async def test_a_queue_held_by_hand_stands_still_until_it_is_released(layout):
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine) as (services, _):
         number = (await services.chats.create(NewChat(), ME)).id
         await services.chats.hold_queue(number, "wait for Anna", ME)
@@ -184,7 +184,7 @@ async def test_a_limit_puts_the_prompt_back_and_it_is_tried_once_more_when_the_l
             yield RateLimited("five-hour limit", until)
         yield ReplyCompleted("done")
 
-    engine = Scripted(play_script)
+    engine = ScriptedEngine(play_script)
     async with working(layout, engine) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: services.chats.get_summary(number).waits_until)
@@ -271,7 +271,7 @@ async def test_after_a_crash_a_prompt_is_sent_again_only_if_the_settings_say_so(
         chat = await services.chats.get(number)
         assert [prompt.text for prompt in chat.queue] == ["a"]
         await services.turns.start_turn(number, TEST)
-    engine = Scripted()
+    engine = ScriptedEngine()
     async with working(layout, engine) as (services, _):
         assert (await services.chats.wait_until_idle(number, 60)).outcome == "interrupted"
         assert engine.prompts == []
@@ -285,7 +285,7 @@ async def test_a_growing_reply_is_shown_in_steps_and_never_after_it_is_whole(lay
             await asyncio.sleep(turn_runner.SHOW_SECONDS * 1.5)
         yield ReplyCompleted("one two three")
 
-    async with working(layout, Scripted(play_script)) as (services, _):
+    async with working(layout, ScriptedEngine(play_script)) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.wait_until_idle(number, 60)
         deltas = [event for event in services.heard if isinstance(event, MessageDelta)]
@@ -301,7 +301,7 @@ async def test_a_flood_of_small_pieces_becomes_few_events(layout):
             yield ReplyDelta("x")
         yield ReplyCompleted("x" * 2000)
 
-    async with working(layout, Scripted(play_script)) as (services, _):
+    async with working(layout, ScriptedEngine(play_script)) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.wait_until_idle(number, 60)
         assert len([event for event in services.heard if isinstance(event, MessageDelta)]) < 50
@@ -315,7 +315,7 @@ async def test_there_is_evidence_of_a_turn_at_work_and_none_without(layout):
         yield ToolUsed("shell", "ls", "a b")
         await asyncio.Event().wait()
 
-    async with working(layout, Scripted(play_script)) as (services, dispatcher):
+    async with working(layout, ScriptedEngine(play_script)) as (services, dispatcher):
         assert dispatcher.get_turn_status(1) is None
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: services.chats.get_summary(number).messages == 2)
@@ -331,10 +331,10 @@ async def test_an_engines_memory_comes_back_in_the_chats_next_turn_and_in_no_oth
         yield EngineStateSaved(f"session of {assignment.prompt}")
         yield ReplyCompleted(f"knew {assignment.memory!r}")
 
-    async with working(layout, Scripted(play_script)) as (services, _):
+    async with working(layout, ScriptedEngine(play_script)) as (services, _):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await services.chats.wait_until_idle(number, 60)
-    engine = Scripted(play_script)
+    engine = ScriptedEngine(play_script)
     async with working(layout, engine) as (services, _):
         await services.chats.append_prompt(number, "b", "", ME)
         other = (await services.chats.create(NewChat(prompt="c"), ME)).id
@@ -349,7 +349,7 @@ async def test_what_was_spent_before_a_turn_was_interrupted_is_recorded(layout):
         yield UsageReported(Usage(input=3, output=4), Decimal("0.125"))
         await asyncio.Event().wait()
 
-    engine = Scripted(play_script)
+    engine = ScriptedEngine(play_script)
     async with working(layout, engine) as (services, dispatcher):
         number = (await services.chats.create(NewChat(prompt="a"), ME)).id
         await until(lambda: engine.running)

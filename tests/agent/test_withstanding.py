@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.agent.hostile import WORDS
-from tests.agent.served import Caller, Served
+from tests.agent.served import Caller, ServedAgent
 from tests.supplier.steps import Answer, Break, Garble, Refuse, Say, Stall, Step
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import until
@@ -85,7 +85,7 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, supplier: Supplier) -> Served:
+def served(tmp_path_factory: pytest.TempPathFactory, supplier: Supplier) -> ServedAgent:
     command = [sys.executable, "-S", str(Path(__file__).with_name("hostile.py"))]
     models = {
         "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
@@ -99,11 +99,11 @@ def served(tmp_path_factory: pytest.TempPathFactory, supplier: Supplier) -> Serv
         ],
     }
     folder = tmp_path_factory.mktemp("served")
-    return Served(folder, models, silence_seconds=SILENCE, turn_seconds=TURN)
+    return ServedAgent(folder, models, silence_seconds=SILENCE, turn_seconds=TURN)
 
 
 @pytest.fixture(scope="module")
-def caller(served: Served) -> Iterator[Caller]:
+def caller(served: ServedAgent) -> Iterator[Caller]:
     """Yield a caller of a daemon that has carried out every kind of turn once."""
     with served.running(program=HASTY) as caller:
         caller.wait_until_idle(caller.create_chat("Say hello.", model="good"))
@@ -113,7 +113,7 @@ def caller(served: Served) -> Iterator[Caller]:
 class Footprint:
     """The resources that the daemon's process has while no turn runs, to be compared later."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedAgent) -> None:
         self._process = Path(f"/proc/{served.process.child.pid}")
         until(lambda: not self.list_children())
         self.descriptors = self._list_descriptors()
@@ -177,7 +177,7 @@ def begin(caller: Caller, model: str, begun: Callable[[], object]) -> int:
 
 def assert_ends_with(
     caller: Caller,
-    served: Served,
+    served: ServedAgent,
     model: str,
     reason: str,
     begun: Callable[[], object] | None = None,
@@ -205,7 +205,9 @@ def assert_ends_with(
 
 
 @pytest.mark.parametrize("how", ENGINES)
-def test_a_hostile_engine_ends_in_a_clear_error(how: str, caller: Caller, served: Served) -> None:
+def test_a_hostile_engine_ends_in_a_clear_error(
+    how: str, caller: Caller, served: ServedAgent
+) -> None:
     waits = ENGINES[how] == SILENT
     begun = (lambda: served.marked) if waits else None
     messages = assert_ends_with(caller, served, how, ENGINES[how], begun)
@@ -213,13 +215,13 @@ def test_a_hostile_engine_ends_in_a_clear_error(how: str, caller: Caller, served
         assert messages[1]["content"] == "I begin", "what was said before is kept"
 
 
-def test_a_program_that_does_not_exist_is_reported(caller: Caller, served: Served) -> None:
+def test_a_program_that_does_not_exist_is_reported(caller: Caller, served: ServedAgent) -> None:
     assert_ends_with(caller, served, "absent", r"The program /no/such/program is not installed.*")
 
 
 @pytest.mark.parametrize("how", SUPPLIERS)
 def test_a_hostile_supplier_ends_in_a_clear_error(
-    how: str, caller: Caller, served: Served, supplier: Supplier
+    how: str, caller: Caller, served: ServedAgent, supplier: Supplier
 ) -> None:
     step, reason = SUPPLIERS[how]
     supplier.script(*[step] * 20)
@@ -231,7 +233,7 @@ def test_a_hostile_supplier_ends_in_a_clear_error(
         supplier.forget()
 
 
-def test_a_workspace_that_vanishes_is_reported(caller: Caller, served: Served) -> None:
+def test_a_workspace_that_vanishes_is_reported(caller: Caller, served: ServedAgent) -> None:
     """Before a turn, and in the middle of one."""
     away = served.folder / "away"
     gone = re.escape(f"The workspace {served.workspace} is not there any more")
@@ -252,7 +254,7 @@ def test_a_workspace_that_vanishes_is_reported(caller: Caller, served: Served) -
     until(lambda: not served.marked)
 
 
-def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: Served) -> None:
+def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: ServedAgent) -> None:
     before = Footprint(served)
     chat = caller.create_chat("Go.", model="ignores_sigterm")
     until(lambda: len(served.marked) == 2)
@@ -262,7 +264,7 @@ def test_what_heeds_nothing_can_be_stopped(caller: Caller, served: Served) -> No
     assert caller.look(chat)["held"] == "The turn was stopped by a person."
 
 
-def test_a_flood_holds_nobody_up(caller: Caller, served: Served) -> None:
+def test_a_flood_holds_nobody_up(caller: Caller, served: ServedAgent) -> None:
     footprint = Footprint(served)
     waits: list[float] = []
     while len(waits) < 4:
@@ -274,7 +276,7 @@ def test_a_flood_holds_nobody_up(caller: Caller, served: Served) -> None:
     assert max(waits) < 1, "a chunk of it is looked at in some hundredths of a second"
 
 
-def test_many_such_turns_leave_no_memory(caller: Caller, served: Served) -> None:
+def test_many_such_turns_leave_no_memory(caller: Caller, served: ServedAgent) -> None:
     footprint = Footprint(served)
 
     def measure_memory_after_all() -> float:

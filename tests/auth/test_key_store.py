@@ -379,7 +379,7 @@ def check_keys(layout: Layout, *keys: str) -> list[bool]:
     return [ring.match(key) is not None for key in keys]
 
 
-class Died(BaseException):
+class SimulatedKill(BaseException):
     """A stand-in for ``kill -9``: from some call on, nothing reaches the disk any more."""
 
 
@@ -395,7 +395,7 @@ def fail_at(patch: pytest.MonkeyPatch, at: int, kind: str) -> list[str]:
             made.append(name)
             if len(made) == at or (len(made) > at and kind in ("dies", "EIO for good")):
                 if kind == "dies":
-                    raise Died
+                    raise SimulatedKill
                 code = getattr(errno, kind.partition(" ")[0])
                 raise OSError(code, os.strerror(code))
             return real(*args, **named)
@@ -423,7 +423,7 @@ def test_a_renewal_that_is_not_answered_leaves_the_key_before_good(tmp_path, kin
         refused = True
         with pytest.MonkeyPatch.context() as patch:
             made = fail_at(patch, at, kind)
-            with suppress(Unavailable, ConfigError, Died):
+            with suppress(Unavailable, ConfigError, SimulatedKill):
                 KeyFile(layout, AccessKeyFile(layout)).renew(kept)
                 refused = False
         before, new, other = check_keys(layout, LAPTOP_KEY, key, PHONE_KEY)
@@ -452,7 +452,7 @@ def test_a_new_key_that_was_reported_is_valid_whatever_happens_while_the_one_bef
         settled = False
         with pytest.MonkeyPatch.context() as patch:
             made = fail_at(patch, at, kind)
-            with suppress(Unavailable, ConfigError, Died):
+            with suppress(Unavailable, ConfigError, SimulatedKill):
                 file.complete_renewal("laptop", kept.sha256, AT)
                 settled = True
         assert check_keys(layout, key) == [True]
@@ -491,7 +491,7 @@ def test_revoking_with_all_that_a_key_made_is_finished_by_the_same_call(tmp_path
         gateway.add(keys_model.issue("mine", AT, "user:ann")[1])
         with pytest.MonkeyPatch.context() as patch:
             done = fail_at(patch, at, kind)
-            with suppress(Died, Unavailable):
+            with suppress(SimulatedKill, Unavailable):
                 file.revoke("laptop", AT, with_children=True)
         again = KeyFile(layout, AccessKeyFile(layout))
         if len(gateway.read().keys) < 4:

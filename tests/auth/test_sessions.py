@@ -22,7 +22,7 @@ KEPT = hash_password(WORD, HashCost(14, 8, 1))
 DAY = 86400.0
 
 
-class Place:
+class SessionSetup:
     """A service on real files, and what it told."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,8 +53,8 @@ class Place:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    place = Place(tmp_path)
+def here(tmp_path: Path) -> SessionSetup:
+    place = SessionSetup(tmp_path)
     for name in ("ann", "bob"):
         place.file.add(User(name, "manager", KEPT))
     return place

@@ -8,7 +8,7 @@ from tornado.web import Application, RequestHandler
 PORTION = 256 * 1024
 
 
-class Reading(RequestHandler):
+class FileHandler(RequestHandler):
     """Reads and writes, in portions, and nothing else."""
 
     def initialize(self, path: str) -> None:
@@ -23,7 +23,7 @@ class Reading(RequestHandler):
 
 async def main() -> None:
     port, path = sys.argv[1:]
-    Application([("/", Reading, {"path": path})]).listen(int(port), "127.0.0.1")
+    Application([("/", FileHandler, {"path": path})]).listen(int(port), "127.0.0.1")
     await asyncio.Event().wait()
 
 

@@ -15,10 +15,10 @@ from agentd.live.signalr.framing import encode_text_frame
 SLICE = 200
 
 
-class Listening(WebSocketHandler):
+class ListenerSocket(WebSocketHandler):
     """A listener."""
 
-    everyone: ClassVar[set["Listening"]] = set()
+    everyone: ClassVar[set["ListenerSocket"]] = set()
 
     def open(self, *args: str, **kwargs: str) -> None:
         self.everyone.add(self)
@@ -27,7 +27,7 @@ class Listening(WebSocketHandler):
         self.everyone.discard(self)
 
 
-class Telling(RequestHandler):
+class PublishHandler(RequestHandler):
     """Tells everyone; slices of listeners, with a turn of the loop between them."""
 
     def get(self) -> None:
@@ -35,14 +35,16 @@ class Telling(RequestHandler):
 
     async def post(self) -> None:
         frame = encode_text_frame(self.request.body)
-        for number, listener in enumerate(list(Listening.everyone), start=1):
+        for number, listener in enumerate(list(ListenerSocket.everyone), start=1):
             listener.ws_connection.stream.write(frame)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
 
 
 async def main() -> None:
-    Application([("/socket", Listening), ("/", Telling)]).listen(int(sys.argv[1]), "127.0.0.1")
+    Application([("/socket", ListenerSocket), ("/", PublishHandler)]).listen(
+        int(sys.argv[1]), "127.0.0.1"
+    )
     await asyncio.Event().wait()
 
 

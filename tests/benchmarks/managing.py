@@ -50,7 +50,7 @@ LEAST = 1e-6
 """Seconds of processor time that anything takes, though the kernel has not counted any yet."""
 
 
-class Asked(NamedTuple):
+class MeasuredCall(NamedTuple):
     """A call and the server that it goes to."""
 
     server: Server
@@ -58,18 +58,18 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class ManagedDaemon:
     """A folder with its daemon, and what asks for the status of a chat in it."""
 
     books: Books
     server: Server
     status: bytes
 
-    def build_list_call(self, path: str, size: Size) -> Asked:
+    def build_list_call(self, path: str, size: Size) -> MeasuredCall:
         """Build the call for a page of a list."""
         return self._build_get_call(f"/api/agent/{path}", size)
 
-    def build_report_call(self, path: str, size: Size) -> Asked:
+    def build_report_call(self, path: str, size: Size) -> MeasuredCall:
         """Build the call for the first page of a report of all closed days."""
         return self._build_get_call(self.build_report_path(path), size)
 
@@ -80,14 +80,14 @@ class Place:
         days = f"from={first}&to={self.books.last}"
         return f"/api/agent/reports/{name}?{days}&{more}".rstrip("&").replace(" ", "%20")
 
-    def _build_get_call(self, path: str, size: Size) -> Asked:
+    def _build_get_call(self, path: str, size: Size) -> MeasuredCall:
         asked = encode_request("GET", path.replace(" ", "%20"), KEY)
         return self.build_call(asked, size)
 
-    def build_call(self, request_: bytes, size: Size) -> Asked:
+    def build_call(self, request_: bytes, size: Size) -> MeasuredCall:
         """Build a call that sends one request again and again."""
         seconds = size.seconds * SHORT
-        return Asked(self.server, Shot(self.server.port, [request_], 1, seconds))
+        return MeasuredCall(self.server, Shot(self.server.port, [request_], 1, seconds))
 
 
 def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
@@ -107,7 +107,10 @@ def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
                 running_server(start_daemon(full[0].layout), SIGTERM) as one,
                 running_server(start_daemon(part[0].layout), SIGTERM) as other,
             ):
-                places = Place(part[0], other, part[1]), Place(full[0], one, full[1])
+                places = (
+                    ManagedDaemon(part[0], other, part[1]),
+                    ManagedDaemon(full[0], one, full[1]),
+                )
                 for place in places:
                     _wait_for_rollups(place)
                 yield from _compare_places(size, gun, *places)
@@ -116,7 +119,9 @@ def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
         del os.environ["PROXY_APP_HASH"]
 
 
-def _compare_places(size: Size, gun: Gun, small: Place, large: Place) -> Iterator[Row]:
+def _compare_places(
+    size: Size, gun: Gun, small: ManagedDaemon, large: ManagedDaemon
+) -> Iterator[Row]:
     of = f"time with {size.booked:,} requests, of a tenth"
     yield from _measure_summary(size, gun, large)
     for path in LISTS:
@@ -168,7 +173,7 @@ def _create_gateway(folder: str, lines: int) -> tuple[LargeGateway, bytes]:
     return LargeGateway(maker.layout, models, channels, keys), status
 
 
-def _wait_for_rollups(place: Place) -> None:
+def _wait_for_rollups(place: ManagedDaemon) -> None:
     """Wait until the daemon has built the rollups of closed days in the background."""
     books, late = place.books, time.monotonic() + 300
     while not all(
@@ -180,13 +185,13 @@ def _wait_for_rollups(place: Place) -> None:
         time.sleep(0.1)
 
 
-def _measure_summary(size: Size, gun: Gun, place: Place) -> Iterator[Row]:
+def _measure_summary(size: Size, gun: Gun, place: ManagedDaemon) -> Iterator[Row]:
     status, summary = place.build_call(place.status, size), place.build_list_call("summary", size)
     ratio = _measure_ratio(gun, status, summary, size.rounds)
     yield Row("summary, 1 connection: time, of a chat's status", ratio, 5)
 
 
-def _measure_ratio(gun: Gun, one: Asked, other: Asked, rounds: int) -> float:
+def _measure_ratio(gun: Gun, one: MeasuredCall, other: MeasuredCall, rounds: int) -> float:
     """Return the processor time of the other's answer, divided by the first one's."""
     ratios = []
     for number in range(rounds):
@@ -199,7 +204,7 @@ def _measure_ratio(gun: Gun, one: Asked, other: Asked, rounds: int) -> float:
     return median(ratios)
 
 
-def _measure_new_reports(path: str, small: Place, large: Place) -> float:
+def _measure_new_reports(path: str, small: ManagedDaemon, large: ManagedDaemon) -> float:
     """Return the same ratio for reports of days that were never asked for."""
     ratios = []
     for number in range(1, NEVER + 1):
@@ -217,7 +222,7 @@ def _get_processor_seconds(server: Server, before: float) -> float:
     return max(server.get_processor_seconds() - before, LEAST)
 
 
-def _measure_changes(place: Place) -> float:
+def _measure_changes(place: ManagedDaemon) -> float:
     """Return the median of the processor seconds in which a key gets another limit."""
     took = []
     for number in range(NEVER):
@@ -263,7 +268,7 @@ def _polling_health(server: Server) -> Iterator[list[float]]:
         asking.join()
 
 
-def _get(place: Place, path: str, patch: str = "") -> None:
+def _get(place: ManagedDaemon, path: str, patch: str = "") -> None:
     connection = http.client.HTTPConnection("127.0.0.1", place.server.port, timeout=300)
     headers = {"X-API-Key": KEY, "Content-Type": "application/json"}
     try:

@@ -12,7 +12,7 @@ from tests.conftest import until
 pytestmark = pytest.mark.gen_test
 
 
-class Slow:
+class SlowStore:
     """Keeps memories; the first takes until it is let go on."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Slow:
 
 async def test_what_was_kept_last_is_what_is_known_though_who_kept_the_rest_was_cancelled():
     """A bot's settings change: it ends, and begins again with its stored state."""
-    store = Slow()
+    store = SlowStore()
     saved = SavedState(store, "a", BotState(offset=1))
     cancelled = asyncio.create_task(saved.save())
     await until(store.begun.is_set)

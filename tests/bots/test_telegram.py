@@ -36,11 +36,11 @@ def logged(tmp_path: Path) -> Iterator[list[str]]:
     """Yield all log lines as the daemon formats them; the token must be in none of them."""
     lines: list[str] = []
 
-    class Keeping(logging.Handler):
+    class RecordKeeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(self.format(record))
 
-    handler = Keeping()
+    handler = RecordKeeper()
     handler.setFormatter(LogFormatter())
     root = logging.getLogger()
     before = root.level
@@ -90,7 +90,7 @@ def wait_until_idle(daemon: Serving, chat: int) -> None:
     until(lambda: client.status(chat)["status"] == "completed")
 
 
-class Asking(Engine):
+class AskingEngine(Engine):
     """Asks before it answers."""
 
     async def run(
@@ -151,7 +151,7 @@ def test_a_question_is_answered_by_a_button(
     tmp_path: Path, api: BotApi, label: str, allowed: bool
 ) -> None:
     configure(tmp_path, api)
-    with Serving(tmp_path, Asking()) as daemon:
+    with Serving(tmp_path, AskingEngine()) as daemon:
         api.say("do it")
         until(lambda: label in api.list_buttons())
         assert "rm -rf &lt;x&gt; &amp; `y`" in api.list_texts()[0]
@@ -164,7 +164,7 @@ def test_a_question_is_answered_by_a_button(
 
 def test_a_question_is_answered_by_a_command(tmp_path: Path, api: BotApi) -> None:
     configure(tmp_path, api)
-    with Serving(tmp_path, Asking()):
+    with Serving(tmp_path, AskingEngine()):
         api.say("do it")
         until(api.list_buttons)
         api.say("/approve")

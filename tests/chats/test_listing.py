@@ -57,7 +57,7 @@ def test_pages_together_are_all_that_is_wanted_newest_first_whatever_is_added(
     assert found == expected
 
 
-class Counted(dict[int, ChatSummary]):
+class CountingDict(dict[int, ChatSummary]):
     """Counts what is looked at."""
 
     looked = 0
@@ -70,10 +70,10 @@ class Counted(dict[int, ChatSummary]):
 def test_a_page_looks_at_no_more_chats_when_there_are_more() -> None:
     looked = []
     for number in (100, 10_000):
-        known = Counted({one: make_summary(one) for one in range(1, number + 1)})
+        known = CountingDict({one: make_summary(one) for one in range(1, number + 1)})
         list_page(range(1, number + 1), known, ChatFilter(), None, 50)
         looked.append(known.looked)
     assert looked == [51, 51]
-    known = Counted({one: make_summary(one) for one in range(1, 20_001)})
+    known = CountingDict({one: make_summary(one) for one in range(1, 20_001)})
     part = list_page(range(1, 20_001), known, ChatFilter(label="nothing"), None, 50)
     assert (known.looked, part.chats, part.next) == (listing.MAX_SCANNED, [], 15_001)

@@ -8,13 +8,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.test_conversing import PATIENCE, Served, _build_environment, _run_agentd, served
+from tests.cli.test_conversing import (
+    PATIENCE,
+    ServedFolder,
+    _build_environment,
+    _run_agentd,
+    served,
+)
 
 __all__ = ["served"]
 
 
 @pytest.fixture
-def asking(served: Served) -> Iterator["subprocess.Popen[str]"]:
+def asking(served: ServedFolder) -> Iterator["subprocess.Popen[str]"]:
     """``agentd ask`` for a command, which waits for somebody's leave."""
     process = subprocess.Popen(
         [sys.executable, "-m", "agentd", "ask", "/run echo it-ran"],

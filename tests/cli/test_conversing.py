@@ -52,7 +52,7 @@ def _make_home(factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Served(NamedTuple):
+class ServedFolder(NamedTuple):
     """A daemon, the folder that it serves, and a key for it."""
 
     home: Path
@@ -61,7 +61,7 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedFolder]:
     home = _make_home(tmp_path_factory)
     process = subprocess.Popen(
         [sys.executable, "-m", "agentd", "serve", "--port", "0"],
@@ -74,7 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     until(lambda: read_daemon_info(layout) or process.poll() is not None, PATIENCE)
     assert process.poll() is None
     with process:
-        yield Served(home, process, _generate_key(home))
+        yield ServedFolder(home, process, _generate_key(home))
         process.send_signal(signal.SIGTERM)
         assert process.stderr
         log = process.stderr.read()
@@ -88,7 +88,7 @@ def _generate_key(home: Path) -> str:
 
 
 def test_ask_shows_progress_on_standard_error_and_the_answer_alone_on_standard_output(
-    served: Served,
+    served: ServedFolder,
 ) -> None:
     asked = _run_agentd("ask", "find milk", home=served.home, key=served.key)
     assert asked.returncode == 0, asked.stderr
@@ -97,14 +97,14 @@ def test_ask_shows_progress_on_standard_error_and_the_answer_alone_on_standard_o
     assert re.search(r"chat \d+: queued\n(.*\n)*chat \d+: Tool: search_text", asked.stderr)
 
 
-def test_ask_takes_the_prompt_from_standard_input_and_answers_in_json(served: Served) -> None:
+def test_ask_takes_the_prompt_from_standard_input_and_answers_in_json(served: ServedFolder) -> None:
     asked = _run_agentd("ask", "--json", "-", home=served.home, key=served.key, given="find plants")
     answer = json.loads(asked.stdout)
     assert answer["role"] == "assistant"
     assert "notes.txt:2" in answer["content"]
 
 
-def test_ask_with_a_wrong_key_says_how_to_make_one(served: Served) -> None:
+def test_ask_with_a_wrong_key_says_how_to_make_one(served: ServedFolder) -> None:
     wrong = served.key[:-1] + ("a" if served.key[-1] != "a" else "b")
     asked = _run_agentd("ask", "find milk", home=served.home, key=wrong)
     assert asked.returncode == 1
@@ -130,14 +130,14 @@ def test_ask_with_an_empty_prompt_is_wrong_usage(home: Path) -> None:
     assert _run_agentd("ask", "  ", home=home, key="agent_any").returncode == 2
 
 
-def test_a_second_daemon_on_the_same_state_is_shown_who_serves_it(served: Served) -> None:
+def test_a_second_daemon_on_the_same_state_is_shown_who_serves_it(served: ServedFolder) -> None:
     second = _run_agentd("serve", "--port", "0", home=served.home)
     assert second.returncode == 1
     assert f"process {served.process.pid}" in second.stderr
     assert "Traceback" not in second.stderr
 
 
-def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
+def test_serve_on_a_taken_port_says_so(home: Path, served: ServedFolder) -> None:
     daemon = read_daemon_info(Layout(str(served.home / "state"), ""))
     assert daemon
     port = daemon.url.rpartition(":")[2]
@@ -149,7 +149,7 @@ def test_serve_on_a_taken_port_says_so(home: Path, served: Served) -> None:
     assert served.process.poll() is None
 
 
-def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: Served) -> None:
+def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: ServedFolder) -> None:
     (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
     asked = _run_agentd("ask", "read state/keys.yml", home=served.home, key=served.key)
     assert "stays closed" in asked.stdout + asked.stderr
@@ -158,7 +158,7 @@ def test_the_agent_cannot_read_what_belongs_to_agentd_itself(served: Served) -> 
     (served.home / ".env").unlink()
 
 
-def test_a_file_of_secrets_is_read_by_leave_only(served: Served) -> None:
+def test_a_file_of_secrets_is_read_by_leave_only(served: ServedFolder) -> None:
     (served.home / ".env").write_text("AGENTD_PORT=0 # canary\n")
 
     def call(*words: str) -> str:

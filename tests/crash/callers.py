@@ -15,7 +15,7 @@ from tests.crash.daemon_with_ledger import KEY
 from tests.crash.oracle import (
     GONE,
     Append,
-    Expected,
+    ExpectedChat,
     Found,
     Given,
     Register,
@@ -23,7 +23,7 @@ from tests.crash.oracle import (
     Replace,
     Rewrite,
     Said,
-    Waiting,
+    WaitingPrompt,
 )
 
 CHATS = 3
@@ -89,7 +89,7 @@ class World:
     """The knowledge that all callers share."""
 
     register: Register = field(default_factory=Register)
-    chats: dict[int, Expected] = field(default_factory=dict)
+    chats: dict[int, ExpectedChat] = field(default_factory=dict)
     creating: set[str] = field(default_factory=set)
     """Texts of chats that were asked for, without an answer."""
     asked: set[str] = field(default_factory=set)
@@ -107,7 +107,7 @@ class World:
     def acknowledge_chat(self, text: str, chat: int) -> None:
         """Note that a creation was acknowledged: the prompt waits or was sent, its id unknown."""
         self.creating.discard(text)
-        self.chats[chat] = Expected(first=text)
+        self.chats[chat] = ExpectedChat(first=text)
 
     def complain(self, where: object, complaints: Iterable[str]) -> None:
         """Something is wrong."""
@@ -131,16 +131,16 @@ class World:
         texts = {said.text for said in found.messages} | {row.text for row in found.queue}
         if not texts & self.creating:
             self.complain(f"chat {chat}", [f"nobody asked for it: {found}"])
-        self.chats[chat] = Expected(maybe=texts & self.creating)
+        self.chats[chat] = ExpectedChat(maybe=texts & self.creating)
 
 
 NOTED = {"ask", "acknowledge_change", "acknowledge_append", "acknowledge_queue", "note_messages"}
 
 
-class Noted:
+class NotedState:
     """Wraps the expected state of a chat and notes each call that changes it."""
 
-    def __init__(self, chat: int, expected: Expected, tell: Callable[..., None]) -> None:
+    def __init__(self, chat: int, expected: ExpectedChat, tell: Callable[..., None]) -> None:
         self._chat = chat
         self._expected = expected
         self._tell = tell
@@ -176,10 +176,10 @@ class NotedWorld(World):
         super().acknowledge_chat(text, chat)
         self.expect(chat)
 
-    def expect(self, chat: int) -> Expected:
+    def expect(self, chat: int) -> ExpectedChat:
         """Return the expected state of a chat; from now on its changes are noted."""
-        expected = self.chats.get(chat, Expected())
-        self.chats[chat] = Noted(chat, expected, self._tell)  # type: ignore[assignment]
+        expected = self.chats.get(chat, ExpectedChat())
+        self.chats[chat] = NotedState(chat, expected, self._tell)  # type: ignore[assignment]
         return expected
 
 
@@ -243,7 +243,7 @@ class Caller:
             self.world.give("chat", body["chatId"])
             self.chats.append(body["chatId"])
 
-    def _append(self, wire: Wire, chat: int, expected: Expected) -> None:
+    def _append(self, wire: Wire, chat: int, expected: ExpectedChat) -> None:
         wish = Append(self._make_text())
         expected.ask(wish)
         status, body, _ = wire.send("POST", f"/{chat}/queue", {"prompt": wish.text})
@@ -251,7 +251,7 @@ class Caller:
             expected.acknowledge_append(wish, body["id"])
             self.world.give("prompt", body["id"])
 
-    def _rewrite(self, wire: Wire, chat: int, expected: Expected) -> None:
+    def _rewrite(self, wire: Wire, chat: int, expected: ExpectedChat) -> None:
         if not expected.order:
             return
         wish = Rewrite(self.random.choice(expected.order), self._make_text())
@@ -262,7 +262,7 @@ class Caller:
             expected.acknowledge_change(wish, there=status != 404)
             self.world.answers += 1
 
-    def _remove(self, wire: Wire, chat: int, expected: Expected) -> None:
+    def _remove(self, wire: Wire, chat: int, expected: ExpectedChat) -> None:
         if not expected.order:
             return
         # The highest is the one whose number a careless store would give away again.
@@ -274,12 +274,12 @@ class Caller:
             expected.acknowledge_change(wish, there=status != 404)
             self.world.answers += 1
 
-    def _replace(self, wire: Wire, chat: int, expected: Expected) -> None:
+    def _replace(self, wire: Wire, chat: int, expected: ExpectedChat) -> None:
         kept = [one for one in expected.order if GONE not in expected.prompts[one].places]
         kept = self.random.sample(kept, self.random.randrange(len(kept) + 1))
-        rows = [Waiting(one, self._make_text(), self.random.random() < 0.5) for one in kept]
+        rows = [WaitingPrompt(one, self._make_text(), self.random.random() < 0.5) for one in kept]
         for _ in range(self.random.randrange(4)):
-            row = Waiting(0, self._make_text(), self.random.random() < 0.5)
+            row = WaitingPrompt(0, self._make_text(), self.random.random() < 0.5)
             rows.insert(self.random.randrange(len(rows) + 1), row)
         wish = Replace(tuple(rows))
         expected.ask(wish)
@@ -293,7 +293,7 @@ class Caller:
             expected.acknowledge_queue(wish, queue)
             self.world.answers += 1
 
-    def _look(self, wire: Wire, chat: int, expected: Expected) -> None:
+    def _look(self, wire: Wire, chat: int, expected: ExpectedChat) -> None:
         if self.random.random() < 0.5:
             status, body, _ = wire.send("GET", f"/{chat}/status")
             self._check_status(status, 200, body)
@@ -308,8 +308,10 @@ class Caller:
         return status == wanted and not (self.forgets and self.random.random() < 0.1)
 
 
-def _parse_queue(body: dict[str, Any]) -> tuple[Waiting, ...]:
-    return tuple(Waiting(row["id"], row["prompt"], row["isPaused"]) for row in body["prompts"])
+def _parse_queue(body: dict[str, Any]) -> tuple[WaitingPrompt, ...]:
+    return tuple(
+        WaitingPrompt(row["id"], row["prompt"], row["isPaused"]) for row in body["prompts"]
+    )
 
 
 def _parse_message(row: dict[str, Any]) -> Said:

@@ -37,7 +37,7 @@ from tests.crash import keeping, plants, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, World
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.faults import CALLS, KINDS, Faults, real_write
-from tests.crash.oracle import Expected, Found, Given, find_ledger_violations
+from tests.crash.oracle import ExpectedChat, Found, Given, find_ledger_violations
 
 CHANGES = (
     "create", "append", "rewrite", "remove", "replace", "dispatch", "generate", "renew", "revoke",
@@ -74,7 +74,7 @@ class Engine:
         yield ReplyCompleted(assignment.prompt)
 
 
-class Asking(Caller):
+class NotingCaller(Caller):
     """Notes each answer instead of judging it."""
 
     def __init__(self, world: World, note: Callable[..., None]) -> None:
@@ -151,7 +151,7 @@ class Patient:
 
     def _go_through(self, url: str) -> None:
         world = NotedWorld(self.note)
-        caller = Asking(world, self.note)
+        caller = NotingCaller(world, self.note)
         for chat, found in reading.read(self.layout).items():
             world.expect(chat).settle(found)
         with contextlib.closing(Wire(url)) as wire:
@@ -291,7 +291,7 @@ def judge(
     world, given, counted, keys = World(), [], list[str](), list[str]()
     kept_by_owners: dict[str, str] = {}
     for chat, found in before.items():
-        world.chats[chat] = Expected()
+        world.chats[chat] = ExpectedChat()
         world.chats[chat].settle(found)
     for chat, name, what, named in notes:
         match name:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 WAITING, SENT, GONE = "waiting", "sent", "gone"
 
 
-class Waiting(NamedTuple):
+class WaitingPrompt(NamedTuple):
     """A prompt in a queue."""
 
     id: int
@@ -36,7 +36,7 @@ class Said(NamedTuple):
 class Found(NamedTuple):
     """A chat, as it is found after a crash."""
 
-    queue: tuple[Waiting, ...]
+    queue: tuple[WaitingPrompt, ...]
     messages: tuple[Said, ...]
     damage: str = ""
 
@@ -63,7 +63,7 @@ class Remove(NamedTuple):
 class Replace(NamedTuple):
     """``PUT /queue``, with id 0 for what is new; the answer is the new queue."""
 
-    wanted: tuple[Waiting, ...]
+    wanted: tuple[WaitingPrompt, ...]
 
 
 Wish: TypeAlias = Append | Rewrite | Remove | Replace
@@ -76,7 +76,7 @@ class _Prompt:
 
 
 @dataclass
-class Expected:
+class ExpectedChat:
     """The states of one chat that may be found."""
 
     prompts: dict[int, _Prompt] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Expected:
             if isinstance(wish, Remove):
                 prompt.places.discard(GONE)
 
-    def acknowledge_queue(self, wish: Replace, queue: tuple[Waiting, ...]) -> None:
+    def acknowledge_queue(self, wish: Replace, queue: tuple[WaitingPrompt, ...]) -> None:
         """Note that a replacement was acknowledged."""
         self.doubts.remove(wish)
         self.maybe -= {row.text for row in wish.wanted}
@@ -221,7 +221,7 @@ class Expected:
         if numbers != sorted(numbers):
             yield f"the messages are out of order: {numbers}"
 
-    def _find_halves(self, waiting: dict[int, Waiting], users: list[str]) -> Iterator[str]:
+    def _find_halves(self, waiting: dict[int, WaitingPrompt], users: list[str]) -> Iterator[str]:
         """Yield halves of a replacement: the only doubt, it happened as a whole or not at all."""
         if len(self.doubts) != 1 or not isinstance(wish := self.doubts[0], Replace):
             return
@@ -235,7 +235,7 @@ class Expected:
 
 
 def _locate(
-    prompt_id: int, prompt: _Prompt, waiting: dict[int, Waiting], users: Iterable[str]
+    prompt_id: int, prompt: _Prompt, waiting: dict[int, WaitingPrompt], users: Iterable[str]
 ) -> tuple[str, str]:
     if prompt_id in waiting:
         return WAITING, waiting[prompt_id].text

@@ -35,7 +35,7 @@ from tests.crash.callers import Caller, NotedWorld, World, replay_notes
 from tests.crash.daemon_with_ledger import KEY_HASH
 from tests.crash.oracle import Given, find_ledger_violations
 from tests.crash.power import build_cut_tree, lay_out
-from tests.crash.recorder import Event, Noted, Recorder
+from tests.crash.recorder import CallerNote, Event, Recorder
 
 CALLERS = 4
 RUNS = 2
@@ -112,7 +112,7 @@ class Outcome(NamedTuple):
 def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -> Outcome:
     """The power fails after ``at`` events of the log; this is what a start finds."""
     tree = build_cut_tree(log[:at], random.Random(seed), holes=holes)
-    world, given = replay_notes(event.what for event in log[:at] if isinstance(event, Noted))
+    world, given = replay_notes(event.what for event in log[:at] if isinstance(event, CallerNote))
     lay_out(tree, folder)
     state = os.path.join(folder, "state")
     try:
@@ -172,7 +172,7 @@ def make_cuts(
             log = record_daemons(place, seed + run, answers, FORGET[forget])
             answered = [
                 at for at, event in enumerate(log, 1)
-                if isinstance(event, Noted) and event.what[1].startswith("acknowledge")
+                if isinstance(event, CallerNote) and event.what[1].startswith("acknowledge")
             ]  # fmt: skip
         # Half of the cuts come right after an answer: that is when it must hold.
         at = chance.choice(answered) if run % 2 else chance.randrange(1, len(log))

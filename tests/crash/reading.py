@@ -17,7 +17,7 @@ from agentd.core.errors import AgentdError
 from agentd.core.ids import HighWaterMarks
 from agentd.storage.journal import open_journal_file
 from agentd.storage.layout import Layout
-from tests.crash.oracle import Found, Given, Said, Waiting
+from tests.crash.oracle import Found, Given, Said, WaitingPrompt
 
 
 def read_chats(folder: str) -> dict[int, Found]:
@@ -61,7 +61,7 @@ def _read_chat(layout: Layout, chat_id: int) -> Found:
     damage = chat.damage
     if not damage and (again.queue, again.messages) != (chat.queue, chat.messages):
         damage = "the checkpoint says something else than the journal"
-    queue = tuple(Waiting(prompt.id, prompt.text, prompt.paused) for prompt in chat.queue)
+    queue = tuple(WaitingPrompt(prompt.id, prompt.text, prompt.paused) for prompt in chat.queue)
     return Found(queue, tuple(said), damage)
 
 

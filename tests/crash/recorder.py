@@ -60,13 +60,13 @@ class Synced(NamedTuple):
     upto: int
 
 
-class Noted(NamedTuple):
+class CallerNote(NamedTuple):
     """A note of what happened outside: a caller sent a request, or received an answer."""
 
     what: tuple[Any, ...]
 
 
-Event: TypeAlias = Made | Written | Resized | Named | Unnamed | Synced | Noted
+Event: TypeAlias = Made | Written | Resized | Named | Unnamed | Synced | CallerNote
 
 
 class Recorder:
@@ -102,7 +102,7 @@ class Recorder:
     def note(self, *what: Any) -> None:
         """Note what happened outside, in order with the changes."""
         with self._lock:
-            self.log.append(Noted(what))
+            self.log.append(CallerNote(what))
 
     @contextmanager
     def recording(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.crash.oracle import (
     Append,
-    Expected,
+    ExpectedChat,
     Found,
     Given,
     Register,
@@ -12,15 +12,15 @@ from tests.crash.oracle import (
     Replace,
     Rewrite,
     Said,
-    Waiting,
+    WaitingPrompt,
     find_ledger_violations,
 )
 
 
 @pytest.fixture
-def expected() -> Expected:
+def expected() -> ExpectedChat:
     """A chat in whose queue 1 and 2 wait; their texts are ``one`` and ``two``."""
-    expected = Expected()
+    expected = ExpectedChat()
     for prompt_id, text in enumerate(("one", "two"), 1):
         expected.ask(wish := Append(text))
         expected.acknowledge_append(wish, prompt_id)
@@ -29,7 +29,7 @@ def expected() -> Expected:
 
 def make_found(*queue: tuple[int, str], sent: tuple[str, ...] = ()) -> Found:
     messages = tuple(Said(100 + n, "user", text) for n, text in enumerate(sent))
-    return Found(tuple(Waiting(*row) for row in queue), messages)
+    return Found(tuple(WaitingPrompt(*row) for row in queue), messages)
 
 
 BOTH = ((1, "one"), (2, "two"))
@@ -40,7 +40,9 @@ BOTH = ((1, "one"), (2, "two"))
     [make_found(*BOTH), make_found((2, "two"), sent=("one",)), make_found(sent=("one", "two"))],
     ids=["waiting", "one sent", "both sent"],
 )
-def test_what_was_acknowledged_may_wait_or_have_been_sent(expected: Expected, there: Found) -> None:
+def test_what_was_acknowledged_may_wait_or_have_been_sent(
+    expected: ExpectedChat, there: Found
+) -> None:
     assert not [*expected.find_violations(there)]
 
 
@@ -62,7 +64,7 @@ def test_what_was_acknowledged_may_wait_or_have_been_sent(expected: Expected, th
         "unasked message", "twice", "damaged",
     ],
 )  # fmt: skip
-def test_every_loss_and_every_doubling_is_a_complaint(expected: Expected, there: Found) -> None:
+def test_every_loss_and_every_doubling_is_a_complaint(expected: ExpectedChat, there: Found) -> None:
     assert [*expected.find_violations(there)]
 
 
@@ -72,12 +74,15 @@ def test_every_loss_and_every_doubling_is_a_complaint(expected: Expected, there:
         (Append("three"), make_found(*BOTH, (3, "three"))),
         (Rewrite(2, "new"), make_found((1, "one"), (2, "new"))),
         (Remove(2), make_found((1, "one"))),
-        (Replace((Waiting(2, "new"), Waiting(0, "three"))), make_found((2, "new"), (3, "three"))),
+        (
+            Replace((WaitingPrompt(2, "new"), WaitingPrompt(0, "three"))),
+            make_found((2, "new"), (3, "three")),
+        ),
     ],
     ids=["append", "rewrite", "remove", "replace"],
 )
 def test_what_is_in_doubt_happened_as_a_whole_or_not_at_all(
-    expected: Expected, wish: Append | Rewrite | Remove | Replace, done: Found
+    expected: ExpectedChat, wish: Append | Rewrite | Remove | Replace, done: Found
 ) -> None:
     assert [*expected.find_violations(done)]
     expected.ask(wish)
@@ -86,13 +91,13 @@ def test_what_is_in_doubt_happened_as_a_whole_or_not_at_all(
     assert [*expected.find_violations(make_found())]
 
 
-def test_half_a_replacement_is_a_complaint(expected: Expected) -> None:
-    expected.ask(Replace((Waiting(0, "three"), Waiting(0, "four"))))
+def test_half_a_replacement_is_a_complaint(expected: ExpectedChat) -> None:
+    expected.ask(Replace((WaitingPrompt(0, "three"), WaitingPrompt(0, "four"))))
     assert [*expected.find_violations(make_found((3, "three")))]
     assert [*expected.find_violations(make_found(*BOTH, (3, "three"), (4, "four")))]
 
 
-def test_what_was_acknowledged_is_no_longer_in_doubt(expected: Expected) -> None:
+def test_what_was_acknowledged_is_no_longer_in_doubt(expected: ExpectedChat) -> None:
     expected.ask(rewrite := Rewrite(2, "new"))
     expected.acknowledge_change(rewrite, there=True)
     assert [*expected.find_violations(make_found(*BOTH))]
@@ -101,13 +106,13 @@ def test_what_was_acknowledged_is_no_longer_in_doubt(expected: Expected) -> None
     assert [*expected.find_violations(make_found((1, "one"), (2, "new")))]
     assert [*expected.find_violations(make_found((2, "new"), sent=("one",)))]
     assert not [*expected.find_violations(make_found((2, "new")))]
-    expected.ask(replace := Replace((Waiting(0, "three"),)))
-    expected.acknowledge_queue(replace, (Waiting(3, "three"),))
+    expected.ask(replace := Replace((WaitingPrompt(0, "three"),)))
+    expected.acknowledge_queue(replace, (WaitingPrompt(3, "three"),))
     assert [*expected.find_violations(make_found((2, "new")))]
     assert not [*expected.find_violations(make_found((3, "three"), sent=("new",)))]
 
 
-def test_a_prompt_that_did_not_exist_any_more_has_been_sent(expected: Expected) -> None:
+def test_a_prompt_that_did_not_exist_any_more_has_been_sent(expected: ExpectedChat) -> None:
     expected.ask(remove := Remove(1))
     expected.acknowledge_change(remove, there=False)
     assert [*expected.find_violations(make_found(*BOTH))]
@@ -115,7 +120,7 @@ def test_a_prompt_that_did_not_exist_any_more_has_been_sent(expected: Expected) 
     assert not [*expected.find_violations(make_found((2, "two"), sent=("one",)))]
 
 
-def test_what_was_found_is_the_truth_from_then_on(expected: Expected) -> None:
+def test_what_was_found_is_the_truth_from_then_on(expected: ExpectedChat) -> None:
     expected.ask(Append("three"))
     expected.settle(make_found(*BOTH, (3, "three")))
     assert [*expected.find_violations(make_found(*BOTH))]
@@ -124,7 +129,7 @@ def test_what_was_found_is_the_truth_from_then_on(expected: Expected) -> None:
 
 
 def test_the_prompt_that_a_chat_was_created_with_is_there_unless_replaced() -> None:
-    expected = Expected(first="first")
+    expected = ExpectedChat(first="first")
     assert [*expected.find_violations(make_found())]
     assert not [*expected.find_violations(make_found((1, "first")))]
     assert not [*expected.find_violations(make_found(sent=("first",)))]
@@ -132,7 +137,7 @@ def test_the_prompt_that_a_chat_was_created_with_is_there_unless_replaced() -> N
     assert not [*expected.find_violations(make_found())]
 
 
-def test_a_message_that_was_seen_stays_as_it_is(expected: Expected) -> None:
+def test_a_message_that_was_seen_stays_as_it_is(expected: ExpectedChat) -> None:
     there = make_found(*BOTH)._replace(messages=(Said(5, "assistant", "yes"),))
     expected.note_messages(there.messages)
     assert not [*expected.find_violations(there)]

@@ -39,7 +39,7 @@ def log() -> Iterator[io.StringIO]:
     logging.getLogger().removeHandler(handler)
 
 
-class Waiting:
+class HeldRefusals:
     """Late refusals, which wait until they are released."""
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class Waiting:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Waiting:
+def waiting(monkeypatch: pytest.MonkeyPatch) -> HeldRefusals:
     """No time passes for guessers, nor is any of their tries forgotten, however long that takes."""
-    made = Waiting()
+    made = HeldRefusals()
     monkeypatch.setattr(throttle, "asyncio", made)
     monkeypatch.setattr(throttle, "DELAY_SECONDS", LATE)
     monkeypatch.setattr(throttle, "WINDOW_SECONDS", 1000.0)
@@ -162,7 +162,7 @@ def send_wrong_key(daemon: Serving, number: int) -> Reply:
 
 @contextmanager
 def guessing_clients(
-    daemon: Serving, waiting: Waiting, count: int
+    daemon: Serving, waiting: HeldRefusals, count: int
 ) -> Iterator[list["Future[Reply]"]]:
     """Send so many wrong keys at once; the late refusals wait until the end of the block."""
     with ThreadPoolExecutor(count) as guessers:
@@ -178,7 +178,7 @@ def get_statuses(refusals: "list[Future[Reply]]") -> list[int]:
 
 
 def test_200_guessers_at_once_wait_and_valid_keys_beside_them_do_not(
-    daemon: Serving, log: io.StringIO, waiting: Waiting
+    daemon: Serving, log: io.StringIO, waiting: HeldRefusals
 ) -> None:
     """Specification 5.8: a wrong key's answer stays 401."""
     with guessing_clients(daemon, waiting, 200) as refusals:
@@ -195,7 +195,7 @@ def test_200_guessers_at_once_wait_and_valid_keys_beside_them_do_not(
 
 
 def test_guessers_above_those_that_may_wait_are_asked_to_come_later(
-    daemon: Serving, monkeypatch: pytest.MonkeyPatch, waiting: Waiting
+    daemon: Serving, monkeypatch: pytest.MonkeyPatch, waiting: HeldRefusals
 ) -> None:
     monkeypatch.setattr(throttle, "MAX_DELAYED", 3)
     with guessing_clients(daemon, waiting, 30) as refusals:
@@ -209,7 +209,7 @@ def test_guessers_above_those_that_may_wait_are_asked_to_come_later(
 
 
 def test_a_client_that_brings_no_key_at_all_is_no_guesser(
-    daemon: Serving, waiting: Waiting
+    daemon: Serving, waiting: HeldRefusals
 ) -> None:
     nobody = daemon.client(key=None)
     for _ in range(3 * FREE_FAILURES):
@@ -220,7 +220,7 @@ def test_a_client_that_brings_no_key_at_all_is_no_guesser(
 # Sign-ins to the gateway's management.
 
 
-class Noted:
+class LoggedLines:
     """The log lines, by a clock that is put forward by hand."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class Noted:
 
 
 def test_each_is_noted_with_its_address_and_whether_a_key_came() -> None:
-    noted = Noted()
+    noted = LoggedLines()
     noted.failures.record("192.0.2.1", True)
     noted.failures.record("2001:db8::1", False)
     assert noted.lines == [
@@ -242,7 +242,7 @@ def test_each_is_noted_with_its_address_and_whether_a_key_came() -> None:
 
 
 def test_a_flood_is_reported_in_numbers_and_hides_nobody_else() -> None:
-    noted = Noted()
+    noted = LoggedLines()
     for _ in range(MAX_REPORTED + 500):
         noted.failures.record("192.0.2.1", True)
     noted.failures.record("192.0.2.2", True)
@@ -255,7 +255,7 @@ def test_a_flood_is_reported_in_numbers_and_hides_nobody_else() -> None:
 
 
 def test_addresses_of_one_network_count_together() -> None:
-    noted = Noted()
+    noted = LoggedLines()
     for number in range(MAX_REPORTED + 5):
         noted.failures.record(f"2001:db8::{number:x}", True)
     assert len(noted.lines) == MAX_REPORTED

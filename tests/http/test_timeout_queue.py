@@ -7,7 +7,7 @@ from agentd.http.timeout_queue import TimeoutQueue
 SECONDS = 0.05
 
 
-class Waiting:
+class TimedQueue:
     """A patience that remembers whom it gave up, and how long each had."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ def test_each_has_its_whole_time_and_is_then_given_up_once() -> None:
 
 
 async def _check_each_timeout() -> None:
-    waiting = Waiting()
+    waiting = TimedQueue()
     waiting.begin("first")
     waiting.begin("second")
     await waiting.wait_until_expired(2)
@@ -55,7 +55,7 @@ def test_to_begin_again_gives_no_more_time() -> None:
 
 
 async def _check_restart() -> None:
-    waiting = Waiting()
+    waiting = TimedQueue()
     waiting.begin("first")
     waiting.begin("second")
     await asyncio.sleep(SECONDS / 2)
@@ -69,7 +69,7 @@ def test_what_ended_is_not_given_up_and_may_start_again() -> None:
 
 
 async def _check_cancel() -> None:
-    waiting = Waiting()
+    waiting = TimedQueue()
     waiting.begin("ended")
     waiting.begin("late")
     waiting.patience.cancel("ended")

@@ -20,7 +20,7 @@ from tests.chats.test_replay import change_chats
 from tests.conftest import ME, running_services
 
 
-class Fed:
+class FeedSetup:
     """A feed over services, the events it sent, and a way to query it."""
 
     def __init__(self, services):
@@ -67,7 +67,7 @@ def test_a_mark_is_written_as_the_seq_and_the_part_unless_the_record_is_whole():
 @pytest.mark.gen_test
 async def test_marks_rise_and_the_last_of_a_record_is_whole(layout):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         marks = [event.cursor for event in fed.told]
         assert marks == sorted(set(marks))
@@ -80,7 +80,7 @@ async def test_marks_rise_and_the_last_of_a_record_is_whole(layout):
 @pytest.mark.gen_test
 async def test_for_every_mark_the_answer_is_exactly_the_rest(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         told = encode_events(fed.told)
         for place in range(len(told) + 1):
@@ -92,7 +92,7 @@ async def test_for_every_mark_the_answer_is_exactly_the_rest(layout, kept):
 @pytest.mark.gen_test
 async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         told = encode_events(fed.told)
         for upto in range(1, fed.feed.position, 5):
@@ -106,12 +106,12 @@ async def test_nothing_after_the_last_record_that_was_asked_for(layout, kept):
 @pytest.mark.gen_test
 async def test_after_a_restart_the_same_bytes_are_reported(layout, crash):
     async with running_services(layout, crash=crash) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         told = encode_events(fed.told)
         await fed.replay.close()
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services, seed=1)
         told += encode_events(fed.told)
         for place in range(0, len(told), 5):
@@ -122,7 +122,7 @@ async def test_after_a_restart_the_same_bytes_are_reported(layout, crash):
 @pytest.mark.gen_test
 async def test_a_mark_from_the_future_cannot_be_distinguished_from(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         position = fed.feed.position
         assert await fed.read_missed(EventCursor(position)) == []
@@ -134,7 +134,7 @@ async def test_a_mark_from_the_future_cannot_be_distinguished_from(layout, kept)
 @pytest.mark.gen_test
 async def test_of_some_chats_only_what_they_tell(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         told = encode_events(fed.told)
         for mark in (EventCursor(0), *(row[0] for row in told[::7])):
@@ -147,7 +147,7 @@ async def test_of_some_chats_only_what_they_tell(layout, kept):
 async def test_what_memory_has_is_kept_and_reported_when_memory_has_it_no_more(layout, monkeypatch):
     monkeypatch.setattr(replay, "KEPT_RECORDS", 7)
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         log = fed.replay._log
         await change_chats(services)
         while log.position < fed.feed.position:
@@ -164,7 +164,7 @@ async def test_what_memory_has_is_kept_and_reported_when_memory_has_it_no_more(l
 async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(layout, monkeypatch):
     monkeypatch.setattr(module, "RECENT_EVENTS", 0)
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         for _ in range(module.QUIET_CALLS):
             await fed.feed.persist()
@@ -179,7 +179,7 @@ async def test_the_log_that_memory_has_left_behind_catches_up_once_it_is_quiet(l
 async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
     async with running_services(layout) as services:
         monkeypatch.setattr(module, "RECENT_BYTES", 5000)
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         recent = fed.feed._recent
         kept = [(seq, event.name) for seq, event in recent._events]
@@ -197,7 +197,7 @@ async def test_memory_is_bounded_by_number_and_by_bytes(layout, monkeypatch):
 async def test_what_is_kept_of_queues_that_are_new_as_a_whole_is_bounded_by_its_text(layout):
     """A queue that is added to shares its prompts with the one before; a new one shares none."""
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         number = (await services.chats.create(NewChat(), ME)).id
         for _ in range(200):
             wanted = [QueueItem(text="x" * 10_000) for _ in range(10)]
@@ -215,7 +215,7 @@ async def test_what_is_kept_of_queues_that_are_new_as_a_whole_is_bounded_by_its_
 @pytest.mark.gen_test
 async def test_what_is_recorded_while_the_disk_is_read_is_reported_once(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         heard = []
         for seed in range(1, 4):
@@ -234,7 +234,7 @@ async def test_what_is_recorded_while_the_disk_is_read_is_reported_once(layout, 
 @pytest.mark.gen_test
 async def test_what_is_not_stored_has_no_mark_and_disturbs_none(layout, kept):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         services.bus.publish(KeysUpdate(("laptop",)))
         keys = fed.told.pop()
@@ -247,7 +247,7 @@ async def test_what_is_not_stored_has_no_mark_and_disturbs_none(layout, kept):
 @pytest.mark.gen_test
 async def test_an_event_is_the_same_in_both_forms(layout):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         for event in fed.told:
             record = msgspec.json.decode(event.data[:-1])

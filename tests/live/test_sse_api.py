@@ -33,7 +33,7 @@ from agentd.live.sse_api import EventStreamEndpoint
 from agentd.storage.document import TEMPORARY_PREFIX
 from tests.chats.test_replay import change_chats
 from tests.conftest import ME, overwrite, running_services
-from tests.live.test_feed import Fed
+from tests.live.test_feed import FeedSetup
 from tests.support.daemon import KEY, PATIENCE, build_request, until
 
 EVENTS = "/api/events"
@@ -288,7 +288,7 @@ def test_live_never_overtakes_what_was_missed(daemon, client, monkeypatch):
 @pytest.mark.gen_test
 async def test_what_happens_between_the_first_bytes_and_the_reading_is_reported_once(layout):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         await change_chats(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()))
         caller = Caller("key", "laptop", "manager")
@@ -431,7 +431,7 @@ def test_signs_of_life_carry_the_place_past_events_of_other_chats(serve, monkeyp
 @pytest.mark.gen_test
 async def test_a_stream_that_is_never_quiet_sends_alive_too_and_without_an_id_that_skips(layout):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0)
         caller = Caller("key", "laptop", "manager")
         call = Request("GET", EVENTS, "", {}, HTTPHeaders(), caller, "127.0.0.1")
@@ -463,7 +463,7 @@ class _Secret(Event, frozen=True):
 )
 async def test_events_for_administrators_reach_nobody_else(layout, role, sees):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0.01)
         call = Request("GET", EVENTS, "", {}, HTTPHeaders(), Caller("user", "x", role), "127.0.0.1")
         portions = stream.stream_events(call).chunks

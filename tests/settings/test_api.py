@@ -98,7 +98,7 @@ class Events:
                 return json.loads(line[6:])[0]
 
 
-class Place(NamedTuple):
+class SettingsSetup(NamedTuple):
     """A daemon's ``agentd.yml``, and who may try to change it."""
 
     file: Path
@@ -106,7 +106,7 @@ class Place(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SettingsSetup]:
     """Yield one place for all tests that only ask."""
     folder = tmp_path_factory.mktemp("tried")
     with Serving(folder) as daemon:
@@ -118,7 +118,7 @@ def shared_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             "named key": daemon.client(daemon.new_key("laptop")),
             "manager": Client(daemon.url, None, {"Authorization": f"Bearer {token}"}),
         }
-        yield Place(Path(daemon.layout.settings), clients)
+        yield SettingsSetup(Path(daemon.layout.settings), clients)
         clients["manager"].close()
 
 

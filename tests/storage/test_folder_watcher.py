@@ -20,7 +20,7 @@ NEVER = 3600.0
 """So long between two scans that only the observer can have woken one."""
 
 
-class Ear:
+class NameListener:
     """Notes the names that it is told."""
 
     def __init__(self) -> None:
@@ -37,10 +37,12 @@ class Ear:
 
 
 def run_with_watcher(
-    folder: Path, test: Callable[[FolderWatcher, Ear], Awaitable[None]], every: float = NEVER
+    folder: Path,
+    test: Callable[[FolderWatcher, NameListener], Awaitable[None]],
+    every: float = NEVER,
 ) -> None:
     async def run() -> None:
-        ear, watcher = Ear(), FolderWatcher()
+        ear, watcher = NameListener(), FolderWatcher()
         watcher.add(str(folder), ear.heard.put_nowait)
         await watcher.start()
         try:
@@ -114,7 +116,7 @@ def test_every_way_of_saving_is_received_with_and_without_inotify(folder, edit, 
     if every != NEVER:
         _disable_inotify(monkeypatch)
 
-    async def test(watcher: FolderWatcher, ear: Ear) -> None:
+    async def test(watcher: FolderWatcher, ear: NameListener) -> None:
         assert bool(watcher.polling) == (every != NEVER)
         edit(folder / "agentd.yml")
         await ear.wait_for("agentd.yml")
@@ -132,7 +134,7 @@ def _disable_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_inotify_that_is_reported_once(folder, monkeypatch, caplog):
     _disable_inotify(monkeypatch)
 
-    async def test(watcher: FolderWatcher, ear: Ear) -> None:
+    async def test(watcher: FolderWatcher, ear: NameListener) -> None:
         for text in ("a", "bb", "ccc"):
             (folder / "agentd.yml").write_text(text)
             await ear.wait_for("agentd.yml")
@@ -144,7 +146,7 @@ def test_without_inotify_that_is_reported_once(folder, monkeypatch, caplog):
 
 
 def test_an_edit_after_an_edit_is_received_too(folder):
-    async def test(_: FolderWatcher, ear: Ear) -> None:
+    async def test(_: FolderWatcher, ear: NameListener) -> None:
         for _ in range(10):
             write_and_rename(folder / "agentd.yml")
             await ear.wait_for("agentd.yml")
@@ -153,7 +155,7 @@ def test_an_edit_after_an_edit_is_received_too(folder):
 
 
 def test_reading_is_no_change_and_neither_is_a_folder_or_a_file_half_written(folder):
-    async def test(_: FolderWatcher, ear: Ear) -> None:
+    async def test(_: FolderWatcher, ear: NameListener) -> None:
         (folder / "agentd.yml").read_text()
         (folder / ".tmp-agentd.yml-1").write_text("half")
         (folder / "folder").mkdir()
@@ -167,7 +169,7 @@ def test_a_folder_behind_a_link_is_watched(folder, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(folder)
 
-    async def test(_: FolderWatcher, ear: Ear) -> None:
+    async def test(_: FolderWatcher, ear: NameListener) -> None:
         (folder / "agentd.yml").write_text("new")
         await ear.wait_for("agentd.yml")
 
@@ -177,7 +179,7 @@ def test_a_folder_behind_a_link_is_watched(folder, tmp_path):
 def test_a_folder_that_comes_later_is_watched_from_then_on(tmp_path):
     folder = tmp_path / "later"
 
-    async def test(watcher: FolderWatcher, ear: Ear) -> None:
+    async def test(watcher: FolderWatcher, ear: NameListener) -> None:
         folder.mkdir()
         (folder / "a").write_text("1")
         await ear.wait_for("a")
@@ -187,7 +189,7 @@ def test_a_folder_that_comes_later_is_watched_from_then_on(tmp_path):
 
 
 def test_a_folder_that_was_deleted_and_made_again_is_watched_again(folder):
-    async def test(_: FolderWatcher, ear: Ear) -> None:
+    async def test(_: FolderWatcher, ear: NameListener) -> None:
         for _ in range(2):
             shutil.rmtree(folder)
             await ear.wait_for("agentd.yml")
@@ -199,7 +201,7 @@ def test_a_folder_that_was_deleted_and_made_again_is_watched_again(folder):
 
 
 def test_a_folder_that_was_swapped_is_seen_as_it_is_now(folder, tmp_path):
-    async def test(watcher: FolderWatcher, ear: Ear) -> None:
+    async def test(watcher: FolderWatcher, ear: NameListener) -> None:
         folder.rename(tmp_path / "away")
         folder.mkdir()
         (folder / "other.yml").write_text("x")
@@ -212,7 +214,7 @@ def test_a_folder_that_was_swapped_is_seen_as_it_is_now(folder, tmp_path):
 
 
 def test_a_dead_observer_is_replaced(folder):
-    async def test(watcher: FolderWatcher, ear: Ear) -> None:
+    async def test(watcher: FolderWatcher, ear: NameListener) -> None:
         first = watcher._observer
         first.stop()
         first.join()
@@ -226,7 +228,7 @@ def test_a_dead_observer_is_replaced(folder):
 
 def test_one_folder_may_be_watched_twice(folder):
     async def run() -> None:
-        one, two, watcher = Ear(), Ear(), FolderWatcher()
+        one, two, watcher = NameListener(), NameListener(), FolderWatcher()
         watcher.add(str(folder), one.heard.put_nowait)
         watcher.add(str(folder), two.heard.put_nowait)
         await watcher.start()
@@ -240,7 +242,7 @@ def test_one_folder_may_be_watched_twice(folder):
 
 def test_a_listener_that_raises_does_not_deafen_the_others(folder, caplog):
     async def run() -> None:
-        ear, watcher = Ear(), FolderWatcher()
+        ear, watcher = NameListener(), FolderWatcher()
 
         def fail_on_event(name: str) -> None:
             raise ValueError(name)

@@ -12,7 +12,7 @@ from tests.conftest import until
 pytestmark = pytest.mark.gen_test
 
 
-class Edited:
+class EditedSource:
     """Something that is edited, and read in two steps: a look, and what was seen is in force."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Edited:
 
 
 async def test_many_who_ask_at_once_share_one_reading():
-    edited = Edited()
+    edited = EditedSource()
     edited.content = 1
     asking = [asyncio.create_task(edited.reload()) for _ in range(50)]
     await edited.looked.wait()
@@ -55,7 +55,7 @@ async def test_many_who_ask_at_once_share_one_reading():
 
 
 async def test_a_client_that_asks_while_it_is_read_waits_for_the_next_reading():
-    edited = Edited()
+    edited = EditedSource()
     first = asyncio.create_task(edited.reload())
     await edited.looked.wait()
     edited.content = 1
@@ -69,7 +69,7 @@ async def test_a_client_that_asks_while_it_is_read_waits_for_the_next_reading():
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_client_that_waits_for_a_reading_that_comes_to_no_end_reads_itself(fails):
-    edited = Edited()
+    edited = EditedSource()
     first = asyncio.create_task(edited.reload())
     await edited.looked.wait()
     edited.content = 1
@@ -90,7 +90,7 @@ async def test_a_client_that_waits_for_a_reading_that_comes_to_no_end_reads_itse
 
 
 async def test_what_is_read_soon_waits_for_nobody_and_ends_with_a_stop():
-    edited = Edited()
+    edited = EditedSource()
     edited.refresh.schedule()
     await edited.looked.wait()
     await edited.refresh.stop()
@@ -107,7 +107,7 @@ STEPS = st.lists(st.sampled_from(["edit", "ask", "leave", "turn", "end"]), max_s
 @given(STEPS)
 def test_anyone_who_is_answered_gets_what_was_there_when_it_asked_or_later(steps):
     async def run_scenario():
-        edited, asking = Edited(), []
+        edited, asking = EditedSource(), []
 
         async def ask():
             wanted = edited.content

@@ -172,7 +172,7 @@ def test_what_is_being_saved_is_not_believed_until_it_had_time_to_settle(file, h
 def test_a_file_that_is_filled_while_its_empty_content_is_read_was_not_emptied(tmp_path):
     """An editor truncates the file and then writes it; reading in between finds nothing."""
 
-    class Filled(File):
+    class FilledFile(File):
         def load(self) -> str:
             word = super().load()
             if self.path.exists() and not self.path.stat().st_size:
@@ -180,7 +180,7 @@ def test_a_file_that_is_filled_while_its_empty_content_is_read_was_not_emptied(t
             return word
 
     async def test() -> None:
-        file = Filled(tmp_path)
+        file = FilledFile(tmp_path)
         file.save("good")
         await file.held.refresh()
         file.path.write_text("")

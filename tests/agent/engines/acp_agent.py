@@ -23,7 +23,7 @@ CALL_COST = 0.01
 """USD of a prompt."""
 
 
-class Scripted:
+class ScriptedAgent:
     """Sessions are files with the prompts that they were given, and what they cost."""
 
     def __init__(self, state: Path, words: list[str]) -> None:
@@ -197,6 +197,6 @@ class Scripted:
 
 
 if __name__ == "__main__":
-    scripted = Scripted(Path(sys.argv[1]), sys.argv[2:])
+    scripted = ScriptedAgent(Path(sys.argv[1]), sys.argv[2:])
     resumes = "boast" not in sys.argv  # it is only served when this is said
     asyncio.run(acp.run_agent(scripted, use_unstable_protocol=resumes))

@@ -43,7 +43,7 @@ from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.git.repository import GitRepository
 
 
-class Asked:
+class RecordingApprover:
     """An approver that keeps what it was asked; ``before`` is done before it answers."""
 
     def __init__(self, answer: ApprovalAnswer, before=None) -> None:
@@ -74,7 +74,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def use(
-    root: Path, wanted: ToolUse, approver: Asked, protected: ProtectedPlaces | None = None
+    root: Path,
+    wanted: ToolUse,
+    approver: RecordingApprover,
+    protected: ProtectedPlaces | None = None,
 ) -> ToolResult:
     workspace = FolderWorkspace(str(root), protected=protected)
     tools = Toolbox(workspace, GitRepository(str(root)), ShellTerminal(str(root)))
@@ -85,7 +88,7 @@ def use(
     "reading", [ListFiles(), FindFiles("a"), ReadFile("a.txt"), SearchText("one")]
 )
 def test_reading_is_never_asked_about(root, reading):
-    approver = Asked(NO)
+    approver = RecordingApprover(NO)
     use(root, reading, approver)
     assert approver.questions == []
 
@@ -112,7 +115,7 @@ def test_each_tool_that_changes_something_is_asked_about(root):
         ),
         (RunCommand("true; false"), Question("shell", "shell", "true; false")),
     ):
-        approver = Asked(YES)
+        approver = RecordingApprover(YES)
         use(root, wanted, approver)
         assert approver.questions == [question]
     changing = {"write_file", "edit_file", "shell"}
@@ -122,7 +125,7 @@ def test_each_tool_that_changes_something_is_asked_about(root):
 def test_what_was_not_allowed_is_not_done_and_the_reason_is_reported(root):
     for wanted in (WriteFile("new", "x"), EditFile("a.txt", "one", "x"), RunCommand("rm a.txt")):
         with pytest.raises(Forbidden, match=r"^This was not allowed: Not in this chat\.$"):
-            use(root, wanted, Asked(NO))
+            use(root, wanted, RecordingApprover(NO))
     assert (root / "a.txt").read_text() == "one\n"
     assert [path.name for path in root.iterdir()] == ["a.txt"]
 
@@ -131,7 +134,7 @@ def test_outside_of_the_workspace_another_question_is_asked(root):
     (root / "link").symlink_to(root.parent)
     elsewhere = str(root.parent / "elsewhere")
     for path in ("../elsewhere", elsewhere, "link/elsewhere"):
-        approver = Asked(YES)
+        approver = RecordingApprover(YES)
         written = use(root, WriteFile(path, path), approver)
         assert written == WrittenFile(
             elsewhere, 1, created=path == "../elsewhere", diff=written.diff
@@ -140,7 +143,7 @@ def test_outside_of_the_workspace_another_question_is_asked(root):
         assert (asked.kind, asked.subject) == ("outside", elsewhere)
         assert asked.diff.endswith(f"\n+{path}")
     with pytest.raises(Forbidden):
-        use(root, WriteFile("../other", "x"), Asked(NO))
+        use(root, WriteFile("../other", "x"), RecordingApprover(NO))
     assert not (root.parent / "other").exists()
 
 
@@ -154,13 +157,13 @@ def test_what_was_asked_about_is_what_is_written_whatever_happens_meanwhile(root
         (root / "sub").symlink_to(root.parent / "secret")
 
     with pytest.raises((Forbidden, NotFound)):
-        use(root, WriteFile("sub/x", "x"), Asked(YES, swap))
+        use(root, WriteFile("sub/x", "x"), RecordingApprover(YES, swap))
     assert list((root.parent / "secret").iterdir()) == []
 
 
 def test_git_is_read_only_where_there_is_a_repository(root):
     with pytest.raises(NotFound):
-        use(root, GitStatus(), Asked(YES))
+        use(root, GitStatus(), RecordingApprover(YES))
 
 
 GUARDED = {
@@ -218,7 +221,7 @@ def test_no_tool_that_writes_touches_a_guarded_path_unasked(guarded, path):
     before = read_contents()
     protected = ProtectedPlaces(state=str(guarded / "state"))
     for wanted in list_guarded_uses(path):
-        approver = Asked(NO)
+        approver = RecordingApprover(NO)
         approver.allow_unprotected = True
         with pytest.raises((Forbidden, BadRequest)):
             use(guarded, wanted, approver, protected)
@@ -233,9 +236,9 @@ def test_no_tool_that_reads_shows_a_guarded_path_unasked(guarded, path):
     protected = ProtectedPlaces(state=str(guarded / "state"))
     for wanted in (ViewFile(path), ReadFile(path)):
         with pytest.raises(Forbidden):
-            use(guarded, wanted, Asked(NO), protected)
+            use(guarded, wanted, RecordingApprover(NO), protected)
     for searched in (SearchText("canary", ignored=True), SearchText("can.ry", regex=True)):
-        found = use(guarded, searched, Asked(NO), protected)
+        found = use(guarded, searched, RecordingApprover(NO), protected)
         assert isinstance(found, SearchHits)
         assert {hit.path for hit in found.hits} <= {"sub/.git/hooks/x"} - {"sub/.git/hooks/x"}
 
@@ -248,7 +251,7 @@ def test_a_patch_changes_all_its_files_and_shows_what(root):
         "*** Update File: b.txt\n*** Move to: moved.txt\n@@\n-old\n+new\n"
         "*** Delete File: gone.txt\n*** End Patch"
     )
-    approver = Asked(YES)
+    approver = RecordingApprover(YES)
     done = use(root, patch, approver)
     assert isinstance(done, PatchedFiles)
     assert done.paths == ("new/c.txt", "a.txt", "moved.txt", "gone.txt")
@@ -275,7 +278,7 @@ def test_a_patch_that_does_not_fit_changes_nothing(root, wrong):
     (root / "c.txt").write_text("there\n")
     patch = f"*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two\n{wrong}\n*** End Patch"
     with pytest.raises((BadRequest, NotFound)):
-        use(root, ApplyPatch(patch), Asked(YES))
+        use(root, ApplyPatch(patch), RecordingApprover(YES))
     assert {one.name: one.read_text() for one in root.iterdir()} == {
         "a.txt": "one\n", "b.txt": "old\n", "c.txt": "there\n",
     }  # fmt: skip
@@ -283,17 +286,17 @@ def test_a_patch_that_does_not_fit_changes_nothing(root, wrong):
 
 def test_several_edits_are_made_in_their_order_or_not_at_all(root):
     edits = (Replacement("one", "two"), Replacement("two", "three"))
-    done = use(root, EditManyPlaces("a.txt", edits), Asked(YES))
+    done = use(root, EditManyPlaces("a.txt", edits), RecordingApprover(YES))
     assert str(done) == "2 places edited"
     assert (root / "a.txt").read_text() == "three\n"
     wrong = EditManyPlaces("a.txt", (Replacement("three", "four"), Replacement("nine", "ten")))
     with pytest.raises(BadRequest, match=r"Edit 2 of 2.*Nothing was changed"):
-        use(root, wrong, Asked(YES))
+        use(root, wrong, RecordingApprover(YES))
     assert (root / "a.txt").read_text() == "three\n"
 
 
 def test_a_process_in_the_background_is_asked_for_as_a_command_line(root):
-    approver = Asked(NO)
+    approver = RecordingApprover(NO)
     with pytest.raises(Forbidden):
         use(root, StartProcess("touch canary"), approver)
     assert approver.questions == [Question("shell", "shell", "touch canary")]
@@ -301,7 +304,7 @@ def test_a_process_in_the_background_is_asked_for_as_a_command_line(root):
 
 
 def test_a_page_is_asked_for_and_not_got_when_that_is_denied(root):
-    approver = Asked(NO)
+    approver = RecordingApprover(NO)
     with pytest.raises(Forbidden, match="Not in this chat"):
         use(root, FetchPage("https://example.org/a#b"), approver)
     assert approver.questions == [Question("network", "web_fetch", "https://example.org/a")]
@@ -309,20 +312,20 @@ def test_a_page_is_asked_for_and_not_got_when_that_is_denied(root):
 
 def test_a_plan_is_shown_as_a_list(root):
     items = (TodoItem("Look", "completed"), TodoItem("Mend", "in_progress"), TodoItem("Test"))
-    plan = use(root, UpdateTodos(items), Asked(NO))
+    plan = use(root, UpdateTodos(items), RecordingApprover(NO))
     assert isinstance(plan, TodoList)
     assert str(plan) == "1 of 3 steps done"
     assert plan.markdown == "- [x] Look\n- [ ] **Mend** (now)\n- [ ] Test"
 
 
 def test_a_person_is_asked_with_choices_and_their_note_is_the_answer(root):
-    approver = Asked(ApprovalAnswer(True, reason="The red one."))
+    approver = RecordingApprover(ApprovalAnswer(True, reason="The red one."))
     answer = use(root, AskPerson("Which?", ("red", "blue")), approver)
     assert answer == PersonAnswer("The red one.")
     assert approver.questions == [
         Question("question", "ask_person", "Which?\n\n- red\n- blue", choices=("red", "blue"))
     ]
-    assert use(root, AskPerson("Really?"), Asked(YES)) == PersonAnswer("Yes.")
-    silent = use(root, AskPerson("Really?"), Asked(NO))
+    assert use(root, AskPerson("Really?"), RecordingApprover(YES)) == PersonAnswer("Yes.")
+    silent = use(root, AskPerson("Really?"), RecordingApprover(NO))
     assert isinstance(silent, PersonAnswer) and not silent.given
     assert "decide yourself" in silent.text and "Not in this chat." in silent.text

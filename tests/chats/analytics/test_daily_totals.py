@@ -31,7 +31,7 @@ from tests.support.examples import limit_examples
 MONDAY, TUESDAY = "2026-03-02", "2026-03-03"
 
 
-class Telling:
+class RecordedChat:
     """A chat whose records are told one after another."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ def make_message(role: Role, cost: str = "0", tool: str = "", at: str = "") -> M
 
 
 def test_a_turn_is_attributed_to_its_model_engine_skill_and_who_asked() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.tell(ChatCreated("t", skill="review"), by="user:admin")
     chat.ask(1, "key:laptop")
     chat.begin(1, "sonnet")
@@ -72,7 +72,7 @@ def test_a_turn_is_attributed_to_its_model_engine_skill_and_who_asked() -> None:
 def test_a_client_that_asked_is_who_wrote_the_prompt_not_who_rewrote_or_replaced_the_queue() -> (
     None
 ):
-    chat = Telling()
+    chat = RecordedChat()
     first = Prompt(1, "a", "")
     chat.tell(ChatCreated("t", prompt=first), by="key:one")
     chat.ask(2, "key:two")
@@ -87,7 +87,7 @@ def test_a_client_that_asked_is_who_wrote_the_prompt_not_who_rewrote_or_replaced
 
 
 def test_a_prompt_that_left_the_queue_is_forgotten() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.ask(2, "key:b")
     chat.tell(QueueRemoved(1))
@@ -96,7 +96,7 @@ def test_a_prompt_that_left_the_queue_is_forgotten() -> None:
 
 
 def test_messages_tokens_and_money_are_added_up_exactly() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.begin(1)
     for _ in range(10):
@@ -110,7 +110,7 @@ def test_messages_tokens_and_money_are_added_up_exactly() -> None:
 
 
 def test_a_turn_belongs_to_the_day_on_which_it_ended_and_messages_to_their_own() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a", f"{MONDAY}T23:59:00.000Z")
     chat.begin(1, at=f"{MONDAY}T23:59:00.000Z")
     chat.tell(MessageAdded(make_message("assistant", "2")), f"{MONDAY}T23:59:59.999Z")
@@ -126,7 +126,7 @@ def test_a_turn_belongs_to_the_day_on_which_it_ended_and_messages_to_their_own()
 
 
 def test_the_skill_is_the_one_that_the_chat_had_then() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.tell(ChatCreated("t", skill="old"))
     for number, skill in ((1, None), (2, "new"), (3, None)):
         chat.tell(ChatChanged(title="x", skill=skill))
@@ -140,7 +140,7 @@ def test_the_skill_is_the_one_that_the_chat_had_then() -> None:
 
 
 def test_tools_are_counted_by_name_and_questions_are_none() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.begin(1)
     for tool in ("edit", "shell", "edit"):
@@ -155,7 +155,7 @@ def test_tools_are_counted_by_name_and_questions_are_none() -> None:
 
 
 def test_a_turn_that_a_limit_ended_is_deferred_and_its_prompt_keeps_its_author() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.begin(1)
     chat.tell(TurnDeferred(LimitWait("", "limit"), Tokens(1, 1), Decimal("0.5")))
@@ -170,7 +170,7 @@ def test_a_turn_that_a_limit_ended_is_deferred_and_its_prompt_keeps_its_author()
 
 def test_an_interrupted_turn_shows_no_time() -> None:
     """It ends when agentd is back: how long that took says nothing of the turn."""
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a")
     chat.begin(1)
     chat.tell(TurnEnded("interrupted", make_message("error")), f"{TUESDAY}T10:00:00.000Z")
@@ -178,7 +178,7 @@ def test_an_interrupted_turn_shows_no_time() -> None:
 
 
 def test_what_happens_outside_a_turn_is_attributed_to_a_client_that_caused_it() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     question = Approval(1, "budget", "", "more?", "")
     chat.tell(
         QueueHeld(Hold("budget", "r", "agent", ""), question, make_message("tool")), by="agent"
@@ -188,7 +188,7 @@ def test_what_happens_outside_a_turn_is_attributed_to_a_client_that_caused_it() 
 
 
 def test_a_clock_that_jumped_back_moves_nothing_into_an_earlier_day() -> None:
-    chat = Telling()
+    chat = RecordedChat()
     chat.ask(1, "key:a", f"{TUESDAY}T00:00:00.000Z")
     chat.begin(1, at=f"{TUESDAY}T00:00:00.000Z")
     chat.tell(MessageAdded(make_message("assistant")), f"{MONDAY}T00:00:00.000Z")

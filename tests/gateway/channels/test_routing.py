@@ -48,7 +48,7 @@ def build_route(name: str, **more) -> ModelRoute:
     return ModelRoute(channel=name, **more)
 
 
-class World:
+class RoutingSetup:
     """A router whose chance is seeded and whose time stands until it is moved."""
 
     def __init__(self, *known: Channel) -> None:
@@ -67,7 +67,7 @@ AB = build_model(build_route("a", priority=0), build_route("b", priority=1))
 
 
 def test_the_smallest_priority_is_tried_first_whatever_the_weights():
-    world = World(A, B, C)
+    world = RoutingSetup(A, B, C)
     asked = build_model(
         build_route("c", priority=9, weight=1000),
         build_route("b", priority=5),
@@ -77,7 +77,7 @@ def test_the_smallest_priority_is_tried_first_whatever_the_weights():
 
 
 def test_among_equals_each_comes_first_as_often_as_its_weight_says():
-    world = World(A, B, C)
+    world = RoutingSetup(A, B, C)
     asked = build_model(
         build_route("a", weight=6), build_route("b", weight=3), build_route("c", weight=1)
     )
@@ -87,7 +87,7 @@ def test_among_equals_each_comes_first_as_often_as_its_weight_says():
 
 
 def test_of_the_rest_the_second_comes_as_often_as_its_weight_says():
-    world = World(A, B, C)
+    world = RoutingSetup(A, B, C)
     asked = build_model(
         build_route("a", weight=6), build_route("b", weight=3), build_route("c", weight=1)
     )
@@ -97,7 +97,7 @@ def test_of_the_rest_the_second_comes_as_often_as_its_weight_says():
 
 
 def test_weight_nothing_comes_after_its_equals_and_before_the_next_priority():
-    world = World(A, B, C)
+    world = RoutingSetup(A, B, C)
     asked = build_model(
         build_route("a", weight=0), build_route("b", weight=1), build_route("c", priority=1)
     )
@@ -154,11 +154,11 @@ def test_no_list_of_a_key_is_ever_passed_by_and_no_disabled_channel_used(
 
 
 def test_a_way_to_a_channel_that_does_not_exist_is_left_out():
-    assert World(B).list_candidates(AB) == ["b"]
+    assert RoutingSetup(B).list_candidates(AB) == ["b"]
 
 
 def test_the_callers_dialect_is_spoken_where_it_is_understood():
-    world = World(
+    world = RoutingSetup(
         build_channel("a", "openai-chat", "anthropic"), build_channel("b", "openai-responses")
     )
     one, two = world.router.find_candidates(AB, world.channels, build_key(), "anthropic")
@@ -172,7 +172,7 @@ def test_the_ways_own_name_and_prices_come_before_the_models():
     asked = build_model(
         build_route("a", model="x", prices=cheap), build_route("b", priority=1), prices=dear
     )
-    one, two = World(A, B).router.find_candidates(
+    one, two = RoutingSetup(A, B).router.find_candidates(
         asked, index_channels(A, B), build_key(), "openai-chat"
     )
     assert (one.supplier_model, one.prices) == ("x", cheap)
@@ -181,7 +181,7 @@ def test_the_ways_own_name_and_prices_come_before_the_models():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_failures_of_the_channels_own_making_make_it_rest(kind):
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, kind)
     rests = kind not in (
         "permission",
@@ -201,7 +201,7 @@ def test_another_channel_is_worth_a_try_unless_the_request_is_wrong():
 
 
 def test_a_supplier_that_asks_to_be_left_alone_is_left_alone_for_so_long():
-    world = World(A)
+    world = RoutingSetup(A)
     world.router.record_failure(A, "quota", 90)
     world.now += 89
     assert world.list_candidates(AB) == []
@@ -213,14 +213,14 @@ def test_a_supplier_that_asks_to_be_left_alone_is_left_alone_for_so_long():
 
 
 def test_no_supplier_can_have_itself_left_alone_for_more_than_an_hour():
-    world = World(A)
+    world = RoutingSetup(A)
     world.router.record_failure(A, "quota", 1e12)
     world.now += 3600
     assert world.list_candidates(AB) == ["a"]
 
 
 def test_of_channels_that_all_rest_the_soonest_ready_is_tried_rather_than_none():
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, "server")
     world.now += 1
     world.router.record_failure(B, "server")
@@ -228,7 +228,7 @@ def test_of_channels_that_all_rest_the_soonest_ready_is_tried_rather_than_none()
 
 
 def test_a_rate_limit_may_concern_one_model_of_the_supplier_alone():
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, "rate_limit", None, "m")
     other = build_model(build_route("a", model="x"), build_route("b", priority=1), name="o")
     assert world.list_candidates(AB) == ["b", "a"]
@@ -241,27 +241,27 @@ def test_a_rate_limit_may_concern_one_model_of_the_supplier_alone():
 
 def test_a_channel_without_a_cool_down_never_rests():
     calm = build_channel("a", cool_down=0)
-    world = World(calm, B)
+    world = RoutingSetup(calm, B)
     world.router.record_failure(calm, "server", 60)
     assert world.list_candidates(AB) == ["a", "b"]
 
 
 def test_a_channel_that_was_edited_is_given_a_new_chance():
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, "authentication")
     world.channels["a"] = structs.replace(A, key="env:BETTER")
     assert world.list_candidates(AB) == ["a", "b"]
 
 
 def test_a_call_that_began_before_the_failure_ends_no_rest():
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, "authentication")
     world.router.record_success(A)
     assert world.list_candidates(AB) == ["b", "a"]
 
 
 def test_the_standing_shows_why_a_channel_failed_and_until_when_it_rests():
-    world = World(A, B, build_channel("c", enabled=False))
+    world = RoutingSetup(A, B, build_channel("c", enabled=False))
     world.router.record_success(A)
     world.router.record_failure(A, "overloaded")
     world.now += 10
@@ -273,7 +273,7 @@ def test_the_standing_shows_why_a_channel_failed_and_until_when_it_rests():
 
 
 def test_each_cooldown_has_its_own_reason():
-    world = World(A, B)
+    world = RoutingSetup(A, B)
     world.router.record_failure(A, "overloaded", None, "m")
     world.router.record_failure(A, "unreachable", detail="no route to it")
     one = world.router.get_health(world.channels)["a"]
@@ -284,7 +284,7 @@ def test_each_cooldown_has_its_own_reason():
 
 
 def test_recent_calls_are_the_last_ones_without_those_of_the_callers_fault():
-    world = World(A)
+    world = RoutingSetup(A)
     for _ in range(RECENT_CALLS):
         world.router.record_failure(A, "server")
     for _ in range(RECENT_CALLS - 25):
@@ -297,13 +297,13 @@ def test_recent_calls_are_the_last_ones_without_those_of_the_callers_fault():
 
 
 def test_a_channel_that_is_gone_is_forgotten():
-    world = World(A)
+    world = RoutingSetup(A)
     world.router.record_failure(A, "server")
     assert world.router.get_health({}) == {}
     assert world.router.get_health(world.channels)["a"].state == "ok"
 
 
-def explain_no_route(world: World, asked: GatewayModel = AB, **more) -> Exception:
+def explain_no_route(world: RoutingSetup, asked: GatewayModel = AB, **more) -> Exception:
     given = {"key": build_key(), "dialect": "openai-chat"} | more
     assert world.router.find_candidates(asked, world.channels, **given) == []
     return world.router.explain_no_candidates(asked, world.channels, **given)
@@ -311,14 +311,18 @@ def explain_no_route(world: World, asked: GatewayModel = AB, **more) -> Exceptio
 
 def test_what_keeps_a_request_from_every_channel_is_reported():
     off = build_channel("a", enabled=False)
-    assert isinstance(explain_no_route(World(off)), Unavailable)
-    assert isinstance(explain_no_route(World()), Unavailable)
-    assert "disabled" in str(explain_no_route(World(off)))
-    assert "exists" in str(explain_no_route(World()))
-    assert isinstance(explain_no_route(World(A), key=build_key(channels=("b",))), Forbidden)
-    assert isinstance(explain_no_route(World(A), key=build_key(models=())), NotFound)
-    assert isinstance(explain_no_route(World(A), structs.replace(AB, enabled=False)), NotFound)
-    assert isinstance(explain_no_route(World(A), dialect="anthropic", translate=False), BadRequest)
+    assert isinstance(explain_no_route(RoutingSetup(off)), Unavailable)
+    assert isinstance(explain_no_route(RoutingSetup()), Unavailable)
+    assert "disabled" in str(explain_no_route(RoutingSetup(off)))
+    assert "exists" in str(explain_no_route(RoutingSetup()))
+    assert isinstance(explain_no_route(RoutingSetup(A), key=build_key(channels=("b",))), Forbidden)
+    assert isinstance(explain_no_route(RoutingSetup(A), key=build_key(models=())), NotFound)
+    assert isinstance(
+        explain_no_route(RoutingSetup(A), structs.replace(AB, enabled=False)), NotFound
+    )
+    assert isinstance(
+        explain_no_route(RoutingSetup(A), dialect="anthropic", translate=False), BadRequest
+    )
 
 
 MODELS = {name: build_model(build_route("a"), name=name) for name in ("gpt-5", "sonnet", "m/x")}

@@ -65,7 +65,7 @@ class Databases(ClickHouseConnector):
         self.steps: list[str] = []
         self.before: Any = lambda step: None
         self.after: Any = lambda step: None
-        self.watched: type[_Watched] = _Watched
+        self.watched: type[_WatchedDatabase] = _WatchedDatabase
 
     @asynccontextmanager
     async def open(self, to):
@@ -73,7 +73,7 @@ class Databases(ClickHouseConnector):
             yield self.watched(database, self)
 
 
-class _Watched:
+class _WatchedDatabase:
     def __init__(self, database, watching: Databases) -> None:
         self._database = database
         self._watching = watching
@@ -369,7 +369,7 @@ async def test_a_backfill_finds_the_days_that_the_table_has_lost(setup, server):
 async def test_a_client_that_asks_for_a_backfill_does_not_wait_for_a_database_that_is_mute(
     setup, monkeypatch
 ):
-    class Mute(_Watched):
+    class Mute(_WatchedDatabase):
         async def count_rows(self, *_):
             """Never answer."""
             self._watching.steps.append("count_rows")
@@ -458,7 +458,7 @@ async def test_a_day_is_closed_only_once_its_last_bookings_have_come(setup):
 async def test_a_table_that_never_has_what_was_sent_is_reported_and_not_filled_for_ever(setup):
     await setup.add_records(*build_day_records(DAYS[0], 1))
 
-    class Lossy(_Watched):
+    class Lossy(_WatchedDatabase):
         async def insert(self, packed, token):
             """Take the rows, and lose them."""
             self._watching.steps.append("insert")

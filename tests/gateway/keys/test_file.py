@@ -19,7 +19,7 @@ from agentd.gateway.keys.keyring import Keyring
 from agentd.gateway.keys.model import AccessKey, KeyLimits, issue, reissue
 from agentd.storage import lock
 from agentd.storage.layout import Layout
-from tests.auth.test_key_store import Died, _mutate, fail_at
+from tests.auth.test_key_store import SimulatedKill, _mutate, fail_at
 from tests.support.examples import limit_examples
 
 NOW = "2026-01-31T12:00:00.000Z"
@@ -345,7 +345,7 @@ def test_a_reissue_that_is_not_answered_leaves_the_letters_before_good(tmp_path,
         letters = ""
         with pytest.MonkeyPatch.context() as patch:
             made = fail_at(patch, at, kind)
-            with suppress(Unavailable, Died):
+            with suppress(Unavailable, SimulatedKill):
                 letters, _ = reissue_key(AccessKeyFile(layout))
         assert check_keys_after_start(layout, LAPTOP_KEY, PHONE_KEY) == [True, True], (at, made)
         assert not letters or check_keys_after_start(layout, letters) == [True]
@@ -369,7 +369,7 @@ def test_letters_that_were_reported_are_valid_whatever_happens_while_those_befor
         settled = False
         with pytest.MonkeyPatch.context() as patch:
             made = fail_at(patch, at, kind)
-            with suppress(Unavailable, Died):
+            with suppress(Unavailable, SimulatedKill):
                 file.revoke_previous(LAPTOP.id, after.secret.sha256)
                 settled = True
         assert check_keys_after_start(layout, letters) == [True]

@@ -482,7 +482,7 @@ def test_what_is_kept_apart_is_reported_as_it_is_asked_for(one_day, only, earlie
     assert dict(fold.iter_cells(only)) == dict(found)
 
 
-class Spied:
+class ReadCounter:
     """How many bytes are read of reports."""
 
     def __init__(self, monkeypatch):
@@ -513,7 +513,7 @@ def write_long_days(layout, days):
 
 def test_of_a_page_of_times_and_of_leaks_little_is_read(layout, monkeypatch):
     days = write_long_days(layout, 3)
-    spied = Spied(monkeypatch)
+    spied = ReadCounter(monkeypatch)
     answers = ledger_queries.LedgerQueries(days, lambda: f"{LAST}T12:00:00.000Z")
     page = answers.get_times("model", FIRST, format_day(2), rows=slice(10, 12))
     assert [name for name, _ in page.rows] == ["m010", "m011"]
@@ -539,6 +539,6 @@ def test_of_a_few_models_little_is_read(layout, monkeypatch):
     Path(layout.ledger_reports).mkdir(parents=True)
     write_report(layout, fold)
     report = ledger_queries.DailyReports(layout, lambda: LAST).get_day(FIRST)
-    spied = Spied(monkeypatch)
+    spied = ReadCounter(monkeypatch)
     assert len(list(report.iter_cells(ReportFilter(channel="c7")))) == 15
     assert spied.bytes < os.path.getsize(layout.get_ledger_report_path(FIRST)) / 8

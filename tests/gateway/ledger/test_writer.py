@@ -23,7 +23,7 @@ def read_ledger(layout) -> bytes:
         return file.read()
 
 
-class Held:
+class HeldWriter:
     """Keeps the writing thread from anything else until it is let go of."""
 
     def __init__(self, writer: LedgerWriter) -> None:
@@ -52,7 +52,7 @@ async def test_a_bug_ends_the_writing_and_a_waiting_caller_is_reported(
     def raise_bug(*_):
         raise ZeroDivisionError
 
-    held = Held(writer)
+    held = HeldWriter(writer)
     await held.begun()
     monkeypatch.setattr(writer._files, "append", raise_bug)
     lines = [writer.append(day, b"second\n", safe=sync) for day in (DAY, "2026-02-01")]
@@ -96,7 +96,7 @@ async def test_lines_of_several_files_are_informed_of_in_one_turn_of_the_loop(la
     writer, turns = LedgerWriter(layout), []
     settle = writer._resolve
     monkeypatch.setattr(writer, "_resolve", lambda *result: (turns.append(1), settle(*result)))
-    held = Held(writer)
+    held = HeldWriter(writer)
     await held.begun()
     lines = [writer.append(name, b"first\n") for name in (DAY, "begun-1", DAY)]
     await asyncio.sleep(0)
@@ -111,14 +111,14 @@ async def test_lines_of_several_files_are_informed_of_in_one_turn_of_the_loop(la
 async def test_lines_that_nobody_waits_for_wake_the_syncing_thread_once(layout, monkeypatch):
     woken = []
 
-    class Counted(SimpleQueue):
+    class CountingQueue(SimpleQueue):
         def put(self, item):
             if isinstance(item, ledger_writer._SyncRequest):
                 woken.append(item)
             super().put(item)
 
     monkeypatch.setattr(ledger_writer, "SYNC_DELAY", 1000.0)
-    monkeypatch.setattr(ledger_writer, "SimpleQueue", Counted)
+    monkeypatch.setattr(ledger_writer, "SimpleQueue", CountingQueue)
     writer = LedgerWriter(layout)
     for _ in range(20):
         await writer.append(DAY, b"line\n")
@@ -144,7 +144,7 @@ async def test_a_bug_of_who_asks_is_its_and_lines_go_on_being_written(layout):
 async def test_a_client_that_stops_waiting_for_its_turn_ends_nothing(layout):
     writer = LedgerWriter(layout)
     done = []
-    held = Held(writer)
+    held = HeldWriter(writer)
     given_up = asyncio.create_task(writer.run_between_groups(lambda: done.append(1)))
     await asyncio.sleep(0)
     given_up.cancel()

@@ -337,7 +337,7 @@ def test_a_recount_keeps_what_calls_under_way_have_reserved():
     assert at.refused(KeyLimits(day=Decimal(0))).status.resets == "2026-01-31T18:15:00.000Z"
 
 
-class Crowd(RuleBasedStateMachine):
+class ConcurrentCalls(RuleBasedStateMachine):
     """Calls begin, end, cost and fail in any order while the clock goes on."""
 
     @initialize(zone=st.sampled_from(ZONES), moment=MOMENTS, limit=USD)
@@ -394,4 +394,4 @@ class Crowd(RuleBasedStateMachine):
             assert standing.used + standing.reserved <= standing.limit
 
 
-TestCrowd = Crowd.TestCase
+TestCrowd = ConcurrentCalls.TestCase

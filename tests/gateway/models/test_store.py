@@ -43,7 +43,7 @@ NEW = GatewayModel(
 )
 
 
-class World:
+class ModelFileSetup:
     """A file, how it is followed, and how it is changed."""
 
     def __init__(self, layout: Layout, text: str | None = FILE) -> None:
@@ -61,7 +61,7 @@ class World:
 
 @pytest.mark.gen_test
 async def test_a_model_is_added_below_the_others_and_holds_at_once(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     assert await world.book.add(NEW) == NEW
     assert world.proxy["new"] == NEW
     text = world.path.read_text()
@@ -74,14 +74,14 @@ async def test_a_model_is_added_below_the_others_and_holds_at_once(layout):
 @pytest.mark.gen_test
 @pytest.mark.parametrize("text", [None, "", "models: []\n", "proxy: []\n"])
 async def test_the_first_model_makes_the_section(layout, text):
-    world = World(layout, text)
+    world = ModelFileSetup(layout, text)
     await world.book.add(NEW)
     assert world.proxy == {"new": NEW}
 
 
 @pytest.mark.gen_test
 async def test_only_what_changes_is_written(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     dearer = Prices(input=Decimal(4), output=Decimal(15))
     await world.book.change("sonnet", lambda old: structs.replace(old, prices=dearer))
     assert world.path.read_text() == FILE.replace(
@@ -95,7 +95,7 @@ async def test_only_what_changes_is_written(layout):
 
 @pytest.mark.gen_test
 async def test_a_copy_is_the_same_model_of_the_supplier_under_another_name(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     await world.book.copy("mini", "tiny")
     assert world.proxy["tiny"].routes == (ModelRoute(channel="openai", model="mini"),)
     await world.book.copy("sonnet", "opus")
@@ -104,7 +104,7 @@ async def test_a_copy_is_the_same_model_of_the_supplier_under_another_name(layou
 
 @pytest.mark.gen_test
 async def test_a_model_leaves_with_its_comment(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     await world.book.remove("sonnet")
     begin, end = FILE.index("  # the usual"), FILE.index("  - {name: mini")
     assert world.path.read_text() == FILE[:begin] + FILE[end:]
@@ -114,7 +114,7 @@ async def test_a_model_leaves_with_its_comment(layout):
 
 @pytest.mark.gen_test
 async def test_what_cannot_be_is_reported_and_nothing_is_written(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     with pytest.raises(Conflict, match="already"):
         await world.book.add(structs.replace(NEW, name="mini"))
     with pytest.raises(NotFound, match='did you mean "sonnet"'):
@@ -129,7 +129,7 @@ async def test_what_cannot_be_is_reported_and_nothing_is_written(layout):
 
 @pytest.mark.gen_test
 async def test_what_would_be_read_as_something_else_is_not_written(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     number = structs.replace(NEW, routes=(ModelRoute(channel="a", model=5),))
     with pytest.raises(Conflict, match="by hand"):
         await world.book.add(number)
@@ -138,7 +138,7 @@ async def test_what_would_be_read_as_something_else_is_not_written(layout):
 
 @pytest.mark.gen_test
 async def test_what_uses_a_channel_is_reported(layout):
-    world = World(layout)
+    world = ModelFileSetup(layout)
     await world.book.add(
         structs.replace(NEW, routes=(ModelRoute(channel="openai"), ModelRoute(channel="a")))
     )

@@ -4,7 +4,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from agentd.storage.layout import Layout
-from tests.agent.served import Served
+from tests.agent.served import ServedAgent
 from tests.gateway.conftest import GatewaySetup
 from tests.supplier.steps import Answer, Call, Say, Tokens
 
@@ -20,7 +20,7 @@ def test_an_engine_reaches_its_model_through_the_gateway_and_the_sums_agree(
             {"name": "m", "engine": "native", "supplier": "agentd", "model": "by-messages"},
         ],
     }
-    served = Served(tmp_path, models)
+    served = ServedAgent(tmp_path, models)
     setup.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
     setup.write()
     Path(setup.layout.models).write_text(setup.encode_yaml(models))

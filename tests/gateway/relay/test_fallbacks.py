@@ -116,7 +116,7 @@ def list_called_models(supplier: Supplier, since: int = 0) -> list[str]:
     return [request.model for request in supplier.requests[since:]]
 
 
-class Asked:
+class RoutedCall:
     """A request to a model, and which models either supplier was asked for because of it."""
 
     def __init__(
@@ -143,7 +143,7 @@ def test_a_fallback_answers_when_all_routes_failed(
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"), Refuse(529, "Busy"))
     other.script(make_answer())
-    done = Asked(gateway, other, dialect, "two", stream=stream)
+    done = RoutedCall(gateway, other, dialect, "two", stream=stream)
     assert (done.told.status, done.told.text(), done.told.channel) == (200, "well", "second")
     assert done.told.headers["x-agentd-fallback"] == "backup"
     assert (done.first, done.second) == (["two", "two"], ["backup"])
@@ -164,7 +164,7 @@ def test_a_fallback_costs_its_own_price_and_writes_no_more_than_it_may(
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(make_answer())
     caller = gateway.add_caller(limits={"total": "1"})
-    done = Asked(gateway, other, dialect, "main", caller=caller, stream=stream)
+    done = RoutedCall(gateway, other, dialect, "main", caller=caller, stream=stream)
     assert done.entry.cost == Decimal("0.045")
     body = other.requests[-1].body
     config = body.get("generationConfig") or body
@@ -179,7 +179,7 @@ def test_a_stream_that_begins_with_a_failure_is_had_from_a_fallback(
 ) -> None:
     gateway.supplier.script(Answer((Say("no"),), faults=(Fail(0),)))
     other.script(make_answer())
-    told = Asked(gateway, other, dialect, "main", stream=True).told
+    told = RoutedCall(gateway, other, dialect, "main", stream=True).told
     assert (told.status, told.text(), told.ended) == (200, "well", True)
 
 
@@ -188,7 +188,7 @@ def test_nothing_is_tried_once_the_caller_has_a_part_of_the_reply(
     gateway: RunningGateway, other: Supplier, dialect: ChannelDialect
 ) -> None:
     gateway.supplier.script(Answer((Say("some of the reply", cut=4),), faults=(Break(4),)))
-    done = Asked(gateway, other, dialect, "main", stream=True)
+    done = RoutedCall(gateway, other, dialect, "main", stream=True)
     assert (done.told.status, done.told.ended, done.second) == (200, False, [])
     assert (done.entry.outcome, done.entry.fallback) == ("broken", "")
 
@@ -210,7 +210,7 @@ def test_each_refusal_has_its_own_fallbacks(
     refusal, models = REFUSALS[what]
     gateway.supplier.script(refusal)
     other.script(make_answer())
-    done = Asked(gateway, other, dialect, "sorted", stream=stream)
+    done = RoutedCall(gateway, other, dialect, "sorted", stream=stream)
     assert (done.first, done.second) == (["sorted"], models)
     if models:
         assert (done.told.status, done.told.text()) == (200, "well")
@@ -237,7 +237,7 @@ def test_the_fallbacks_of_a_fallback_are_tried_before_the_rest_of_the_list(
     for dialect in ("openai-chat", "anthropic"):
         gateway.supplier.script(first)
         other.script(second, make_answer())
-        done = Asked(gateway, other, dialect, "sorted")
+        done = RoutedCall(gateway, other, dialect, "sorted")
         assert done.second == models
         tried = [(one.channel, one.model) for one in done.entry.failed_tries]
         assert tried[:2] == [("first", ""), ("second", models[0])]
@@ -251,7 +251,7 @@ def test_the_last_failure_is_told_when_every_model_failed(
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(Refuse(500, "One"), Refuse(500, "Two"), Refuse(429, "Three"))
-    done = Asked(gateway, other, dialect, "main")
+    done = RoutedCall(gateway, other, dialect, "main")
     assert (done.told.status, done.second) == (429, ["backup", "deep", "last"])
     assert "Three" in done.told.error()["message"]
     entry = done.entry
@@ -273,7 +273,7 @@ def test_a_key_reaches_no_model_by_a_fallback_that_it_may_not_call(
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(make_answer())
-    done = Asked(gateway, other, "anthropic", "main", caller=gateway.add_caller(models=models))
+    done = RoutedCall(gateway, other, "anthropic", "main", caller=gateway.add_caller(models=models))
     assert (done.second, done.told.status) == (second, 200 if second else 500)
 
 
@@ -281,7 +281,9 @@ def test_a_key_reaches_no_channel_by_a_fallback_that_it_may_not_use(
     gateway: RunningGateway, other: Supplier
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
-    done = Asked(gateway, other, "anthropic", "main", caller=gateway.add_caller(channels=["first"]))
+    done = RoutedCall(
+        gateway, other, "anthropic", "main", caller=gateway.add_caller(channels=["first"])
+    )
     assert (done.second, done.told.status) == ([], 500)
     assert "Oh" in done.told.error()["message"]
 
@@ -293,12 +295,12 @@ def test_a_fallback_that_a_key_cannot_pay_or_that_has_no_price_is_passed_over(
     for _ in range(2):
         gateway.supplier.script(Refuse(500, "Oh"))
         other.script(make_answer())
-        done = Asked(gateway, other, "openai-chat", "each", caller=caller)
+        done = RoutedCall(gateway, other, "openai-chat", "each", caller=caller)
         assert (done.second, done.told.status) == (["last"], 200)
         assert done.entry.cost == Decimal("0.0045")
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(make_answer())
-    assert Asked(gateway, other, "openai-chat", "each").second == ["dear"]
+    assert RoutedCall(gateway, other, "openai-chat", "each").second == ["dear"]
 
 
 def test_while_a_fallback_is_called_what_it_can_cost_is_reserved(
@@ -325,8 +327,8 @@ def test_a_fallback_answers_while_every_channel_is_disabled_or_in_cooldown(
 ) -> None:
     gateway.supplier.script(Refuse(429, "Slow down", headers={"Retry-After": "600"}))
     other.script(make_answer(), make_answer())
-    Asked(gateway, other, "openai-chat", name)
-    done = Asked(gateway, other, "openai-chat", name)
+    RoutedCall(gateway, other, "openai-chat", name)
+    done = RoutedCall(gateway, other, "openai-chat", name)
     assert (done.first, done.second, done.told.status) == ([], ["backup"], 200)
     assert (done.entry.tries, done.entry.fallback, done.entry.failed_tries) == (1, "backup", ())
 
@@ -334,7 +336,9 @@ def test_a_fallback_answers_while_every_channel_is_disabled_or_in_cooldown(
 def test_the_reason_of_the_requested_model_is_told_when_no_fallback_can_be_used(
     gateway: RunningGateway, other: Supplier
 ) -> None:
-    done = Asked(gateway, other, "openai-chat", "off", caller=gateway.add_caller(models=["off"]))
+    done = RoutedCall(
+        gateway, other, "openai-chat", "off", caller=gateway.add_caller(models=["off"])
+    )
     assert (done.told.status, done.first, done.second) == (503, [], [])
     assert "disabled" in done.told.error()["message"]
     assert done.entry.outcome == "refused"
@@ -353,8 +357,8 @@ def test_a_fallback_of_another_dialect_is_translated_and_the_model_stays_what_wa
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(make_answer(), make_answer())
     name = CHANNELS[supplier]
-    fallen = Asked(gateway, other, dialect, f"to-{name}", stream=stream).told
-    direct = Asked(gateway, other, dialect, f"at-{name}", stream=stream).told
+    fallen = RoutedCall(gateway, other, dialect, f"to-{name}", stream=stream).told
+    direct = RoutedCall(gateway, other, dialect, f"at-{name}", stream=stream).told
     assert (fallen.status, fallen.text()) == (200, "well")
     if dialect != supplier:
         assert _find_models(direct) == {f"at-{name}"}
@@ -381,7 +385,7 @@ def test_a_fallback_is_tried_for_a_caller_of_a_channel_that_drains(
 ) -> None:
     gateway.supplier.script(Refuse(500, "Oh"))
     other.script(make_answer())
-    done = Asked(gateway, other, "anthropic", "drained", stream=True)
+    done = RoutedCall(gateway, other, "anthropic", "drained", stream=True)
     assert (done.told.text(), done.entry.fallback) == ("well", "backup")
 
 
@@ -406,6 +410,6 @@ def test_the_record_of_a_request_without_a_fallback_has_no_word_of_it(
     gateway: RunningGateway, other: Supplier, what: str
 ) -> None:
     gateway.supplier.script(UNUSED[what])
-    done = Asked(gateway, other, "openai-chat", "main")
+    done = RoutedCall(gateway, other, "openai-chat", "main")
     assert (done.entry.fallback, done.second) == ("", [])
     assert "x-agentd-fallback" not in done.told.headers

@@ -12,7 +12,7 @@ import pytest
 
 from agentd.storage.layout import Layout
 from tests.agent.engines.real.programs import CODEX, OPENCODE, install
-from tests.agent.served import Served
+from tests.agent.served import ServedAgent
 from tests.gateway.conftest import GatewaySetup
 from tests.supplier.request import Request
 from tests.supplier.steps import Answer, Call, Say, Tokens
@@ -55,7 +55,7 @@ def test_an_agent_works_with_a_secret_that_no_supplier_sees_and_its_chat_costs_w
     engine = ENGINES[agent] | {"supplier": "agentd", "model": through, "context": 100_000}
     models = {"proxy": setup.models, "models": [{"name": agent, **engine}]}
     rules = [{"decision": "allow", "kind": "shell"}, {"decision": "allow", "kind": "write"}]
-    served = Served(tmp_path, models, approval_rules=rules)
+    served = ServedAgent(tmp_path, models, approval_rules=rules)
     setup.layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
     setup.write()
     Path(setup.layout.models).write_text(setup.encode_yaml(models))

@@ -21,7 +21,7 @@ GITHUB = TOKENS["github"]
 LARGE = f"{GITHUB} " * (ON_LOOP_BYTES // len(GITHUB))
 
 
-class Held(SecretMasker):
+class HeldMasker(SecretMasker):
     """Goes on with a large body only when it may."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def _build_request(key: str, text: str) -> GatewayRequest:
 
 def test_while_large_bodies_are_looked_through_short_ones_are_done_at_once() -> None:
     async def main() -> None:
-        hiding, threads = Held(), MaskingThreads()
+        hiding, threads = HeldMasker(), MaskingThreads()
         one, other = _build_request("one", LARGE), _build_request("other", LARGE)
         large = [asyncio.ensure_future(threads.mask(hiding, it)) for it in (one, one, other)]
         for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_key_has_one_body_at_a_time_however_many_of_its_requests_come_between(
     """A request that comes just when the place is handed on waits behind who waited before it."""
 
     async def main() -> None:
-        hiding, threads = Held(), MaskingThreads()
+        hiding, threads = HeldMasker(), MaskingThreads()
         hiding.may_go_on.set()
         key = _build_request("one", "").key
         running = most = 0
@@ -102,12 +102,12 @@ def test_patterns_are_compiled_off_the_loop_and_once_for_many_requests(
 ) -> None:
     compiled_in = []
 
-    class Noted(detect.Detector):
+    class NotingDetector(detect.Detector):
         def __init__(self, rules: SecretRules) -> None:
             compiled_in.append(threading.current_thread())
             super().__init__(rules)
 
-    monkeypatch.setattr(detect, "Detector", Noted)
+    monkeypatch.setattr(detect, "Detector", NotingDetector)
 
     async def main() -> None:
         masker, threads = SecretMasker(SecretRules(BUILT_IN[1:3]), bytes(32)), MaskingThreads()

@@ -242,7 +242,7 @@ def test_a_subscription_whose_server_has_moved_is_followed(tmp_path, monkeypatch
     assert "moved or changed" in caplog.text
 
 
-class Gated:
+class GatedSubscription:
     """A subscription of one server, which is told of only when it may be."""
 
     def __init__(self, url: str) -> None:
@@ -269,7 +269,7 @@ def test_an_engine_that_starts_while_it_is_asked_about_the_one_before_is_not_los
 
     async def run():
         async with running_shadowsocks(tmp_path) as port:
-            output = Gated(build_link(port))
+            output = GatedSubscription(build_link(port))
             vpn = Vpns(OURS, output, {"sing-box": "", "xray": ""})(
                 build_channel(), ChannelTransport("vpn", "x")
             )

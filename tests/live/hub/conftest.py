@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.hub.support import HUB, Listening, Socket, Wire, explain_missing
+from tests.live.hub.support import HUB, ListeningClient, Socket, Wire, explain_missing
 from tests.support.daemon import KEY, PATIENCE, Serving
 
-Listen = Callable[..., Listening]
+Listen = Callable[..., ListeningClient]
 Dial = Callable[..., Socket]
 
 
@@ -27,11 +27,11 @@ def listen(daemon: Serving) -> Iterator[Listen]:
     """Start real clients of the daemon, or of what stands at another ``url``."""
     with ExitStack() as stack:
 
-        def start(client: str, *, key: str = KEY, url: str = "", **wish: Any) -> Listening:
+        def start(client: str, *, key: str = KEY, url: str = "", **wish: Any) -> ListeningClient:
             if why := explain_missing(client):
                 pytest.skip(why)
             address = f"{url or daemon.url}{HUB}?api_key={key}"
-            return stack.enter_context(closing(Listening(client, address, **wish)))
+            return stack.enter_context(closing(ListeningClient(client, address, **wish)))
 
         yield start
 

@@ -55,7 +55,7 @@ _IMPATIENT = {
 """Have the library under pysignalr dial again at once, not after some seconds."""
 
 
-class Listening:
+class ListeningClient:
     """A real client in a process of its own, and all that it has told so far."""
 
     def __init__(self, client: str, url: str, **wish: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.live.hub.conftest import Listen
-from tests.live.hub.support import JAVASCRIPT, PYSIGNALR, SIGNALRCORE, Listening, Wire
+from tests.live.hub.support import JAVASCRIPT, PYSIGNALR, SIGNALRCORE, ListeningClient, Wire
 from tests.support.daemon import Client, Serving, until
 from tests.support.fixtures import Serve
 
@@ -21,7 +21,7 @@ def talk(client: Client, *texts: str) -> None:
         client.messages(client.create_chat(prompt=text))
 
 
-def assert_received_once(listening: Listening, texts: list[str]) -> None:
+def assert_received_once(listening: ListeningClient, texts: list[str]) -> None:
     """Assert that these prompts and their answers were received, each once and in order."""
     wanted = [one for text in texts for one in (text, f"echo: {text}")]
     listening.wait_for_texts(*wanted)

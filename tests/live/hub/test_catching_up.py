@@ -23,7 +23,7 @@ from agentd.storage.layout import Layout
 from tests.chats.test_replay import change_chats
 from tests.conftest import ME, Services, running_services, until
 from tests.live.hub.support import END, HUB, Line
-from tests.live.test_feed import Fed
+from tests.live.test_feed import FeedSetup
 
 COME = {"type": 1, "invocationId": "1", "target": "Subscribe", "arguments": ["all", 0]}
 
@@ -67,9 +67,9 @@ class Guest:
 
 
 @asynccontextmanager
-async def home(services: Services) -> AsyncIterator[tuple[Fed, Hub]]:
+async def home(services: Services) -> AsyncIterator[tuple[FeedSetup, Hub]]:
     """A feed with a past, and a hub on it."""
-    fed = Fed(services)
+    fed = FeedSetup(services)
     await change_chats(services)
     served = Hub(fed.feed, ConnectionRegistry(Hosts()), asyncio.get_running_loop().time)
     try:
@@ -81,7 +81,7 @@ async def home(services: Services) -> AsyncIterator[tuple[Fed, Hub]]:
         await fed.replay.close()
 
 
-def read_lines(fed: Fed) -> list[Line]:
+def read_lines(fed: FeedSetup) -> list[Line]:
     return [json.loads(event.data[:-1]) for event in fed.told]
 
 

@@ -16,7 +16,7 @@ from tests.live.hub.support import (
     JAVASCRIPT,
     PYSIGNALR,
     SIGNALRCORE,
-    Listening,
+    ListeningClient,
     Wire,
     explain_missing,
 )
@@ -64,7 +64,7 @@ def test_clients_come_back_by_themselves_and_are_shown_what_they_missed(
     with closing(Wire(0)) as wire:
         process = start_daemon(keeper, wire)
         address = f"{wire.url}{HUB}?api_key={KEY}"
-        with closing(Listening(name, address, catchUp=True, **wish)) as listening:
+        with closing(ListeningClient(name, address, catchUp=True, **wish)) as listening:
             listening.wait("open")
             talk(process, "before")
             texts = ["before"]
@@ -91,7 +91,7 @@ def test_signalrcore_comes_back_by_itself(keeper: Keeper) -> None:
     with closing(Wire(0)) as wire:
         process = start_daemon(keeper, wire)
         address = f"{wire.url}{HUB}?api_key={KEY}"
-        with closing(Listening(SIGNALRCORE, address, reconnect=True)) as listening:
+        with closing(ListeningClient(SIGNALRCORE, address, reconnect=True)) as listening:
             listening.wait("open")
             talk(process, "before")
             wait_for_twice(listening, ["before"])
@@ -108,7 +108,7 @@ def test_signalrcore_comes_back_by_itself(keeper: Keeper) -> None:
             until(list_heard)
 
 
-def wait_for_twice(listening: Listening, texts: list[str]) -> None:
+def wait_for_twice(listening: ListeningClient, texts: list[str]) -> None:
     """Wait for each prompt once, and the reply that repeats it: no more, in order."""
     wanted = [text for text in texts for _ in range(2)]
 

@@ -302,7 +302,7 @@ def test_rule_15_an_event_is_encoded_and_framed_once_however_many_listen(
         made.append(data)
         return encode_text_frame(data)
 
-    class Counting:
+    class CountingEncoder:
         """The encoder, watched."""
 
         def encode(self, message: object) -> bytes:
@@ -314,7 +314,7 @@ def test_rule_15_an_event_is_encoded_and_framed_once_however_many_listen(
     for listening in crowd:
         listening.greet(1, PING)
     monkeypatch.setattr(records, "encode_text_frame", frame_and_note)
-    monkeypatch.setattr(records, "_encoder", Counting())
+    monkeypatch.setattr(records, "_encoder", CountingEncoder())
     client.create_chat()
     for listening in crowd:
         assert listening.read_events(1)[0]["target"] == "chatUpdate"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.served import Served
+from tests.agent.served import ServedAgent
 from tests.supplier.request import Request
 from tests.supplier.steps import Call, Say
 from tests.supplier.supplier import Supplier
@@ -24,7 +24,7 @@ def supplier() -> Iterator[Supplier]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     """A daemon whose workspace has five wrong functions in one file, far from one another."""
     models = {
         "suppliers": {"acme": {"dialect": "openai-chat", "url": supplier.url}},
@@ -32,7 +32,7 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
             {"name": "native", "engine": "native", "supplier": "acme", "model": "scripted-large"}
         ],
     }
-    served = Served(tmp_path, models, approvals="deny", max_parallel_turns=BUGS)
+    served = ServedAgent(tmp_path, models, approvals="deny", max_parallel_turns=BUGS)
     lines = [
         line
         for bug in range(BUGS)
@@ -59,7 +59,7 @@ def fix_bug(request: Request) -> Call | Say:
 
 
 def test_five_chats_fix_a_bug_each_and_all_merge(
-    served: Served, supplier: Supplier, home: Path
+    served: ServedAgent, supplier: Supplier, home: Path
 ) -> None:
     supplier.answer_always(fix_bug)
     with served.running(HOME=str(home)) as caller:
@@ -83,7 +83,7 @@ def test_five_chats_fix_a_bug_each_and_all_merge(
 
 
 def test_a_tree_that_was_being_made_at_a_kill_is_made_anew(
-    served: Served, supplier: Supplier, home: Path
+    served: ServedAgent, supplier: Supplier, home: Path
 ) -> None:
     begun, go = served.folder / "begun", served.folder / "go"
     config = served.folder / "config" / "agentd.yml"
@@ -106,7 +106,9 @@ def test_a_tree_that_was_being_made_at_a_kill_is_made_anew(
 
 
 @pytest.mark.parametrize("engine", ["codex", "claude-code", "acp"])
-def test_programs_of_other_engines_run_in_the_tree(engine: str, served: Served, home: Path) -> None:
+def test_programs_of_other_engines_run_in_the_tree(
+    engine: str, served: ServedAgent, home: Path
+) -> None:
     where = served.folder / "where"
     config = served.folder / "config"
     command = ["sh", "-c", f"pwd > {where}; exit 1"]

@@ -460,7 +460,7 @@ def test_it_may_be_silent_longer_while_it_uses_a_tool(tmp_path):
 
 
 def test_it_may_be_silent_longer_while_a_question_is_open():
-    class Slow:
+    class SlowApprover:
         async def ask(self, question: Question) -> ApprovalAnswer:
             advance_loop_clock(61)
             await asyncio.sleep(0.01)  # whatever is due by then is done before
@@ -469,7 +469,7 @@ def test_it_may_be_silent_longer_while_a_question_is_open():
     source = "hear(); say('ask one'); say('reply', hear()); say('over')"
 
     async def run_scenario() -> list[EngineEvent]:
-        run = make_engine(source).run(make_request(), Slow())
+        run = make_engine(source).run(make_request(), SlowApprover())
         async with aclosing(run) as progress:
             return [step async for step in progress][1:]
 

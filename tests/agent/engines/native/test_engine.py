@@ -126,7 +126,7 @@ def test_parallel_calls_are_answered_in_their_order(scene, supplier, dialect):
 
 
 def test_those_that_only_read_are_done_beside_each_other(scene, root, supplier):
-    class Meeting(FolderWorkspace):
+    class SimultaneousWorkspace(FolderWorkspace):
         """Lets nobody read before two want to."""
 
         def __init__(self) -> None:
@@ -138,7 +138,7 @@ def test_those_that_only_read_are_done_beside_each_other(scene, root, supplier):
                 await self.both.wait()
             return await super().read_file(wanted)
 
-    scene.workspace = Meeting()
+    scene.workspace = SimultaneousWorkspace()
     supplier.script([Call("read_file", {"path": "notes.md"})] * 2, Say("Done."))
     assert read_replies(scene.run()) == ["Done."]
 

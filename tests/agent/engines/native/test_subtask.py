@@ -43,7 +43,7 @@ def call_task(prompt: str, **more) -> Call:
 
 
 def test_tasks_run_beside_each_other_and_their_replies_are_read(scene, root, supplier):
-    class Meeting(FolderWorkspace):
+    class SimultaneousWorkspace(FolderWorkspace):
         """Lets nobody read before two want to."""
 
         def __init__(self) -> None:
@@ -63,7 +63,7 @@ def test_tasks_run_beside_each_other_and_their_replies_are_read(scene, root, sup
             return Say("Found: first" if "First." in str(request.turns) else "Found: second")
         return Call("read_file", {"path": "notes.txt"})
 
-    scene.workspace = Meeting()
+    scene.workspace = SimultaneousWorkspace()
     supplier.answer_always(answer)
     told = scene.run()
     assert read_replies(told) == ["Both are done."]

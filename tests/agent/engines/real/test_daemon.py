@@ -16,7 +16,7 @@ from tests.agent.engines.real.codex_talks import PATCH
 from tests.agent.engines.real.driving import find_processes
 from tests.agent.engines.real.opencode_talks import answer_title
 from tests.agent.engines.real.programs import CLAUDE, CODEX, KEY, MODEL, OPENCODE, install
-from tests.agent.served import Caller, Served
+from tests.agent.served import Caller, ServedAgent
 from tests.supplier.steps import Answer, Call, Say, Stall, Step
 from tests.supplier.supplier import Supplier
 from tests.support.daemon import Beats, until
@@ -63,7 +63,7 @@ def environ(home: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, supplier: Supplier) -> Served:
+def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
     """A daemon that asks before every change; its workspace is a repository with one file."""
     dialects = {
         "codex": "openai-responses",
@@ -85,13 +85,13 @@ def served(tmp_path: Path, supplier: Supplier) -> Served:
             {"name": "native", "engine": "native", "supplier": "native", **known},
         ],
     }
-    made = Served(tmp_path, models, approval_rules=[{"decision": "ask", "kind": "write"}])
+    made = ServedAgent(tmp_path, models, approval_rules=[{"decision": "ask", "kind": "write"}])
     subprocess.run(["git", "init", "--quiet", str(made.workspace)], check=True)
     (made.workspace / "notes.txt").write_text("one\ntwo\n")
     return made
 
 
-def edit(engine: str, served: Served) -> Call:
+def edit(engine: str, served: ServedAgent) -> Call:
     """The model's call that translates the first line of the file."""
     if engine == "codex":
         return Call("exec_command", {"cmd": PATCH})
@@ -135,7 +135,7 @@ def begin_to_sleep(engine: str, caller: Caller, supplier: Supplier, *after: Step
 
 
 def test_a_file_is_edited_with_leave_and_the_session_goes_on_in_the_next_daemon_too(
-    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+    engine: str, served: ServedAgent, supplier: Supplier, environ: dict[str, str]
 ) -> None:
     supplier.script((Say("I translate."), edit(engine, served)), Say("It is done."))
     with served.running(**environ) as caller:
@@ -179,7 +179,7 @@ def test_a_file_is_edited_with_leave_and_the_session_goes_on_in_the_next_daemon_
 
 @pytest.mark.parametrize("engine", ["codex", "opencode", "claude-code", "native"], indirect=True)
 def test_after_kill_9_nothing_is_left_and_the_queue_goes_on(
-    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+    engine: str, served: ServedAgent, supplier: Supplier, environ: dict[str, str]
 ) -> None:
     with served.running(**environ) as caller:
         chat = begin_to_sleep(engine, caller, supplier, Say("Here I am."))
@@ -210,7 +210,7 @@ def test_after_kill_9_nothing_is_left_and_the_queue_goes_on(
 
 
 def test_a_stop_ends_all_that_runs_and_holds_the_queue(
-    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+    engine: str, served: ServedAgent, supplier: Supplier, environ: dict[str, str]
 ) -> None:
     with served.running(**environ) as caller, Beats() as beats:
         chat = begin_to_sleep(engine, caller, supplier, Say("Here I am."))
@@ -235,7 +235,7 @@ def test_a_stop_ends_all_that_runs_and_holds_the_queue(
 
 @QUICK
 def test_sigterm_lets_a_turn_end(
-    engine: str, served: Served, supplier: Supplier, environ: dict[str, str]
+    engine: str, served: ServedAgent, supplier: Supplier, environ: dict[str, str]
 ) -> None:
     stall = Stall(after=5)
     supplier.script(Answer((Say("It takes its time, but it comes."),), faults=(stall,)))
@@ -254,7 +254,7 @@ def test_sigterm_lets_a_turn_end(
 
 @QUICK
 def test_sigterm_interrupts_what_does_not_end_in_time(
-    engine: str, tmp_path: Path, served: Served, supplier: Supplier, environ: dict[str, str]
+    engine: str, tmp_path: Path, served: ServedAgent, supplier: Supplier, environ: dict[str, str]
 ) -> None:
     config = tmp_path / "config" / "agentd.yml"
     config.write_text(config.read_text().replace("{", '{"drain_seconds": 0.2, ', 1))

@@ -157,7 +157,7 @@ def test_the_last_calls_show_how_often_and_how_fast_they_succeeded(gateway):
     assert recent["headMsP50"] <= recent["firstTokenMsP50"] * 1.03 + 1
 
 
-class Leaking:
+class LeakingChannel:
     """A channel whose last failure was explained with a secret."""
 
     def get_health(self) -> dict[str, ChannelHealth]:
@@ -171,7 +171,7 @@ class Leaking:
 def test_secrets_in_the_explanation_of_a_failure_are_redacted():
     path = "/api/agent/channels/one/state"
     call = Request("GET", path, "", {"name": "one"}, HTTPHeaders(), ANONYMOUS, "127.0.0.1")
-    reply = ChannelStateEndpoints(Leaking(), SystemClock()).get_channel_state(call)
+    reply = ChannelStateEndpoints(LeakingChannel(), SystemClock()).get_channel_state(call)
     assert reply.body.last_failure.detail.startswith("refused with")
     assert PASSWORD not in reply.body.last_failure.detail
 

@@ -47,7 +47,7 @@ def get_described_errors(manager: Manager, address: tuple[str, str]) -> Found:
     return {(one["status"], one["error"]) for one in description.addresses[address]["errors"]}
 
 
-class Provoking:
+class ErrorProvoker:
     """Sends requests that fail in all ways; ``found`` is the answers."""
 
     def __init__(self, gateway: RunningGateway) -> None:
@@ -79,7 +79,7 @@ class Provoking:
 
 
 def test_every_error_of_a_reply_can_be_provoked(gateway: RunningGateway, manager: Manager) -> None:
-    chat = Provoking(gateway)
+    chat = ErrorProvoker(gateway)
     chat.send_call(body={})
     chat.send_call(key="sk-agentd-wrong")
     chat.send_call(model="nobody")
