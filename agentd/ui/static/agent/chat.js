@@ -85,7 +85,7 @@ export function page(params) {
     ],
   });
 
-  /** @param {Record<string, string>} changes */
+  /** @param {Record<string, string | boolean>} changes */
   async function change(changes) {
     const before = chat.work.peek();
     if (before) chat.work.value = { ...before, settings: { ...before.settings, ...changes } };
@@ -238,6 +238,7 @@ export function page(params) {
   const actions = () => chatItems(chatId, title.peek(), [
     { label: "Find in this chat", icon: "search", hint: "Ctrl F", onselect: () => void find() },
     { label: "Changes", icon: "branch", checked: panel.peek() === "changes", onselect: () => showPanel("changes") },
+    ...(settings.peek()?.worktree === false ? [{ label: "Work in a tree of its own", icon: "copy", disabled: !may("manager") || chat.working.peek(), onselect: () => void change({ worktree: true }).then(() => showPanel("changes")) }] : []),
     { label: "Details", icon: "info", checked: isShown(panel.peek()), onselect: () => showPanel(panel.peek() ? "none" : "details") },
     null,
   ]);

@@ -1,8 +1,8 @@
 /** What can be done with a chat as a whole: the menu of its row, and of its page. */
 
-import { may, post, put, remove, sendInOrder } from "../core/api.js";
+import { ApiError, may, post, put, remove, sendInOrder } from "../core/api.js";
 import { link, navigate, path } from "../core/router.js";
-import { ask } from "../parts/dialog.js";
+import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
 import { changeChat, chats, dropChat, putChat } from "./chats.js";
 import { labelItems } from "./labels.js";
@@ -56,12 +56,17 @@ async function duplicate(chatId) {
   if (copy) void navigate(`/${copy.chatId}`);
 }
 
-/** @param {number} chatId */
-async function trash(chatId) {
+/** @param {number} chatId @param {boolean} [force] also if work in its work tree is lost */
+async function trash(chatId, force = false) {
   try {
-    await sendInOrder(`chat ${chatId}`, () => remove(`/api/chats/${chatId}`));
+    await sendInOrder(`chat ${chatId}`, () => remove(`/api/chats/${chatId}${force ? "?force=true" : ""}`));
   } catch (error) {
-    toastError(error, () => void trash(chatId));
+    if (!force && error instanceof ApiError && error.status === 409 && error.message.includes("would be lost")) {
+      const yes = await confirm({ title: "Lose its changes?", text: `${error.message}. Merge or keep them first, in the chat's changes.`, action: "Delete with its changes", danger: true });
+      if (yes) await trash(chatId, true);
+      return;
+    }
+    toastError(error, () => void trash(chatId, force));
     return;
   }
   const shown = path.peek() === `/${chatId}`;

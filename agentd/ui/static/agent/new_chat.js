@@ -16,6 +16,7 @@ const IDEAS = ["What is this folder?", "Which tests fail, and why?", "What chang
 export function page() {
   const model = signal(store.read("new model", ""));
   const skill = signal(store.read("new skill", ""));
+  const apart = signal(store.read("new work tree", false));
   let here = true;
   /** What is remembered may be gone by now. @param {string} name @param {readonly { name: string }[]} all */
   const known = (name, all) => (!all.length || all.some((one) => one.name === name) ? name : "");
@@ -24,7 +25,8 @@ export function page() {
   async function begin(text) {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
-    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills) });
+    store.write("new work tree", apart.peek() || null);
+    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek() });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }
@@ -37,6 +39,8 @@ export function page() {
         () => modelItems(model.peek(), (name) => (model.value = name))),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
         () => skillItems(skill.peek(), (name) => (skill.value = name))),
+      el("button", { class: "btn plain small", type: "button", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
+        onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), "Work tree"),
     ],
   });
   const body = el("div", { class: "frame" },

@@ -1,7 +1,7 @@
 /** Beside a chat: what is changed, what it spent and how it is set, and an outline of its prompts. */
 
 import { el, icon } from "../core/el.js";
-import { detached, onEnd } from "../core/signals.js";
+import { computed, detached, effect, onEnd } from "../core/signals.js";
 import { usd } from "../core/money.js";
 import { fullTime } from "../core/time.js";
 
@@ -21,26 +21,37 @@ export function chatPanel(chat, which, show, insert) {
       TABS.map(([name = "", label]) => el("button", { "aria-current": name === which ? "true" : null, onclick: () => show(name) }, label)),
       el("span", { class: "grow" }),
       el("button", { class: "btn plain icon small", "aria-label": "Close the panel", onclick: () => show("none") }, icon("close"))),
-    which === "outline" ? outline(chat) : which === "changes" ? changes(insert) : details(chat));
+    which === "outline" ? outline(chat) : which === "changes" ? changes(chat, insert) : details(chat));
 }
 
 /**
- * What is changed in the workspace; its module is loaded once it is wanted.
+ * What is changed in the workspace, or in the chat's own work tree; the module is loaded once it is wanted.
+ * @param {ChatData} chat
  * @param {(text: string) => void} insert
  */
-function changes(insert) {
+function changes(chat, insert) {
   const holder = el("div", { class: "changes-holder" });
+  /** Whether the chat has a work tree; null: not known yet. */
+  const apart = computed(() => chat.work.value?.settings.worktree ?? null);
   let ended = false;
   let end = () => {};
   onEnd(() => {
     ended = true;
     end();
   });
-  void import("../workspace/changes_panel.js").then(({ changesPanel }) => {
-    if (ended) return;
-    const [panel, finish] = detached(() => changesPanel(insert));
+  /** @param {boolean} wanted */
+  async function show(wanted) {
+    const make = wanted
+      ? await import("../workspace/worktree_panel.js").then(({ worktreePanel }) => () => worktreePanel(chat, insert))
+      : await import("../workspace/changes_panel.js").then(({ changesPanel }) => () => changesPanel(insert));
+    if (ended || apart.peek() !== wanted) return;
+    end();
+    const [panel, finish] = detached(make);
     end = finish;
-    holder.append(panel);
+    holder.replaceChildren(panel);
+  }
+  effect(() => {
+    if (apart.value !== null) void show(apart.value);
   });
   return holder;
 }
@@ -55,6 +66,7 @@ function details(chat) {
       ["Engine", work.turn?.engine ?? ""], ["Model", work.turn?.model || work.settings.model || "default"],
       ["Skill", work.settings.skill === "none" ? "" : work.settings.skill],
       ["Questions", work.settings.approvals || "as the settings say"],
+      ["Works in", work.settings.worktree ? "its own work tree" : "the workspace"],
       ["Created", fullTime(work.chat.createdAt)],
     ];
     return el("dl", { class: "kv" }, rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]));
