@@ -6,6 +6,7 @@ Git's own programs are switched off as for every call of it (``git.command``).
 import asyncio
 import os
 import shutil
+import tempfile
 from collections.abc import Collection, Sequence
 from os.path import join
 from typing import NoReturn
@@ -160,9 +161,7 @@ class WorktreeRepository:
         status = await self.read_status(top, tree)
         folder = await self.get_folder(top)
         index = await Git(top).run_checked("rev-parse", "--absolute-git-dir")
-        source = join(os.fsdecode(index.output.rstrip(b"\n")), "index")
-        copy = f"{source}.agentd"
-        await asyncio.to_thread(shutil.copyfile, source, copy)
+        copy = await asyncio.to_thread(_copy_index, os.fsdecode(index.output.rstrip(b"\n")))
         try:
             return await GitRepository(folder, places).diff_since(status.base, path, copy)
         finally:
@@ -213,6 +212,14 @@ def _refuse_loss(branch: str, unmerged: int, uncommitted: int) -> NoReturn:
     ]
     work = " and ".join(filter(None, lost))
     raise Conflict(f"The work tree of {branch} has work that would be lost: {work}", _MERGE_FIRST)
+
+
+def _copy_index(git_folder: str) -> str:
+    """Return the path of a copy of the index, in the same folder, for one use."""
+    descriptor, copy = tempfile.mkstemp(prefix="index.agentd-", dir=git_folder)
+    os.close(descriptor)
+    shutil.copyfile(join(git_folder, "index"), copy)
+    return copy
 
 
 def _remove_file(path: str) -> None:

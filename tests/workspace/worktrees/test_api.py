@@ -1,5 +1,6 @@
 """``/api/chat/{chatId}/worktree`` of a serving daemon, on real repositories."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,17 @@ def test_a_chat_with_a_work_tree_leaves_the_workspace_alone_until_it_is_merged(
     assert (reply["worktree"]["ahead"], reply["worktree"]["uncommitted"]) == (0, 0)
     assert client.get(f"/api/chat/{chat}/worktree/diff")["diff"] == ""
     assert client.post(f"/api/chat/{chat}/worktree/merge", {})["commit"] == reply["commit"]
+
+
+def test_many_may_look_at_a_diff_at_once(client: Client, daemon: Serving) -> None:
+    chat = work_in_tree(client, "a=theirs\nnew=theirs")
+    path = f"/api/chat/{chat}/worktree/diff"
+    whole = client.get(path)["diff"]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: daemon.client().get(path)["diff"], range(24)))
+    assert found == [whole] * 24
+    left = run_git(get_folder(client, chat), "rev-parse", "--absolute-git-dir").strip()
+    assert not list(Path(left).glob("index.agentd*"))
 
 
 def test_a_merge_with_conflicts_names_the_files_and_changes_nothing(

@@ -39,8 +39,8 @@ export function page() {
         () => modelItems(model.peek(), (name) => (model.value = name))),
       menuButton({ class: "btn plain small", "aria-label": "Skill", hidden: () => !skills.value.skills.length }, [el("span", { class: "clip" }, () => skill.value || "No skill"), icon("down")],
         () => skillItems(skill.peek(), (name) => (skill.value = name))),
-      el("button", { class: "btn plain small", type: "button", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
-        onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), "Work tree"),
+      el("button", { class: "btn plain small", type: "button", "aria-label": "Work tree", "aria-pressed": () => String(apart.value), title: "Work on a branch and in a folder of its own, apart from the workspace",
+        onclick: () => (apart.value = !apart.peek()) }, () => icon(apart.value ? "check" : "branch"), el("span", { class: "not-phone" }, "Work tree")),
     ],
   });
   const body = el("div", { class: "frame" },
