@@ -75,6 +75,7 @@ class AdminComponent:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop the background work."""
+        self._gateway.refused_channels.disable = None
         await cancel_task(self._purging)
 
     async def _purge(self) -> None:
@@ -94,6 +95,7 @@ class AdminComponent:
             self._describe_channel_users,
             checks,
         )
+        gateway.refused_channels.disable = channels.disable_automatically
         models = ProxyModelEndpoints(
             stored_models,
             lambda: gateway.channels.current,

@@ -20,6 +20,7 @@ from agentd.core.events import Event, EventBus
 from agentd.core.tasks import BackgroundTasks
 from agentd.gateway.admin.check import CheckStep
 from agentd.gateway.catalogue.service import PriceCatalogueService
+from agentd.gateway.channels.automatic_disabling import RefusedChannels
 from agentd.gateway.channels.egress import Egress
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.recent_times import RecentCallTimes
@@ -131,11 +132,14 @@ class ModelGateway:
         self.bodies = BodyStore(layout, partial(self.log.add, "warning", "bodies"))
         self.meters = KeyMeters(usual.zone, clock)
         self._noting = ServiceLogWriter(self.log, clock.monotonic)
-        self.router = Router(random.random, clock.monotonic, self._noting)
+        self._tasks = BackgroundTasks()
+        self.refused_channels = refused = RefusedChannels(
+            lambda: self.settings.current.disable_channel_after, self.log, clock, self._tasks
+        )
+        self.router = Router(random.random, clock.monotonic, self._noting, refused.on_refused)
         self._is_open = False
         self._masker: SecretMasker | None = None
         self._hidden: HiddenSecretStore | None = None
-        self._tasks = BackgroundTasks()
         self.licence = LicenceService(LicenceFile(layout), clock)
         self.prices = PriceCatalogueService(layout, clock, lambda: self.channels.current)
         """The prices of known models."""

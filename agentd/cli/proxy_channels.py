@@ -197,6 +197,8 @@ def _list_channels(layout: Layout, args: argparse.Namespace) -> None:
         print(json.dumps(msgspec.to_builtins(channels)))
     for channel in () if args.json else channels:
         state = "on" if channel.enabled else "off"
+        if channel.auto_disabled:
+            state = f"off since {channel.auto_disabled.at} ({channel.auto_disabled.reason})"
         transport = (
             "" if channel.transport.kind == "direct" else f" through {channel.transport.kind}"
         )
@@ -211,7 +213,7 @@ def _list_channels(layout: Layout, args: argparse.Namespace) -> None:
 def _make_switch(enabled: bool) -> Callable[[Layout, argparse.Namespace], None]:
     def switch(layout: Layout, args: argparse.Namespace) -> None:
         edited = channels_store.open_entries(layout).change(
-            args.name, lambda old: structs.replace(old, enabled=enabled)
+            args.name, lambda old: structs.replace(old, enabled=enabled).clear_outdated()
         )
         _print_channel(edited, "enabled" if enabled else "disabled", args)
 

@@ -77,6 +77,18 @@ def test_several_keys_may_be_named_and_are_listed(capsys):
     assert "keys env:ONE, file:~/two" in capsys.readouterr().out
 
 
+def test_why_a_channel_was_disabled_is_listed_until_it_is_enabled(capsys, folder):
+    assert main([*ADD, "--key", "env:ONE"]) == 0
+    file = folder / "config" / "channels.yml"
+    note = "auto_disabled: {at: '2026-01-01T00:00:00.000Z', reason: refused}"
+    file.write_text(file.read_text() + f"\n    enabled: false\n    {note}\n")
+    assert main(["proxy", "channel", "list"]) == 0
+    assert "acme: off since 2026-01-01T00:00:00.000Z (refused)" in capsys.readouterr().out
+    assert main(["proxy", "channel", "enable", "acme"]) == 0
+    assert "refused" not in file.read_text()
+    assert channels_store.load(LAYOUT)["acme"].auto_disabled is None
+
+
 def test_no_secret_is_taken_from_the_command_line_where_others_see_it(capsys):
     assert main([*ADD, "--key", "sk-canary"]) == 2
     assert main([*ADD, "--transport", "http", "--transport-url", "http://u:canary@h"]) == 2

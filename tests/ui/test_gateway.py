@@ -384,6 +384,28 @@ def test_parameters_of_requests_are_changed_in_the_form(gus: Person, gateway: Ga
         gateway.admin.patch(api, {"parameters": None})
 
 
+def test_why_a_channel_was_disabled_is_shown(gus: Person, gateway: GatewaySite) -> None:
+    channel, settings = "/api/agent/channels/messages", "/api/agent/settings"
+    assert gateway.admin.patch(settings, {"disable_channel_after": 1}).status == 200
+    gateway.supplier._always.insert(0, refuse_messages)
+    try:
+        assert gateway.ask(model="by-messages").status_code >= 400
+        until(lambda: gateway.admin.get(channel)["autoDisabled"])
+        for address in ("/gateway/channels", "/gateway/channels/messages"):
+            page = gus.open(address)
+            expect(page.get_by_text("The supplier did not accept its key")).to_be_visible()
+    finally:
+        gateway.supplier._always.remove(refuse_messages)
+        gateway.admin.patch(settings, {"disable_channel_after": None})
+        gateway.admin.send("POST", f"{channel}/enable")
+    expect(page.get_by_text("The supplier did not accept its key")).to_have_count(0)
+
+
+def refuse_messages(request):  # type: ignore[no-untyped-def]
+    """The key of one channel is not valid."""
+    return Refuse(401, "wrong key") if request.path.endswith("/v1/messages") else None
+
+
 def refuse_second_key(request):  # type: ignore[no-untyped-def]
     """One of the channel's keys is not valid."""
     return Refuse(401, "wrong key") if "WXYZ" in str(request.headers) else None

@@ -5,8 +5,9 @@ The same structs are the schema of ``channels.yml`` and what the daemon runs wit
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
+from agentd.core.clock import Timestamp
 from agentd.core.secret_text import SecretText
 from agentd.llm.endpoint import ChannelDialect, ChannelTransport, SupplierUrl
 from agentd.llm.parameters import ParameterChanges
@@ -14,6 +15,15 @@ from agentd.models.gateway_model import ChannelName
 
 MAX_FURTHER_KEYS = 50
 """The number of keys that a channel may have beside its first one."""
+
+
+class AutomaticDisabling(Struct, frozen=True):
+    """When and why agentd disabled a channel by itself."""
+
+    at: Annotated[Timestamp, Meta(max_length=40)]
+    """When it was disabled."""
+    reason: Annotated[str, Meta(max_length=500)]
+    """Why, in English."""
 
 
 class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,6 +41,8 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Further keys, in the same form: all are used in turn, and each cools down by itself."""
     enabled: bool = True
     """True if it is used."""
+    auto_disabled: AutomaticDisabling | None = None
+    """When and why agentd disabled it by itself; null: it did not. Enabling clears it."""
     local: bool = False
     """True if the address may be one of this machine or its network."""
     transport: ChannelTransport = ChannelTransport()
@@ -55,6 +67,11 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def get_key(self, field: str) -> str:
         """Return the key in one of ``key_fields``, as it stands in the file."""
         return self.key if field == "key" else self.keys[int(field[5:-1])]
+
+    def clear_outdated(self) -> "Channel":
+        """Return the channel without the note of a disabling that is over."""
+        outdated = self.enabled and self.auto_disabled
+        return structs.replace(self, auto_disabled=None) if outdated else self
 
     def __repr__(self) -> str:
         """Return a representation without the keys and the headers, for logs and tracebacks."""

@@ -124,6 +124,10 @@ class _History(Struct):
 
     succeeded: int = 0
     failed: int = 0
+    refused: int = 0
+    """Calls in a row in which the supplier did not accept the channel's key ..."""
+    refused_as: Channel | None = None
+    """... as the channel was then."""
     error: Failure | Literal[""] = ""
     detail: str = ""
     at: float = 0.0
@@ -150,7 +154,9 @@ class ChannelListener(Protocol):
 class Router:
     """Chooses channels and remembers their failures. One for all requests, on one loop.
 
-    ``random`` returns a number from 0 to below 1; ``now`` returns monotonic seconds. ``listener``
+    ``random`` returns a number from 0 to below 1; ``now`` returns monotonic seconds.
+    ``on_refused`` is called with a channel whose supplier did not accept its key, and in how many
+    calls in a row; if it returns true, they are counted anew. ``listener``
     is called when a channel goes into cooldown, and when one answers.
     """
 
@@ -159,10 +165,12 @@ class Router:
         random: Callable[[], float],
         now: Callable[[], float],
         listener: ChannelListener | None = None,
+        on_refused: Callable[[Channel, int], bool] = lambda channel, count: False,
     ) -> None:
         self._random = random
         self._now = now
         self._listener = listener
+        self._on_refused = on_refused
         self._cooldowns = Cooldowns(now)
         self._records: dict[str, _History] = {}
 
@@ -223,6 +231,8 @@ class Router:
         """
         record = self._records.setdefault(channel.name, _History())
         record.failed += 1
+        if kind == "authentication" and not detail:  # with one, the key could not be read here
+            self._count_refusal(channel, record)
         record.error, record.detail, record.at = kind, detail, self._now()
         if kind in CHANNEL_FAILURES:
             record.recent.append(False)
@@ -246,6 +256,7 @@ class Router:
         """Record a successful call. It ends no cooldown: the call may be older than the failure."""
         record = self._records.setdefault(channel.name, _History())
         record.succeeded += 1
+        record.refused = 0
         record.recent.append(True)
         if self._listener:
             self._listener.on_success(channel)
@@ -296,6 +307,12 @@ class Router:
             max(ceil(wait), 1),
             rate_limited=bool(resting) and all(rest.kind == "rate_limit" for rest in resting),
         )
+
+    def _count_refusal(self, channel: Channel, record: _History) -> None:
+        record.refused = record.refused + 1 if record.refused_as == channel else 1
+        record.refused_as = channel
+        if self._on_refused(channel, record.refused):
+            record.refused = 0
 
     def _find_cooldown(self, choice: Candidate) -> Cooldown | None:
         """Return a candidate's cooldown, if any; a channel that was edited since has none."""

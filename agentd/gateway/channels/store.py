@@ -38,7 +38,7 @@ def load(layout: Layout) -> Mapping[str, Channel]:
     channels = _parse(path, found.data) if found else ()
     if any(map(holds_secret, channels)):
         document.read_document(path, yaml_reader.MAX_FILE_SIZE, private=True)
-    return {channel.name: channel for channel in channels}
+    return {channel.name: channel.clear_outdated() for channel in channels}
 
 
 def check(layout: Layout) -> None:
@@ -102,7 +102,11 @@ class ChannelRepository(WatchedEntries[Channel]):
         self, name: str, revise: Callable[[Channel], Channel], *, dry_run: bool = False
     ) -> Channel:
         """Replace a channel; its secrets are not sent to another address (``apply_edit``)."""
-        return await super().change(name, lambda old: apply_edit(revise(old), old), dry_run=dry_run)
+
+        def edit(old: Channel) -> Channel:
+            return apply_edit(revise(old), old).clear_outdated()
+
+        return await super().change(name, edit, dry_run=dry_run)
 
     async def copy(self, name: str, new: str, *, dry_run: bool = False) -> Channel:
         """Add a copy of a channel, named ``new``."""

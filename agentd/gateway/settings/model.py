@@ -136,6 +136,13 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
             description="The most channels of a model that are called for one request.",
         ),
     ] = 4
+    disable_channel_after: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(
+            description="Disable a channel after so many calls in a row in which its supplier did"
+            " not accept its key; null: never."
+        ),
+    ] = None
     export: Annotated[
         ExportSettings,
         Meta(description="The analytics database (ClickHouse) to which the ledger is sent."),

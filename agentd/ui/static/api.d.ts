@@ -139,6 +139,11 @@ export type AutofixStatus = {
   builds: BuildFix[];
 };
 
+export type AutomaticDisablingView = {
+  at: string;
+  reason: string;
+};
+
 export type Backfill = {
   from: string;
   to: string;
@@ -387,6 +392,7 @@ export type ChannelPatch = {
   coolDown?: number | null;
   timeout?: number | null;
   models?: unknown;
+  autoDisabled?: unknown;
 };
 
 export type ChannelPreview = {
@@ -428,6 +434,7 @@ export type ChannelView = {
   key: string;
   keys: string[];
   enabled: boolean;
+  autoDisabled: AutomaticDisablingView | null;
   local: boolean;
   transport: ChannelTransportView;
   headers: Record<string, string>;
@@ -858,6 +865,7 @@ export type GatewaySettingsPatch = {
   max_body?: number | null;
   idle_timeout?: number | null;
   tries?: number | null;
+  disable_channel_after?: number | null | null;
   export?: ExportSettingsPatch | null;
 };
 

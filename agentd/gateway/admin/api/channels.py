@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Protocol
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from agentd.core.errors import BadRequest, NotFound, Unavailable, suggest_name
 from agentd.gateway.admin.api import shapes
@@ -24,7 +24,7 @@ from agentd.gateway.admin.api.route_builders import (
     build_resource_routes,
     build_route,
 )
-from agentd.gateway.admin.changes import MaskedFields
+from agentd.gateway.admin.changes import ChangeRequest, MaskedFields
 from agentd.gateway.admin.check import find_paid_request
 from agentd.gateway.admin.service import ChangeLog, ManagedResource, ResourceStore
 from agentd.gateway.channels.masking import (
@@ -32,16 +32,22 @@ from agentd.gateway.channels.masking import (
     mask_channel,
     require_plain_secrets,
 )
-from agentd.gateway.channels.model import Channel
+from agentd.gateway.channels.model import AutomaticDisabling, Channel
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.models.model import Models
+
+BY_GATEWAY = "gateway"
+"""The author of the changes that the gateway makes by itself."""
 
 ChannelView = shapes.define_view(
     Channel,
     models=Annotated[tuple[str, ...], Meta(description="Models with a route through it.")],
 )
 """A channel with masked secrets, and the ``models`` with a route through it."""
+
+NewChannel = shapes.define_new(Channel, "auto_disabled")
+"""The request to create a channel."""
 
 
 class ManagedChannels(ResourceStore[Channel], Protocol):
@@ -67,8 +73,8 @@ class ChannelEndpoints(CopyableEndpoints[Channel]):
     types = ResourceTypes(
         ChannelView,
         shapes.define_page(ChannelView),
-        shapes.define_new(Channel),
-        shapes.define_patch(Channel, readonly=("models",)),
+        NewChannel,
+        shapes.define_patch(Channel, "auto_disabled", readonly=("models", "auto_disabled")),
     )
 
     def __init__(
@@ -117,6 +123,21 @@ class ChannelEndpoints(CopyableEndpoints[Channel]):
         """Apply a patch; a channel's key is never sent to another URL."""
         along = drop_bound_secrets(old, super().revise(old, patch))
         return require_plain_secrets(super().revise(along, patch), old)
+
+    async def disable_automatically(self, refused: Channel, note: AutomaticDisabling) -> bool:
+        """Disable a channel that its supplier refused, and note why; false: it was changed since.
+
+        Raises as every change does.
+        """
+
+        def disable(old: Channel) -> Channel:
+            if old.clear_outdated() != refused:
+                return old
+            return structs.replace(old, enabled=False, auto_disabled=note)
+
+        request = ChangeRequest(by=BY_GATEWAY)
+        after = await self.managed.change(refused.name, disable, request, "disable")
+        return after.auto_disabled == note
 
     def render(self, channel: Channel) -> Any:
         """Return a view, cached while the channel and its models are unchanged: pages have 200."""
@@ -180,7 +201,7 @@ _DOCS = ResourceDocs(
     " is sent, and a masked one is refused.",
     change_example={"timeout": 120, "coolDown": None},
     delete="Delete a channel unless a model or key uses it.",
-    enable="Enable a channel.",
+    enable="Enable a channel; why it was disabled automatically is forgotten.",
     disable="Disable a channel: no request uses it.",
 )
 

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct, defstruct
 
 from agentd.core.errors import BadRequest, Conflict, Unavailable
 from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.channels import NewChannel
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
@@ -26,7 +27,7 @@ ImportRequest: Any = defstruct(
         (
             "channels",
             Annotated[
-                tuple[shapes.define_new(Channel), ...],  # type: ignore[misc]
+                tuple[NewChannel, ...],
                 Meta(max_length=MAX_CHANNELS, description="The channels to create."),
             ],
             (),

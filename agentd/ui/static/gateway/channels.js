@@ -16,7 +16,7 @@ import { offeredCard } from "./offered.js";
 import { resourceList, usualItems } from "./resource_list.js";
 
 /**
- * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, local: boolean, transport: { kind: string, url: string, server: string },
+ * @typedef {{ name: string, dialects: string[], url: string, key: string, keys: string[], enabled: boolean, autoDisabled: { at: string, reason: string } | null, local: boolean, transport: { kind: string, url: string, server: string },
  *   headers: Record<string, string>, parameters: import("./form.js").Parameters | null, onLeave: string, coolDown: number, timeout: number, models: string[] }} Channel
  * @typedef {{ name: string, state: string, cooldownSeconds: number, error: string, secondsSinceFailure: number, succeeded: number, failed: number,
  *   modelCooldowns: Record<string, number> }} Health
@@ -64,6 +64,7 @@ const listPage = forAdministrators("Channels", () => {
       el("span", { class: "name" }, dot(kindOf(channel, ill)), el("a", { href: link(at) }, el("b", null, el("bdi", null, channel.name))),
         channel.enabled ? null : el("span", { class: "chip" }, "disabled")),
       el("small", null, [channel.dialects.join(", "), hostOf(channel.url), WAYS[channel.transport.kind], channel.models.length ? channel.models.join(", ") : "no model uses it"].filter(Boolean).join(" · ")),
+      channel.autoDisabled ? el("small", { class: "bad" }, disabledWords(channel.autoDisabled)) : null,
       ill ? el("small", { class: ill.state === "cooldown" ? "need" : "bad" }, healthWords(ill)) : null,
       el("span", { class: "ends" }, menuButton({ class: "btn plain icon small", "aria-label": `Actions for ${channel.name}` }, [icon("more")], () => channelItems(channel, list.reload, list.reload))));
   }
@@ -125,6 +126,11 @@ function channelItems(channel, reload, gone) {
   ];
 }
 
+/** Why agentd disabled a channel. @param {{ at: string, reason: string }} note */
+function disabledWords({ at, reason }) {
+  return `Disabled automatically ${fullTime(at)} · ${reason}`;
+}
+
 /** Each key of several, and how it is. @param {readonly KeyState[]} keys */
 function keyList(keys) {
   return el("ul", null, keys.map((one) => {
@@ -139,7 +145,7 @@ function aboutCard(channel, ill, keys, reload) {
   const { transport } = channel;
   /** @type {[string, import("../core/el.js").Single][]} */
   const facts = [
-    ["State", el("span", { class: "with-dot" }, dot(kindOf(channel, ill)), !channel.enabled ? "disabled" : ill ? healthWords(ill) : "in order")],
+    ["State", el("span", { class: "with-dot" }, dot(kindOf(channel, ill)), channel.autoDisabled ? disabledWords(channel.autoDisabled) : !channel.enabled ? "disabled" : ill ? healthWords(ill) : "in order")],
     ["Dialects", channel.dialects.join(", ")], ["Address", channel.url + (channel.local ? " (local)" : "")],
     keys.length ? ["Keys", keyList(keys)] : ["Key", channel.key || channel.keys[0] ? el("code", null, channel.key || channel.keys[0] || "") : "none"],
     ["Reached", [WAYS[transport.kind] ?? transport.kind, transport.url, transport.server].filter(Boolean).join(" · ")],

@@ -24,7 +24,7 @@ const CARDS = [
   ] },
   { id: "requests", title: "Requests", text: "The requests that are accepted, and the time limits of suppliers.", fields: () => [
     { name: "max_body", label: "Largest request", kind: "number", hint: "In bytes." }, { name: "idle_timeout", label: "Silence of a stream", kind: "number", hint: "Seconds." },
-    { name: "tries", label: "Channels asked for one request", kind: "number", hint: "Maximum, for each model that is tried." }, { name: "mask_secrets", label: "Hide secrets from suppliers", kind: "check" },
+    { name: "tries", label: "Channels asked for one request", kind: "number", hint: "Maximum, for each model that is tried." }, { name: "disable_channel_after", label: "Disable a channel after", kind: "number", hint: "Calls in a row in which its supplier did not accept its key. Empty: never." }, { name: "mask_secrets", label: "Hide secrets from suppliers", kind: "check" },
   ] },
   { id: "ledger", title: "Ledger and bodies", text: "What is recorded, how safely, and for how long.", fields: () => [
     { name: "on_ledger_failure", label: "While it cannot be written", kind: "choice", options: [["refuse", "refuse requests"], ["continue", "answer them unrecorded"]] },
