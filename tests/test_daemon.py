@@ -74,7 +74,7 @@ class Process:
         return self._log.read_text()
 
     def announced(self) -> dict[str, Any]:
-        """Return what ``daemon.json`` says of it; empty before it is there."""
+        """Return the content of ``daemon.json``; empty before it exists."""
         try:
             found: dict[str, Any] = json.loads(Path(self.layout.daemon).read_text())
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class Process:
         return self
 
     def client(self) -> Client:
-        """A client of it; for a few requests."""
+        """Return a client for a few requests."""
         return Client(self.announced()["url"])
 
     def end(self, number: int) -> int:
@@ -288,7 +288,7 @@ def _create_working_chat(process: Process) -> int:
 
 
 def _assert_interrupted(process: Process, chat: int) -> None:
-    """The prompt was sent once and its turn ended in an error message; the queue is as it was."""
+    """Check that the prompt was sent once, its turn ended in an error, and the queue stays."""
     client = process.client()
     said = [(message["role"], message["content"][:11]) for message in client.messages(chat)]
     assert said == [("user", "first"), ("error", "Interrupted")]

@@ -200,7 +200,7 @@ class SessionManager:
         return caller
 
     def find_caller(self, session_id: str) -> Caller | None:
-        """Return who has the session with this id; None once it has ended."""
+        """Return the user of the session with this id; None once it has ended."""
         now = self._clock.now()
         for known in self._sessions.values():
             if known.session.id == session_id and known.expires_at > now:

@@ -90,7 +90,7 @@ def apply_parameters(body: bytes, changes: Iterable[ParameterChanges]) -> bytes:
 
 
 def validate_parameters(changes: ParameterChanges) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield what is wrong with changes of parameters: the place, and why."""
+    """Yield the problems of changes of parameters, each with its place."""
     if len(changes.set) + len(changes.default) + len(changes.remove) > MAX_CHANGES:
         yield (), f"names more than {MAX_CHANGES} parameters"
     for number, name in enumerate(changes.remove):

@@ -95,7 +95,7 @@ def belongs_to_session(message: McpMessage, headers: RoutingHeaders) -> bool:
 
 
 def check_sessionless_request(request: McpRequest, headers: RoutingHeaders) -> ClientProfile:
-    """Return what the client of a sessionless request can do; raises ``McpError``.
+    """Return the capabilities of the client of a sessionless request; raises ``McpError``.
 
     The headers must say the same as the body, so that a proxy that looks at them alone is not
     deceived.

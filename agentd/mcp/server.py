@@ -101,7 +101,7 @@ class McpServer:
     def find_stream(
         self, action: Action, request_id: MessageId, client: McpCaller
     ) -> Callable[[StreamSignal], AsyncGenerator[Outgoing, None]] | None:
-        """Return what makes the stream of an action that takes long; None for any other.
+        """Return the function that streams an action that takes long; None for any other.
 
         Raises ``McpError`` for wrong parameters.
         """

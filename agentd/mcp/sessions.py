@@ -95,7 +95,7 @@ class McpSessionRegistry:
         self._sessions: dict[str, McpSession] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of sessions."""
         return len(self._sessions)
 
     def begin(self, owner: str, profile: ClientProfile) -> McpSession:

@@ -11,7 +11,7 @@ def say(**message: Any) -> None:
 
 
 def ask(prompt: str) -> str:
-    """The option that was chosen."""
+    """Return the chosen option."""
     options = [{"optionId": kind, "name": kind, "kind": kind} for kind in OPTIONS]
     call = {"toolCallId": "c", "title": "x", **json.loads(prompt)}
     params = {"sessionId": "s", "toolCall": call, "options": options}

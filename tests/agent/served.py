@@ -78,7 +78,7 @@ class Caller:
         return self.client.messages(chat)
 
     def cut_off(self, chat: int) -> list[dict[str, Any]]:
-        """The messages, whole, that tell of an interruption."""
+        """Return the messages that report an interruption."""
         found = self.client.get(f"/api/chat/{chat}/messages").json()["messages"]
         return [one for one in found if "Interrupted" in one["content"]]
 

@@ -11,7 +11,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=40)
 
 
 def rebuild(before: list[str], diff: str) -> list[str]:
-    """The lines after the hunks of a diff, whose line numbers must be right."""
+    """Apply the hunks of a diff, whose line numbers must be right, and return the lines."""
     after, at = [], 0
     for line in diff.split("\n")[2:]:
         if line.startswith("@@"):

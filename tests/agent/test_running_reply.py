@@ -59,7 +59,7 @@ def daemon(serve: Serve, engine: SteppedEngine) -> Serving:
 
 
 def wait_for_text(client: Client, chat: int, text: str) -> dict[str, Any]:
-    """The running reply, once it has this text."""
+    """Wait until the running reply has this text, and return it."""
     path = f"/api/chat/{chat}"
     return until(
         lambda: (reply := client.get(path)["runningReply"]) and reply["text"] == text and reply

@@ -169,7 +169,7 @@ def set_patience(caller: Caller, silence: float, turn: float) -> None:
 
 
 def begin(caller: Caller, model: str, begun: Callable[[], object]) -> int:
-    """A chat with a prompt that is at work, or that was."""
+    """Create a chat with a prompt, and wait until it runs or has run."""
     chat = caller.create_chat("Go.", model=model)
     until(lambda: begun() or caller.client.status(chat)["status"] == "completed")
     return chat

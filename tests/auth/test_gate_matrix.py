@@ -131,7 +131,7 @@ def build_path(route: Route) -> str:
 
 
 def ask(client: Client, route: Route) -> int:
-    """The status of a request that asks for nothing sensible."""
+    """Return the status of a request without a sensible content."""
     return client.send(route.method, build_path(route), b"" if route.request_type else None).status
 
 

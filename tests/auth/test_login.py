@@ -101,7 +101,7 @@ class Browser:
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
     ) -> Reply:
-        """A request of a page of ours."""
+        """Send a request as agentd's own pages do."""
         return self.send_with_cookie(method, path, body, {XSRF: self.xsrf, **(headers or {})}, key)
 
     def send_with_cookie(

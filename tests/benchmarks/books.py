@@ -43,7 +43,7 @@ class _Line(NamedTuple):
     behind: bytes
 
     def on(self, day: bytes) -> bytes:
-        """The line of a day, sealed."""
+        """Return the record's line with its checksum."""
         body = day.join(self)
         return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
@@ -108,7 +108,7 @@ class Books:
         return os.stat(self.layout.get_ledger_day_path(day.isoformat())).st_mtime_ns
 
     def _requests(self) -> Iterator[RequestRecord]:
-        """A day's requests in the order of their moments."""
+        """Return a day's requests in order of time."""
         keys = self._gateway.keys
         for number in range(self._a_day):
             hour = number * HOURS // self._a_day
@@ -117,7 +117,7 @@ class Books:
             yield self._request(number, at_work[key].id, at_work[key].name, key)
 
     def _request(self, number: int, key: str, name: str, way: int) -> RequestRecord:
-        """The one of a key, which calls one of two models, each through one channel."""
+        """Make a request of a key, which calls one of two models, each through one channel."""
         random, gateway = self._random, self._gateway
         second = number * 86400 // self._a_day
         model = (way + random.randrange(2)) % len(gateway.models)

@@ -66,7 +66,7 @@ class Client:
         self.socket.sendall(request)
 
     def receive(self) -> float | None:
-        """The seconds that the answer took, once it is whole."""
+        """Read; return the seconds that the answer took, or None until it is complete."""
         data = self.socket.recv(1 << 20)
         if not data:
             raise SystemExit("the server hung up")

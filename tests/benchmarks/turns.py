@@ -36,7 +36,7 @@ class Times:
     """... and from its finished reply to whoever waits for it."""
 
     def note(self, began: float, stamps: str, heard: float) -> None:
-        """A turn whose program says when it did what."""
+        """Note the moments of the program's actions in a turn."""
         first, done = map(float, _STAMPS.search(stamps).groups())
         self.first.append(first - began)
         self.last.append(heard - done)

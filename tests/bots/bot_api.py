@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def do_POST(self) -> None:
-        """A method of the Bot API."""
+        """Answer a method of the Bot API."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         given = {name: values[-1] for name, values in parse_qs(body).items()}
         _, bot, method = self.path.split("/", 2)
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(*(self.api.answer(method, given) if known else REVOKED))
 
     def do_GET(self) -> None:
-        """A file."""
+        """Send a file."""
         *_, bot, name = unquote(self.path).split("/")
         content = self.api.files.get(name) if bot == f"bot{self.api.token}" else None
         self._send(*((200, content) if content is not None else refuse_call(404, "Not Found")))

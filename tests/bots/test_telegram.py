@@ -62,7 +62,7 @@ def api() -> Iterator[BotApi]:
 
 
 def configure(folder: Path, api: BotApi, **more: Any) -> Path:
-    """A ``bots.yml`` with one bot."""
+    """Write a ``bots.yml`` with one bot."""
     bot = {"id": BOT, "title": "Helper", "token": TOKEN, "users": [USER], "base_url": api.url}
     path = folder / "config" / "bots.yml"
     path.parent.mkdir(exist_ok=True)

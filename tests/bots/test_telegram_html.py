@@ -57,7 +57,7 @@ class Reader(HTMLParser):
 
 
 def read(part: str) -> str:
-    """The text that is seen; the part is valid."""
+    """Check that the part is valid, and return its visible text."""
     assert count_units(part) <= LIMIT
     part.encode("utf-8")
     assert not re.search("&(?!lt;|gt;|amp;|quot;|#x27;)", part)

@@ -36,7 +36,7 @@ def list_paused(client: Client, chat: int) -> list[str]:
 
 
 def count_records(layout: Layout) -> int:
-    """Return how many records there are."""
+    """Return the number of records."""
     return sum(data.count(b"\n") for data in read_journals(layout).values())
 
 

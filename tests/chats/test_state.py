@@ -32,7 +32,7 @@ def fold(journal) -> Chat:
 
 
 def talk(texts, at=lambda number: AT) -> tuple[Chat, list[Message]]:
-    """A chat with one long turn, whose records have 100 bytes each."""
+    """Build a chat with one long turn, whose records have 100 bytes each."""
     chat = Chat(1)
     prompt = Prompt(1, "go", AT)
     said = [Message(number + 2, "assistant", text, at(number)) for number, text in enumerate(texts)]

@@ -25,7 +25,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:\d+/login#code=([0-9a-f]{64})")
 
 
 def make_link(daemon: Serving, capsys: pytest.CaptureFixture[str]) -> str:
-    """The link that the command prints, alone."""
+    """Run the command and return the link, its only output."""
     assert main(["--state", daemon.layout.state, "open"]) == 0
     return capsys.readouterr().out.strip()
 

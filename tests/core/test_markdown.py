@@ -119,7 +119,7 @@ class Elements(HTMLParser):
 
 
 def check_harmless(page: str) -> Elements:
-    """Every element and attribute is one of those listed, and links lead to the web or to mail."""
+    """Check that all elements and attributes are listed ones, and links lead to the web or mail."""
     elements = Elements(page)
     for tag, attributes in elements.found:
         assert tag in ALLOWED or tag in BARE

@@ -60,7 +60,7 @@ class Wire:
     def call(
         self, method: str, path: str, body: object = None, login: dict[str, str] | None = None
     ) -> tuple[int, Any, str]:
-        """The same for any path, by key or with the headers of a ``login``."""
+        """Send a request to any path, by key or with the headers of a ``login``."""
         data = None if body is None else json.dumps(body).encode()
         headers = {**(login or {"X-API-Key": KEY}), "Content-Type": "application/json"}
         try:
@@ -101,7 +101,7 @@ class World:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask_chat(self, text: str) -> None:
-        """A chat with this prompt is about to be asked for."""
+        """Note that a chat with this prompt is about to be requested."""
         self.creating.add(text)
 
     def acknowledge_chat(self, text: str, chat: int) -> None:
@@ -114,7 +114,7 @@ class World:
         self.violations += [f"{where}: {complaint}" for complaint in complaints]
 
     def give(self, kind: str, number: int) -> None:
-        """A number was given to something new."""
+        """Note that something new got a number."""
         with self.lock:
             self.complain("ids", self.register.give(kind, number))
             self.answers += 1
@@ -127,7 +127,7 @@ class World:
         expected.settle(found)
 
     def adopt(self, chat: int, found: Found) -> None:
-        """A chat whose creation was never answered."""
+        """Adopt a chat whose creation was never answered."""
         texts = {said.text for said in found.messages} | {row.text for row in found.queue}
         if not texts & self.creating:
             self.complain(f"chat {chat}", [f"nobody asked for it: {found}"])
@@ -146,7 +146,7 @@ class NotedState:
         self._tell = tell
 
     def __getattr__(self, name: str) -> Any:
-        """The real one's attribute."""
+        """Return the attribute of the wrapped state."""
         value = getattr(self._expected, name)
         if name not in NOTED:
             return value
@@ -184,7 +184,7 @@ class NotedWorld(World):
 
 
 def replay_notes(notes: Iterable[tuple[Any, ...]]) -> tuple[World, list[Given]]:
-    """Return what the callers may expect after these notes, and what the engine was given."""
+    """Return the expected states after these notes, and the prompts that the engine received."""
     world, given = World(), []
     for chat, name, what, named in notes:
         if name == "given":

@@ -180,7 +180,7 @@ class Patient:
                 self.note(0, "complain", ("afterwards", [complaint]), {})
 
     def _hit(self) -> str:
-        """The call that went wrong."""
+        """Return the call that failed."""
         return self.faults.names[self.case.at - 1] if self.case.at <= len(self.faults.names) else ""
 
     def _look(self, wire: Wire) -> None:
@@ -374,7 +374,7 @@ def list_cases(template: str, folder: str, only: str) -> list[Case]:
 def sweep(
     folder: str, every: int, seed: int, only: str = "", kind: str = ""
 ) -> Iterator[tuple[Case, list[str]]]:
-    """Every so-manieth case, and its violations."""
+    """Yield every n-th case and its violations."""
     template = os.path.join(folder, "template")
     os.mkdir(template)
     prepare_folder(template)

@@ -94,7 +94,7 @@ class Keeper:
             pass
 
     def start(self) -> DaemonProcess:
-        """A new daemon process; it does not answer yet."""
+        """Start a daemon process, which does not answer yet."""
         order = {"state": self.state, "ledger": self.ledger, "log": self.log, "plant": self._plant}
         assert self._nursery.stdin
         assert self._nursery.stdout

@@ -42,7 +42,7 @@ def settle(layout: Layout) -> None:
 
 
 def fill(wire: Wire, layout: Layout) -> None:
-    """A chat that bears a label, one in the trash, and two logins."""
+    """Create a chat with a label, one in the trash, and two logins."""
     wire.call("PUT", f"/api/chats/{LABELLED}/labels", {"labels": ["old"]})
     wire.send("POST", "", {"prompt": f"first of {DELETED}"})
     wire.send("GET", f"/{DELETED}/status?wait=10")

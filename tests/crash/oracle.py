@@ -94,7 +94,7 @@ class ExpectedChat:
     """Requests without an answer."""
 
     def ask(self, wish: Wish) -> None:
-        """A request is about to leave: from now on it is in doubt."""
+        """Note that a request is about to be sent: from now on its effect is uncertain."""
         self.doubts.append(wish)
         match wish:
             case Append(text):
@@ -262,7 +262,7 @@ class Register:
     given: dict[tuple[str, int], object] = field(default_factory=dict)
 
     def give(self, kind: str, number: int) -> Iterator[str]:
-        """A number was given to something new."""
+        """Note that something new got a number."""
         if (kind, number) in self.given:
             yield f"{kind} id {number} was given before"
         self.given.setdefault((kind, number), None)

@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
 
 
 def cut(log: Sequence[Event], at: int, folder: str, seed: int, *, holes: bool) -> Outcome:
-    """The power fails after ``at`` events of the log; this is what a start finds."""
+    """Check a start after the power failed behind ``at`` events of the log."""
     tree = build_cut_tree(log[:at], random.Random(seed), holes=holes)
     world, given = replay_notes(event.what for event in log[:at] if isinstance(event, CallerNote))
     lay_out(tree, folder)

@@ -31,7 +31,7 @@ def read_chats(folder: str) -> dict[int, Found]:
 
 
 def read(layout: Layout) -> dict[int, Found]:
-    """Every chat, as it is, without a start; those in the trash, too."""
+    """Read every chat without starting a daemon, including those in the trash."""
     chats = [int(path.name) for path in Path(layout.chats).glob("*")]
     return {number: _read_chat(layout, number) for number in chats}
 

@@ -87,7 +87,7 @@ def test_damage_is_reported_by_log_or_check_and_ends_nothing_else(
 
 
 def start_and_use(layout: Layout) -> Iterator[str]:
-    """Yield why the daemon does not start; nothing if it starts and all that should work does."""
+    """Yield the reasons why the daemon does not start; none if it starts and works."""
 
     async def run_daemon() -> None:
         settings = kept_files.build_settings(layout)

@@ -31,7 +31,7 @@ def start_booking(folder: Path, *more: str, plant: str = "") -> subprocess.Popen
 
 
 def run_and_kill(folder: Path, run: int, acknowledgements: int, plant: str = "") -> list[str]:
-    """Return what was acknowledged before a kill, somewhat after so many acknowledgements."""
+    """Kill it somewhat after so many acknowledgements; return the acknowledged records."""
     process = start_booking(folder, f"l{run}", plant=plant)
     assert process.stdout
     result = [process.stdout.readline() for _ in range(acknowledgements)]

@@ -61,7 +61,7 @@ class Run:
         await loaded
 
     def compare_sums(self, process: DaemonProcess) -> Iterator[str]:
-        """Yield where the sums differ from those of the ledger's lines, wherever they are shown."""
+        """Yield the differences between the sums that are shown and those of the ledger's lines."""
         spent = sum_by_key(self.setup.read_records())
         with closing(Client(process.url, MANAGEMENT_KEY)) as manager:
             enforced = get_report(manager, "limits", "key", "used")
@@ -75,7 +75,7 @@ class Run:
 
 
 def sum_by_key(entries: list[RequestRecord]) -> dict[str, Decimal]:
-    """Return what each key spent, by the lines."""
+    """Return each key's spend by the ledger's lines."""
     spent: defaultdict[str, Decimal] = defaultdict(Decimal)
     for entry in entries:
         spent[entry.key] += entry.cost
@@ -91,7 +91,7 @@ def get_report(manager: Client, report: str, name: str, amount: str) -> dict[str
 
 
 def run_spend(setup: GatewaySetup) -> dict[str, Decimal]:
-    """Return what each key spent, by ``agentd proxy spend``."""
+    """Return each key's spend by ``agentd proxy spend``."""
     places = ["--state", setup.layout.state, "--config", setup.layout.config]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main(["proxy", "spend", "--json", *places]) == 0

@@ -30,7 +30,7 @@ LATE = 1.5
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """Yield what is logged."""
+    """Yield the log lines."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter())

@@ -87,7 +87,7 @@ class Stream:
         return self
 
     def count(self, number):
-        """The first so many events, once they are here, without the greeting."""
+        """Wait for so many events, without the greeting, and return them."""
         self.read_until(lambda: len(self.events) > number)
         return self.events[1 : number + 1]
 

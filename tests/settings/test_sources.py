@@ -44,7 +44,7 @@ def test_xdg_folders_are_honoured_when_absolute(home, folder):
 
 
 def as_checkout(folder: Path) -> Path:
-    """The folder as that of a clone that looks like agentd's own."""
+    """Make the folder look like a clone of agentd, and return it."""
     (folder / "agentd").mkdir()
     (folder / "agentd" / "__init__.py").touch()
     (folder / "setup.cfg").write_text("[metadata]\nname = agentd-workstation\n")

@@ -64,7 +64,7 @@ def spoken(tmp_path_factory) -> bytes:
 
 
 def as_kind(wav: bytes, kind: str, tmp_path: Path, rate: str = "192k") -> bytes:
-    """The same sound in another kind of file, made by ffmpeg.
+    """Convert the sound to another kind of file with ffmpeg.
 
     PocketSphinx mishears what a low rate leaves of a voice.
     """

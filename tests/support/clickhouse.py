@@ -102,7 +102,7 @@ class Server:
             self._child = None
 
     def ask(self, statement: str) -> str:
-        """The answer to a statement."""
+        """Execute a statement and return the response."""
         return self._answer("POST", f"/?{urlencode({'wait_end_of_query': 1})}", statement)
 
     def rows(self, where: str = "1", table: str = "agentd_requests") -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ class Server:
             connection.close()
 
     def settings(self, **more: Any) -> ExportSettings:
-        """The settings that lead to it."""
+        """Return the export's settings for this server."""
         return ExportSettings(url=self.url, user=USER, password=PASSWORD, **more)
 
 

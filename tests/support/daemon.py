@@ -300,7 +300,7 @@ class Reply:
         return json.loads(self.body.decode(), object_pairs_hook=_reject_duplicate_keys)
 
     def __getitem__(self, name: str) -> Any:
-        """A field of the JSON body."""
+        """Return a field of the JSON body."""
         return self.json()[name]
 
 

@@ -66,7 +66,7 @@ def measure_seconds(work: Callable[[Input], object], given: Input) -> float:
 
 
 def measure_slowness() -> float:
-    """Return how many times as long this machine takes as the one that the limits are for."""
+    """Return this machine's time relative to the machine that the limits are for."""
     return max(1.0, *(_time_known_work() / KNOWN for _ in range(3)))
 
 

@@ -41,7 +41,7 @@ class GatewaySite:
         )
 
     def requests(self, query: str = "") -> list[dict[str, Any]]:
-        """The first page of the request log."""
+        """Return the first page of the request log."""
         items: list[dict[str, Any]] = self.admin.get(f"/api/agent/requests?{query}")["items"]
         return items
 

@@ -56,7 +56,7 @@ class TalkingEngine(Engine):
         self.notes: list[str] = []
 
     def expect(self, prompt: str) -> None:
-        """The turn of this prompt stands still until it is told what to do."""
+        """Let the turn of this prompt wait until ``say`` tells it what to do."""
         self._turns[prompt] = asyncio.Queue()
         self._begun.clear()
 

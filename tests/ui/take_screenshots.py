@@ -85,7 +85,7 @@ def run_git(folder: Path, *arguments: str) -> None:
 
 
 def make_workspace(folder: Path) -> Path:
-    """A repository in which the agent has changed two files."""
+    """Make a repository in which the agent has changed two files."""
     work = folder / "payments"
     for name in ("webhooks", "tests"):
         (work / name).mkdir(parents=True)
@@ -111,7 +111,7 @@ def make_history(folder: Path) -> None:
 
 
 def make_chats(client: Client, engine: TalkingEngine) -> int:
-    """The chats of today; the one that asks is returned."""
+    """Create today's chats; return the one that asks."""
     for name, color in (("bug", "#cc3b3b"), ("billing", "#2f6de0")):
         client.post("/api/chat-labels", {"name": name, "color": color})
     for title in ("Explain the retry budget", "Why is checkout slow since Monday?"):
@@ -124,7 +124,7 @@ def make_chats(client: Client, engine: TalkingEngine) -> int:
 
 
 def make_asking_chat(client: Client, engine: TalkingEngine) -> int:
-    """A chat with a finished turn, a running one that asks, and prompts that wait."""
+    """Create a chat with a finished turn, a running one that asks, and waiting prompts."""
     first, second = (
         "Webhooks are processed twice. Find out why, and mend it.",
         "Deploy it to staging.",

@@ -115,7 +115,7 @@ def test_a_page_can_be_used_by_everybody_and_fits_its_width(
 
 
 def open_page(somebody: Person, chats: dict[str, str], name: str) -> Page:
-    """One of ``ALL``, once it shows what it has read."""
+    """Open one of ``ALL`` and wait until it shows its data."""
     page = somebody.open("/login" if name == "login" else {**PAGES, **chats}[name])
     page.locator("h1").first.wait_for()
     if name != "login":

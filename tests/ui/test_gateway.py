@@ -197,7 +197,7 @@ def test_the_tries_that_failed_are_shown(gus: Person, gateway: GatewaySite) -> N
 
 
 def refuse_chat(request):  # type: ignore[no-untyped-def]
-    """The first channel speaks in this dialect."""
+    """Refuse requests of this dialect, which only the first channel speaks."""
     return Refuse(429, "Slow down") if request.path.endswith("chat/completions") else None
 
 

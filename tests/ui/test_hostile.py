@@ -312,7 +312,7 @@ def test_a_reply_of_5_mb_is_stopped_and_says_so(
 
 
 def check_order(page: Page) -> None:
-    """One can write, nothing is moved aside or upside down, and the document is of a sane size."""
+    """Check that a field can be used, nothing is displaced, and the document has a sane size."""
     draft = page.get_by_label("Prompt", exact=True)
     draft.fill("still here")
     expect(draft).to_have_value("still here")

@@ -67,19 +67,19 @@ def run_build(client: Client, name: str) -> dict[str, Any]:
 
 
 def open_job(somebody: Person, path: str, name: str) -> Page:
-    """The page of a job."""
+    """Open the page of a job."""
     page = somebody.open(f"{path}?name={name}")
     expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     return page
 
 
 def open_build(somebody: Person, name: str) -> Page:
-    """The page of a build."""
+    """Open the page of a build."""
     return open_job(somebody, "/workspace/builds", name)
 
 
 def open_deployment(somebody: Person, name: str) -> Page:
-    """The page of a deployment."""
+    """Open the page of a deployment."""
     return open_job(somebody, "/workspace/deployments", name)
 
 

@@ -76,7 +76,7 @@ def count_messages(page: Page) -> int:
 
 
 def get_top(page: Page, message: int) -> float:
-    """Return how far below the upper edge of the page a message begins."""
+    """Return the distance of a message from the upper edge of the page."""
     return page.locator(f"#m{message}").evaluate("(node) => node.getBoundingClientRect().top")
 
 

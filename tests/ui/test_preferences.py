@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> PreferenceFiles:
 
 
 def sign_in(daemon: Serving, name: str, role: str = "viewer") -> Client:
-    """A client who is signed in under this name."""
+    """Return a client that is signed in under this name."""
     UserFile(daemon.layout).add(User(name, role, hash_password(WORD, CHEAP)))  # type: ignore[arg-type]
     signing = {"user": name, "password": WORD, "bearer": True}
     token = daemon.client(None).post("/api/session", signing)["token"]

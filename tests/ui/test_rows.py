@@ -24,7 +24,7 @@ def parse_rows(docstring: str) -> Iterator[int]:
 
 
 def find_rows(path: Path) -> set[int]:
-    """The rows that the tests of a file hold."""
+    """Return the rows that the tests of a file cover."""
     return {
         row
         for node in ast.walk(ast.parse(path.read_text()))

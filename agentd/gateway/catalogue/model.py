@@ -156,7 +156,7 @@ def differs(own: Prices | None, listed: Prices) -> bool:
 
 
 def _summarize(prices: Prices) -> object:
-    """Return what decides costs, in one form for prices that are written differently."""
+    """Return the prices in a form that is equal for equal costs."""
     return (
         _list_rates(prices),
         {tier.tokens: _list_rates(tier) for tier in prices.above},

@@ -97,7 +97,7 @@ class Cooldowns:
             yield key
 
     def find_by_model(self, channel: Channel) -> dict[str, Cooldown]:
-        """Return why the channel is left out for each supplier's model; empty name: for all."""
+        """Return the cooldowns by the supplier's model; an empty name is for all models."""
         found: dict[str, Cooldown] = {}
         for key, model, one in self.iter_of_channel(channel):
             if not key:

@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"(?:basic|bearer|digest|token|apikey|negotiate)\s+\S", re.
 
 
 def find_header_problem(name: str, value: str) -> str:
-    """Return why a header cannot be added, without repeating its value; empty: it can."""
+    """Explain why a header cannot be added, without repeating its value; empty if it can."""
     if not _HEADER_NAME.fullmatch(name):
         return "is not a valid header name"
     if name.lower() in _RESERVED_HEADERS:

@@ -51,7 +51,7 @@ class PushStore(Protocol):
     """Stores the key and the subscriptions (``ui.push.store.PushFile``). Both methods block."""
 
     def load(self) -> PushJson:
-        """Return what is stored."""
+        """Return the stored key and subscriptions."""
         ...
 
     def save(self, content: PushJson) -> None:
@@ -63,7 +63,7 @@ class LoginDirectory(Protocol):
     """The logins (``auth.sessions.SessionManager``)."""
 
     def find_caller(self, session_id: str) -> Caller | None:
-        """Return who has this login; None once it has ended."""
+        """Return the user of this login; None once it has ended."""
         ...
 
 
@@ -230,7 +230,7 @@ class PushService:
     async def _try(
         self, subscription: PushSubscription, delivery: PushDelivery, caller: Caller
     ) -> tuple[str, bool]:
-        """Return why it failed, empty if it did not, and whether it may work later."""
+        """Return the reason of the failure, empty without one, and whether it may work later."""
         async with self._slots:
             try:
                 request = await asyncio.to_thread(

@@ -8,7 +8,7 @@ from tests.gateway.ledger.entries import build_record
 
 
 def call(head: float, first: float = 0.0, **more):
-    """A request whose supplier was called after 10 ms."""
+    """Make a request whose supplier was called after 10 ms."""
     return build_record(timings=Timings(10.0, head, first, 5000.0), **more)
 
 

@@ -55,7 +55,7 @@ def _anew(gateway: RunningGateway) -> None:
 
 
 def check_second_request(gateway: RunningGateway) -> None:
-    """The supplier had the tool's result, and what the model had said before."""
+    """Check that the supplier received the tool's result and the model's earlier messages."""
     request = gateway.supplier.requests[-1]
     assert [result.text for result in request.results] == ['etc in a "b"']
     assert "I look." in json.dumps(request.body)
@@ -152,7 +152,7 @@ def test_an_openai_client_is_reported_to_send_the_whole_conversation(
 
 
 def put_together(chunks: Iterable[Any]) -> dict[str, Any]:
-    """The only call of a streamed reply, as a client puts it together."""
+    """Assemble the only call of a streamed reply, as clients do."""
     call: dict[str, Any] = {}
     for chunk in chunks:
         for choice in chunk.choices:

@@ -29,7 +29,7 @@ SIGNALRCORE = "signalrcore"
 
 
 def explain_missing(client: str) -> str:
-    """Return why a client cannot be tried here; empty if it can."""
+    """Explain why a client cannot be tested here; empty if it can."""
     if client == JAVASCRIPT:
         if not shutil.which("node"):
             return "node is not installed"
@@ -82,7 +82,7 @@ class ListeningClient:
         return [line for line in self.lines if line["what"] == what]
 
     def wait(self, what: str, count: int = 1, seconds: float = PATIENCE) -> Line:
-        """The line of a kind, or the ``count``-th of them, once it is there."""
+        """Wait for the ``count``-th line of a kind and return it."""
         try:
             until(lambda: len(self.list_lines(what)) >= count, seconds)
         except AssertionError:

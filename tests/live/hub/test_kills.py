@@ -41,7 +41,7 @@ def start_daemon(keeper: Keeper, wire: Wire) -> DaemonProcess:
 
 
 def talk(process: DaemonProcess, text: str) -> None:
-    """A chat with this prompt, answered with the same words."""
+    """Create a chat with this prompt and wait for the echo."""
     with closing(Client(process.url, KEY)) as client:
         client.messages(client.create_chat(prompt=text))
 

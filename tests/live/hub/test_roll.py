@@ -12,7 +12,7 @@ ANYWHERE = "192.0.2.1"
 
 
 def ignore(_: str) -> None:
-    """A way to end a connection that does nothing."""
+    """Do nothing when a connection ends."""
 
 
 def test_the_connections_of_one_key_and_of_all_keys_are_limited() -> None:

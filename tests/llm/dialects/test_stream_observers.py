@@ -37,7 +37,7 @@ EACH = pytest.mark.parametrize("dialect", TAPS)
 
 
 def observe(dialect, pieces, glance=ASKED, *, close=True):
-    """Return what is passed on, and the observer afterwards."""
+    """Return the bytes that are passed on, and the observer afterwards."""
     tap = TAPS[dialect](glance)
     passed = b"".join([tap.feed(piece) for piece in pieces])
     return (passed + tap.close() if close else passed), tap

@@ -44,7 +44,7 @@ def run_build(root: Path, generation: str, **build) -> tuple[BuildEnd, bytes]:
 
 
 def measure_memory() -> int:
-    """Return how many bytes this process holds."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -346,7 +346,7 @@ def test_a_disk_that_fills_half_way_is_reported_and_leaves_nothing(
     left = [1_500_000]
 
     def writev(file: int, chunks: list[bytes]) -> int:
-        """The last that has room goes in by half, as on a disk."""
+        """Write half of the last chunk that has room, as a disk does."""
         size = min(sum(map(len, chunks)), left[0])
         left[0] -= size
         if not size:

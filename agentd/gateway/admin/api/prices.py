@@ -166,7 +166,7 @@ class PriceEndpoints:
 def _parse_filter(
     call: Request, channels: Mapping[str, Channel]
 ) -> Callable[[OpenCatalogue], Iterator[ListedPrices]]:
-    """Return what yields the wanted entries, in order. ``BadRequest`` for an invalid filter."""
+    """Return a function that yields the wanted entries. ``BadRequest`` for an invalid filter."""
     part = (call.get_query("name") or "").casefold()
     supplier = call.get_query("supplier") or ""
     channel, model = call.get_query("channel"), call.get_query("model")

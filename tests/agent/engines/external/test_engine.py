@@ -197,7 +197,7 @@ def run_program(source: str, **more) -> list[EngineEvent]:
 
 
 def measure_memory() -> int:
-    """Return how many bytes of this process are in memory."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 

@@ -111,7 +111,7 @@ def run(root: Path, prompt: str, approver: Rule | None = None) -> list[EngineEve
 
 
 def ask(root: Path, prompt: str) -> str:
-    """The reply alone."""
+    """Return the reply alone."""
     *used, reply = run(root, prompt)
     assert all(isinstance(progress, ToolUsed) for progress in used)
     assert isinstance(reply, ReplyCompleted)

@@ -49,11 +49,11 @@ class Codex:
             yield talk
 
     def open(self, talk: Talk, policy: str = "untrusted", sandbox: str = "workspace-write") -> None:
-        """A new thread."""
+        """Start a new thread."""
         self._open(talk, "thread/start", {"approvalPolicy": policy, "sandbox": sandbox})
 
     def reopen(self, talk: Talk) -> None:
-        """The thread of before."""
+        """Resume the thread."""
         given = {"threadId": self._thread, "approvalPolicy": "untrusted"}
         self._open(talk, "thread/resume", {**given, "sandbox": "workspace-write"})
 

@@ -84,7 +84,7 @@ class Chat:
         return made, self._converse(assignment, bounds, made)
 
     async def ask(self, question: Question) -> ApprovalAnswer:
-        """The approver: everything is noted, and decided by ``decide``."""
+        """Record each question, and answer it by ``decide``."""
         self.asked.append(question)
         return ApprovalAnswer(self.decide(question), reason=self.note)
 

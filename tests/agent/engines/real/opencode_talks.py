@@ -47,12 +47,12 @@ class Opencode:
             yield talk
 
     def open(self, talk: Talk) -> None:
-        """A new session."""
+        """Start a new session."""
         given = {"cwd": str(self.where.workspace), "mcpServers": []}
         self._session = talk.request("session/new", given)["result"]["sessionId"]
 
     def reopen(self, talk: Talk, method: str) -> None:
-        """The session of before, by ``session/load`` or ``session/resume``."""
+        """Reopen the session by ``session/load`` or ``session/resume``."""
         given = {"cwd": str(self.where.workspace), "mcpServers": []}
         talk.request(method, {"sessionId": self._session, **given})
 

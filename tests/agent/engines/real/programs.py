@@ -65,7 +65,7 @@ def make_place(folder: Path) -> Place:
 
 
 def find_missing() -> str:
-    """Return why the programs cannot be run; empty if they can."""
+    """Explain why the programs cannot be run; empty if they can."""
     absent = [str(program) for program in (CODEX, OPENCODE) if not shutil.which(program)]
     return f"npm install --prefix {_MODULES.parent}: no {', '.join(absent)}" if absent else ""
 

@@ -92,7 +92,7 @@ def served(tmp_path: Path, supplier: Supplier) -> ServedAgent:
 
 
 def edit(engine: str, served: ServedAgent) -> Call:
-    """The model's call that translates the first line of the file."""
+    """Return the model's call that translates the first line of the file."""
     if engine == "codex":
         return Call("exec_command", {"cmd": PATCH})
     if engine == "native":
@@ -102,7 +102,7 @@ def edit(engine: str, served: ServedAgent) -> Call:
 
 
 def sleep(engine: str) -> Call:
-    """The model's call of a command that takes long."""
+    """Return the model's call of a command that takes long."""
     if engine == "codex":
         return Call("exec_command", {"cmd": SLEEP})
     if engine == "native":
@@ -125,7 +125,7 @@ def list_roles(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def begin_to_sleep(engine: str, caller: Caller, supplier: Supplier, *after: Step) -> int:
-    """A chat in whose turn the long command runs, with leave, and another prompt that waits."""
+    """Create a chat in which the long command runs, approved, and another prompt waits."""
     supplier.script(sleep(engine), *after)
     chat = caller.create_chat("Sleep.", model=engine)
     caller.append(chat, "And then?")

@@ -30,7 +30,7 @@ class Description:
         return min(fitting, key=lambda one: one["path"].count("{"), default=None)
 
     def find_body_errors(self, address: dict[str, Any], body: object) -> list[str]:
-        """Return why the address does not accept a body."""
+        """Explain why the route does not accept a body."""
         (told,) = address["body"]
         return self._find_errors(told["schema"], self.told["schemas"], body)
 
