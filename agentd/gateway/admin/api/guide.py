@@ -45,6 +45,11 @@ CONCEPTS = (
         "price", "Exact USD per million tokens of each kind; a route's come before the model's."
     ),
     Concept(
+        "price catalogue",
+        "Prices and context sizes of known models, from a library. A model's own prices are used"
+        " until the catalogue's are applied to it.",
+    ),
+    Concept(
         "access key",
         "What a caller of models sends (sk-agentd-...), with limits and lists of the models and"
         " channels it may use. It is shown once, when it is created or reissued.",

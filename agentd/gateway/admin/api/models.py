@@ -1,5 +1,6 @@
 """Endpoints of the models that callers of the gateway can use."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -113,7 +114,8 @@ class ProxyModelEndpoints(CopyableEndpoints[GatewayModel]):
         """Create a model, on request with the catalogue's prices where it has none."""
         entry = self.create(call.parse_json(self.types.new))
         if call.get_flag("catalogue_prices") and entry.prices is None:
-            listed = (await self._prices.require()).find_for_model(entry)
+            opened = await self._prices.require()
+            listed = await asyncio.to_thread(opened.find_for_model, entry)
             if listed is None:
                 raise BadRequest(
                     f'The price catalogue does not list the model "{entry.name}"',

@@ -133,7 +133,9 @@ class OfferedModelEndpoints:
         channel = self._channels.find(call.get_name())
         wanted = call.parse_json(CreateOfferedRequest)
         opened = await self._prices.open() if wanted.catalogue_prices else None
-        made = [_build_model(one, channel, opened) for one in wanted.models]
+        made = await asyncio.to_thread(
+            lambda: [_build_model(one, channel, opened) for one in wanted.models]
+        )
         name = find_repeated(model.name for model in made)
         if name is not None:
             raise BadRequest(f'Two of the models would be named "{name[:100]}"')
