@@ -76,11 +76,12 @@ class Suppliers:
         self._secrets = secrets
         self._egress = egress
 
-    async def reach(self, channel: Channel, field: str = "key", /) -> tuple[HttpUpstream, str]:
-        """Return a channel's client, and the key of one of its ``key_fields``.
+    async def reach(self, channel: Channel, field: str = "", /) -> tuple[HttpUpstream, str]:
+        """Return a channel's client, and the key of one of its ``key_fields``, or its first.
 
         Raises ``ConfigError`` if a secret cannot be read.
         """
+        field = field or channel.key_fields[0]
         key = self._secrets.get(channel, field)
         if key is None:
             key = await self._secrets.fetch(channel, field)
@@ -150,6 +151,7 @@ class ModelGateway:
         """The connections of the channels."""
         self._relay = Relay(self._build_relay_services(keys))
         keys.on_revoked(self._relay.cancel_revoked)
+        keys.on_address_refused = self._noting.on_address_refused
         keys.on_problems = partial(self._noting.on_key_file_changed, layout.access_keys)
         self._gateway = GatewayEndpoints(
             self._relay, keys, self.get_models, lambda: self.settings.current.max_body

@@ -52,8 +52,11 @@ class SessionLookup(Protocol):
 class AccessKeyVerifier(Protocol):
     """The valid access keys of the model gateway."""
 
-    def authenticate(self, presented: str) -> Caller:
-        """Return the caller with this access key; raises ``Unauthorized`` with the reason."""
+    def authenticate(self, presented: str, address: str) -> Caller:
+        """Return the caller with this access key, at an address.
+
+        Raises ``Unauthorized`` or ``Forbidden`` with the reason.
+        """
         ...
 
 
@@ -81,7 +84,7 @@ class Gate:
         if group is RouteGroup.PUBLIC:
             return ANONYMOUS
         if group is RouteGroup.MODELS:
-            return self._authenticate_access_key(credentials.access)
+            return self._authenticate_access_key(credentials.access, credentials.address)
         if group is RouteGroup.MANAGE:
             return self._authenticate_management(credentials)
         sent = [credentials.header]
@@ -106,7 +109,7 @@ class Gate:
             raise Unauthorized(INVALID_KEY)
         return Caller("key", name, "manager")
 
-    def _authenticate_access_key(self, key: str | None) -> Caller:
+    def _authenticate_access_key(self, key: str | None, address: str) -> Caller:
         if key is None:
             raise Unauthorized(
                 "This needs an access key: a Bearer in Authorization, x-api-key or x-goog-api-key",
@@ -114,7 +117,7 @@ class Gate:
             )
         if self._access is None:
             raise Unauthorized(INVALID_KEY)
-        return self._access.authenticate(key)
+        return self._access.authenticate(key, address)
 
     def _authenticate_management(self, credentials: Credentials) -> Caller:
         """Authenticate by management key or login (the proxy specification, section 5).

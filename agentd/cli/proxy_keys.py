@@ -99,6 +99,13 @@ def _add_fields(parser: argparse.ArgumentParser, *, changing: bool) -> None:
         allowed = f"{name} it may use, by name or pattern; repeatable; "
         allowed += "none allows all" if changing else "default: all"
         parser.add_argument(f"--{name}", action="append", metavar="NAME", help=allowed)
+    parser.add_argument(
+        "--address",
+        action="append",
+        metavar="ADDRESS",
+        help="address or network (CIDR) from which it is accepted; repeatable; "
+        + ("none allows all" if changing else "default: all"),
+    )
     expiry = "end of its validity: 2027-01-31, 90d or 12h; " + ("none" if changing else "default")
     expiry += ": never"
     parser.add_argument("--expires", metavar="WHEN", help=expiry)
@@ -229,9 +236,9 @@ def _parse_fields(args: argparse.Namespace, key: AccessKey) -> dict[str, Any]:
                 limits[name] = None if text == "none" else _parse_number(name, text, kind)
     if limits:
         found["limits"] = structs.replace(key.limits, **limits)
-    for name in ("model", "channel"):
+    for name, field in (("model", "models"), ("channel", "channels"), ("address", "addresses")):
         if (listed := getattr(args, name)) is not None:
-            found[f"{name}s"] = None if listed == ["none"] else tuple(listed)
+            found[field] = None if listed == ["none"] else tuple(listed)
     if args.expires is not None:
         found["expires"] = None if args.expires == "none" else _parse_expiry(args.expires)
     if args.keep_bodies is not None:

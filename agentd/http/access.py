@@ -43,6 +43,8 @@ class Credentials(Struct, frozen=True):
     query: str | None = None
     session: str | None = None
     access: str | None = None
+    address: str = ""
+    """The client's address, where an access key was sent."""
 
 
 class Caller(Struct, frozen=True):

@@ -170,7 +170,9 @@ class RequestHead:
 
     def _read_credentials(self) -> Credentials:
         if self.group is RouteGroup.MODELS:
-            return Credentials(access=_read_access_key(self.headers, self.query))
+            return Credentials(
+                access=_read_access_key(self.headers, self.query), address=self.remote_ip
+            )
         query = _read_query_key(self.query, "api_key") if self.group is RouteGroup.LIVE else None
         return Credentials(self.headers.get("X-API-Key"), query, self._login.token)
 

@@ -70,9 +70,10 @@ def test_every_field_can_be_said(key):
         "add", "ann", "--total", "100", "--day", "0.50", "--week", "3", "--month", "10",
         "--requests-per-minute", "60", "--tokens-per-minute", "1000000", "--parallel", "4",
         "--model", "gpt-*", "--model", "sonnet", "--channel", "main", "--expires", "2030-01-31",
-        "--keep-bodies",
+        "--keep-bodies", "--address", "10.0.0.0/8", "--address", "192.0.2.7",
     )  # fmt: skip
     (ann,) = read_keys()
+    assert ann.addresses == ("10.0.0.0/8", "192.0.2.7")
     assert ann.limits == KeyLimits(
         Decimal(100), Decimal("0.5"), Decimal(3), Decimal(10), 60, 1_000_000, 4
     )
@@ -82,12 +83,16 @@ def test_every_field_can_be_said(key):
 
 
 def test_what_is_changed_is_changed_and_nothing_else(key):
-    key("add", "ann", "--day", "5", "--month", "50", "--model", "a", "--expires", "30d")
+    key(
+        "add", "ann", "--day", "5", "--month", "50", "--model", "a", "--expires", "30d",
+        "--address", "192.0.2.7",
+    )  # fmt: skip
     (before,) = read_keys()
     key("change", "ann", "--day", "none", "--parallel", "0", "--model", "none", "--name", "Bob")
     (after,) = read_keys()
     assert after.limits == KeyLimits(month=Decimal(50), parallel=0)
     assert (after.models, after.name, after.expires) == (None, "Bob", before.expires)
+    assert after.addresses == ("192.0.2.7",)
     assert after.secret == before.secret
     key("change", after.id, "--expires", "none")
     assert read_keys()[0].expires is None

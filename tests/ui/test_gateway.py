@@ -384,6 +384,17 @@ def test_parameters_of_requests_are_changed_in_the_form(gus: Person, gateway: Ga
         gateway.admin.patch(api, {"parameters": None})
 
 
+def test_the_addresses_of_a_key_are_changed_in_the_form(gus: Person, gateway: GatewaySite) -> None:
+    made = gateway.admin.post("/api/agent/keys", {"name": "bound"})
+    page = gus.open(f"/gateway/keys/{made['id']}")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    find_field(page, "addresses").fill("10.0.0.0/8\n192.0.2.7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("10.0.0.0/8, 192.0.2.7")).to_be_visible()
+    saved = gateway.admin.get(f"/api/agent/keys/{made['id']}")["addresses"]
+    assert saved == ["10.0.0.0/8", "192.0.2.7"]
+
+
 def test_why_a_channel_was_disabled_is_shown(gus: Person, gateway: GatewaySite) -> None:
     channel, settings = "/api/agent/channels/messages", "/api/agent/settings"
     assert gateway.admin.patch(settings, {"disable_channel_after": 1}).status == 200

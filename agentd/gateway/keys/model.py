@@ -10,7 +10,9 @@ import unicodedata
 from datetime import timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from hashlib import sha256
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct, structs
@@ -116,6 +118,8 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Exact names or patterns with ``*`` and ``?``; absent: all, empty: none."""
     channels: tuple[Glob, ...] | None = None
     """The channels that its requests may use, in the same form."""
+    addresses: tuple[Annotated[str, Meta(max_length=50)], ...] | None = None
+    """Addresses and networks (CIDR) of its callers; absent: all, empty: none."""
     limits: KeyLimits = KeyLimits()
     """The limits on its spending and usage."""
     keep_bodies: bool = False
@@ -133,6 +137,8 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not self.name.isprintable() or self.name != self.name.strip():
             raise ValueError("name: expected visible characters, without blanks at the ends")
+        if self.addresses:
+            parse_networks(self.addresses)
         for field in ("created", "expires", "before_until"):
             text = getattr(self, field)
             if text is not None:
@@ -159,6 +165,10 @@ class AccessKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_use(self, channel: str) -> bool:
         """Return whether requests of the key may go through this channel."""
         return self.channels is None or any(fnmatchcase(channel, one) for one in self.channels)
+
+    def may_come_from(self, address: str) -> bool:
+        """Return whether requests of the key may come from this address of a client."""
+        return self.addresses is None or _is_within(address, self.addresses)
 
 
 class PendingReissue(Struct, frozen=True, omit_defaults=True):
@@ -187,6 +197,21 @@ class PendingReissue(Struct, frozen=True, omit_defaults=True):
     def matches(self, presented: str, now: Timestamp) -> bool:
         """Return whether this is the previous secret, or the one before in its grace period."""
         return _matches(self, presented, now)
+
+
+@lru_cache(maxsize=1000)
+def parse_networks(addresses: tuple[str, ...]) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Return addresses and networks as networks. Raises ``ValueError`` for what is neither."""
+    found = []
+    for one in addresses:
+        try:
+            found.append(ip_network(one, strict=False))
+        except ValueError as error:
+            raise ValueError(
+                f"addresses: {one[:50]!r} is not an address or network; expected one such as"
+                " 192.0.2.7 or 10.0.0.0/8"
+            ) from error
+    return tuple(found)
 
 
 def is_key_id(text: str) -> bool:
@@ -237,6 +262,15 @@ def _hash_secret(key: str) -> SecretHash:
 
 def _digest(salt: str, key: str) -> bytes:
     return sha256(salt.encode() + key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_within(address: str, addresses: tuple[str, ...]) -> bool:
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:  # such as a local socket, which has none
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return any((mapped or found) in network for network in parse_networks(addresses))
 
 
 def _is_amount(limit: Decimal) -> bool:

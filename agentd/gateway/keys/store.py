@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import structs
 
 from agentd.core.clock import Clock, Timestamp
-from agentd.core.errors import BadRequest, ConfigProblem
+from agentd.core.errors import BadRequest, ConfigProblem, Forbidden
 from agentd.core.retry import BackgroundRetries
 from agentd.gateway.keys.file import AccessKeyFile, AccessKeyFileContents
 from agentd.gateway.keys.keyring import Keyring, is_still_valid
@@ -53,6 +53,8 @@ class AccessKeyRepository:
         """Why other entries of the file are invalid ..."""
         self.on_problems: OnProblems = lambda _: None
         """... and what is called when that changes."""
+        self.on_address_refused: Callable[[AccessKey, str], None] = lambda key, address: None
+        """Called with a key that was sent from an address that is not on its list."""
         self._file = file
         self._clock = clock
         self._revoked_listeners: list[OnRevoked] = []
@@ -106,12 +108,22 @@ class AccessKeyRepository:
         await self._revoking.stop()
         await self._watched.stop()
 
-    def authenticate(self, presented: str) -> Caller:
-        """Return the caller of a key. Raises ``Unauthorized`` with the reason if it is invalid."""
+    def authenticate(self, presented: str, address: str = "") -> Caller:
+        """Return the caller of a key.
+
+        Raises ``Unauthorized`` with the reason if it is invalid, and ``Forbidden`` if it may not
+        be used from the client's ``address``.
+        """
         own = self._own
         if own and presented.startswith(_OWN_BEGINNING) and own.secret.matches(presented):
             return Caller("access", own.name, "nobody", access_key_id=own.id)
         key = self.keys.authenticate(presented, self._clock.now())
+        if not key.may_come_from(address):
+            self.on_address_refused(key, address)
+            raise Forbidden(
+                f'The access key "{key.name}" may not be used from {address or "here"}.',
+                "The administrator can add the address to the key's list.",
+            )
         if self.keys.find_pending(key.id) and key.secret.matches(presented):
             self._revoke_previous(key)  # somebody has the new secret
         return Caller("access", key.name, "nobody", access_key_id=key.id)

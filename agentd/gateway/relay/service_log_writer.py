@@ -36,6 +36,8 @@ class ServiceLogWriter:
         self._noted: dict[str, float] = {}
         self._noted_keys: dict[tuple[str, str], float] = {}
         """The time at which the cooldown of a channel's key was last noted."""
+        self._strangers: dict[str, float] = {}
+        """The time at which it was last noted that a key was sent from elsewhere."""
         self._revoked: dict[str, float] = {}
         """The time at which each revoked key was last noted."""
         self._reached: dict[tuple[str, str], Timestamp | None] = {}
@@ -83,6 +85,14 @@ class ServiceLogWriter:
         """Note that a request was refused because it contains a secret."""
         text = f'A request of "{key.name}" contained a secret (rule "{rule}") and was refused'
         self._notes.add("warning", "secret_blocked", text, key=key.id)
+
+    def on_address_refused(self, key: AccessKey, address: str) -> None:
+        """Note that a key was sent from an address that is not on its list."""
+        if self._now() - self._strangers.get(key.id, float("-inf")) >= REPEAT_SECONDS:
+            self._strangers[key.id] = self._now()
+            text = f'The access key "{key.name}" was sent from {address or "a local socket"},'
+            text = f"{text} which is not on its list of addresses, and was refused"
+            self._notes.add("warning", "address_refused", text, key=key.id)
 
     def on_key_revoked(self, key: AccessKey) -> None:
         """Note that running requests of a revoked or expired key were ended."""

@@ -21,8 +21,8 @@ from agentd.models.gateway_model import GatewayModel
 class SupplierConnections(Protocol):
     """Connects to the suppliers of channels."""
 
-    def reach(self, channel: Channel, key: str = "key", /) -> Awaitable[tuple[Upstream, str]]:
-        """Return the channel's HTTP client and the key of one of its ``key_fields``.
+    def reach(self, channel: Channel, key: str = "", /) -> Awaitable[tuple[Upstream, str]]:
+        """Return the channel's HTTP client and the key of one of its ``key_fields``, or the first.
 
         Raises ``ConfigError`` and ``Unavailable``.
         """

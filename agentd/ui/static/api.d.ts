@@ -20,6 +20,7 @@ export type AccessKeyPatch = {
   expires?: string | null;
   models?: string[] | null;
   channels?: string[] | null;
+  addresses?: string[] | null;
   limits?: KeyLimitsPatch | null;
   keepBodies?: boolean | null;
   id?: unknown;
@@ -44,6 +45,7 @@ export type AccessKeyView = {
   expires: string | null;
   models: string[] | null;
   channels: string[] | null;
+  addresses: string[] | null;
   limits: KeyLimitsView;
   keepBodies: boolean;
   createdBy: string;
@@ -943,6 +945,7 @@ export type IssuedKeyView = {
   expires: string | null;
   models: string[] | null;
   channels: string[] | null;
+  addresses: string[] | null;
   limits: KeyLimitsView;
   keepBodies: boolean;
   createdBy: string;
@@ -1262,6 +1265,7 @@ export type NewAccessKey = {
   expires?: string | null;
   models?: string[] | null;
   channels?: string[] | null;
+  addresses?: string[] | null;
   limits?: NewKeyLimits;
   keepBodies?: boolean;
 };

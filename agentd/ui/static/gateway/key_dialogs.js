@@ -18,6 +18,7 @@ const FIELDS = [
   { name: "expires", label: "Expires", kind: "moment", hint: "It stops working then; empty for never." },
   { name: "models", label: "Models", kind: "lines", placeholder: "all", hint: "Names or patterns such as gpt-*, one per line; empty for all." },
   { name: "channels", label: "Channels", kind: "lines", placeholder: "all", hint: "The channels that its requests may use, in the same form." },
+  { name: "addresses", label: "Addresses", kind: "lines", placeholder: "all", hint: "From which it is accepted: addresses or networks such as 10.0.0.0/8, one per line; empty for all." },
   { name: "limits.day", label: "USD a day", kind: "money", placeholder: "no limit" },
   { name: "limits.week", label: "USD a week", kind: "money", placeholder: "no limit", hint: "From Monday on." },
   { name: "limits.month", label: "USD a month", kind: "money", placeholder: "no limit" },

@@ -16,7 +16,7 @@ import { resourceList, usualItems } from "./resource_list.js";
 /**
  * @typedef {{ name: string, limit: number, used: number, reserved: number, resets: string | null }} LimitStatus
  * @typedef {{ id: string, name: string, created: string, createdBy: string, enabled: boolean, expires: string | null, models: string[] | null,
- *   channels: string[] | null, limits: Record<string, number | null>, keepBodies: boolean, last4: string, previousUntil: string | null,
+ *   channels: string[] | null, addresses: string[] | null, limits: Record<string, number | null>, keepBodies: boolean, last4: string, previousUntil: string | null,
  *   spent: { total: number, day: number, week: number, month: number, zone: string }, limitUsage: LimitStatus[] }} AccessKey
  * @typedef {import("./overview_data.js").Burn} Burn
  */
@@ -126,6 +126,7 @@ function aboutCard(key, reload) {
     ["Made", `${agoTime(key.created)}${key.createdBy ? ` by ${key.createdBy}` : ""}`],
     ["Expires", key.expires ? fullTime(key.expires) : "never"],
     ["Models", key.models ? key.models.join(", ") || "none" : "all"],
+    ["Addresses", key.addresses ? key.addresses.join(", ") || "none" : "all"],
     ["Channels", key.channels ? key.channels.join(", ") || "none" : "all"],
     ["Bodies", key.keepBodies ? "kept for some days, secrets hidden" : "not kept"],
     ["Spent", el("a", { href: requestsLink({ key: key.id }) }, `${usd(key.spent.day)} today · ${usd(key.spent.week)} this week · ${usd(key.spent.month)} this month · ${usd(key.spent.total)} in all`)],
