@@ -221,7 +221,7 @@ async def collect_routes(
         *rendering.routes(),
         *qr_api.routes(),
         *_build_about_routes(core),
-        *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout))),
+        *preferences_api.routes(PreferenceEndpoints(PreferenceFiles(layout), core.bus)),
         *pages.routes(PageEndpoints(await asyncio.to_thread(load_assets))),
         *build_report_routes(
             layout, core.clock, gateway, auth, management.journal, export.exporter

@@ -11,6 +11,7 @@ from msgspec import Struct
 from agentd.chats.journal_reader import decode_entry
 from agentd.chats.records import get_messages
 from agentd.core.errors import Unavailable
+from agentd.core.markdown import strip_markdown
 from agentd.storage.checksummed_json import ChecksumMismatch
 from agentd.storage.journal import open_journal_file
 from agentd.storage.layout import Layout
@@ -102,5 +103,8 @@ class MessageSearch:
     def _excerpt(self, text: str, at: int) -> str:
         # Where casefolding changed the length, the place is nearly right.
         start, end = max(at - EXCERPT_MARGIN, 0), at + len(self._text) + EXCERPT_MARGIN
-        cut = " ".join(text[start:end].split())
+        raw = text[start:end]
+        plain = strip_markdown(raw)
+        # Words in a link's address or the like are shown as they are written.
+        cut = plain if self._text in plain.casefold() else " ".join(raw.split())
         return f"{'…' if start else ''}{cut}{'…' if end < len(text) else ''}"

@@ -48,6 +48,11 @@ class Event(Struct, frozen=True):
         return None
 
     @property
+    def for_user(self) -> str:
+        """The user whose logins alone receive it; empty: it goes to every listener."""
+        return ""
+
+    @property
     def weight(self) -> int:
         """Approximate memory that the event keeps alive, in bytes."""
         return 400

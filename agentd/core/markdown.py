@@ -35,6 +35,17 @@ _CODE_BLOCK = re.compile(r'<pre lang="([^"]*)"><code>')
 _LANGUAGE = re.compile(r"language-[A-Za-z0-9_+#.-]{1,40}")
 _OPENED_OR_CLOSED = re.compile(r"<(/?)(?:blockquote|ul|ol)\b")
 
+_LINK = re.compile(r"!?\[([^\]\n]{0,300})\]\([^()\s]{0,600}\)")
+_LINE_MARKS = re.compile(
+    r"^[ \t]{0,12}(?:(?:`{3,}|~{3,})[^\n`]{0,60}$|#{1,6}[ \t]|>[ \t]?"
+    r"|[-*+][ \t](?:\[[ xX]\][ \t])?)",
+    re.MULTILINE,
+)
+_EMPHASIS = re.compile(
+    r"`+|~~|(?<![\w*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w*])"
+    r"|(?<![\w])_{1,3}(?=[^\s_])|(?<=[^\s_])_{1,3}(?!\w)"
+)
+
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr"),
     *("input", "li", "ol", "p", "pre", "strong"),
@@ -67,6 +78,15 @@ def render_markdown(text: str, *, keep_breaks: bool = False) -> RenderedMarkdown
     """
     shown = _cut(text)
     return RenderedMarkdown(_render(shown, keep_breaks), len(shown) < len(text))
+
+
+def strip_markdown(text: str) -> str:
+    """Return a short text without the marks of Markdown: one line, for excerpts and notifications.
+
+    It is no parser: what only looks like a mark may go, too.
+    """
+    shown = _LINK.sub(r"\1", _LINE_MARKS.sub("", text))
+    return " ".join(_EMPHASIS.sub("", shown).split())
 
 
 def _cut(text: str) -> str:

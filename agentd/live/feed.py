@@ -20,6 +20,7 @@ from typing import Protocol, TypeAlias
 from agentd.core import sse
 from agentd.core.events import Event, EventBus, JournalState, LastEventOfRecord, StoredEvent
 from agentd.core.ids import RunHistory
+from agentd.http.access import Caller
 from agentd.live.cursor import WHOLE_RECORD, EventCursor, parse_cursor
 from agentd.live.event_batch import EncodedRecord, EventBatch, batch_records
 from agentd.live.signalr.records import EventRecord as Record
@@ -39,7 +40,7 @@ NO_RUNS = RunHistory()
 class EncodedEvent(Record):
     """An encoded event with its cursor; None for one that is not stored."""
 
-    __slots__ = ("_sse", "cursor", "for_administrators", "name")
+    __slots__ = ("_sse", "cursor", "for_administrators", "for_user", "name")
 
     def __init__(self, event: Event, cursor: EventCursor | None) -> None:
         arguments = event.build_arguments(cursor.run_id if cursor else "")
@@ -47,6 +48,7 @@ class EncodedEvent(Record):
         super().__init__(event.name, arguments, seq=seq, chat=event.about_chat)
         self.name = event.name
         self.for_administrators = event.for_administrators
+        self.for_user = event.for_user
         self.cursor = cursor
         self._sse = b""
 
@@ -56,11 +58,23 @@ class EncodedEvent(Record):
         head, name, data = event[:-2].split(b"\n", 2)
         made = cls.__new__(cls)
         made.for_administrators = False  # no such event is stored
+        made.for_user = ""
         made.set_data(b'{"type":1,"target":"%b","arguments":%b}' % (name[7:], data[6:]))
         made.cursor, made.chat, made.name = _read_cursor(head + b"\n"), chat, name[7:].decode()
         made.seq = made.cursor.seq
         made._sse = event
         return made
+
+    @property
+    def is_private(self) -> bool:
+        """True if only some callers receive it."""
+        return self.for_administrators or bool(self.for_user)
+
+    def is_for(self, caller: Caller) -> bool:
+        """Return whether a caller receives it."""
+        if self.for_administrators and caller.role != "administrator":
+            return False
+        return not self.for_user or (caller.kind == "user" and caller.name == self.for_user)
 
     @property
     def arguments(self) -> bytes:

@@ -194,18 +194,22 @@ class Hub:
         """
         while self._queue:
             events = list(self._take_batch())
+            is_private = any(event.is_private for event in events)
             clients = list(self._clients.values())
             for start in range(0, len(clients), CLIENTS_PER_TURN):
                 now = self._now()
                 for client in clients[start : start + CLIENTS_PER_TURN]:
-                    self._send_to(client, events, now)
+                    self._send_to(client, events, now, is_private=is_private)
                 if start + CLIENTS_PER_TURN < len(clients):
                     await asyncio.sleep(0)
         self._broadcaster = None
 
-    def _send_to(self, client: HubClient, events: Sequence[EncodedEvent], now: float) -> None:
-        if client.caller.role != "administrator":
-            events = [event for event in events if not event.for_administrators]
+    def _send_to(
+        self, client: HubClient, events: Sequence[EncodedEvent], now: float, *, is_private: bool
+    ) -> None:
+        """Send the events to a client; ``is_private``: some are not for everybody."""
+        if is_private:
+            events = [event for event in events if event.is_for(client.caller)]
         try:
             client.send_events(events, now)
         except Exception:  # a task boundary: one client's failure must not affect the others

@@ -14,6 +14,7 @@ from contextlib import suppress
 from agentd.core import sse
 from agentd.core.errors import BadRequest
 from agentd.core.ids import MAX_ID
+from agentd.http.access import Caller
 from agentd.http.connections import ConnectionRegistry
 from agentd.http.request import Request, Response
 from agentd.live.cursor import EventCursor, parse_cursor
@@ -57,7 +58,7 @@ class EventStreamEndpoint:
         self, call: Request, chats: frozenset[int] | None, since: EventCursor | None
     ) -> AsyncGenerator[bytes, None]:
         self._connections.check(call.caller, call.headers.get("Origin"), call.remote_ip)
-        listener = _Listener(chats, is_administrator=call.caller.role == "administrator")
+        listener = _Listener(chats, call.caller)
         with self._connections.register(call.caller, listener.end, call.remote_ip):
             # Subscribed before reading the cursor, so that no event is lost in between.
             self._feed.subscribe(listener.on_event)
@@ -107,9 +108,9 @@ class EventStreamEndpoint:
 class _Listener:
     """The events that wait for one stream; created by the task that sends them."""
 
-    def __init__(self, chats: frozenset[int] | None, *, is_administrator: bool) -> None:
+    def __init__(self, chats: frozenset[int] | None, caller: Caller) -> None:
         self.ended = False
-        self._is_administrator = is_administrator
+        self._caller = caller
         self.chats = chats
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -119,7 +120,7 @@ class _Listener:
 
     def wants(self, event: EncodedEvent) -> bool:
         """Return whether to send this event to the stream."""
-        if event.for_administrators and not self._is_administrator:
+        if not event.is_for(self._caller):
             return False
         return self.chats is None or event.chat is None or event.chat in self.chats
 

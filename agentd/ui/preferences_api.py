@@ -6,9 +6,11 @@ from typing import Protocol
 from msgspec import Struct
 
 from agentd.core.errors import BadRequest, Conflict, Forbidden, Unavailable
+from agentd.core.events import EventBus
 from agentd.http.access import Caller, Role, RouteGroup
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
+from agentd.ui.preference_events import MeUpdate, MeUpdateView
 from agentd.ui.preferences import Id, LookName, LookValue, PreferenceChange, Preferences
 
 MAX_BODY = 512 * 1024
@@ -42,8 +44,9 @@ class PreferenceStore(Protocol):
 class PreferenceEndpoints:
     """The endpoints."""
 
-    def __init__(self, store: PreferenceStore) -> None:
+    def __init__(self, store: PreferenceStore, bus: EventBus) -> None:
         self._store = store
+        self._bus = bus
         self._lock = asyncio.Lock()
 
     async def get_me(self, request: Request) -> Response:
@@ -61,6 +64,9 @@ class PreferenceEndpoints:
         person = _require_person(request.caller)
         async with self._lock:
             found = await asyncio.to_thread(self._store.change, person, change)
+            seen = {chat: found.seen[chat] for chat in change.seen if chat in found.seen}
+            told = MeUpdateView(seen, change.unseen, found.pins, found.look)
+            self._bus.publish(MeUpdate(person, told))
         return _respond(request.caller, found)
 
 

@@ -76,3 +76,13 @@ def test_a_journal_that_cannot_be_read_is_told(client: Client, chat: int, daemon
         Path(daemon.layout.get_journal_path(chat) + ".away")
     )
     assert client.get(f"/api/chat/{chat}/search?text=kettle").status == 503
+
+
+def test_an_excerpt_is_plain_text_unless_the_words_are_in_the_marks(client: Client) -> None:
+    said = "The **kettle** is in [the kitchen](https://example.com/pantry)."
+    chat = client.create_chat(prompt=said)
+    client.messages(chat)
+    plain = "The kettle is in the kitchen."
+    assert search_chat(client, chat, "kettle%20is") == []
+    assert search_chat(client, chat, "kettle") == [plain, f"echo: {plain}"]
+    assert search_chat(client, chat, "pantry")[0] == said

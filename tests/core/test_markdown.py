@@ -4,8 +4,10 @@ import time
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentd.core.markdown import MAX_RENDERED, render_markdown
+from agentd.core.markdown import MAX_RENDERED, render_markdown, strip_markdown
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -250,3 +252,31 @@ def test_what_is_made_to_be_costly_is_not(name: str) -> None:
         return min(taken)
 
     assert measure(BOMBS[name]) < 60 * measure(harmless)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (
+            "## Result\n\n- **all** tests *pass*\n- `make` is ~~slow~~",
+            "Result all tests pass make is slow",
+        ),
+        ("see [the log](https://example.com/a_b) and ![x](y.png)", "see the log and x"),
+        ("> quoted\n\n```python\nx = 1\n```\nend", "quoted x = 1 end"),
+        ("2 * 3 = 6, snake_case_name, a*b, f(x)", "2 * 3 = 6, snake_case_name, a*b, f(x)"),
+        ("- [ ] open\n- [x] done", "open done"),
+        ("__bold__ and _slanted_", "bold and slanted"),
+    ],
+)
+def test_marks_are_stripped_for_excerpts(text: str, plain: str) -> None:
+    assert strip_markdown(text) == plain
+
+
+@given(st.text(alphabet="*_`~[]()#>- ab\n!", max_size=2000))
+def test_stripping_marks_keeps_every_letter_of_text_without_links(text: str) -> None:
+    bare = text.replace("(", "")
+    stripped = strip_markdown(bare)
+    assert "\n" not in stripped
+    if not {"`", "~"} & set(bare):
+        letters = [one for one in bare if one in "ab"]
+        assert [one for one in stripped if one in "ab"] == letters

@@ -479,6 +479,46 @@ async def test_events_for_administrators_reach_nobody_else(layout, role, sees):
         await fed.replay.close()
 
 
+class _OwnEvent(Event, frozen=True):
+    """An event for the logins of ada."""
+
+    name: ClassVar[str] = "meUpdate"
+
+    @property
+    def for_user(self) -> str:
+        return "ada"
+
+    def build_arguments(self, run: str) -> list[object]:
+        return [{}]
+
+
+@pytest.mark.gen_test
+@pytest.mark.parametrize(
+    ("caller", "sees"),
+    [
+        (Caller("user", "ada", "viewer"), True),
+        (Caller("user", "bob", "administrator"), False),
+        (Caller("key", "ada", "manager"), False),
+    ],
+)
+async def test_events_of_a_user_reach_the_logins_of_nobody_else(layout, caller, sees):
+    async with running_services(layout) as services:
+        fed = Fed(services)
+        stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0.01)
+        call = Request("GET", EVENTS, "", {}, HTTPHeaders(), caller, "127.0.0.1")
+        portions = stream.stream_events(call).chunks
+        reader, names = SseReader(), []
+        while "resumed" not in names:
+            names += [event.name for event in reader.feed(await anext(portions))]
+        services.bus.publish(_OwnEvent())
+        services.bus.publish(KeysUpdate(("laptop",)))
+        while "keysUpdate" not in names:
+            names += [event.name for event in reader.feed(await anext(portions))]
+        assert ("meUpdate" in names) is sees
+        await portions.aclose()
+        await fed.replay.close()
+
+
 # Refusals.
 
 

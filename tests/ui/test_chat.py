@@ -421,6 +421,25 @@ def test_what_was_seen_and_pinned_is_the_same_in_another_browser(
         expect(pinned).not_to_have_class(re.compile("unseen"))
 
 
+def test_what_is_seen_and_pinned_on_one_device_is_so_on_another_at_once(
+    browser: Browser, ada: Person, site: Serving
+) -> None:
+    client = site.client()
+    chat = client.create_chat(title="Seen elsewhere", prompt="hello")
+    client.messages(chat)
+    page = ada.open("/inbox")
+    item = page.locator(".chats .item", has_text="Seen elsewhere")
+    expect(item).to_have_class(re.compile("unseen"))
+    with person(browser, site) as other:
+        there = other.open(f"/{chat}")
+        expect(there.get_by_text("echo: hello")).to_be_visible()
+        expect(item).not_to_have_class(re.compile("unseen"))
+        there.get_by_role("button", name="More", exact=True).click()
+        there.get_by_role("menuitem", name="Pin").click()
+        pinned = page.locator(".chats section", has_text="Pinned")
+        expect(pinned.locator(".item", has_text="Seen elsewhere")).to_have_count(1)
+
+
 def test_a_reply_in_several_messages_loses_nothing_between_them(
     ada: Person, site: Serving, talking: TalkingEngine
 ) -> None:

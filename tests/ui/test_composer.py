@@ -96,6 +96,7 @@ def test_a_file_that_is_refused_says_why_and_holds_the_prompt_until_it_is_gone(
     page.evaluate(TRANSFER, ["drop", [["tool.exe", "", [0, 1, 2, 255]]], ""])
     refused = page.get_by_role("listitem").filter(has_text="tool.exe")
     expect(refused).to_contain_text("Files of this kind are not taken")
+    expect(refused.get_by_role("button", name="Retry")).to_have_count(0)
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     page.get_by_role("button", name="Remove tool.exe").click()
     find_prompt_box(page).press("Enter")

@@ -10,6 +10,7 @@ from agentd.chats.approval import Approval, ApprovalKind
 from agentd.chats.model import strip_buttons
 from agentd.chats.state import ChatSummary
 from agentd.core.clock import Timestamp, parse_iso
+from agentd.core.markdown import strip_markdown
 
 MAX_ENDPOINT = 1000
 """Characters of the address of a subscription; those of the large services have 100 to 400."""
@@ -86,7 +87,7 @@ def build_question_delivery(chat: ChatSummary, asked: Approval, now: Timestamp) 
 def build_turn_delivery(chat: ChatSummary, reply: str) -> PushDelivery:
     """Return the notification of a chat's end of work; ``reply`` is the agent's last message."""
     if chat.outcome == "completed":
-        body = _shorten(strip_buttons(reply), MAX_BODY) or "The agent has finished."
+        body = _shorten(strip_markdown(strip_buttons(reply)), MAX_BODY) or "The agent has finished."
     else:
         body = f"The agent could not finish. {_shorten(reply, MAX_BODY)}".strip()
     notice = PushNotice("turn", chat.id, chat.messages, _make_title(chat), body)

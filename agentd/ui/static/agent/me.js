@@ -1,6 +1,7 @@
 /** What is kept of the person who is signed in, the same on all devices: seen, pinned, the look. */
 
 import { ApiError, get, put, session } from "../core/api.js";
+import * as live from "../core/live.js";
 import { signal } from "../core/signals.js";
 import { setTheme, theme } from "../parts/theme.js";
 import { toastError } from "../parts/toast.js";
@@ -12,6 +13,8 @@ export const seen = signal(/** @type {Record<string, number> | null} */ (null));
 /** The pinned chats. */
 export const pins = signal(/** @type {readonly number[]} */ ([]));
 
+/** Changes of pins that are on their way: what is told meanwhile is older than what is shown. */
+let pinning = 0;
 /** @type {Record<string, number>} */
 let changed = {};
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -39,10 +42,25 @@ export function takeMe(me) {
   const ours = { ...me.seen };
   for (const [chat, count] of Object.entries(changed)) ours[chat] = Math.max(ours[chat] ?? 0, count);
   seen.value = ours;
-  pins.value = me.pins;
-  const chosen = me.look["theme"] ?? "";
+  takePinsAndLook(me);
+}
+
+/** @param {{ pins: readonly number[], look: Record<string, string> }} me */
+function takePinsAndLook({ pins: kept, look }) {
+  if (!pinning) pins.value = kept;
+  const chosen = look["theme"] ?? "";
   if ((chosen === "light" || chosen === "dark") && chosen !== theme.peek()) setTheme(chosen);
 }
+
+live.on("meUpdate", (me) => {
+  const known = seen.peek();
+  if (!known) return;
+  const merged = { ...known };
+  for (const chat of me.unseen) delete merged[chat];
+  for (const [chat, count] of Object.entries(me.seen)) merged[chat] = Math.max(merged[chat] ?? 0, count);
+  seen.value = merged;
+  takePinsAndLook(me);
+});
 
 /**
  * Remember that so many messages of a chat were seen.
@@ -77,11 +95,14 @@ async function save() {
 export async function setPinned(chatId, pinned) {
   const before = pins.peek();
   pins.value = pinned ? [...before.filter((one) => one !== chatId), chatId] : before.filter((one) => one !== chatId);
+  pinning += 1;
   try {
     await put("/api/me", pinned ? { pin: [chatId] } : { unpin: [chatId] });
   } catch (error) {
     pins.value = before;
     toastError(error, () => void setPinned(chatId, pinned));
+  } finally {
+    pinning -= 1;
   }
 }
 

@@ -27,7 +27,7 @@ const NAMES = [
   "messageUpdate", "queueUpdate", "approvalUpdate", "chatUpdate", "chatDeleted", "messageDelta",
   "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "botsUpdate", "settingsUpdate",
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
-  "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "checkStep",
+  "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "checkStep", "meUpdate",
 ];
 
 /** @typedef {"connecting" | "live" | "lost"} State */

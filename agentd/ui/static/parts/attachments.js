@@ -77,7 +77,8 @@ export function attachments(draft) {
     } catch (error) {
       if (abort.signal.aborted) return;
       if (!(error instanceof ApiError)) reportError(error);
-      update(key, { failed: error instanceof ApiError ? error.message : "This file cannot be read" });
+      if (error instanceof ApiError) update(key, { failed: error.message, ...(mayWork(error) ? {} : { file: null }) });
+      else update(key, { failed: "This file cannot be read", file: null });
     } finally {
       running.delete(key);
     }
@@ -112,6 +113,14 @@ export function attachments(draft) {
   const node = el("ul", { class: "attached", "aria-label": "Attached files", hidden: () => !files.value.length });
   list(node, () => files.value, (one) => one.key, (one) => row(one, retry, drop));
   return { node, add, take, count, busy, failed };
+}
+
+/**
+ * Whether the same file may be taken when it is sent again: what is too large or of a kind that is refused stays so.
+ * @param {ApiError} error
+ */
+function mayWork({ status }) {
+  return status === 0 || status === 429 || status >= 500;
 }
 
 /**
