@@ -61,6 +61,18 @@ def test_a_hand_edit_of_the_models_is_shown(ada: Person, site: Serving) -> None:
         file.write_text(before)
 
 
+def test_a_model_that_cannot_be_used_says_why(ada: Person, site: Serving) -> None:
+    file = Path(site.layout.models)
+    before = file.read_text()
+    page = ada.open("/settings/models")
+    try:
+        file.write_text(before + "  - {name: gone, engine: codex, command: [/no/such/codex]}\n")
+        expect(find_row(page, "gone")).to_contain_text("/no/such/codex is not installed")
+        expect(find_row(page, "gone")).to_contain_text("Not ready")
+    finally:
+        file.write_text(before)
+
+
 def test_about_tells_the_version_and_the_engines(ada: Person) -> None:
     page = ada.open("/settings/about")
     expect(page.get_by_role("heading", name=f"agentd {__version__}")).to_be_visible()
