@@ -6,6 +6,7 @@ Parameters are named as in the supplier's dialect, those within objects by a pat
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -18,6 +19,8 @@ ParameterName: TypeAlias = Annotated[str, Meta(max_length=200)]
 
 MAX_CHANGES = 100
 """The number of parameters that one list of changes may name."""
+MAX_NAME_CHARS = 200
+"""The length of a name within a parameter's value."""
 MAX_VALUE_BYTES = 10_000
 """The size of a parameter's value as JSON."""
 
@@ -53,7 +56,7 @@ _PROTECTED: Mapping[str, str] = {
 class ParameterChanges(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Changes of the parameters of requests, by their names in the supplier's dialect.
 
-    Raises ``ValueError`` for null and empty lists, which have no form in a file of settings.
+    Raises ``ValueError`` for values that have no form in a file of settings.
     """
 
     set: dict[str, Any] = {}
@@ -63,14 +66,16 @@ class ParameterChanges(Struct, frozen=True, kw_only=True, omit_defaults=True):
     remove: tuple[ParameterName, ...] = ()
     """Parameters that are not sent."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is changed."""
+        return not (self.set or self.default or self.remove)
+
     def __post_init__(self) -> None:
         for field, values in (("set", self.set), ("default", self.default)):
             for name, value in values.items():
-                if _holds_nothing(value):
-                    raise ValueError(
-                        f"{field}.{name[:100]}: null and empty lists cannot be sent; list the"
-                        " parameter in remove instead"
-                    )
+                if wrong := _explain_unstorable(value):
+                    raise ValueError(f"{field}.{name[:100]}: {wrong}")
 
 
 def apply_parameters(body: bytes, changes: Iterable[ParameterChanges]) -> bytes:
@@ -126,13 +131,26 @@ def _explain_refused_value(value: object) -> str:
     return f"is larger than {MAX_VALUE_BYTES} bytes" if size > MAX_VALUE_BYTES else ""
 
 
-def _holds_nothing(value: object) -> bool:
-    """Return whether a value, or one within it, is null or an empty list."""
-    if isinstance(value, dict):
-        return any(map(_holds_nothing, value.values()))
-    if isinstance(value, list) and value:
-        return any(map(_holds_nothing, value))
-    return value is None or value == []
+def _explain_unstorable(value: object) -> str:
+    """Return why a value, or one within it, has no form in a file of settings."""
+    inner: Iterable[object] = ()
+    wrong = ""
+    match value:
+        case None | []:
+            wrong = "null and empty lists cannot be sent; list the parameter in remove instead"
+        case bool() | str():
+            pass
+        case int():
+            wrong = "" if -(2**63) <= value < 2**63 else "is too large a number"
+        case float():
+            wrong = "" if isfinite(value) else "is too large a number"
+        case dict():
+            inner = value.values()
+            if any(len(str(name)) > MAX_NAME_CHARS for name in value):
+                wrong = f"has a name of more than {MAX_NAME_CHARS} characters"
+        case list():
+            inner = value
+    return wrong or next(filter(None, map(_explain_unstorable, inner)), "")
 
 
 def _remove(fields: dict[str, Any], path: list[str]) -> None:

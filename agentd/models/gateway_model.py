@@ -2,7 +2,7 @@
 
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from agentd.llm.parameters import ParameterChanges
 from agentd.llm.price import Prices
@@ -69,6 +69,10 @@ class GatewayModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sent with its requests, in place of the channel's of the same name; no credentials."""
     parameters: ParameterChanges | None = None
     """Changes of the parameters of its requests."""
+
+    def __post_init__(self) -> None:
+        if self.parameters is not None and self.parameters.is_empty:
+            structs.force_setattr(self, "parameters", None)  # as it is in the file then
 
     @property
     def all_fallbacks(self) -> tuple[str, ...]:

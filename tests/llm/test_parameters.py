@@ -120,6 +120,12 @@ def test_null_and_empty_lists_are_refused_since_no_file_keeps_them(value):
             ParameterChanges(**{field: {"stop": value}})
 
 
+@pytest.mark.parametrize("value", [2**63, float("inf"), float("nan"), {"a" * 201: 1}, [-(2**64)]])
+def test_what_a_file_cannot_hold_is_refused(value):
+    with pytest.raises(ValueError, match=r"^set\.stop: "):
+        ParameterChanges(set={"stop": value})
+
+
 def test_a_value_has_a_largest_size():
     assert list_problems(set={"stop": "x" * 10_001})
 

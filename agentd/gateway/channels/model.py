@@ -58,6 +58,10 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: Annotated[float, Meta(gt=0, le=3600)] = 600.0
     """Seconds to wait for the supplier's response to begin."""
 
+    def __post_init__(self) -> None:
+        if self.parameters is not None and self.parameters.is_empty:
+            structs.force_setattr(self, "parameters", None)  # as it is in the file then
+
     @property
     def key_fields(self) -> tuple[str, ...]:
         """The fields with its keys, such as ``key`` and ``keys[0]``; ``key`` if it has none."""

@@ -31,6 +31,9 @@ MAX_PROBLEMS = 50
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:[eE][-+]?[0-9]{1,2})?")
+_ANY_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_ANY_NUMBER = re.compile(r"-?[0-9]{1,19}(?:\.[0-9]{1,25})?(?:[eE][-+]?[0-9]{1,3})?")
+"""Numbers as they are written where any value of JSON may stand: all of Python's."""
 _CONSTANTS: dict[str, bool | None] = {
     **{"true": True, "false": False},
     **dict.fromkeys(("", "~", "null")),
@@ -271,9 +274,9 @@ def _guess_scalar(text: str, quoted: bool) -> str | float | bool | None:
         return text
     if text in _CONSTANTS:
         return _CONSTANTS[text]
-    if _INTEGER.fullmatch(text):
+    if _ANY_INTEGER.fullmatch(text):
         return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
+    return float(text) if _ANY_NUMBER.fullmatch(text) else text
 
 
 def _check_text(text: str, quoted: bool, kind: inspect.StrType) -> str:

@@ -3,8 +3,11 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from agentd.core.errors import AgentdError, BadRequest, ConfigError, Conflict, NotFound
@@ -13,6 +16,7 @@ from agentd.gateway.channels.masking import mask_channel
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
 from agentd.llm.endpoint import ChannelTransport
+from agentd.llm.parameters import ParameterChanges
 from agentd.models.store import find_unknown_channels
 from agentd.storage.layout import Layout
 from tests.support.paths import REPOSITORY
@@ -359,3 +363,21 @@ async def test_a_file_with_mistakes_is_repaired_by_hand_first(layout):
     await made.file.refresh()
     assert list(made.current) == ["anthropic", "openai", "here"], "the last good ones hold"
     assert [problem.line for problem in made.file.problems] == [13]
+
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.dictionaries(st.text(max_size=200), inner) | st.lists(inner, min_size=1),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["seed", "stop", "a.b"]), VALUES))
+def test_every_value_of_a_parameter_is_read_as_it_was_written(values):
+    with TemporaryDirectory() as folder:
+        entries = channels_store.open_entries(Layout(f"{folder}/state", f"{folder}/config"))
+        channel = Channel(name="a", dialects=("anthropic",), url="https://a.b")
+        changes = ParameterChanges(default=values)
+        made = entries.add(structs.replace(channel, parameters=changes), dry_run=True)
+        assert made.parameters == (changes if values else None)

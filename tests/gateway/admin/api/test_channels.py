@@ -397,7 +397,8 @@ def test_parameters_are_changed_as_a_whole_and_taken_back(
     assert manager.send("POST", f"/api/agent/changes/{number}/undo").status < 300
     assert manager.get(f"{ALL}/chat")["parameters"] is None
     manager.patch(f"{ALL}/chat", {"parameters": PARAMETERS})
-    assert manager.patch(f"{ALL}/chat", {"parameters": None})["parameters"] is None
+    for nothing in ({"set": {}, "default": {}, "remove": []}, None):
+        assert manager.patch(f"{ALL}/chat", {"parameters": nothing})["parameters"] is None
 
 
 @pytest.mark.parametrize(
