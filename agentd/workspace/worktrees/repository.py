@@ -21,6 +21,7 @@ from agentd.workspace.git.command import Git, raise_git_error
 from agentd.workspace.git.commits import CommitRequest
 from agentd.workspace.git.repository import GitRepository
 from agentd.workspace.git.working_copy import WorkingCopy
+from agentd.workspace.worktrees.attachments import copy_attachments
 from agentd.workspace.worktrees.model import WorktreeStatus
 from agentd.workspace.worktrees.refs import (
     CHECKOUT_SECONDS,
@@ -64,6 +65,10 @@ class WorktreeRepository:
         """Return the workspace's counterpart in the tree at ``top``."""
         prefix = (await self._main.get_prefix()).rstrip("/")
         return join(top, prefix) if prefix else top
+
+    async def copy_attachments(self, folder: str, prompt: str) -> None:
+        """Copy the uploads that a prompt names from the workspace to a tree's ``folder``."""
+        await asyncio.to_thread(copy_attachments, self._root, folder, prompt)
 
     async def create(self, top: str, tree: Worktree, mark: str) -> str:
         """Make the tree at ``top`` in the place of whatever is there; return its branch.

@@ -91,7 +91,10 @@ class WorktreeService:
             top = self._get_top(chat_id)
             if tree.step == "planned" or not await self._repository.exists(top):
                 await self._make(chat, tree)
-            return await self._repository.get_folder(top)
+            folder = await self._repository.get_folder(top)
+            if chat.agent.turn:
+                await self._repository.copy_attachments(folder, chat.agent.turn.given.text)
+            return folder
 
     async def add(self, chat_id: int, by: str) -> None:
         """Give an idle chat a work tree, from its next turn on; nothing if it has one."""
