@@ -167,7 +167,7 @@ class WorktreeSwitch(Protocol):
         """Give an idle chat a work tree; ``Conflict``."""
         ...
 
-    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> object:
         """Take an idle chat's work tree away; ``Conflict`` if work would be lost."""
         ...
 

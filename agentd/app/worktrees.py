@@ -7,6 +7,7 @@ from typing import Self
 
 from agentd.agent.protected_folders import find_protected_places
 from agentd.chats.repository import ChatRepository
+from agentd.core.tasks import cancel_task
 from agentd.http.routing import Route
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
@@ -48,9 +49,11 @@ class WorktreesComponent:
         """The routes of work trees."""
 
     async def __aenter__(self) -> Self:
-        """Finish what a killed daemon left half done."""
-        await self.service.start(await asyncio.to_thread(find_protected_places, self._layout))
+        """Begin to finish what a killed daemon left half done; no chat's turn overtakes it."""
+        self.service.protect(await asyncio.to_thread(find_protected_places, self._layout))
+        self._finishing = asyncio.create_task(self.service.finish_interrupted())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Do nothing: running requests end with their connections."""
+        """Leave the rest to the next start."""
+        await cancel_task(self._finishing)

@@ -157,7 +157,7 @@ class SearchRun(Protocol):
 class WorktreeRemover(Protocol):
     """The work trees of chats (``workspace.worktrees.service.WorktreeService``)."""
 
-    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> object:
         """Remove a chat's work tree, if it has one; ``Conflict`` if work would be lost."""
         ...
 

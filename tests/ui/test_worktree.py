@@ -64,7 +64,6 @@ def test_a_chat_in_a_work_tree_is_begun_looked_at_and_merged(ada: Person, root: 
     assert (root / "a").read_text() == "from the tree\n"
     panel.get_by_role("button", name="More about the work tree").click()
     page.get_by_role("menuitem", name="Drop").click()
-    expect(page.get_by_role("dialog")).to_contain_text("nothing is lost")
     page.get_by_role("dialog").get_by_role("button", name="Drop", exact=True).click()
     expect(page.get_by_role("region", name="Changes", exact=True)).to_be_visible()
     assert run_git(root, "branch", "--list", "agentd/*") == ""
@@ -88,6 +87,22 @@ def test_conflicts_are_told_and_the_branch_is_kept(ada: Person, site: Serving, r
     expect(page.get_by_role("region", name="Changes", exact=True)).to_be_visible()
     assert run_git(root, "show", f"agentd/{chat}-b-theirs:b") == "theirs\n"
     run_git(root, "branch", "-D", f"agentd/{chat}-b-theirs")
+
+
+def test_unmerged_work_is_dropped_only_when_confirmed_again(
+    ada: Person, site: Serving, root: Path
+) -> None:
+    chat = work_in_tree(site.client(), "b=lost")
+    page = ada.open(f"/{chat}?panel=changes")
+    panel = page.get_by_role("region", name="Work tree")
+    panel.get_by_role("button", name="More about the work tree").click()
+    page.get_by_role("menuitem", name="Drop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop", exact=True).click()
+    expect(page.get_by_role("dialog")).to_contain_text("1 files that are not committed")
+    assert "agentd/" in run_git(root, "branch", "--list", "agentd/*")
+    page.get_by_role("dialog").get_by_role("button", name="Drop with its changes").click()
+    expect(page.get_by_role("region", name="Changes", exact=True)).to_be_visible()
+    assert run_git(root, "branch", "--list", "agentd/*") == ""
 
 
 def test_a_chat_with_work_that_would_be_lost_is_deleted_only_when_confirmed(

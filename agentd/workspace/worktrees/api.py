@@ -109,8 +109,8 @@ class ChatWorktrees(Protocol):
         """Commit, keep the branch, and remove the folder."""
         ...
 
-    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
-        """Remove folder and branch; ``Conflict`` if work would be lost."""
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> Worktree | None:
+        """Remove folder and branch, if there are; ``Conflict`` if work would be lost."""
         ...
 
 
@@ -155,8 +155,9 @@ class WorktreeEndpoints:
         """Remove folder and branch."""
         wanted = request.parse_json(DropWorktree)
         chat_id = get_chat_id(request)
-        tree = (await self._trees.describe(chat_id)).worktree
-        await self._trees.drop(chat_id, request.caller.identity, force=wanted.force)
+        tree = await self._trees.drop(chat_id, request.caller.identity, force=wanted.force)
+        if tree is None:
+            raise NotFound(f"Chat {chat_id} has no work tree")
         return Response(ReleasedView(chat_id, tree.branch, kept=False))
 
     async def _make_view(self, chat_id: int) -> WorktreeView:

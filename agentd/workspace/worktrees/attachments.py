@@ -50,7 +50,9 @@ def _copy(source: str, target: str, partial: str) -> None:
         return
     with suppress(FileNotFoundError):
         os.unlink(partial)
-    with os.fdopen(os.open(source, _READ), "rb") as given:
-        with os.fdopen(os.open(partial, _MAKE, 0o644), "wb") as made:
-            shutil.copyfileobj(given, made)
+    with (
+        os.fdopen(os.open(source, _READ), "rb") as given,
+        os.fdopen(os.open(partial, _MAKE, 0o644), "wb") as made,
+    ):
+        shutil.copyfileobj(given, made)
     os.replace(partial, target)

@@ -59,6 +59,8 @@ class BranchMerger:
             if not tip:
                 raise Conflict(f"The branch {branch} is gone")
             base = await find_merge_base(self._main, head, tip)
+            if not base:
+                raise Conflict(f"{branch} has no commit in common with the workspace")
             if base == tip:
                 return head
             made = tip if base == head else await self._make_merge(head, tip, message)

@@ -64,9 +64,12 @@ class WorktreeService:
         self._places = ProtectedPlaces()
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
-    async def start(self, places: ProtectedPlaces) -> None:
-        """Finish what a killed daemon left half done; ``places`` are left out of diffs."""
+    def protect(self, places: ProtectedPlaces) -> None:
+        """Leave these places out of diffs from now on."""
         self._places = places
+
+    async def finish_interrupted(self) -> None:
+        """Finish or undo what a killed daemon left half done."""
         for summary in list(self._chats.summaries.values()):
             if summary.worktree in ("", "ready") or summary.damage:
                 continue
@@ -110,6 +113,8 @@ class WorktreeService:
         top = self._get_top(chat_id)
         if tree.step == "planned":
             return WorktreeInfo(tree, "")
+        if not await self._repository.find_branch(tree.branch):
+            return WorktreeInfo(replace(tree, problem=f"The branch {tree.branch} is gone."), top)
         return WorktreeInfo(tree, top, await self._repository.read_status(top, tree))
 
     async def diff(self, chat_id: int, path: str) -> Diff:
@@ -163,25 +168,26 @@ class WorktreeService:
             await self._finish(chat)
             return tree
 
-    async def drop(self, chat_id: int, by: str, *, force: bool) -> None:
+    async def drop(self, chat_id: int, by: str, *, force: bool) -> Worktree | None:
         """Remove a chat's work tree and branch, if it has one; it goes on in the workspace.
 
-        Raises ``Conflict`` if work would be lost, unless by ``force``.
+        Return what it was. Raises ``Conflict`` if work would be lost, unless by ``force``.
         """
         if (await self._chats.open(chat_id)).worktree is None:
-            return
+            return None
         async with self._hold_idle(chat_id) as chat:
             tree = chat.worktree
             if tree is None:
-                return
+                return None
             if tree.step == "planned":
                 await self._cancel_plan(chat, tree, by)
-                return
+                return tree
             if not force:
                 top = self._get_top(chat_id)
                 await self._repository.require_nothing_to_lose(top, tree.branch)
             await self._record(chat, replace(_at_step(tree, "dropping"), force=force), by)
             await self._finish(chat)
+            return tree
 
     async def _cancel_plan(self, chat: Chat, tree: Worktree, by: str) -> None:
         """Take a tree away that is not made, or half; a branch of others' commits stays."""
@@ -240,6 +246,9 @@ class WorktreeService:
         await self._record(chat, replace(_at_step(tree, "ready"), problem=""))
 
     async def _commit(self, chat: Chat, message: str) -> None:
+        tree = _require_worktree(chat)
+        if not await self._repository.find_branch(tree.branch):
+            raise Conflict(f"The branch {tree.branch} is gone", "Make it again, or drop the tree.")
         title = "" if chat.title == DEFAULT_TITLE else chat.title
         wanted = message.strip() or name_changes(chat.id, title)
         await self._repository.commit_all(self._get_top(chat.id), wanted)

@@ -278,6 +278,40 @@ def test_a_branch_of_others_is_left_alone(client: Client, root: Path) -> None:
     assert run_git(root, "branch", "--format=%(refname:short)") == "agentd/1-mine\nmain\n"
 
 
+def test_a_tree_whose_branch_is_gone_is_told_and_dropped_by_force(
+    client: Client, root: Path
+) -> None:
+    chat = work_in_tree(client, "a=theirs")
+    run_git(root, "update-ref", "-d", f"refs/heads/{get_tree(client, chat)['branch']}")
+    assert "is gone" in str(get_tree(client, chat)["problem"])
+    for what in ("merge", "rebase", "keep", "drop"):
+        assert client.post(f"/api/chat/{chat}/worktree/{what}", {}).status == 409
+    assert client.post(f"/api/chat/{chat}/worktree/drop", {"force": True}).status == 200
+    assert client.post(f"/api/chat/{chat}/worktree/drop", {"force": True}).status == 404
+
+
+def test_a_repository_that_names_programs_for_git_is_refused(
+    client: Client, root: Path, tmp_path: Path
+) -> None:
+    chat = work_in_tree(client, "a=theirs")
+    ran = tmp_path / "ran"
+    for name in ("filter.evil.clean", "filter.evil.smudge", "merge.evil.driver"):
+        run_git(root, "config", name, f"touch {ran}; cat")
+    (root / ".git" / "info" / "attributes").write_text("* filter=evil merge=evil\n")
+    for what in ("merge", "rebase", "keep", "drop"):
+        reply = client.post(f"/api/chat/{chat}/worktree/{what}", {})
+        assert (reply.status, "refused here" in reply["message"]) == (403, True)
+    assert client.get(f"/api/chat/{chat}/worktree").status == 403
+    reply = client.post("/api/chats", {"worktree": True})
+    assert (reply.status, "no work tree" in reply["message"]) == (409, True)
+    for name in ("filter.evil.clean", "filter.evil.smudge"):
+        run_git(root, "config", "--unset", name)
+    reply = client.post(f"/api/chat/{chat}/worktree/merge", {})
+    assert (reply.status, "merge.evil.driver" in reply["message"]) == (403, True)
+    assert client.post(f"/api/chat/{chat}/worktree/drop", {"force": True}).status == 200
+    assert not ran.exists()
+
+
 def test_a_folder_that_somebody_removed_is_made_again_from_its_branch(
     client: Client, root: Path
 ) -> None:

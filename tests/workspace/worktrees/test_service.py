@@ -13,7 +13,6 @@ from agentd.chats.records import WorktreeChanged
 from agentd.chats.service import NewChat
 from agentd.chats.worktree import Worktree, WorktreeStep
 from agentd.storage.layout import Layout
-from agentd.system.protected_paths import ProtectedPlaces
 from agentd.workspace.worktrees.merging import BranchMerger
 from agentd.workspace.worktrees.repository import WorktreeRepository
 from agentd.workspace.worktrees.service import WorktreeService
@@ -34,7 +33,7 @@ async def running_worktrees(
         repository = WorktreeRepository(str(root))
         merger = BranchMerger(str(root))
         trees = WorktreeService(services.chats._chats, repository, merger, setup, layout, "test")
-        await trees.start(ProtectedPlaces())
+        await trees.finish_interrupted()
         yield services, trees
 
 

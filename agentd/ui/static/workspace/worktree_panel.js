@@ -63,12 +63,13 @@ export function worktreePanel(chat, insert) {
     const yes = await confirm({ title: "Keep the branch only?", text: "What is changed is committed, the branch stays in the repository, and its folder is removed. The chat goes on in the workspace.", action: "Keep the branch" });
     if (yes) await act("keep", {}, (told) => `${told.branch} is kept`);
   }
-  /** @param {Worktree} tree */
-  async function drop(tree) {
-    const lost = tree.uncommitted || tree.ahead;
-    const text = lost ? "Its changes are not merged: they are lost. The chat goes on in the workspace." : "Branch and folder are removed; nothing is lost. The chat goes on in the workspace.";
-    const yes = await confirm({ title: "Drop the work tree?", text, action: lost ? "Drop with its changes" : "Drop", danger: true });
-    if (yes) await act("drop", { force: Boolean(lost) }, (told) => `${told.branch} is dropped`);
+  async function drop() {
+    const text = "Its branch and its folder are removed, unless work would be lost. The chat goes on in the workspace.";
+    const dropped = (/** @type {any} */ told) => `${told.branch} is dropped`;
+    if (!await confirm({ title: "Drop the work tree?", text, action: "Drop", danger: true }) || await act("drop", {}, dropped)) return;
+    const why = refusal.peek();
+    if (!(why instanceof ApiError) || why.status !== 409 || !why.message.includes("would be lost")) return;
+    if (await confirm({ title: "Lose its changes?", text: `${why.message}.`, action: "Drop with its changes", danger: true })) await act("drop", { force: true }, dropped);
   }
 
   /** @param {FileDiff} file */
@@ -85,7 +86,7 @@ export function worktreePanel(chat, insert) {
     el("span", { class: "grow" }),
     menuButton({ class: "btn plain icon small", "aria-label": "More about the work tree", disabled: () => chat.working.value }, [icon("more")], () => [
       { label: "Keep the branch only", icon: "pin", disabled: tree.step === "planned", onselect: () => void keep() },
-      { label: "Drop", icon: "trash", danger: true, onselect: () => void drop(tree) },
+      { label: "Drop", icon: "trash", danger: true, onselect: () => void drop() },
     ]));
 
   /** @param {Seen} told */
