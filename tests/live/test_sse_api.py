@@ -503,7 +503,7 @@ class _OwnEvent(Event, frozen=True):
 )
 async def test_events_of_a_user_reach_the_logins_of_nobody_else(layout, caller, sees):
     async with running_services(layout) as services:
-        fed = Fed(services)
+        fed = FeedSetup(services)
         stream = EventStreamEndpoint(fed.feed, ConnectionRegistry(Hosts()), keep_alive=0.01)
         call = Request("GET", EVENTS, "", {}, HTTPHeaders(), caller, "127.0.0.1")
         portions = stream.stream_events(call).chunks

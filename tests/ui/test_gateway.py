@@ -587,3 +587,39 @@ def test_a_log_of_many_pages_keeps_three_of_them(gus: Person, gateway: GatewaySi
     page.get_by_role("button", name="Newer").click()
     expect(rows.first).to_have_attribute("data-id", f"made-{first - 100}")
     expect(rows).to_have_count(300)
+
+
+def test_an_administrator_finds_keys_channels_and_models_by_their_names(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    page = gus.open("/inbox")
+    page.locator(".shell").wait_for()
+    for words, path in (
+        ("laptop access", f"keys/{gateway.ids['laptop']}"),
+        ("responses channel", "channels/responses"),
+        ("by-chat model", "models/by-chat"),
+    ):
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox").fill(words)
+        name = words.split()[0]
+        page.get_by_role("option", name=name).first.click()
+        expect(page).to_have_url(f"{gateway.serving.url}/gateway/{path}")
+
+
+def test_back_from_a_page_that_a_request_led_to_shows_its_row_again(
+    browser: Browser, gateway: GatewaySite
+) -> None:
+    """Row 24."""
+    for number in range(12):
+        assert gateway.ask(text=f"request {number}").status_code == 200
+    with person(browser, gateway.serving, size=(1440, 420)) as somebody:
+        page = somebody.open("/gateway/requests")
+        last = page.locator("tr[data-id]").last
+        last.locator("a").last.click()
+        drawer = page.get_by_role("complementary", name="One request")
+        drawer.locator("a[href*='/gateway/']").first.click()
+        expect(drawer).to_be_hidden()
+        page.go_back()
+        expect(drawer).to_be_visible()
+        expect(page.locator("tr[aria-current]")).to_be_in_viewport()
+        assert page.locator(".table.log").evaluate("(node) => node.scrollTop") > 0

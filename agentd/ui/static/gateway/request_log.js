@@ -20,7 +20,8 @@ import { now } from "../core/time.js";
 export const FILTERS = ["id", "key", "model", "channel", "outcome", "ok", "error", "status", "minCost", "hidden", "rule", "from", "to"];
 
 const SIZE = 100;
-const MOST_PAGES = 3;
+/** Pages that are kept. */
+export const MOST_PAGES = 3;
 const DAY = 86_400_000;
 /** Reads in a row of pages that found too little, each of which looks through some megabytes. */
 const MOST_READS = 40;

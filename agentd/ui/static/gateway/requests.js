@@ -13,7 +13,7 @@ import { toast, toastError } from "../parts/toast.js";
 import { forAdministrators, outcomeState, pageBar } from "./frame.js";
 import { requestDrawer } from "./request_drawer.js";
 import { filterBar } from "./request_filters.js";
-import { inputOf, outputOf, readCsv, readFilters, requestLog } from "./request_log.js";
+import { MOST_PAGES, inputOf, outputOf, readCsv, readFilters, requestLog } from "./request_log.js";
 
 /** @typedef {import("./request_log.js").Recorded} Recorded */
 
@@ -44,6 +44,16 @@ export const page = forAdministrators("Requests", (params) => {
     if (!held.value) untracked(() => log.peek().waiting.peek() && !isReading() && log.peek().release());
   });
   list(body, () => log.value.rows.value, (one) => one.id, (one) => row(one, at, show));
+  const wanted = open.peek() || params["id"] || "";
+  let isPlaced = !wanted;
+  effect(() => { // after Back: the row of the open request is seen again, if it is in the pages that are kept
+    const { rows, pages, state, busy, older } = log.value;
+    if (isPlaced || busy.value || state.value !== "ready") return;
+    const isThere = rows.value.some((one) => one.id === wanted);
+    isPlaced = isThere || !pages.value.at(-1)?.next || pages.value.length >= MOST_PAGES;
+    if (isThere) queueMicrotask(() => body.querySelector(`[data-id="${CSS.escape(wanted)}"]`)?.scrollIntoView({ block: "center" }));
+    else if (!isPlaced) void untracked(older);
+  });
   table.addEventListener("scroll", () => {
     if (table.scrollHeight - table.scrollTop - table.clientHeight < NEAR && log.peek().pages.peek().at(-1)?.next) void log.peek().older();
   }, { passive: true });

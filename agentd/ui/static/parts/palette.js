@@ -29,6 +29,14 @@ export function showPalette() {
     let searching = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
+    /** @type {readonly Entry[]} */
+    let named = [];
+    listGateway().then((found) => {
+      named = found;
+      if (input.value.trim()) void search();
+    }).catch((error) => {
+      if (!(error instanceof ApiError)) throw error; // they are left out
+    });
 
     const show = (/** @type {Entry[]} */ entries, searches = false) => {
       shown = entries;
@@ -52,7 +60,7 @@ export function showPalette() {
       searching?.abort();
       clearTimeout(timer);
       const text = input.value.trim();
-      const near = find(text);
+      const near = [...find(text), ...filterByWords(named, text)];
       chosen = 0;
       show(near, text.length > 1);
       if (text.length < 2) return;
@@ -103,12 +111,47 @@ function inMessages(chat) {
 }
 
 /**
+ * The gateway's access keys, channels and models, for administrators.
+ * @returns {Promise<Entry[]>}
+ */
+async function listGateway() {
+  if (!may("administrator")) return [];
+  const [keys, channels, models] = await Promise.all([get("/api/agent/keys"), get("/api/agent/channels"), get("/api/agent/models")]);
+  /** @type {(label: string, note: string, sign: string, path: string) => Entry} */
+  const entry = (label, note, sign, path) => ({ label, note, icon: sign, group: "Gateway", run: () => void navigate(`/gateway/${path}`) });
+  return [
+    ...keys.items.map(({ name, id }) => entry(name, "access key", "key", `keys/${id}`)),
+    ...channels.items.map(({ name }) => entry(name, "channel", "plug", `channels/${encodeURIComponent(name)}`)),
+    ...models.items.map(({ name }) => entry(name, "model", "cube", `models/${encodeURIComponent(name)}`)),
+  ];
+}
+
+/**
+ * Those that have all words in their name or note; none for no words.
+ * @param {readonly Entry[]} entries
+ * @param {string} text
+ */
+function filterByWords(entries, text) {
+  const fits = matcher(text);
+  return text ? entries.filter(({ label, note }) => fits(`${label} ${note}`)).slice(0, MOST) : [];
+}
+
+/**
+ * Whether a text has all words of another.
+ * @param {string} text
+ * @returns {(where: string) => boolean}
+ */
+function matcher(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (where) => words.every((word) => where.toLowerCase().includes(word));
+}
+
+/**
  * @param {string} text
  * @returns {Entry[]}
  */
 function find(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const fits = (/** @type {string} */ where) => words.every((word) => where.toLowerCase().includes(word));
+  const fits = matcher(text);
   const pages = PAGES.flatMap(({ path, place }) => (place && may(place.role ?? "viewer") ? [{ path, ...place }] : []))
     .filter((place) => fits(`${place.label} ${place.group ?? ""} ${place.area} ${place.words ?? ""}`))
     .map((place) => ({ label: place.label, note: place.area === "agent" ? "" : place.area, icon: place.icon, group: "Pages", run: () => void navigate(place.path) }));
