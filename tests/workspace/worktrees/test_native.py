@@ -118,3 +118,25 @@ def test_programs_of_other_engines_run_in_the_tree(
         chat = caller.client.create_chat(prompt="x", model="other", worktree=True)
         caller.wait_until_idle(chat)
         assert where.read_text() == f"{served.process.layout.worktree(chat)}\n"
+
+
+def test_command_lines_are_judged_in_the_tree(
+    served: ServedAgent, supplier: Supplier, home: Path
+) -> None:
+    config = served.folder / "config" / "agentd.yml"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "approvals": "auto"}))
+    state = served.folder / "state"
+    supplier.script(
+        Call("shell", {"command": f"cat {state}/worktrees/1/sums.py"}),
+        Call("shell", {"command": "cat ../../keys.yml"}),
+        Say("Done."),
+    )
+    with served.running(HOME=str(home)) as caller:
+        chat = caller.client.create_chat(prompt="Look.", model="native", worktree=True)
+        asked = caller.wait_for_question(chat)
+        assert "../../keys.yml" in asked["subject"]
+        path = f"/api/chat/{chat}/approvals/{asked['id']}"
+        assert caller.client.post(path, {"decision": "deny"}).status == 200
+        assert caller.wait_until_idle(chat)[-1]["content"] == "Done."
+    first, *_ = supplier.requests[1].results
+    assert "def add_0" in first.text
