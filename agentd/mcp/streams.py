@@ -40,7 +40,7 @@ class StreamSignal:
             try:
                 yield signal
             finally:
-                signal._cancel_timer()
+                signal.cancel_timer()
 
     def wake(self) -> None:
         """Let the task look again."""
@@ -64,6 +64,7 @@ class StreamSignal:
         self._woken.clear()
         return woken or self.ended
 
-    def _cancel_timer(self) -> None:
+    def cancel_timer(self) -> None:
+        """Stop the timer of a stream that has ended."""
         if self._timer:
             self._timer.cancel()
