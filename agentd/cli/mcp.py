@@ -207,11 +207,10 @@ class McpBridge:
         with self._session_lock:
             if self._session != lost:  # another thread has done it
                 return bool(self._session)
-            self._session = ""
             with closing(self._connect()) as connection:
                 response = self._request(connection, "POST", self._initialize)
                 self._keep_session(response, _read(response))
-            if not self._session:
+            if self._session == lost:
                 return False
             self._tell("notifications/initialized", {})
             for number, uri in enumerate(self._subscribed):
@@ -278,7 +277,7 @@ class McpBridge:
         }
         if message and (found := find_revision(message)):
             return {**headers, **list_routing_headers(message, found)}
-        if self._session:
+        if self._session and not (message and message.get("method") == "initialize"):
             headers |= {"Mcp-Session-Id": self._session, "MCP-Protocol-Version": self._revision}
         return headers
 

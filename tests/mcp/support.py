@@ -78,7 +78,10 @@ class McpStream:
 
 
 class AskingEngine(Engine):
-    """Asks before it answers a prompt that begins with "run" or "which"; else it echoes."""
+    """Asks before it answers a prompt that begins with "run" or "which"; else it echoes.
+
+    It asks once for each part of the rest, which "then" separates.
+    """
 
     async def run(
         self, assignment: TurnRequest, approver: Approver
@@ -91,7 +94,8 @@ class AskingEngine(Engine):
             return
         choices = ("red", "blue") if word == "which" else ()
         kind: ApprovalKind = "question" if choices else "shell"
-        answer = await approver.ask(Question(kind, "shell", subject, choices=choices))
+        for part in subject.split(" then "):
+            answer = await approver.ask(Question(kind, "shell", part, choices=choices))
         yield ReplyCompleted(f"{'allowed' if answer.allowed else 'denied'}: {answer.reason}")
 
 

@@ -323,16 +323,19 @@ def test_a_declined_question_is_denied_and_a_dismissed_one_stays_open(connect: C
 
 def test_a_question_that_is_answered_elsewhere_is_withdrawn(connect: Connect) -> None:
     mcp = connect(WITH_SESSIONS[0], capabilities=CAN_ASK)
-    chat = create_chat(mcp, "run ls")
+    chat = create_chat(mcp, "run ls then pwd")
     stream = mcp.open(mcp.build("tools/call", {"name": WAIT, "arguments": {"chatId": chat}}))
     asked = stream.read_until("elicitation/create")
     (question,) = wait_for(connect(SESSIONLESS), chat)["questions"]
     mcp.call_tool("answer_question", chatId=chat, approvalId=question["id"], decision="deny")
     withdrawn = stream.read_until("notifications/cancelled")
     assert withdrawn["params"]["requestId"] == asked["id"]
-    assert stream.read_until("")["result"]["structuredContent"]["reply"].startswith("denied")
     late = {"id": asked["id"], "result": {"action": "accept", "content": {"decision": "allow"}}}
     assert mcp.send(late).status == 202
+    second = stream.read_until("elicitation/create")
+    assert "pwd" in second["params"]["message"]
+    mcp.send({"id": second["id"], "result": {"action": "decline"}})
+    assert stream.read_until("")["result"]["structuredContent"]["reply"].startswith("denied")
 
 
 def test_a_cancelled_wait_ends_and_the_chat_goes_on(house: Serving, connect: Connect) -> None:

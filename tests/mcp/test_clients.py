@@ -85,10 +85,8 @@ def test_an_official_client_can_do_all_there_is(
     assert found["outcome"]["reply"] == "allowed: go on"
     (asked,) = found["asked"]
     assert "may the agent use shell" in asked
-    told = {"allowed: shell", "tool: Tool: shell", "assistant: allowed: go on"}
-    assert set(found["progress"]) <= told
     # The first version forgets what came together with the answer.
-    assert found["progress"] or client == TYPESCRIPT_1
+    assert "allowed: shell" in found["progress"] or client == TYPESCRIPT_1
     assert f"agentd://chats/{found['outcome']['chatId']}" in found["resources"]
     assert found["templates"] == 3
     assert (found["read"], found["refused"], found["changed"]) == (True, True, True)
