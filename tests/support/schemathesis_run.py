@@ -67,6 +67,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 415]
 include-path-regex = "^/api/(git|files)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 403, 404, 409, 413, 415]
 [[operations]]
+# A channel whose supplier cannot be reached cannot be asked for its models.
+include-path = "/api/agent/channels/{name}/models"
+checks.not_a_server_error.expected-statuses = ["2xx", "4xx", 503]
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412, 503]
+[[operations]]
 # Names that nobody has or somebody has, ETags of other versions, what contradicts itself.
 include-path-regex = "^/api/agent"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
