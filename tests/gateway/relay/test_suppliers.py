@@ -280,7 +280,7 @@ def test_a_whole_answer_to_a_client_that_asked_for_a_stream_is_reported_as_a_str
     }[supplier]
     path, body = build_call(supplier, "scripted-large")
     answer = Answer((Say("all at once"),), Tokens(input=1000, output=100))
-    told_by = json.dumps(speaker.reply(answer, Request("POST", path, {}, body), 1)).encode()
+    told_by = json.dumps(speaker.render_reply(answer, Request("POST", path, {}, body), 1)).encode()
     raw_supplier.behave = lambda line: line.sendall(
         OK + b"Content-Length: %d\r\n\r\n" % len(told_by) + told_by
     )
