@@ -5,10 +5,10 @@ from pathlib import Path
 
 from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import Client, Serving, until
-from tests.ui.support import Person, TalkingEngine, find_prompt_box
+from tests.ui.support import PHONE, Person, TalkingEngine, find_prompt_box, person
 from tests.ui.test_chat import create_busy_chat
 
-from playwright.sync_api import Page, Route, expect  # isort: skip
+from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
 
 
 def list_waiting_texts(client: Client, chat: int) -> list[str]:
@@ -43,6 +43,32 @@ def test_a_prompt_that_two_have_edited_is_shown_in_both_versions(
         until(lambda chat=chat: not client.prompts(chat)[0]["isPaused"])
         expect(page.locator(".queue .text")).to_have_text(kept)
         talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_on_a_phone_both_versions_and_the_choice_are_seen_at_once(
+    browser: Browser, site: Serving, talking: TalkingEngine
+) -> None:
+    """Rows 35 and 39."""
+    client = site.client()
+    chat, prompt = create_busy_chat(client, talking, "the text before")
+    with person(browser, site, size=PHONE) as somebody:
+        page = somebody.open(f"/{chat}")
+        page.get_by_role("button", name="Show the queue").click()
+        page.get_by_role("button", name="More for this prompt").click()
+        page.get_by_role("menuitem", name="Edit").click()
+        until(lambda: client.prompts(chat)[0]["isPaused"])
+        page.get_by_label("Text of the prompt").fill("my text\n" * 60)
+        waiting = client.prompts(chat)[0]["id"]
+        client.put(f"/api/MessageQueue/{chat}/{waiting}", {"prompt": "their text\n" * 60})
+        page.get_by_role("button", name="Save", exact=True).click()
+        dialog = page.get_by_role("dialog", name="This prompt was edited elsewhere")
+        for name in ("Yours", "Saved elsewhere"):
+            expect(dialog.get_by_role("region", name=name)).to_be_in_viewport(ratio=1)
+        for name in ("Keep that", "Save mine"):
+            expect(dialog.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+        dialog.get_by_role("button", name="Keep that").click()
+        until(lambda: not client.prompts(chat)[0]["isPaused"])
+    talking.say(prompt, ReplyCompleted("done"))
 
 
 def test_an_edit_that_comes_between_reading_and_saving_is_noticed(
