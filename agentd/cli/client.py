@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from agentd.app.state import DaemonInfo, read_daemon_info
 from agentd.core.errors import AgentdError, Unauthorized, Unavailable
@@ -76,6 +76,22 @@ class Client(AbstractContextManager["Client"]):
     def create_login_code(self) -> dict[str, Any]:
         """Return a one-time code and when it expires; this needs the management key."""
         return self._request("POST", "/api/agent/session")
+
+    def list_managed(self, resource: str) -> list[dict[str, Any]]:
+        """Return all resources of a kind, such as ``channels``; this needs the management key."""
+        items: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            page = self._request("GET", f"/api/agent/{resource}?limit=200&cursor={quote(cursor)}")
+            items += page["items"]
+            cursor = page["next"]
+            if not cursor:
+                return items
+
+    def import_entries(self, entries: Mapping[str, object], *, dry_run: bool) -> dict[str, Any]:
+        """Create channels and models as one change; this needs the management key."""
+        flag = "true" if dry_run else "false"
+        return self._request("POST", f"/api/agent/import?dry_run={flag}", entries)
 
     def follow_chat(self, chat_id: int) -> Iterator[dict[str, Any]]:
         """Yield each message of a chat as soon as it exists, until the chat is idle.

@@ -6,6 +6,7 @@ from agentd.cli import (
     proxy_channels,
     proxy_check,
     proxy_export,
+    proxy_import,
     proxy_keys,
     proxy_prices,
     proxy_secrets,
@@ -21,6 +22,7 @@ PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_check.add_parser,
     proxy_spend.add_parser,
     proxy_export.add_parser,
+    proxy_import.add_parser,
     proxy_secrets.add_parser,
 )
 """Each registers its commands below ``agentd proxy``."""

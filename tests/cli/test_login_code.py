@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agentd.cli import login_code
 from agentd.cli.main import main
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
 from tests.support.daemon import Serving
@@ -51,7 +50,7 @@ def test_the_code_alone_is_on_standard_output_and_signs_in_once(daemon, typed, c
 
 def test_a_person_is_asked_without_being_shown(daemon, monkeypatch, capsys):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(login_code.getpass, "getpass", lambda _: MANAGEMENT_KEY)
+    monkeypatch.setattr("getpass.getpass", lambda _: MANAGEMENT_KEY)
     assert main(build_command(daemon, "--json")) == 0
     result = json.loads(capsys.readouterr().out)
     assert can_sign_in(daemon, result["code"])

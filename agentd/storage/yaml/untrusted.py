@@ -1,5 +1,8 @@
 """Read YAML from untrusted sources: plain values only, of limited size and depth."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import yaml
 from yaml.events import AliasEvent, MappingStartEvent, NodeEvent, SequenceStartEvent
 
@@ -22,15 +25,46 @@ def parse_untrusted_yaml(text: str) -> object:
 
     Blocking: a large document takes a second.
     """
+    return parse_untrusted_yaml_with_lines(text)[0]
+
+
+def parse_untrusted_yaml_with_lines(
+    text: str,
+) -> tuple[object, dict[tuple[str | int, ...], int]]:
+    """Return the document's value as ``parse_untrusted_yaml`` does, and the lines of its parts.
+
+    A part is named by the entries and items on the way to it; its line is counted from 1.
+    """
     if len(text) > MAX_TEXT_SIZE:
         raise BadRequest(f"The YAML is larger than {MAX_TEXT_SIZE} characters")
     try:
         _check_size(text)
-        return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            value = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+        return value, dict(_list_lines(node, ()))
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError, TypeError) as error:
         where = getattr(getattr(error, "problem_mark", None), "line", None)
         line = "" if where is None else f" (line {where + 1})"
         raise BadRequest(f"The YAML cannot be read{line}") from error
+
+
+def _list_lines(
+    node: Any, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Yield the place and line of each part below a node, whose merges are resolved."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = (*path, str(key.value))
+            yield below, key.start_mark.line + 1
+            yield from _list_lines(value, below)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, item in enumerate(node.value):
+            yield (*path, number), item.start_mark.line + 1
+            yield from _list_lines(item, (*path, number))
 
 
 def _check_size(text: str) -> None:

@@ -1,0 +1,175 @@
+"""``agentd proxy import``: move the configuration of another gateway into this one."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import msgspec
+
+from agentd.cli.client import Client, find_daemon_url
+from agentd.cli.management_key import (
+    add_key_file_option,
+    explain_refused_key,
+    read_management_key,
+)
+from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.cli.output import excerpt
+from agentd.core.errors import BadRequest
+from agentd.gateway.admin.api import shapes
+from agentd.gateway.admin.api.channels import ChannelEndpoints
+from agentd.gateway.admin.api.models import ProxyModelEndpoints
+from agentd.gateway.migration.litellm import map_litellm
+from agentd.gateway.migration.new_api import find_rows, map_new_api
+from agentd.gateway.migration.plan import ConfigSource, ImportPlan
+from agentd.gateway.migration.reconcile import reconcile
+from agentd.models.gateway_model import GatewayModel
+from agentd.storage import document
+from agentd.storage.yaml.reader import decode_text
+from agentd.storage.yaml.untrusted import MAX_TEXT_SIZE, parse_untrusted_yaml_with_lines
+
+EXAMPLES = """\
+examples:
+  agentd proxy import config.yaml --dry-run  shows what a LiteLLM configuration becomes
+  agentd proxy import config.yaml            creates it, as one change that can be undone
+  agentd proxy import channels.json --from new-api --key-file ~/.agentd-management-key
+
+Reads the config.yaml of a LiteLLM proxy, or the channels of new-api as JSON: what its
+GET /api/channel/ returns (without keys), or the rows of its table channels. The running daemon
+creates the channels and models for the holder of the management key, all or none; what exists
+stays as it is. os.environ/NAME is looked up in this command's environment, and the value stored in
+channels.yml. Whatever cannot be taken is listed, with its place; then the exit code is 1. Keys of
+callers are not moved: make access keys with agentd proxy key add.
+"""
+
+
+def add_parser(parts: Subcommands) -> None:
+    """Register ``agentd proxy import`` with argparse."""
+    parser = parts.add_parser(
+        "import",
+        help="move the channels and models of LiteLLM or new-api over",
+        description="Create the channels and models that another gateway's configuration has.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("file", metavar="FILE", help="the other gateway's configuration")
+    parser.add_argument(
+        "--from",
+        dest="origin",
+        choices=("litellm", "new-api"),
+        help="whose configuration it is; default: found by its content",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be created")
+    add_key_file_option(parser)
+    add_url_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Create the channels and models; return 1 if anything could not be taken."""
+    plan = read_plan(args.file, args.origin, os.environ)
+    url = args.url or find_daemon_url(resolve_layout(args))
+    with Client(url, read_management_key(args.key_file)) as client, explain_refused_key():
+        channels = {one["name"]: one["url"] for one in client.list_managed("channels")}
+        models = {one["name"] for one in client.list_managed("models")}
+        plan = reconcile(plan, channels, models)
+        change = None
+        if plan.channels or plan.models:
+            change = client.import_entries(_encode(plan), dry_run=args.dry_run)["change"]
+    if args.json:
+        print(json.dumps(_describe(plan, change)))
+    else:
+        _print_plan(plan, change, dry_run=args.dry_run)
+    return 1 if plan.leftovers else 0
+
+
+def read_plan(path: str, origin: str | None, environ: Mapping[str, str]) -> ImportPlan:
+    """Read and map a configuration. Raises ``BadRequest`` and ``ConfigError``. Blocking."""
+    found = document.read_document(path, MAX_TEXT_SIZE)
+    if found is None:
+        raise BadRequest(f"{path} does not exist")
+    text = decode_text(path, found.data, MAX_TEXT_SIZE)
+    name = PurePath(path).name
+    if origin != "litellm":
+        rows = find_rows(_parse_json(text))
+        if rows is not None:
+            return map_new_api(ConfigSource(name, rows))
+        if origin == "new-api":
+            raise BadRequest(
+                f"{path} is no list of channels as JSON",
+                "Expected what GET /api/channel/ of new-api returns, or the rows of its table.",
+            )
+    content, lines = parse_untrusted_yaml_with_lines(text)
+    if not (isinstance(content, dict) and "model_list" in content):
+        raise BadRequest(
+            f"{path} is neither a LiteLLM configuration nor an export of new-api's channels",
+            "Expected model_list, or a list of channels as JSON.",
+        )
+    return map_litellm(ConfigSource(name, content, lines), environ)
+
+
+def _parse_json(text: str) -> object:
+    """Return a JSON value, or a list of those of each line; None if the text is neither."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _encode(plan: ImportPlan) -> dict[str, object]:
+    """Return the request that creates what a plan has."""
+    return {
+        name: [msgspec.to_builtins(shapes.to_view(one, kind)) for one in entries]
+        for name, entries, kind in (
+            ("channels", plan.channels, ChannelEndpoints.types.new),
+            ("models", plan.models, ProxyModelEndpoints.types.new),
+        )
+    }
+
+
+def _describe(plan: ImportPlan, change: int | None) -> dict[str, object]:
+    return {
+        "channels": [one.name for one in plan.channels],
+        "models": [one.name for one in plan.models],
+        "change": change,
+        "notTaken": [{"place": one.place, "why": one.what} for one in plan.leftovers],
+        "notes": list(plan.notes),
+    }
+
+
+def _print_plan(plan: ImportPlan, change: int | None, *, dry_run: bool) -> None:
+    for channel in plan.channels:
+        state = "" if channel.enabled else ", disabled"
+        print(excerpt(f"channel {channel.name}: {channel.url}{state}"))
+    for model in plan.models:
+        routes = ", ".join(f"{one.channel}={one.model or model.name}" for one in model.routes)
+        price = f"{model.prices.input}/{model.prices.output}" if model.prices else "no price"
+        print(excerpt(f"model {model.name}: {routes} ({price})"))
+    for leftover in plan.leftovers:
+        print(f"not taken: {excerpt(leftover.place)}: {excerpt(leftover.what)}", file=sys.stderr)
+    for note in plan.notes:
+        print(excerpt(note), file=sys.stderr)
+    if any(model.prices is None and not _has_own_prices(model) for model in plan.models):
+        print(
+            "Models without a price: unknown_price in proxy.yml decides what happens to their"
+            " requests; by default they are refused. See: agentd proxy prices --help",
+            file=sys.stderr,
+        )
+    counts = f"{len(plan.channels)} channels and {len(plan.models)} models"
+    if dry_run:
+        print(f"{counts} would be created; nothing was changed", file=sys.stderr)
+    elif change is None:
+        print("nothing new to create", file=sys.stderr)
+    else:
+        undo = f"POST /api/agent/changes/{change}/undo, or Changes in the browser, undoes it"
+        print(f"created {counts} as change {change}; {undo}", file=sys.stderr)
+
+
+def _has_own_prices(model: GatewayModel) -> bool:
+    return all(route.prices for route in model.routes)

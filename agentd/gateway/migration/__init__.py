@@ -1,0 +1,1 @@
+"""Configurations of other gateways, mapped to channels and models. Pure."""
