@@ -507,11 +507,10 @@ def test_every_kind_of_error_has_a_status_of_its_table() -> None:
     from agentd.core.errors import ConfigError
     from agentd.gateway.relay.request import GatewayError
     from agentd.http.errors import ERROR_KINDS
+    from agentd.mcp.messages import McpError
 
-    elsewhere = {
-        ConfigError,
-        GatewayError,
-    }  # told by the command line, and in the callers' dialects
+    # Told by the command line, in the callers' dialects, and as a message of the protocol.
+    elsewhere = {ConfigError, GatewayError, McpError}
     assert set(AgentdError.__subclasses__()) - elsewhere <= set(ERROR_KINDS)
 
 

@@ -12,6 +12,8 @@ from agentd.ui.push.model import MAX_ENDPOINT, Base64Url
 from agentd.ui.push.service import PushService
 
 _PATH = "/api/me/push"
+_ONLY_LOGINS = "Only logins are notified"
+_SIGN_IN = "Sign in instead of sending an API key."
 
 
 class PushKeys(Struct, frozen=True):
@@ -52,18 +54,23 @@ class PushEndpoints:
 
     async def get_push(self, request: Request) -> Response:
         """Return whether this login is notified, and the key to subscribe with."""
-        return Response(await self._show(_require_login(request.caller)))
+        if not _is_login(request.caller):
+            return Response(PushStatusView(False, f"{_ONLY_LOGINS}. {_SIGN_IN}", "", False))
+        return Response(await self._show(request.caller))
 
     async def subscribe_push(self, request: Request) -> Response:
         """Notify this login's browser from now on."""
         wanted = request.parse_json(PushRequest)
-        caller = _require_login(request.caller)
+        caller = request.caller
+        if not _is_login(caller):
+            raise Forbidden(_ONLY_LOGINS, _SIGN_IN)
         await self._service.subscribe(caller, wanted.endpoint, wanted.keys.p256dh, wanted.keys.auth)
         return Response(await self._show(caller))
 
     async def unsubscribe_push(self, request: Request) -> Response:
-        """Notify this login's browser no more."""
-        await self._service.unsubscribe(_require_login(request.caller))
+        """Notify this login's browser no more; of an API key there is none."""
+        if _is_login(request.caller):
+            await self._service.unsubscribe(request.caller)
         return Response(status=204)
 
     async def _show(self, caller: Caller) -> PushStatusView:
@@ -73,10 +80,8 @@ class PushEndpoints:
         return PushStatusView(True, "", key, self._service.is_subscribed(caller))
 
 
-def _require_login(caller: Caller) -> Caller:
-    if caller.kind != "user" or not caller.session_id:
-        raise Forbidden("Only logins are notified", "Sign in instead of sending an API key.")
-    return caller
+def _is_login(caller: Caller) -> bool:
+    return caller.kind == "user" and bool(caller.session_id)
 
 
 def routes(endpoints: PushEndpoints) -> tuple[Route, ...]:
@@ -89,7 +94,7 @@ def routes(endpoints: PushEndpoints) -> tuple[Route, ...]:
             endpoints.get_push,
             "Get whether this login receives push notifications, and the key to subscribe with.",
             response_type=PushStatusView,
-            errors=(Forbidden, Unavailable),
+            errors=(Unavailable,),
         ),
         Route(
             "PUT",
@@ -118,7 +123,7 @@ def routes(endpoints: PushEndpoints) -> tuple[Route, ...]:
             endpoints.unsubscribe_push,
             "Send push notifications to this login's browser no more.",
             status=204,
-            errors=(Forbidden, Unavailable),
+            errors=(Unavailable,),
             role="viewer",
         ),
     )

@@ -212,7 +212,11 @@ def test_keys_that_are_no_point_of_the_curve_are_refused(ada: Client) -> None:
 
 
 def test_an_api_key_is_no_login(serving: Serving) -> None:
-    assert serving.client().put(PUSH, SubscribedBrowser().subscription).status == 403
+    client = serving.client()
+    assert client.put(PUSH, SubscribedBrowser().subscription).status == 403
+    assert client.get(PUSH)["available"] is False
+    assert "Sign in" in client.get(PUSH)["problem"]
+    assert client.delete(PUSH).status == 204
 
 
 def test_a_name_that_resolves_to_this_machine_is_not_called() -> None:
