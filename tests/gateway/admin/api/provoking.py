@@ -122,7 +122,10 @@ def provoke_server_error(gateway: ExampleGateway, address: Address) -> Iterator[
 def provoke_conflict(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Use a taken name, or save the file by hand at the same moment."""
     if address["status"] == 201:
-        yield send_variant(gateway, address)
+        reply = send_variant(gateway, address)
+        yield reply
+        if reply.status == 201:  # until now the name was free
+            yield send_variant(gateway, address)
         return
     with _with_other_state(gateway, address), pytest.MonkeyPatch.context() as patch:
         written = document._write_temporary
