@@ -206,10 +206,10 @@ class Layout(Struct, frozen=True):
 
     @property
     def worktrees(self) -> str:
-        """Return the folder of chats' git work trees, one subfolder per chat."""
+        """The folder of chats' git work trees, one subfolder per chat."""
         return join(self.state, "worktrees")
 
-    def worktree(self, chat_id: int) -> str:
+    def get_worktree_folder(self, chat_id: int) -> str:
         """Return the top of one chat's work tree."""
         return join(self.worktrees, str(chat_id))
 

@@ -363,7 +363,7 @@ def test_protected_files_are_protected_in_a_work_tree_too(path):
 def test_the_folder_of_work_trees_is_the_layout_s():
     layout = Layout("/state", "/config")
     assert layout.worktrees == f"/state/{WORKTREES}"
-    assert layout.worktree(5) == f"/state/{WORKTREES}/5"
+    assert layout.get_worktree_folder(5) == f"/state/{WORKTREES}/5"
 
 
 def test_a_command_line_is_judged_in_the_chat_s_folder():

@@ -283,7 +283,7 @@ class WorktreeService:
             yield chat
 
     def _get_top(self, chat_id: int) -> str:
-        return os.path.realpath(self._layout.worktree(chat_id))
+        return os.path.realpath(self._layout.get_worktree_folder(chat_id))
 
     def _lock(self, chat_id: int) -> asyncio.Lock:
         lock = self._locks.get(chat_id)

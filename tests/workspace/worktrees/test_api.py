@@ -33,7 +33,7 @@ def test_a_chat_with_a_work_tree_leaves_the_workspace_alone_until_it_is_merged(
     client.post(f"/api/remote/chats/{chat}/queue", {"prompt": "a=changed\nnew=made"})
     client.messages(chat)
     tree = get_tree(client, chat)
-    folder = Path(daemon.layout.worktree(chat))
+    folder = Path(daemon.layout.get_worktree_folder(chat))
     assert (tree["step"], tree["folder"], tree["into"]) == ("ready", str(folder), "main")
     assert (tree["ahead"], tree["behind"], tree["uncommitted"]) == (0, 0, 2)
     assert (folder.parent.stat().st_mode & 0o777, (folder / "new").exists()) == (0o700, True)

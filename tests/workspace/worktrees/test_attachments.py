@@ -74,5 +74,5 @@ def test_an_engine_finds_what_its_prompt_names(
     daemon.engine.says = read_upload
     chat = client.create_chat(prompt=f"Look at {FOLDER}/two.png", worktree=True)
     assert client.messages(chat)[-1]["content"] == "two.png"
-    tree = Path(daemon.layout.worktree(chat))
+    tree = Path(daemon.layout.get_worktree_folder(chat))
     assert run_git(tree, "status", "--porcelain") == ""

@@ -94,7 +94,7 @@ def test_a_tree_that_was_being_made_at_a_kill_is_made_anew(
     with served.running(HOME=str(home)) as caller:
         chat = caller.client.create_chat(prompt="Fix add_3.", model="native", worktree=True)
         until(begun.exists)
-        tree = Path(served.process.layout.worktree(chat))
+        tree = Path(served.process.layout.get_worktree_folder(chat))
         assert (tree / "half").exists()
     go.write_text("")
     with served.running(HOME=str(home)) as caller:
@@ -117,7 +117,7 @@ def test_programs_of_other_engines_run_in_the_tree(
     with served.running(HOME=str(home)) as caller:
         chat = caller.client.create_chat(prompt="x", model="other", worktree=True)
         caller.wait_until_idle(chat)
-        assert where.read_text() == f"{served.process.layout.worktree(chat)}\n"
+        assert where.read_text() == f"{served.process.layout.get_worktree_folder(chat)}\n"
 
 
 def test_command_lines_are_judged_in_the_tree(
