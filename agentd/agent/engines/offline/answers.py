@@ -14,6 +14,7 @@ from agentd.agent.engines.offline.requests import (
     Define,
     Describe,
     DescribeChanges,
+    ExplainModels,
     Help,
     NotUnderstood,
     Request,
@@ -54,7 +55,7 @@ _README_LINES = 80
 def answer_request(request: Request) -> Answer:  # noqa: PLR0911 - one for each kind
     """Return the answer to one request. Raises what a tool raised if there is no fallback."""
     match request:
-        case Help() | DeclinedRequest() | NotUnderstood():
+        case Help() | ExplainModels() | DeclinedRequest() | NotUnderstood():
             return _answer_at_once(request)
         case Describe(path=path):
             return _describe(path)
@@ -74,11 +75,13 @@ def answer_request(request: Request) -> Answer:  # noqa: PLR0911 - one for each 
             return _use(request)
 
 
-def _answer_at_once(request: Help | DeclinedRequest | NotUnderstood) -> Answer:
+def _answer_at_once(request: Help | ExplainModels | DeclinedRequest | NotUnderstood) -> Answer:
     yield from ()
     match request:
         case Help():
             return help_texts.render_help()
+        case ExplainModels():
+            return help_texts.explain_models()
         case DeclinedRequest():
             return help_texts.explain_refusal(request)
         case NotUnderstood():

@@ -24,6 +24,9 @@ from agentd.agent.tools.results import ToolResult
 from agentd.agent.tools.toolbox import Toolbox, get_diff, has_succeeded
 from agentd.core.errors import AgentdError, Unavailable
 
+MOST_EARLIER = 10
+"""Earlier prompts in which the request is looked for that ``and in src?`` repeats."""
+
 
 class OfflineEngine:
     """Answers from the workspace itself; its replies cost nothing."""
@@ -45,7 +48,8 @@ class OfflineEngine:
         failure = None
         async with self._tools.open_turn(assignment.turn_tag):
             try:
-                for request in parse_prompt(assignment.prompt):
+                earlier = [one.text for one in assignment.history if one.role == "user"]
+                for request in parse_prompt(assignment.prompt, earlier[-MOST_EARLIER:]):
                     steps = answer_request(request)
                     step = _advance(steps, None)
                     while not isinstance(step, str):

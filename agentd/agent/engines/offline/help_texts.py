@@ -21,9 +21,31 @@ def render_help() -> str:
         f"{CONNECT}\n\n{render_table(('Ask', 'and you get'), rows)}\n\n"
         "Plain words do as well: *show me the first 20 lines of setup.cfg*, *where is main"
         " defined?*, *find TODO in src*, *how many lines of Python are there?*, *what changed?*,"
-        " *last 5 commits*, *run make test*. Several lines are answered one after another."
+        " *and in src?*, *last 5 commits*, *how do I add a model?*, *run make test*. Several lines"
+        " are answered one after another."
         " Before a command line is run, you are asked, unless a rule of yours decides."
     )
+
+
+def explain_models() -> str:
+    """Explain how a language model is added."""
+    return """\
+Add one on the page **Settings → Models** (*Add a model*), or in `config/models.yml`, which is in
+force as soon as it is saved:
+
+```yaml
+default: sonnet
+suppliers:
+  anthropic: {dialect: anthropic, url: "https://api.anthropic.com", key: "env:ANTHROPIC_API_KEY"}
+models:
+  - {name: sonnet, engine: native, model: claude-sonnet-4-5, supplier: anthropic}
+  - {name: claude, engine: claude-code}
+```
+
+`native` is agentd's own agent: it needs a supplier. `claude-code` and `codex` are programs of this
+machine, which use their own sign-in where no supplier is named. A chat uses the `default` unless it
+names another model. `agentd check` tells what is wrong with the file; `config/README.md` has every
+field."""
 
 
 def explain_refusal(request: DeclinedRequest) -> str:

@@ -36,6 +36,7 @@ from agentd.agent.engines.offline.requests import (
     Define,
     Describe,
     DescribeChanges,
+    ExplainModels,
     Help,
     Request,
 )
@@ -169,6 +170,14 @@ def _explain(words: Words) -> Request | None:
 
 _TALK: list[tuple[str, Meaning]] = [
     (
+        r"how (?:do|can|could|should|would) (?:i|we|you|one)"
+        rf" +(?:add|configure|connect|set up|use|choose|change|switch(?: to)?) +{DET}"
+        r"(?:(?:new|other|another|real|language|local) +)*"
+        r"(?:models?|llms?|engines?|suppliers?|claude(?: code)?|codex|opencode)"
+        r"(?: +(?:here|to|in|with) ?.{0,30})?",
+        lambda _: ExplainModels(),
+    ),
+    (
         r"help(?: +me)?|\?|commands?|usage|hi|hello|hey|ping|test|please|thanks?|thank you"
         r"|what (?:can|do) (?:you|i) (?:do|understand|know|support|ask)(?: .{0,30})?"
         r"|(?:who|what) are you(?: .{0,30})?|are you (?:an? )?.{1,30}|how are you"
@@ -189,7 +198,13 @@ _GIT: list[tuple[str, Meaning]] = [
         lambda _: GitStatus(),
     ),
     (
-        rf"what(?:'s| is| has)? +(?:changed|new) +(?:in|by|with|since) +{DET}"
+        rf"(?:what(?:'s| is| has| have)?(?: +(?:i|we|been))? +(?:changed?|new|different)"
+        rf"|{SHOW}{DET}(?:changes|diff)) +since +{DET}(?:(?:last|latest|newest|most recent) commit"
+        rf"|HEAD){IN}",
+        lambda words: DescribeChanges(_get_place(words)),
+    ),
+    (
+        rf"what(?:'s| is| has)? +(?:changed|new) +(?:in|by|with) +{DET}"
         r"(?P<latest>(?:last|latest|newest|most recent|previous) commit|HEAD)"
         r"|what did +(?:the +)?(?P<latest2>(?:last|latest|newest|previous) commit) +(?:change|do)"
         rf"|{SHOW}{DET}(?:diff|changes) +(?:of|in) +{DET}(?P<latest3>(?:last|latest) commit)",

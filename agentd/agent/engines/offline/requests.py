@@ -23,6 +23,10 @@ class Help(Struct, frozen=True):
     """A request for the possible requests, and for the engine that answers."""
 
 
+class ExplainModels(Struct, frozen=True):
+    """A request for how a language model is added."""
+
+
 class Describe(Struct, frozen=True):
     """A request to describe this folder: its README, size, entries and branch."""
 
@@ -65,6 +69,7 @@ class NotUnderstood(Struct, frozen=True):
 
 Request: TypeAlias = (
     Help
+    | ExplainModels
     | Describe
     | Define
     | Count

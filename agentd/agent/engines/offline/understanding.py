@@ -5,12 +5,21 @@ Nothing here fails or guesses: what matches no phrase is ``NotUnderstood``.
 
 import difflib
 import re
+from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from agentd.agent.engines.offline.grammar import PATH, resolve_place
 from agentd.agent.engines.offline.phrases import PHRASES
-from agentd.agent.engines.offline.requests import DeclinedRequest, Help, NotUnderstood, Request
-from agentd.agent.tools.model import RunCommand
+from agentd.agent.engines.offline.requests import (
+    Count,
+    DeclinedRequest,
+    Help,
+    NotUnderstood,
+    Request,
+)
+from agentd.agent.tools.model import ReadFile, RunCommand
 
 LONGEST_LINE = 400
 """Characters; no phrase is longer."""
@@ -71,6 +80,11 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 
+_ELSEWHERE = re.compile(
+    rf"(?:(?:what|how) +about +(?:in +)?|(?:in|under|inside|within|of|for) +){PATH}", re.IGNORECASE
+)
+"""Another place for the request before."""
+
 _RUN = re.compile(r"(?P<sign>/?run\b|[$!](?= ))[ \t]*(?P<command>.*)", re.IGNORECASE | re.DOTALL)
 _ENGLISH = re.compile(
     r"(?:the|a|an|all|any|my|our|your|this|that|these|those|it|some|every|each|tests?|again)\b(?!\S)",
@@ -79,17 +93,56 @@ _ENGLISH = re.compile(
 """The beginning of prose after ``run``, as opposed to a command line."""
 
 
-def parse_prompt(prompt: str) -> list[Request]:
+def parse_prompt(prompt: str, earlier: Iterable[str] = ()) -> list[Request]:
     """Parse a prompt into one request for each line.
 
-    A longer text that is mostly not understood (such as a pasted log) is one ``NotUnderstood``.
+    A line such as ``and in src?`` repeats the request before it in another place; ``earlier`` are
+    the prompts before this one, the oldest first. A longer text that is mostly not understood (such
+    as a pasted log) is one ``NotUnderstood``.
     """
-    lines = [line for line in prompt.splitlines() if line.strip()][: MOST_LINES + 1]
-    requests = [parse_line(line) for line in lines] or [Help()]
+    before: Request | None = None
+    for text in earlier:
+        for request in _parse_lines(_split_lines(text), before):
+            before = before if isinstance(request, NotUnderstood) else request
+    lines = _split_lines(prompt)
+    requests = _parse_lines(lines, before) or [Help()]
     unknown = sum(isinstance(request, NotUnderstood) for request in requests)
     if len(requests) > 1 and (unknown * 2 > len(requests) or len(requests) > MOST_LINES):
         return [NotUnderstood(lines[0].strip()[:LONGEST_LINE])]
     return requests
+
+
+def _split_lines(prompt: str) -> list[str]:
+    return [line for line in prompt.splitlines() if line.strip()][: MOST_LINES + 1]
+
+
+def _parse_lines(lines: list[str], before: Request | None) -> list[Request]:
+    """Parse lines that follow the request ``before``."""
+    requests: list[Request] = []
+    for line in lines:
+        request = parse_line(line)
+        if isinstance(request, NotUnderstood) and before:
+            request = _repeat_elsewhere(line, before) or request
+        before = before if isinstance(request, NotUnderstood) else request
+        requests.append(request)
+    return requests
+
+
+def _repeat_elsewhere(line: str, before: Request) -> Request | None:
+    """Return the request again with the place that a line names; None if it names none."""
+    if len(line) > LONGEST_LINE:
+        return None
+    found = _ELSEWHERE.fullmatch(_strip_politeness(line.strip()))
+    if found is None:
+        return None
+    place = resolve_place(found["path"])
+    match before:
+        case Count():
+            return replace(before, files=replace(before.files, path=place))
+        case ReadFile():
+            return ReadFile(place)
+        case _:
+            return replace(before, path=place) if hasattr(before, "path") else None
 
 
 def parse_line(line: str) -> Request:

@@ -36,7 +36,10 @@ from agentd.agent.engines.offline.understanding import COMMANDS
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
 from agentd.agent.tools.toolbox import Toolbox
+from agentd.chats.model import Message
 from agentd.llm.price import NO_USAGE
+from agentd.models.store import load
+from agentd.storage.layout import Layout
 from agentd.workspace.git.repository import GitRepository
 from tests.conftest import until
 from tests.support.examples import limit_examples
@@ -98,12 +101,19 @@ def make_engine(root: Path) -> OfflineEngine:
     return OfflineEngine(tools)
 
 
-def run(root: Path, prompt: str, approver: Rule | None = None) -> list[EngineEvent]:
+def run(
+    root: Path, prompt: str, approver: Rule | None = None, earlier: tuple[str, ...] = ()
+) -> list[EngineEvent]:
     """Return the events of a turn, without those of a tool's start: those of its end say more."""
     rule = approver or Rule(allow=False)
+    history = tuple(
+        Message(number, role, text, "2026-01-01T00:00:00.000Z")
+        for number, said in enumerate(earlier)
+        for role, text in (("user", said), ("assistant", "list files"))
+    )
 
     async def wait() -> list[EngineEvent]:
-        stream = make_engine(root).run(TurnRequest(1, prompt), rule)
+        stream = make_engine(root).run(TurnRequest(1, prompt, history=history), rule)
         async with asyncio.timeout(60), aclosing(stream) as result:
             return [progress async for progress in result if not isinstance(progress, ToolStarted)]
 
@@ -328,6 +338,27 @@ def test_what_was_answered_before_a_failure_is_not_lost(root):
     *_, reply, failed = run(root.parent / "gone", "help\nlist files")
     assert isinstance(reply, ReplyCompleted)
     assert isinstance(failed, TurnFailed)
+
+
+def test_a_question_goes_on_from_the_one_before(root):
+    (root / "README.md").write_text("Changed.\n")
+    changed = ask(root, "what changed since the last commit?")
+    assert "README.md" in changed
+    assert "src/main.py" in changed
+    *_, reply = run(root, "and in src?", earlier=("what changed since the last commit?",))
+    assert isinstance(reply, ReplyCompleted)
+    assert "src/main.py" in reply.text
+    assert "README.md" not in reply.text
+
+
+def test_the_example_of_how_a_model_is_added_is_a_valid_file(root, tmp_path):
+    reply = ask(root, "how do I add a model?")
+    layout = Layout(str(tmp_path / "state"), str(tmp_path / "config"))
+    config = Path(layout.models)
+    config.parent.mkdir()
+    config.write_text(reply.partition("```yaml\n")[2].partition("```")[0])
+    config.chmod(0o600)
+    assert [model.name for model in load(layout).models] == ["sonnet", "claude"]
 
 
 def test_several_lines_are_answered_in_order_in_one_reply(root):

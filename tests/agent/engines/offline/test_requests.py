@@ -13,6 +13,7 @@ from agentd.agent.engines.offline.requests import (
     Define,
     Describe,
     DescribeChanges,
+    ExplainModels,
     Help,
     NotUnderstood,
     Request,
@@ -47,7 +48,9 @@ def search_word(text: str, path: str = ".") -> SearchText:
 
 UNDERSTOOD: dict[Request, list[str]] = {
     Help(): ["help", "/help", "?", "hello", "Hi!", "what can you do?", "who are you?", "/?", ""]
-    + ["which model are you?", "are you an AI?", "how do I connect a model?", "thanks", "please"],
+    + ["which model are you?", "are you an AI?", "how does this work?", "thanks", "please"],
+    ExplainModels(): ["how do I add a model?", "how do I connect a model?", "How can I use Codex?"]
+    + ["how do we set up a local model here?", "how can I switch to another engine"],
     Describe(): ["what is this project?", "What's this?", "what does this project do?", "/about"]
     + ["summarise this folder", "summarize the repo", "tell me about this project", "overview"]
     + ["give me an overview of the project", "give me a short summary of this repository"]
@@ -155,7 +158,11 @@ UNDERSTOOD: dict[Request, list[str]] = {
         "what's changed?",
         "uncommitted changes",
         "what have I changed?",
+        "what changed since the last commit?",
+        "What have I changed since HEAD?",
+        "show me the changes since the latest commit",
     ],
+    DescribeChanges("src"): ["what has changed since the last commit in src?"],
     DescribeChanges("a.py"): ["what changed in a.py?", "show changes in a.py"],
     GitLog(): ["git log", "log", "/log", "recent commits", "commit history", "show the git log"]
     + ["what changed recently?", "what happened lately?", "show me the latest commits"],
@@ -235,6 +242,37 @@ def test_several_lines_are_several_requests():
         GitLog(),
     ]
     assert parse_prompt("list files\nsing a song") == [ListFiles(), NotUnderstood("sing a song")]
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "request_"),
+    [
+        ("list the files here", "and in src?", ListFiles("src")),
+        ("what changed since the last commit?", "and in src?", DescribeChanges("src")),
+        (
+            "what changed since the last commit?\nsing a song",
+            "what about src?",
+            DescribeChanges("src"),
+        ),
+        ("find TODO in src", "and in tests", SearchText("TODO", "tests")),
+        (
+            "how many lines of Python are there?",
+            "in `src`?",
+            Count("lines", CountFiles("src", PYTHON)),
+        ),
+        ("last 3 commits", "And for src/main.py?", GitLog("src/main.py", 3)),
+        ("read a.py lines 3-9", "what about b.py?", ReadFile("b.py")),
+    ],
+)
+def test_a_place_alone_repeats_the_request_before_it_there(before, line, request_):
+    assert parse_prompt(line, [before]) == [request_]
+    assert parse_prompt(line, [before, "sing a song", line]) == [request_]
+    assert parse_prompt(f"{before}\n{line}")[-1] == request_
+
+
+def test_a_place_alone_is_not_understood_where_there_is_nothing_to_repeat():
+    for earlier in ([], ["git status"], ["sing a song"], ["/run ls"]):
+        assert parse_prompt("and in src?", earlier) == [NotUnderstood("and in src?")]
 
 
 def test_a_pasted_text_is_one_thing_that_is_not_understood():
