@@ -164,7 +164,8 @@ def test_no_descriptor_is_left():
 
 def test_anyone_who_is_cancelled_when_the_program_has_just_ended_leaves_nothing_open(monkeypatch):
     """Asyncio would close it as late as it is collected, with a warning."""
-    wait, close, closed = asyncio.wait, BaseSubprocessTransport.close, []
+    wait, close = asyncio.wait, BaseSubprocessTransport.close
+    closed: list[BaseSubprocessTransport] = []
 
     async def wait_and_cancel(*given, **more):
         task = asyncio.current_task()
@@ -173,13 +174,16 @@ def test_anyone_who_is_cancelled_when_the_program_has_just_ended_leaves_nothing_
         return await wait(*given, **more)
 
     def note_and_close(transport: BaseSubprocessTransport) -> None:
-        closed.append(transport.get_pid())
+        closed.append(transport)
         close(transport)
 
     async def main() -> None:
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(run(["true"], folder="/"))
         assert closed
+        # The end of a program that was killed is heard a moment later, while the loop still runs.
+        while any(one.get_returncode() is None for one in closed):  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.001)
 
     monkeypatch.setattr(asyncio, "wait", wait_and_cancel)
     monkeypatch.setattr(BaseSubprocessTransport, "close", note_and_close)
