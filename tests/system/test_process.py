@@ -182,7 +182,7 @@ def test_anyone_who_is_cancelled_when_the_program_has_just_ended_leaves_nothing_
             await asyncio.create_task(run(["true"], folder="/"))
         assert closed
         # The end of a program that was killed is heard a moment later, while the loop still runs.
-        while any(one.get_returncode() is None for one in closed):  # noqa: ASYNC110 - no event tells
+        while any(one.get_returncode() is None for one in closed):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
     monkeypatch.setattr(asyncio, "wait", wait_and_cancel)

@@ -98,7 +98,7 @@ def test_unmerged_work_is_dropped_only_when_confirmed_again(
     panel.get_by_role("button", name="More about the work tree").click()
     page.get_by_role("menuitem", name="Drop").click()
     page.get_by_role("dialog").get_by_role("button", name="Drop", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("1 files that are not committed")
+    expect(page.get_by_role("dialog")).to_contain_text("files that are not committed: 1")
     assert "agentd/" in run_git(root, "branch", "--list", "agentd/*")
     page.get_by_role("dialog").get_by_role("button", name="Drop with its changes").click()
     expect(page.get_by_role("region", name="Changes", exact=True)).to_be_visible()

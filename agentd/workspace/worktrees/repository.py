@@ -212,18 +212,25 @@ class WorktreeRepository:
 
 def _refuse_loss(branch: str, unmerged: int, uncommitted: int) -> NoReturn:
     lost = [
-        f"{unmerged} commits that no other branch has" if unmerged else "",
-        f"{uncommitted} files that are not committed" if uncommitted else "",
+        f"commits that no other branch has: {unmerged}" if unmerged else "",
+        f"files that are not committed: {uncommitted}" if uncommitted else "",
     ]
-    work = " and ".join(filter(None, lost))
-    raise Conflict(f"The work tree of {branch} has work that would be lost: {work}", _MERGE_FIRST)
+    work = "; ".join(filter(None, lost))
+    raise Conflict(f"The work tree of {branch} has work that would be lost ({work})", _MERGE_FIRST)
 
 
 def _copy_index(git_folder: str) -> str:
-    """Return the path of a copy of the index, in the same folder, for one use."""
+    """Return the path of a copy of the index, in the same folder, for one use.
+
+    It keeps its time, by which git tells files that were changed in the second in which it was
+    written: these it compares by content.
+    """
     descriptor, copy = tempfile.mkstemp(prefix="index.agentd-", dir=git_folder)
-    os.close(descriptor)
-    shutil.copyfile(join(git_folder, "index"), copy)
+    with open(join(git_folder, "index"), "rb") as index, open(descriptor, "wb") as made:
+        shutil.copyfileobj(index, made)
+        made.flush()
+        times = os.fstat(index.fileno())
+        os.utime(made.fileno(), ns=(times.st_atime_ns, times.st_mtime_ns))
     return copy
 
 

@@ -139,7 +139,7 @@ class WorktreeService:
         """Commit and merge what a chat changed into the workspace; return the commit there."""
         async with self._hold_made(chat_id) as (chat, tree):
             await self._commit(chat, message)
-            merging = f"Merge {tree.branch}\n\n{message or name_changes(chat_id, chat.title)}"
+            merging = f"Merge {tree.branch}\n\n{message.strip() or _name_changes(chat, tree)}"
             return await self._merger.merge(tree.branch, merging, into)
 
     async def rebase(self, chat_id: int, message: str, by: str) -> None:
@@ -249,8 +249,7 @@ class WorktreeService:
         tree = _require_worktree(chat)
         if not await self._repository.find_branch(tree.branch):
             raise Conflict(f"The branch {tree.branch} is gone", "Make it again, or drop the tree.")
-        title = "" if chat.title == DEFAULT_TITLE else chat.title
-        wanted = message.strip() or name_changes(chat.id, title)
+        wanted = message.strip() or _name_changes(chat, _require_worktree(chat))
         await self._repository.commit_all(self._get_top(chat.id), wanted)
 
     async def _record(self, chat: Chat, tree: Worktree | None, by: str = AGENT) -> None:
@@ -294,6 +293,12 @@ class WorktreeService:
 
 def _at_step(tree: Worktree, step: WorktreeStep) -> Worktree:
     return replace(tree, step=step, force=False)
+
+
+def _name_changes(chat: Chat, tree: Worktree) -> str:
+    """Return a commit message by the chat's title, or else by its first prompt."""
+    words = tree.branch.partition("-")[2].replace("-", " ").capitalize()
+    return name_changes(chat.id, words if chat.title == DEFAULT_TITLE else chat.title)
 
 
 def _require_worktree(chat: Chat) -> Worktree:

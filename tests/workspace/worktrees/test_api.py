@@ -1,5 +1,6 @@
 """``/api/chat/{chatId}/worktree`` of a serving daemon, on real repositories."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_many_may_look_at_a_diff_at_once(client: Client, daemon: Serving) -> Non
     assert not list(Path(left).glob("index.agentd*"))
 
 
+def test_a_change_within_the_second_of_the_checkout_is_seen(client: Client) -> None:
+    """Of the same size, too: git tells it by the times of the file and the index only."""
+    chat = work_in_tree(client, "a=1234")
+    changed = get_folder(client, chat) / "a"
+    run_git(changed.parent, "checkout", "-q", "--", "a")
+    changed.write_text(changed.read_text().replace("5", "x"))
+    until(lambda: time.time() >= int(changed.stat().st_mtime) + 1)
+    assert "-5\n+x\n" in client.get(f"/api/chat/{chat}/worktree/diff?path=a")["diff"]
+
+
 def test_a_merge_with_conflicts_names_the_files_and_changes_nothing(
     client: Client, root: Path
 ) -> None:
@@ -94,6 +105,13 @@ def test_both_sides_of_a_merge_are_there(client: Client, root: Path) -> None:
     assert (root / "a").read_text() == "ours\n"
     parents = run_git(root, "log", "-1", "--format=%P", reply["commit"]).split()
     assert len(parents) == 2
+
+
+def test_commits_are_named_after_what_the_chat_was_asked(client: Client, root: Path) -> None:
+    chat = client.create_chat(worktree=True, prompt="new=made")
+    client.messages(chat)
+    assert client.post(f"/api/chat/{chat}/worktree/merge", {}).status == 200
+    assert run_git(root, "log", "-1", "--format=%s") == "New made\n"
 
 
 def test_changes_in_the_workspace_that_are_in_the_way_are_named_and_stay(
@@ -136,10 +154,10 @@ def test_work_is_dropped_only_by_force(client: Client, root: Path) -> None:
         lambda: client.delete(f"/api/chats/{chat}"),
     ):
         reply = ask()
-        assert (reply.status, "1 files that are not committed" in reply["message"]) == (409, True)
+        assert (reply.status, "files that are not committed: 1" in reply["message"]) == (409, True)
     run_git(folder, "commit", "-qam", "Work")
     reply = client.post(f"/api/chat/{chat}/worktree/drop", {})
-    assert (reply.status, "1 commits" in reply["message"]) == (409, True)
+    assert (reply.status, "no other branch has: 1" in reply["message"]) == (409, True)
     assert (folder / "a").read_text() == "theirs\n"
     reply = client.post(f"/api/chat/{chat}/worktree/drop", {"force": True})
     assert (reply.status, folder.exists()) == (200, False)
