@@ -498,7 +498,8 @@ def test_fallbacks_are_a_list_of_names_and_the_log_shows_which_one_answered(
     tries = page.get_by_role("region", name="Attempts")
     expect(tries.locator("li").first).to_contain_text("gemini not_found")
     expect(tries.locator("li").last).to_contain_text("messages (by-messages) answered")
-    about = page.get_by_role("link", name="by-messages", exact=True)
+    drawer = page.get_by_role("complementary", name="One request")
+    about = drawer.get_by_role("link", name="by-messages", exact=True)
     expect(about).to_have_attribute("href", re.compile("/gateway/models/by-messages"))
 
 

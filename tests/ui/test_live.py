@@ -199,6 +199,73 @@ def test_a_question_that_came_while_a_hidden_page_loaded_is_notified(
     talking.say(prompt, ReplyCompleted("done"))
 
 
+BODIES = "registration.getNotifications().then((all) => all.map((one) => one.body))"
+
+SLOW_LISTING = """
+  const list = ServiceWorkerRegistration.prototype.getNotifications;
+  const released = new Promise((resolve) => { window.release = resolve; });
+  let first = true;
+  ServiceWorkerRegistration.prototype.getNotifications = async function (...given) {
+    if (first) {
+      first = false;
+      await released;
+    }
+    return list.apply(this, given);
+  };
+"""
+
+
+def test_a_question_that_comes_while_old_notifications_are_looked_for_stays_shown(
+    browser: Browser, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 21."""
+    prompt = "ask while the page looks"
+    talking.expect(prompt)
+    with person(browser, site, workers=True) as somebody:
+        somebody.context.grant_permissions(["notifications"], origin=site.url)
+        somebody.context.add_init_script(HIDDEN)
+        somebody.context.add_init_script(SLOW_LISTING)
+        page = somebody.open("/inbox")
+        worker = get_service_worker(somebody)
+        site.client().create_chat(prompt=prompt, title=prompt)
+        talking.say(prompt, Question("shell", "run_command", "make slow"))
+        until(lambda: any("make slow" in one for one in worker.evaluate(BODIES)))
+        page.evaluate("window.release()")
+        assert any("make slow" in one for one in list_notifications(page))
+        assert any("make slow" in one for one in worker.evaluate(BODIES))
+    talking.say(prompt, ReplyCompleted("done"))
+
+
+FORGETTING = """
+  const show = ServiceWorkerRegistration.prototype.showNotification;
+  let forgotten = false;
+  ServiceWorkerRegistration.prototype.showNotification = async function (title, options) {
+    await show.call(this, title, options);
+    if (forgotten || !options.body.includes("make again")) return;
+    forgotten = true;
+    for (const one of await this.getNotifications({ tag: options.tag })) one.close();
+  };
+"""
+
+
+def test_a_notification_that_the_browser_forgets_is_shown_again(
+    browser: Browser, site: Serving, talking: TalkingEngine
+) -> None:
+    """Row 21."""
+    prompt = "ask a forgetful browser"
+    talking.expect(prompt)
+    with person(browser, site, workers=True) as somebody:
+        somebody.context.grant_permissions(["notifications"], origin=site.url)
+        somebody.context.add_init_script(HIDDEN)
+        somebody.context.add_init_script(FORGETTING)
+        somebody.open("/inbox")
+        worker = get_service_worker(somebody)
+        site.client().create_chat(prompt=prompt, title=prompt)
+        talking.say(prompt, Question("shell", "run_command", "make again"))
+        until(lambda: any("make again" in one for one in worker.evaluate(BODIES)))
+    talking.say(prompt, ReplyCompleted("done"))
+
+
 CLICK = """async ([action, tag]) => {
   const all = await registration.getNotifications();
   const notification = all.find((one) => one.body.includes(tag));
@@ -218,20 +285,19 @@ def test_the_buttons_of_a_notification_answer_also_without_a_tab(
         page.evaluate("navigator.serviceWorker.ready.then(() => 1)")
         worker = get_service_worker(somebody)
         page.evaluate(HIDDEN)
-        bodies = "registration.getNotifications().then((all) => all.map((one) => one.body))"
         for action, closed in (("allow", False), ("deny", True)):
             prompt = f"answered by a notification: {action}"
             command = f"make {action}"
             talking.expect(prompt)
             site.client().create_chat(prompt=prompt, title=prompt)
             talking.say(prompt, Question("shell", "run_command", command))
-            until(lambda command=command: any(command in one for one in worker.evaluate(bodies)))
+            until(lambda command=command: any(command in one for one in worker.evaluate(BODIES)))
             if closed:
                 page.goto("about:blank")
             worker.evaluate(CLICK, [action, command])
             until(lambda action=action: talking.answers[-1:] == [action == "allow"])
             talking.say(prompt, ReplyCompleted("done"))
-        assert worker.evaluate(bodies) == []
+        assert worker.evaluate(BODIES) == []
 
 
 def test_a_click_on_a_notification_opens_its_chat(

@@ -47,9 +47,11 @@ async function notify({ kind, chatId, id, title, body, answerable }) {
   const silent = tabs.some((tab) => tab.visibilityState === "visible");
   const tag = kind === "question" ? `question ${chatId} ${id}` : `turn ${chatId}`; // a hidden tab uses the same: it is shown once
   const actions = answerable ? [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }] : [];
-  await self.registration.showNotification(title, {
-    body, tag, silent, actions, icon: `${base}icon.svg`, data: { chatId, id, url: `${new URL(base).pathname}${chatId}` },
-  });
+  const data = { chatId, id, url: `${new URL(base).pathname}${chatId}` };
+  for (let tries = 0; tries < 3; tries++) { // Chromium forgets one if the notifications are listed at that moment
+    await self.registration.showNotification(title, { body, tag, silent, actions, icon: `${base}icon.svg`, data });
+    if ((await self.registration.getNotifications({ tag })).length) break;
+  }
   if (silent || (kind === "question" && !(await isOpen(chatId, id)))) {
     for (const shown of await self.registration.getNotifications({ tag })) shown.close();
   }

@@ -55,7 +55,11 @@ function tagOf({ chatId, id }) {
   return `question ${chatId} ${id}`;
 }
 
+const TRIES = 3;
+
 /**
+ * Chromium forgets a notification if the notifications are listed at the moment in which it is shown, as
+ * another tab may do; so it is shown again.
  * @param {string} tag
  * @param {Approval} question
  * @param {string} title of its chat
@@ -65,14 +69,18 @@ async function show(tag, question, title) {
   const { chatId, id } = question;
   const actions = [{ action: "allow", title: "Allow" }, { action: "deny", title: "Deny" }];
   const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon.svg"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
-  await worker.showNotification(title, /** @type {any} */ (options));
+  for (let tries = 0; tries < TRIES; tries++) {
+    await worker.showNotification(title, /** @type {any} */ (options));
+    if ((await worker.getNotifications({ tag })).length) return;
+  }
 }
 
 /** Take away notifications of questions that were answered while no page of agentd was open. */
 async function hideAnswered() {
-  const open = new Set(approvals.peek().map(tagOf));
   const worker = await navigator.serviceWorker.ready;
-  for (const shown of await worker.getNotifications()) {
+  const all = await worker.getNotifications();
+  const open = new Set(approvals.peek().map(tagOf)); // only now: one may have been asked and shown meanwhile
+  for (const shown of all) {
     if (shown.tag.startsWith("question ") && !open.has(shown.tag)) shown.close();
   }
 }
