@@ -71,8 +71,9 @@ async function show(tag, question, title) {
   const options = { body: `${questionTitle(question)}\n${question.subject.slice(0, 200)}`, tag, icon: link("/icon.svg"), data: { chatId, id, url: link(`/${chatId}`) }, actions };
   for (let tries = 0; tries < TRIES; tries++) {
     await worker.showNotification(title, /** @type {any} */ (options));
-    if ((await worker.getNotifications({ tag })).length) return;
+    if ((await worker.getNotifications({ tag })).length) break;
   }
+  if (!approvals.peek().some((one) => tagOf(one) === tag)) await hide(tag); // answered meanwhile
 }
 
 /** Take away notifications of questions that were answered while no page of agentd was open. */
