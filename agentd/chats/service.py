@@ -51,7 +51,7 @@ class NewChat(Struct, frozen=True):
     bot_note: str = ""
     once: IdempotencyKey | None = None
     worktree: WorktreeBase | None = None
-    """What its own work tree begins with; None: it has none."""
+    """The start of its own work tree; None: it works in the workspace."""
 
 
 class ChatService:

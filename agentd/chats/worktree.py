@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 WorktreeStep: TypeAlias = Literal["planned", "ready", "rebasing", "keeping", "dropping"]
-"""What is being done: ``planned`` until it is made and set up, which the next turn waits for;
+"""The state of a work tree: ``planned`` until it is made and set up, which the next turn waits for;
 ``keeping`` and ``dropping`` until its folder is removed, without or with its branch."""
 
 BRANCHES = "agentd/"
@@ -21,7 +21,7 @@ _LONGEST_SLUG = 40
 
 
 class WorktreeBase(Struct, frozen=True):
-    """What a new work tree begins with: the commit that is checked out in the workspace."""
+    """The start of a new work tree: the commit that is checked out in the workspace."""
 
     commit: str
     branch: str = ""

@@ -1,4 +1,4 @@
-"""What a request asks for: its method and parameters as an action to carry out. Pure."""
+"""Turns the method and parameters of a request into an action to carry out. Pure."""
 
 from collections.abc import Callable
 from typing import Annotated, TypeAlias, TypeVar

@@ -46,14 +46,14 @@ INSTRUCTIONS = (
     " Chats keep their context: queue_prompt continues one. A question of an agent (list_questions)"
     " is a decision for the person: answer_question only with their consent."
 )
-"""What a client tells its model of the server."""
+"""Instructions about the server, which a client passes to its model."""
 
 _NAMED = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
 """The parameter that the header ``Mcp-Name`` repeats, by method."""
 
 
 class ClientProfile(Struct, frozen=True):
-    """What a client speaks and can do."""
+    """The revision that a client speaks, and its capabilities."""
 
     revision: str
     can_ask: bool

@@ -1,4 +1,4 @@
-"""What wakes a stream of events to a client, and what ends it."""
+"""The signal that wakes or ends a stream of events to a client."""
 
 import asyncio
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ from agentd.mcp.sessions import ClientQuestion, McpSession
 from agentd.mcp.streams import KEEP_ALIVE_SECONDS, StreamSignal
 
 MAX_NOTES = 100
-"""What happened that waits to be told; the oldest is left out when there is more."""
+"""Progress notes that wait to be sent; the oldest is dropped when there are more."""
 MAX_EXCERPT = 200
 
 
@@ -166,7 +166,7 @@ class _Dialogue:
         self._put_off: set[int] = set()
         """Questions that the person did not decide here, or that cannot be shown."""
         self.requests: JsonObject = {}
-        """What a client without a session is to ask before it calls again."""
+        """Questions that a client without a session asks the person before it calls again."""
 
     async def record_given(self, questions: list[ApprovalView]) -> None:
         """Record the answers that came with the call."""

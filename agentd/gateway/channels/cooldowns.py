@@ -1,4 +1,4 @@
-"""What is left out after failures: whole channels, their models, and single keys of theirs.
+"""Cooldowns after failures: of whole channels, of their models, and of single keys.
 
 A channel with several keys uses them in turn, and leaves out each by itself. It is left out as a
 whole when all of them are.

@@ -1,4 +1,4 @@
-"""What a channel's supplier offers: its own list of models, with what it says of them."""
+"""Asks a channel's supplier for its own list of models."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is made of another gateway's configuration, and what could not be taken.
+"""The plan of an import: channels and models to create, and settings that could not be taken.
 
 No leftover or note contains a value of the configuration but names of models and settings: any
 other value may be a secret.
@@ -69,9 +69,9 @@ class ImportPlan(Struct, frozen=True, kw_only=True):
     channels: tuple[Channel, ...] = ()
     models: tuple[GatewayModel, ...] = ()
     leftovers: tuple[Leftover, ...] = ()
-    """What was not taken."""
+    """Settings that were not taken."""
     notes: tuple[str, ...] = ()
-    """What was taken in another form."""
+    """Settings that were taken in another form."""
 
 
 class Report:
