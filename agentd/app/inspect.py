@@ -23,6 +23,8 @@ from agentd.models import store as models_store
 from agentd.storage.checksummed_json import ChecksumMismatch
 from agentd.storage.document import FileStamp, get_stamp, read_document
 from agentd.storage.layout import Layout
+from agentd.ui.preference_store import PreferenceFiles
+from agentd.ui.push.store import PushFile
 
 CACHE_SECONDS = 10.0
 """Seconds for which the problems of unchanged files are cached."""
@@ -83,6 +85,8 @@ def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(lambda: read_marks(layout))
     found += collect_problems(SessionFile(layout).load)
     found += collect_problems(LabelChangeFile(layout).load)
+    found += collect_problems(PushFile(layout).load)
+    found += _collect_listed(PreferenceFiles(layout).find_problems)
     found += _collect_listed(lambda: check_seed(layout))
     return found + find_silent_corruption(layout)
 

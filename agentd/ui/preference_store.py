@@ -1,11 +1,13 @@
 """``people/NAME.yml`` of the state folder: each person's preferences. All methods block."""
 
 import json
+import os
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from agentd.core.errors import ConfigError, Conflict
+from agentd.core.errors import ConfigError, ConfigProblem, Conflict
 from agentd.storage import document
 from agentd.storage.layout import Layout
 from agentd.storage.yaml.reader import load_yaml
@@ -58,20 +60,39 @@ class PreferenceFiles:
             break
         return merged
 
+    def find_problems(self) -> Iterator[ConfigProblem]:
+        """Yield the problems of all files."""
+        try:
+            names = sorted(os.listdir(self._layout.people))
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".yml"):
+                path = self._layout.get_preferences_path(name.removesuffix(".yml"))
+                try:
+                    _load(path)
+                except ConfigError as error:
+                    yield from error.problems
+
     def _read(self, person: str) -> tuple[document.FileStamp | None, Preferences]:
         path = self._layout.get_preferences_path(person)
         known = self._known.get(person)
         if known and document.get_stamp(path) == known[0]:
             return known
         try:
-            found = document.read_document(path, MAX_BYTES, own=True)
-            if found is None:
-                return None, Preferences()
-            read = _parse(path, found.data)
+            loaded = _load(path)
         except ConfigError as error:
             raise Conflict(error.message, "Mend the file, or delete it.") from error
-        self._known[person] = found.stamp, read
-        return found.stamp, read
+        if loaded is None:
+            return None, Preferences()
+        self._known[person] = loaded
+        return loaded
+
+
+def _load(path: str) -> tuple[document.FileStamp, Preferences] | None:
+    """Return a person's preferences; None without a file. ``ConfigError`` for a broken one."""
+    found = document.read_document(path, MAX_BYTES, own=True)
+    return found and (found.stamp, _parse(path, found.data))
 
 
 def _parse(path: str, data: bytes) -> Preferences:

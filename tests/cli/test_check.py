@@ -16,6 +16,13 @@ from agentd.storage.yaml import reader as yaml_reader
 from tests.supplier.supplier import Supplier
 from tests.support.paths import REPOSITORY
 
+KEY = "A" * 43
+"""A key of 32 bytes."""
+SUBSCRIPTION = {
+    **{"session": "0123456789abcdef", "user": "ann", "created": "2026-01-01T00:00:00.000Z"},
+    **{"endpoint": "https://push.example.com/x", "p256dh": f"BA{'A' * 85}", "auth": "A" * 22},
+}
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -89,6 +96,47 @@ def test_a_damaged_seed_is_reported_before_a_start_replaces_it(capsys, folder):
     result = capsys.readouterr().out
     assert f"{seed}: is damaged" in result
     assert seed.read_bytes() == b"short"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"format": 1, "key": "AAAA", "subscriptions": []}, "key has 3 bytes; it must have 32"),
+        ({"format": 1, "key": KEY, "subscriptions": [{}]}, "missing required field `session`"),
+        (
+            {"format": 1, "key": KEY, "subscriptions": [SUBSCRIPTION | {"auth": "AAAA"}]},
+            "subscription 1: auth has 3 bytes; it must have 16",
+        ),
+        (
+            {"format": 1, "key": "", "subscriptions": [SUBSCRIPTION]},
+            "key has 0 bytes; it must have 32",
+        ),
+    ],
+)
+def test_a_damaged_file_of_push_subscriptions_is_told(capsys, folder, content, problem):
+    push = folder / "state" / "push.json"
+    push.parent.mkdir(mode=0o700)
+    push.write_text(json.dumps({"format": 1, "key": KEY, "subscriptions": [SUBSCRIPTION]}))
+    push.chmod(0o600)
+    assert main(["check"]) == 0, capsys.readouterr().out
+    push.write_text(json.dumps(content))
+    assert main(["check"]) == 1
+    told = capsys.readouterr().out
+    assert f"{push}: is damaged" in told
+    assert problem in told
+    push.chmod(0o644)
+    assert main(["check"]) == 1
+    assert f"chmod 600 {push}" in capsys.readouterr().out
+
+
+def test_broken_preferences_are_told_by_line(capsys, folder):
+    people = folder / "state" / "people"
+    people.mkdir(parents=True, mode=0o700)
+    people.parent.chmod(0o700)
+    (people / "ann.yml").write_text("format: 1\npins: [one]\n")
+    (people / "ann.yml").chmod(0o600)
+    assert main(["check"]) == 1
+    assert f"{people}/ann.yml:2: pins[0]" in capsys.readouterr().out
 
 
 def test_models_and_skills_are_checked_too(capsys, folder):

@@ -25,7 +25,7 @@ from agentd.app import state as folders
 from agentd.core import ids
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
-from tests.crash import plants
+from tests.crash import keeping, plants
 
 KEY = "agent_" + "Cr4sh" * 6 + "xy"
 KEY_HASH = hashlib.sha256(KEY.encode()).hexdigest()
@@ -91,6 +91,7 @@ def _run_daemon(order: dict[str, str]) -> NoReturn:
 def main() -> None:
     """Fork a daemon per line; the system reaps them."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    keeping.call_no_push_services()
     folders.PATIENCE = 60.0  # what a killed one was starting may take longer to let go of its lock
     for line in sys.stdin:
         pid = os.fork()

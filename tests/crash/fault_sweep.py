@@ -126,6 +126,7 @@ class Patient:
         sys.stderr = io.StringIO()
         logging.disable()
         dispatcher.RETRY_SECONDS = 0.05
+        keeping.call_no_push_services()
         self.faults.install()
         try:
             asyncio.run(self._serve())
@@ -211,6 +212,7 @@ def prepare_folder(folder: str) -> dict[int, Found]:
     layout = Layout(os.path.join(folder, "state"), os.path.join(folder, "config"))
     settings = Settings(port=0, agent_api_key=KEY_HASH, drain_seconds=0, workspace=folder)
     keeping.settle(layout)
+    keeping.call_no_push_services()
 
     async def make() -> None:
         async with daemon.start_daemon(settings, layout, {}, Engine(lambda *_: None)) as running:

@@ -1,7 +1,7 @@
-"""Data that owners keep beside the conversations (trash, labels, logins), on a failing disk.
+"""Data that owners keep beside the conversations, on a failing disk.
 
-Part of ``fault_sweep``: what is there before, each change, and what must hold at the next start,
-whether it was acknowledged or not.
+The trash, labels, logins and notified browsers. Part of ``fault_sweep``: what is there before, each
+change, and what must hold at the next start, whether it was acknowledged or not.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agentd.app import push
 from agentd.auth import password, roles
 from agentd.auth.session_store import SessionFile
 from agentd.auth.user_store import UserFile
@@ -19,10 +20,14 @@ from agentd.chats.labels import store as labels_store
 from agentd.chats.labels.model import Label
 from agentd.chats.load import load
 from agentd.core.errors import AgentdError
+from agentd.llm.upstream.client import HttpUpstream
+from agentd.llm.upstream.dial import dial_directly
 from agentd.storage.layout import Layout
+from agentd.ui.push.store import PushFile
 from tests.crash.callers import Wire
 
-CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out")
+CHANGES = ("delete", "restore", "purge", "label", "relabel", "unlabel", "sign in", "sign out",
+           "subscribe", "unsubscribe")  # fmt: skip
 FINISHED = ("relabel", "unlabel")
 """Changes that a crash may leave half done: asking again does the rest."""
 LABELLED, DELETED = 1, 3
@@ -31,6 +36,12 @@ LABELLED, DELETED = 1, 3
 _WORD = "correct horse battery"
 _CHEAP = password.HashCost(14, 8, 1)
 _BY_HAND = "# mine\nlabels:\n- name: old  # as ever\n- name: other\n"
+_PUSH_KEYS = {
+    "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4"
+    "bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+    "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+}
+_PUSH_SERVICE = "https://push.example.com/"
 _SIGN_IN = {"user": "ann", "password": _WORD, "bearer": True}
 
 
@@ -47,8 +58,34 @@ def fill(wire: Wire, layout: Layout) -> None:
     wire.send("POST", "", {"prompt": f"first of {DELETED}"})
     wire.send("GET", f"/{DELETED}/status?wait=10")
     wire.call("DELETE", f"/api/chats/{DELETED}")
-    tokens = [wire.call("POST", "/api/session", _SIGN_IN)[1]["token"] for _ in range(2)]
+    tokens = [sign_in(wire) for _ in range(3)]
     _build_tokens_path(layout).write_text(json.dumps(tokens))
+    subscribe(wire, tokens[1], "old")
+
+
+def sign_in(wire: Wire) -> str:
+    """Return the token of a new login."""
+    token: str = wire.call("POST", "/api/session", _SIGN_IN)[1]["token"]
+    return token
+
+
+def subscribe(wire: Wire, token: str, browser: str) -> None:
+    """Have a login's browser notified."""
+    asked = _build_subscription(browser)
+    status, body, _ = wire.call("PUT", "/api/me/push", asked, _authorize(token))
+    assert status == 200, body
+
+
+def list_notified(layout: Layout) -> list[str]:
+    """Return the names of the browsers that are notified."""
+    subscriptions = PushFile(layout).load().subscriptions
+    return [one.endpoint.removeprefix(_PUSH_SERVICE) for one in subscriptions]
+
+
+def call_no_push_services() -> None:
+    """Daemons of this process reach no push service from now on."""
+    connect = dial_directly(local=True)
+    push.create_push_client = lambda: HttpUpstream(dial=lambda *_: connect("127.0.0.1", 9))
 
 
 def leave_unfinished(layout: Layout) -> None:
@@ -75,11 +112,7 @@ def change(wire: Wire, layout: Layout, what: str, note: Callable[..., None]) -> 
 def _send_change(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
     if what == "purge":
         return _purge(layout)
-    bearer = {}
-    if what == "sign out":
-        bearer = {
-            "Authorization": f"Bearer {json.loads(_build_tokens_path(layout).read_text())[0]}"
-        }
+    first, second, third = map(_authorize, json.loads(_build_tokens_path(layout).read_text()))
     asked: dict[str, tuple[Any, ...]] = {
         "delete": ("DELETE", f"/api/chats/{LABELLED}"),
         "restore": ("POST", f"/api/chats/{DELETED}/restore"),
@@ -87,7 +120,9 @@ def _send_change(wire: Wire, layout: Layout, what: str) -> tuple[int, Any]:
         "relabel": ("PUT", "/api/chat-labels/old", {"name": "renamed"}),
         "unlabel": ("DELETE", "/api/chat-labels/old"),
         "sign in": ("POST", "/api/session", _SIGN_IN),
-        "sign out": ("DELETE", "/api/session", None, bearer),
+        "sign out": ("DELETE", "/api/session", None, first),
+        "subscribe": ("PUT", "/api/me/push", _build_subscription("new"), third),
+        "unsubscribe": ("DELETE", "/api/me/push", None, second),
     }
     status, body, _ = wire.call(*asked[what])
     return status, body
@@ -119,6 +154,7 @@ def find_violations(layout: Layout, kept: dict[str, str], change: str) -> Iterat
         yield "the chat that was removed for ever is in the trash"
     yield from _find_label_violations(layout, kept, finished=change in FINISHED)
     yield from _find_login_violations(layout, kept)
+    yield from _find_push_violations(layout, kept, change)
 
 
 def _find_label_violations(
@@ -142,7 +178,7 @@ def _find_label_violations(
 
 def _find_login_violations(layout: Layout, kept: dict[str, str]) -> Iterator[str]:
     known = {session.sha256 for session in SessionFile(layout).load()}
-    first, second = (
+    first, second, _ = (
         roles.hash_token(token) for token in json.loads(_build_tokens_path(layout).read_text())
     )
     if second not in known:
@@ -151,6 +187,26 @@ def _find_login_violations(layout: Layout, kept: dict[str, str]) -> Iterator[str
         yield "the login that was ended is good again"
     if "sign in" in kept and roles.hash_token(kept["sign in"]) not in known:
         yield "the login that was begun is lost"
+
+
+def _find_push_violations(layout: Layout, kept: dict[str, str], change: str) -> Iterator[str]:
+    notified = list_notified(layout)
+    if change != "unsubscribe" and "old" not in notified:
+        yield "a browser that was notified before is lost"
+    if "unsubscribe" in kept and "old" in notified:
+        yield "the browser that wanted no more notifications gets them"
+    if "subscribe" in kept and "new" not in notified:
+        yield "the browser that wanted notifications is lost"
+    if len(notified) != len(set(notified)):
+        yield f"a browser is notified twice: {notified}"
+
+
+def _build_subscription(browser: str) -> dict[str, Any]:
+    return {"endpoint": f"{_PUSH_SERVICE}{browser}", "keys": _PUSH_KEYS}
+
+
+def _authorize(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _build_tokens_path(layout: Layout) -> Path:

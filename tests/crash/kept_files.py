@@ -12,6 +12,7 @@ from agentd.auth.key_store import KeyFile
 from agentd.auth.user_store import UserFile
 from agentd.settings.model import Settings
 from agentd.storage.layout import Layout
+from tests.crash import keeping
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import KEY_HASH, MANAGEMENT_HASH, MANAGEMENT_KEY, LedgerEngine
 
@@ -54,7 +55,10 @@ def _use(url: str) -> None:
             wire.send("POST", "", {"prompt": f"first of {number}"})
             wire.send("GET", f"/{number}/status?wait=10")
         wire.call("GET", "/api/analytics/summary")
-        wire.call("POST", "/api/session", {"user": "ann", "password": _WORD, "bearer": True})
+        sign_in = {"user": "ann", "password": _WORD, "bearer": True}
+        token = wire.call("POST", "/api/session", sign_in)[1]["token"]
+        wire.call("PUT", "/api/me", {"seen": {"1": 2}}, {"Authorization": f"Bearer {token}"})
+        keeping.subscribe(wire, token, "laptop")
         wire.call("POST", "/api/builds/b/start", {})
         manager = {"X-API-Key": MANAGEMENT_KEY}
         for name in ("one", "two", "three"):

@@ -35,6 +35,7 @@ def test_no_failing_call_loses_anything_or_leaves_a_half(tmp_path: object) -> No
         ("nothing_is_cut_back", "append", "half"),
         ("failed_documents_are_acknowledged", "sign out", "ENOSPC"),
         ("failed_documents_are_acknowledged", "label", "ENOSPC"),
+        ("failed_documents_are_acknowledged", "subscribe", "ENOSPC"),
     ],
 )
 def test_the_sweep_finds_what_a_careless_store_does(

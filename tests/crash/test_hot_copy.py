@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.crash import reading
+from agentd.storage.layout import Layout
+from tests.crash import keeping, reading
 from tests.crash.callers import Caller, NotedWorld, Wire, replay_notes
 from tests.crash.keeper import Keeper
 from tests.support.waiting import until
@@ -127,3 +128,36 @@ def test_a_cache_from_another_moment_than_the_journals_is_not_believed(
         for path, data in older.items():
             path.write_bytes(data)
         assert not find_problems(Path(keeper.state), load.notes, [])
+
+
+def test_every_copy_has_the_browsers_that_are_notified(tmp_path: Path) -> None:
+    with Keeper(str(tmp_path)) as keeper:
+        layout = Layout(keeper.state, str(tmp_path / "config"))
+        keeping.settle(layout)
+        process = keeper.start()
+        assert process.wait_until_answering()
+        with contextlib.closing(Wire(process.url)) as wire:
+            first, second = (keeping.sign_in(wire) for _ in range(2))
+            keeping.subscribe(wire, first, "kept")
+        changes, stop = [0], threading.Event()
+
+        def change() -> None:
+            with contextlib.closing(Wire(process.url)) as wire:
+                while not stop.is_set():
+                    keeping.subscribe(wire, second, f"n{changes[0]}")
+                    changes[0] += 1
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for number in range(COPIES):
+                copy = tmp_path / f"copy-{number}"
+                until(lambda least=10 * number + 1: changes[0] >= least)
+                least = changes[0] - 1
+                subprocess.run(["cp", "-r", keeper.state, copy], check=True)
+                names = keeping.list_notified(Layout(str(copy), ""))
+                assert names[0] == "kept"
+                assert int(names[1].removeprefix("n")) >= least
+        finally:
+            stop.set()
+            thread.join()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agentd.app import daemon
+from agentd.app import daemon, push
 from agentd.cli.main import main
 from agentd.core.errors import AgentdError
 from agentd.storage.layout import Layout
-from tests.crash import kept_files
+from tests.crash import keeping, kept_files
 from tests.crash.callers import Wire
 from tests.crash.daemon_with_ledger import LedgerEngine
 
@@ -27,8 +27,10 @@ UNTOLD = {
     # Another name, or number.
     "a flipped bit": [
         *("*revoked.json", "sessions.json", "proxy/seed", "keys.yml", "proxy/access-keys.yml"),
+        *("push.json", "people/*"),
     ],
-    "emptied": ["proxy/undo/*"],  # the daemon itself empties an old one
+    # The daemon itself empties an old undo; by hand, an empty file of preferences is a valid one.
+    "emptied": ["proxy/undo/*", "people/*"],
     "removed": ["*"],  # it is as if it had never been
 }
 """Damages that the file alone does not show; caches are listed apart."""
@@ -37,6 +39,14 @@ CACHES = ("*/checkpoint.json", "proxy/reports/*", "proxy/service.log", "*.lock")
 REFUSED = ("FORMAT", "daemon.lock", "ids.json", "proxy/seed", "proxy/requests/*")
 """Without these, nobody could say what would be done wrong: the start is refused."""
 REMEDIES = ("restore", "delete", "move it away", "rmdir", "put the file itself there")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unreached() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(push, "create_push_client", push.create_push_client)
+        keeping.call_no_push_services()
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +64,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 def test_the_folder_has_a_file_of_every_family_that_matters(filled: Layout) -> None:
     there = kept_files.list_families(filled)
     for wanted in ("FORMAT", "ids.json", "runs.json", "index.json", "keys.yml", "revoked.json",
-                   "sessions.json", "daemon.lock", "chats/1/journal.jsonl", "proxy/seed",
+                   "sessions.json", "push.json", "people/ann.yml", "daemon.lock",
+                   "chats/1/journal.jsonl", "proxy/seed",
                    "proxy/changes.jsonl", "proxy/undo/1.enc", "proxy/access-keys.yml",
                    "proxy/revoked.json", "proxy/requests/*", "proxy/reports/*"):  # fmt: skip
         assert any(fnmatch(name, wanted) for name in there), wanted

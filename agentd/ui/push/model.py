@@ -19,7 +19,7 @@ MAX_TITLE, MAX_BODY = 120, 300
 MAX_SUBSCRIPTIONS = 1000
 """Subscriptions of all logins together."""
 
-_POINT_BYTES, _SECRET_BYTES = 65, 16
+_POINT_BYTES, _SECRET_BYTES, _PRIVATE_KEY_BYTES = 65, 16, 32
 _TURN_TTL = 24 * 3600
 """Seconds for which a push service keeps the notification of a finished turn for a phone."""
 
@@ -109,6 +109,13 @@ def check_browser_keys(p256dh: str, auth: str) -> None:
         raise ValueError("p256dh is no uncompressed point of the curve P-256")
     if len(secret) != _SECRET_BYTES:
         raise ValueError(f"auth has {len(secret)} bytes; it must have {_SECRET_BYTES}")
+
+
+def check_private_key(key: str) -> None:
+    """Raise ``ValueError`` unless the key that signs notifications has its 32 bytes."""
+    size = len(decode_base64url(key))
+    if size != _PRIVATE_KEY_BYTES:
+        raise ValueError(f"key has {size} bytes; it must have {_PRIVATE_KEY_BYTES}")
 
 
 def decode_base64url(text: str) -> bytes:

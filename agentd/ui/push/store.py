@@ -8,7 +8,7 @@ from msgspec import Struct
 from agentd.core.errors import ConfigError, ConfigProblem
 from agentd.storage import document
 from agentd.storage.layout import Layout
-from agentd.ui.push.model import PushSubscription
+from agentd.ui.push.model import PushSubscription, check_browser_keys, check_private_key
 
 _LIMIT = 4 * 1024 * 1024
 
@@ -34,11 +34,24 @@ class PushFile:
         if found is None:
             return PushJson()
         try:
-            return msgspec.json.decode(found.data, type=PushJson)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            content = msgspec.json.decode(found.data, type=PushJson)
+            _check_content(content)
+        except ValueError as error:
             what = f"is damaged ({error}): delete it, then notifications are switched on anew"
             raise ConfigError([ConfigProblem(self._path, 0, what)]) from error
+        return content
 
     def save(self, content: PushJson) -> None:
         """Store this content instead; ``Unavailable`` when it cannot be written."""
         document.replace_document(self._path, msgspec.json.encode(content) + b"\n")
+
+
+def _check_content(content: PushJson) -> None:
+    """Raise ``ValueError`` for keys that nothing can be signed with or encrypted for."""
+    if content.key or content.subscriptions:
+        check_private_key(content.key)
+    for number, one in enumerate(content.subscriptions, 1):
+        try:
+            check_browser_keys(one.p256dh, one.auth)
+        except ValueError as error:
+            raise ValueError(f"subscription {number}: {error}") from error
