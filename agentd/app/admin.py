@@ -15,18 +15,21 @@ from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
 from agentd.gateway.admin.api.imports import ImportEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
+from agentd.gateway.admin.api.management_keys import ManagementKeyEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
+from agentd.gateway.admin.changes import ChangeRecord
 from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
 from agentd.gateway.admin.secret_rules import SampleScanner
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
 from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.models.store import GatewayModelRepository
 from agentd.gateway.secrets.rule_file import load_seed
 from agentd.gateway.secrets.rule_store import SecretRuleStore
@@ -53,12 +56,14 @@ class AdminComponent:
         clock: Clock,
         gateway: ModelGateway,
         keys: AccessKeyRepository,
+        management_keys: ManagementKeyRepository,
         written: ConfigFiles,
     ) -> None:
         self._layout = layout
         self._clock = clock
         self._gateway = gateway
         self._keys = keys
+        self._management_keys = management_keys
         self._written = written
         self.journal = ChangeJournal(layout, clock)
         """The journal of all changes through the management API."""
@@ -69,6 +74,7 @@ class AdminComponent:
         """Find out how many changes there were."""
         secret = await asyncio.to_thread(load_seed, self._layout)
         await self.journal.open(secret)
+        self.journal.on_change = self._note_change
         self.rows = manage.list_management_routes(self._build_endpoints(secret))
         self._purging = asyncio.create_task(self._purge())
         return self
@@ -108,6 +114,7 @@ class AdminComponent:
         keys = AccessKeyEndpoints(
             self._keys, _AccessKeyEntries(self._keys), gateway.meters, self._clock, journal
         )
+        management_keys = ManagementKeyEndpoints(self._management_keys, self._clock, journal)
         rules = SecretRuleEndpoints(
             SecretRuleStore(layout, gateway.rules),
             SampleScanner(lambda: gateway.active_rules, secret),
@@ -117,12 +124,13 @@ class AdminComponent:
             GatewaySettingsRepository(layout, file=gateway.settings), journal
         )
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
-        undoing = (channels, models, keys, rules, settings, daemon)
+        undoing = (channels, models, keys, management_keys, rules, settings, daemon)
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
             imports=ImportEndpoints(imports),
             keys=keys,
+            management_keys=management_keys,
             secret_rules=rules,
             settings=settings,
             daemon=daemon,
@@ -148,6 +156,11 @@ class AdminComponent:
     def note_failed_sign_in(self, text: str, remote: str) -> None:
         """Note a failed sign-in from this address."""
         self._gateway.log.add("warning", "sign_in_failed", text, remote=remote)
+
+    def _note_change(self, change: ChangeRecord) -> None:
+        text = f"{change.by}: {change.action} {change.resource} {change.name}"
+        text = f"{text} (change {change.number})"
+        self._gateway.log.add("info", "changed", text, remote=change.remote)
 
     def _describe_channel_users(self, channel: Channel) -> str:
         keys = [key.name for key in self._keys.keys if channel.name in (key.channels or ())]

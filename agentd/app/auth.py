@@ -17,6 +17,7 @@ from agentd.core.errors import ConfigProblem
 from agentd.core.events import EventBus
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.keys.store import AccessKeyRepository
+from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.http.connections import ConnectionRegistry
 from agentd.settings.model import Settings, get_administrator
 from agentd.storage.layout import Layout
@@ -31,6 +32,7 @@ class AuthServices(NamedTuple):
     users: WatchedFile[tuple[User, ...]]
     user_file: UserFile
     access: AccessKeyRepository
+    management_keys: ManagementKeyRepository
     on_sessions_end: list[Callable[[frozenset[str]], None]]
     """Called with the ids of logins that have ended."""
 
@@ -85,7 +87,11 @@ async def build_auth(
     access = AccessKeyRepository(AccessKeyFile(layout), clock)
     await access.ensure_current()
     stack.push_async_callback(access.stop)
-    return AuthServices(keys, sessions, users, user_file, access, on_sessions_end)
+    management_keys = ManagementKeyRepository(layout, clock)
+    management_keys.on_revoked(connections.close_management_keys)
+    await management_keys.start()
+    stack.push_async_callback(management_keys.stop)
+    return AuthServices(keys, sessions, users, user_file, access, management_keys, on_sessions_end)
 
 
 def report_problems(
@@ -96,6 +102,7 @@ def report_problems(
     def list_problems() -> Iterator[ConfigProblem]:
         if auth.keys.problem:
             yield ConfigProblem(layout.keys, 0, auth.keys.problem)
+        yield from auth.management_keys.problems
         for file in (auth.users, *files):
             yield from file.problems
 

@@ -19,6 +19,7 @@ from agentd.gateway.export.state_store import find_first_unsent
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.management_keys.store import ManagementKeyRepository
 from agentd.gateway.settings.model import GatewaySettings
 from agentd.live.feed import Feed
 from agentd.storage.folder_watcher import FolderWatcher
@@ -153,18 +154,26 @@ class Reloadable(Protocol):
 
 
 async def watch(
-    layout: Layout, keys: KeyService, access: AccessKeyRepository, *written: Reloadable
+    layout: Layout,
+    keys: KeyService,
+    gateway_keys: tuple[AccessKeyRepository, ManagementKeyRepository],
+    *written: Reloadable,
 ) -> None:
     """Watch hand-edited files, so that edits take effect also without requests."""
+    access, management_keys = gateway_keys
     ours = {os.path.basename(layout.keys), os.path.basename(layout.revoked)}
 
     def notify_files(name: str) -> None:
         for file in written:
             file.on_file_changed(name)
 
+    def on_gateway_file_changed(name: str) -> None:
+        access.on_file_changed(name)
+        management_keys.on_file_changed(name)
+
     watcher = FolderWatcher()
     watcher.add(layout.state, lambda name: keys.schedule_reload() if name in ours else None)
-    watcher.add(os.path.dirname(layout.access_keys), access.on_file_changed)
+    watcher.add(os.path.dirname(layout.access_keys), on_gateway_file_changed)
     watcher.add(layout.config, notify_files)
     try:
         await watcher.start()
@@ -175,6 +184,7 @@ async def watch(
             await asyncio.sleep(KEYS_SECONDS)
             await keys.ensure_current()
             await access.poll()
+            await management_keys.ensure_current()
     finally:
         await watcher.stop()
 

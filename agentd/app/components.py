@@ -179,7 +179,9 @@ async def start_components(
         remote=remote,
         chats=chats_component,
         gateway=gateway,
-        management=await start(AdminComponent(layout, clock, gateway, auth.access, config_files)),
+        management=await start(
+            AdminComponent(layout, clock, gateway, auth.access, auth.management_keys, config_files)
+        ),
         export=await start(
             ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
         ),

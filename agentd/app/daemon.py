@@ -205,7 +205,7 @@ def _start_background_tasks(
         log_silent_corruption(core.layout),
         save_index_regularly(core.state, core.chats),
         trim_memory_regularly(),
-        watch(core.layout, auth.keys, auth.access, *edited),
+        watch(core.layout, auth.keys, (auth.access, auth.management_keys), *edited),
         config_files.follow_skills(),
         components.workspace.follow(),
     ):

@@ -93,7 +93,7 @@ def start_http_server(
     system = SystemEndpoints(chats, access_log, clock)
     feed, connections, on_failed_sign_in, proxies = live
     hub = Hub(feed, connections, clock.monotonic)
-    keys, sessions, _, user_file, access, _ = auth
+    keys, sessions, _, user_file, access, management_keys, _ = auth
     throttle = AuthThrottle(note=on_failed_sign_in)
     sockets = _bind(settings)
     host, port = sockets[0].getsockname()[:2]
@@ -111,12 +111,13 @@ def start_http_server(
     )
     system.describe(routes)
     description.set_routes(routes)
-    gate = Gate(keys, sessions, access, settings.proxy_app_hash)
-    sources = CredentialSources(keys, sessions, access)
+    gate = Gate(keys, sessions, access, settings.proxy_app_hash, management_keys)
+    sources = CredentialSources(keys, sessions, access, management_keys)
     context = ServerContext(
         routes, gate, sources, connections.hosts, access_log, throttle, proxies, cookie
     )
     access.on_revoked(context.cancel_revoked)
+    management_keys.on_revoked(context.cancel_management_keys)
     server = HttpServer(context, tls)
     server.add_sockets(sockets)
     stack.push_async_callback(_stop_server, server, context)

@@ -16,6 +16,7 @@ from agentd.gateway.channels import store as channels_store
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.ledger.day_report import read_report_position
 from agentd.gateway.licence.store import LicenceFile
+from agentd.gateway.management_keys.file import ManagementKeyFile
 from agentd.gateway.secrets import rule_file as secrets_rule_file
 from agentd.gateway.secrets.rule_file import check_seed
 from agentd.gateway.settings import store as settings_store
@@ -69,6 +70,7 @@ def find_silent_corruption(layout: Layout) -> list[ConfigProblem]:
     """
     found = collect_problems(lambda: _require_content(layout.keys))
     found += collect_problems(lambda: _require_content(layout.access_keys))
+    found += collect_problems(lambda: _require_content(layout.management_keys))
     found += _collect_listed(lambda: changes_store.find_gaps(layout))
     found += _find_corrupt_undo_records(layout)
     found += _find_truncated_days(layout)
@@ -78,7 +80,8 @@ def find_silent_corruption(layout: Layout) -> list[ConfigProblem]:
 def find_state_problems(layout: Layout) -> list[ConfigProblem]:
     """Return the problems of the state folder's files, chats excepted. Blocking."""
     found: list[ConfigProblem] = []
-    for lock in (layout.daemon_lock, layout.keys_lock, layout.access_keys_lock):
+    locks = (layout.keys_lock, layout.access_keys_lock, layout.management_keys_lock)
+    for lock in (layout.daemon_lock, *locks):
         if os.path.lexists(lock) and not os.path.isfile(lock):
             found.append(ConfigProblem(lock, 0, f"is not a file: move it away ({_LOCK_HELP})"))
     found += collect_problems(lambda: read_format(layout))
@@ -101,6 +104,7 @@ def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     found += collect_problems(lambda: secrets_rule_file.check_rules(layout))
     found += collect_problems(LicenceFile(layout).read_issuers)
     found += AccessKeyFile(layout).read().problems
+    found += _collect_listed(lambda: ManagementKeyFile(layout).load().problems)
     try:
         return [*found, *models_store.find_unknown_channels(layout, channels_store.load(layout))]
     except AgentdError:
@@ -118,7 +122,8 @@ class GatewayInspection:
         self._layout = layout
         self._files = (
             *(layout.models, layout.channels, layout.gateway_settings, layout.secret_rules),
-            *(layout.access_keys, layout.licence, layout.licence_issuers),
+            *(layout.access_keys, layout.management_keys),
+            *(layout.licence, layout.licence_issuers),
         )
         self._seen: tuple[FileStamp | None, ...] | None = None
         self._until = 0.0

@@ -23,7 +23,7 @@ REMOTE_DISABLED = (
 
 MANAGEMENT_DISABLED = (
     "The management of the model gateway is disabled:"
-    " the environment variable PROXY_APP_HASH is not set"
+    " the environment variable PROXY_APP_HASH is not set, and there are no named management keys"
 )
 """The proxy specification, section 5.3."""
 
@@ -60,11 +60,24 @@ class AccessKeyVerifier(Protocol):
         ...
 
 
+class ManagementKeyMatcher(Protocol):
+    """The named management keys of the model gateway."""
+
+    @property
+    def is_configured(self) -> bool:
+        """True if their file has any, even if it is damaged."""
+        ...
+
+    def match(self, presented: str) -> Caller | None:
+        """Return the caller with this key, or ``None``."""
+        ...
+
+
 class Gate:
     """Returns the ``Caller`` of a request, or raises ``Unauthorized`` or ``Disabled``.
 
     Without ``logins`` nobody can sign in, without ``access`` no model can be called.
-    ``management`` is the SHA-256 of the management key, or empty.
+    ``management`` is the SHA-256 of the management key, or empty; ``named`` are further ones.
     """
 
     def __init__(
@@ -73,7 +86,9 @@ class Gate:
         logins: SessionLookup | None = None,
         access: AccessKeyVerifier | None = None,
         management: str = "",
+        named: ManagementKeyMatcher | None = None,
     ) -> None:
+        self._named_management = named
         self._management = bytes.fromhex(management)
         self._keys = keys
         self._logins = logins
@@ -122,29 +137,31 @@ class Gate:
     def _authenticate_management(self, credentials: Credentials) -> Caller:
         """Authenticate by management key or login (the proxy specification, section 5).
 
-        Both grant the same (5.6); the user's role is checked with the route. A key that was sent
-        decides, as everywhere, even if a login comes with it. Without a configured management key
-        only logins are accepted (5.3).
+        Both grant the same (5.6); the user's role and the scope of a named key are checked with
+        the route. A key that was sent decides, as everywhere, even if a login comes with it.
+        Without any management key only logins are accepted (5.3).
         """
         if credentials.header is None and self._logins and credentials.session:
             caller = self._logins.get_caller(credentials.session)
             if caller is not None:
                 return caller
-        if not self._management:
+        named = self._named_management
+        if not (self._management or (named and named.is_configured)):
             raise ManagementDisabled(MANAGEMENT_DISABLED)
-        return self._authenticate_management_key(credentials.header)
+        return self._authenticate_management_key(credentials.header or "")
 
-    def _authenticate_management_key(self, key: str | None) -> Caller:
-        sent = (key or "").encode("utf-8", "surrogatepass")
-        if not 0 < len(sent) <= MAX_KEY_BYTES or not hmac.compare_digest(
-            sha256(sent).digest(), self._management
-        ):
-            raise Unauthorized(
-                "Invalid or missing management key",
-                "Send the key itself in the header X-API-Key (PROXY_APP_HASH holds its SHA-256),"
-                " or sign in as an administrator.",
-            )
-        return Caller("management", "", "administrator")
+    def _authenticate_management_key(self, key: str) -> Caller:
+        sent = key.encode("utf-8", "surrogatepass")
+        if 0 < len(sent) <= MAX_KEY_BYTES:
+            if hmac.compare_digest(sha256(sent).digest(), self._management):
+                return Caller("management", "", "administrator")
+            if self._named_management and (caller := self._named_management.match(key)):
+                return caller
+        raise Unauthorized(
+            "Invalid or missing management key",
+            "Send the key itself in the header X-API-Key (PROXY_APP_HASH holds the SHA-256 of one,"
+            " management-keys.yml those of others), or sign in as an administrator.",
+        )
 
     def _authenticate_session(self, session: str | None) -> Caller:
         caller = self._logins.get_caller(session) if self._logins and session else None

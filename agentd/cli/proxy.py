@@ -8,6 +8,7 @@ from agentd.cli import (
     proxy_export,
     proxy_import,
     proxy_keys,
+    proxy_management_keys,
     proxy_prices,
     proxy_secrets,
     proxy_spend,
@@ -16,6 +17,7 @@ from agentd.cli.options import Subcommands
 
 PARTS: tuple[Callable[[Subcommands], None], ...] = (
     proxy_keys.add_parser,
+    proxy_management_keys.add_parser,
     proxy_channels.add_channel_parser,
     proxy_channels.add_model_parser,
     proxy_prices.add_parser,

@@ -19,6 +19,9 @@ KEY_PREFIX = "agent_"
 KEY_LENGTH = 32
 """Number of random characters after the prefix: 190 bits."""
 
+MANAGEMENT_KEY_PREFIX = "agentd-manage-"
+"""Prefix of every named management key of the model gateway."""
+
 ACCESS_KEY_PREFIX = "sk-agentd-"
 """Prefix of every access key of the model gateway."""
 
@@ -48,6 +51,11 @@ def generate_access_key(key_id: str = "") -> tuple[str, str]:
     """
     key_id = key_id or _generate_letters(ACCESS_KEY_ID_LENGTH)
     return key_id, f"{ACCESS_KEY_PREFIX}{key_id}-{_generate_letters(KEY_LENGTH)}"
+
+
+def generate_management_key() -> str:
+    """Return a management key: ``agentd-manage-`` and 32 characters of ``A-Za-z0-9``."""
+    return MANAGEMENT_KEY_PREFIX + _generate_letters(KEY_LENGTH)
 
 
 def generate_signing_seed() -> bytes:

@@ -12,6 +12,10 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 Role: TypeAlias = Literal["nobody", "viewer", "manager", "administrator"]
 
 
+ManagementScope: TypeAlias = Literal["read", "keys", "all"]
+"""What a management key may do; logins and the key of ``PROXY_APP_HASH`` may do ``all``."""
+
+
 class RouteGroup(Enum):
     """The kinds of address, by how they are guarded."""
 
@@ -28,7 +32,7 @@ class RouteGroup(Enum):
     MODELS = auto()
     """``/v1`` and ``/v1beta``: an access key of the model gateway, and nothing else."""
     MANAGE = auto()
-    """``/api/agent``: the management key of the model gateway, or an administrator's login."""
+    """``/api/agent``: a management key of the model gateway, or an administrator's login."""
 
 
 class Credentials(Struct, frozen=True):
@@ -57,6 +61,8 @@ class Caller(Struct, frozen=True):
     """Identifies the login, where there is one; not a secret."""
     access_key_id: str = ""
     """The id of the access key, for requests to the model gateway; not a secret."""
+    scope: ManagementScope = "all"
+    """What a management key may do; of others only the role counts."""
 
     @property
     def identity(self) -> str:
@@ -82,6 +88,24 @@ def get_min_role(group: RouteGroup, method: str) -> Role:
     if group is RouteGroup.MANAGE:
         return "administrator"
     return "viewer" if group is RouteGroup.LIVE or method in SAFE_METHODS else "manager"
+
+
+_DESCRIPTION_PATHS = ("/api/agent", "/api/agent/openapi.json")
+_KEYS_PATH = "/api/agent/keys"
+
+
+def get_scopes(method: str, path: str) -> tuple[ManagementScope, ...]:
+    """Return the scopes of management keys that may call a route, unless the route names others.
+
+    ``read`` may read everything, ``keys`` may read and change access keys, and each may read the
+    description of the API.
+    """
+    scopes: list[ManagementScope] = ["all"]
+    if path == _KEYS_PATH or path.startswith(f"{_KEYS_PATH}/") or path in _DESCRIPTION_PATHS:
+        scopes.insert(0, "keys")
+    if method in SAFE_METHODS:
+        scopes.insert(0, "read")
+    return tuple(scopes)
 
 
 def has_role(role: Role, least: Role) -> bool:

@@ -95,6 +95,12 @@ class ConnectionRegistry:
             if caller.kind == "key" and caller.name in names:
                 close("The API key is no longer valid")
 
+    def close_management_keys(self, names: frozenset[str]) -> None:
+        """Close the connections of these management keys, which are no longer valid."""
+        for close, (caller, _) in list(self._open.items()):
+            if caller.kind == "management" and caller.name in names:
+                close("The management key is no longer valid")
+
     def close_sessions(self, sessions: frozenset[str]) -> None:
         """Close the connections of these logins, which have ended."""
         for close, (caller, _) in list(self._open.items()):

@@ -42,6 +42,7 @@ class CredentialSources(NamedTuple):
     keys: Refreshable
     sessions: Refreshable
     access_keys: Refreshable
+    management_keys: Refreshable
 
 
 class ActiveRequest(Protocol):
@@ -49,6 +50,10 @@ class ActiveRequest(Protocol):
 
     def cancel_revoked(self, key_ids: frozenset[str]) -> None:
         """Cancel the request if its access key is one of these, which are revoked or expired."""
+        ...
+
+    def cancel_management_keys(self, names: frozenset[str]) -> None:
+        """End a request that reads with one of these management keys, which are revoked."""
         ...
 
     def interrupt(self, error: AgentdError) -> None:
@@ -72,7 +77,7 @@ class ServerContext:
     ) -> None:
         self.table = table
         self.gate = gate
-        self.keys, self.sessions, self.access_keys = credentials
+        self.keys, self.sessions, self.access_keys, self.management_keys = credentials
         self.hosts = hosts
         self.proxies = proxies
         self.session_cookie = session_cookie
@@ -94,6 +99,11 @@ class ServerContext:
         """Cancel the requests of these access keys, which are revoked or expired."""
         for request in list(self.active_requests.values()):
             request.cancel_revoked(key_ids)
+
+    def cancel_management_keys(self, names: frozenset[str]) -> None:
+        """End the requests of these management keys, which are no longer valid."""
+        for request in list(self.active_requests.values()):
+            request.cancel_management_keys(names)
 
     def get_date(self) -> str:
         """Return the value of the ``Date`` header; it is formatted once a second."""

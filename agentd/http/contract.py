@@ -49,7 +49,7 @@ _GROUP_ERRORS: dict[RouteGroup, tuple[type[AgentdError], ...]] = {
     RouteGroup.EXTENDED: (Unauthorized, Forbidden),
     RouteGroup.LIVE: (Unauthorized, Forbidden),
     RouteGroup.MODELS: (Unauthorized,),
-    RouteGroup.MANAGE: (Unauthorized, ManagementDisabled),
+    RouteGroup.MANAGE: (Unauthorized, Forbidden, ManagementDisabled),
 }
 """The errors that the gate may answer in each route group."""
 

@@ -63,7 +63,7 @@ ERROR_KINDS: dict[type[errors.AgentdError], ErrorKind] = {
         429, "LimitReached", "Too many requests; Retry-After says when to try again."
     ),
     errors.ManagementDisabled: ErrorKind(
-        503, "Disabled", "The management is not configured: PROXY_APP_HASH is not set."
+        503, "Disabled", "The management has no key: PROXY_APP_HASH is not set."
     ),
     errors.Disabled: ErrorKind(503, "Remote API is disabled", "No API key is configured."),
     errors.Unavailable: ErrorKind(

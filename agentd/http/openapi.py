@@ -47,7 +47,8 @@ _SCHEMES: dict[str, dict[str, str]] = {
         "type": "apiKey",
         "in": "header",
         "name": "X-API-Key",
-        "description": "The management key, whose SHA-256 is in PROXY_APP_HASH.",
+        "description": "A management key: the one whose SHA-256 is in PROXY_APP_HASH, or a named"
+        " one with a scope (agentd proxy management-key add, POST /api/agent/management-keys).",
     },
     "access": {
         "type": "http",

@@ -175,6 +175,17 @@ class RequestHandler(HTTPMessageDelegate):
         else:
             self.interrupt(Unauthorized("Access key revoked or expired"))
 
+    def cancel_management_keys(self, names: frozenset[str]) -> None:
+        """End a request of one of these management keys, which are revoked.
+
+        One that may change something is under way already, and runs to its end.
+        """
+        request = self._request
+        if request is None or request.method not in ("GET", "HEAD"):
+            return
+        if request.caller.kind == "management" and request.caller.name in names:
+            self.interrupt(Unauthorized("The management key is no longer valid"))
+
     def interrupt(self, error: AgentdError) -> None:
         """Cancel the request; answer ``error`` if the response has not started yet."""
         if self._task and not self._task.done():
@@ -294,6 +305,8 @@ class RequestHandler(HTTPMessageDelegate):
         assert self._request
         await self._head.ensure_current()
         self._request.caller = self._head.authenticate()
+        if self._route:
+            self._head.check_permission(self._route)
 
     async def _send_when_ready(self, answer: Response | Awaitable[Response]) -> None:
         try:

@@ -93,6 +93,8 @@ class RequestHead:
             await self._context.access_keys.ensure_current()
             return
         await self._context.keys.ensure_current()
+        if self.group is RouteGroup.MANAGE and "X-API-Key" in self.headers:
+            await self._context.management_keys.ensure_current()
         if self._login.token:
             await self._context.sessions.ensure_current()
 
@@ -120,8 +122,7 @@ class RequestHead:
             raise MethodNotAllowed(
                 f"{self.method} is not allowed here; allowed: {allowed}", found.allowed_methods
             )
-        if not has_role(caller.role, route.min_role):
-            raise Forbidden(f"This needs the role {route.min_role}", f"Yours is {caller.role}.")
+        self.check_permission(route)
         if self.query and route.group in STRICT_QUERY_GROUPS and not self.path.startswith(HUB_PATH):
             _check_query_names(route, self.query)
         return route, Request(
@@ -144,6 +145,18 @@ class RequestHead:
         self._caller = self._context.gate.authenticate(self.group, self._credentials)
         self.caller_name = self._caller.identity
         return self._caller
+
+    def check_permission(self, route: Route) -> None:
+        """Raise ``Forbidden`` if the caller of the last ``authenticate`` may not call the route."""
+        caller = self._caller
+        if not has_role(caller.role, route.min_role):
+            raise Forbidden(f"This needs the role {route.min_role}", f"Yours is {caller.role}.")
+        if caller.kind == "management" and caller.scope not in route.allowed_scopes:
+            needed = " or ".join(f'"{scope}"' for scope in route.allowed_scopes)
+            raise Forbidden(
+                f"This needs a management key of the scope {needed}",
+                f'The scope of "{caller.name}" is "{caller.scope}".',
+            )
 
     def _build_not_found(self) -> RouteNotFound:
         """Return the error for an unknown path, with a suggestion from the same route group.

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from agentd.core.errors import AgentdError
-from agentd.http.access import Role, RouteGroup, get_min_role
+from agentd.http.access import ManagementScope, Role, RouteGroup, get_min_role, get_scopes
 from agentd.http.errors import ErrorKind
 from agentd.http.request import Request, Response
 
@@ -122,6 +122,9 @@ class Route(Struct, frozen=True):
     """The section of the specification that defines it."""
     role: Role | None = None
     """The least role that may call it, if it differs from that of its group and method."""
+    scopes: tuple[ManagementScope, ...] = ()
+    """The scopes of management keys that may call it, if they differ from those of its method and
+    path."""
     max_body: int = JSON_LIMIT
     """The most bytes of a body that is not streamed."""
     error_renderer: ErrorRenderer | None = None
@@ -145,6 +148,11 @@ class Route(Struct, frozen=True):
     def min_role(self) -> Role:
         """The least role that may call it."""
         return self.role or get_min_role(self.group, self.method)
+
+    @property
+    def allowed_scopes(self) -> tuple[ManagementScope, ...]:
+        """The scopes of management keys that may call it."""
+        return self.scopes or get_scopes(self.method, self.path)
 
 
 class _Node(Struct):

@@ -311,6 +311,26 @@ class Layout(Struct, frozen=True):
         return join(self.state, "proxy", "access-keys.lock")
 
     @property
+    def management_keys(self) -> str:
+        """The named management keys: hashes and scopes."""
+        return join(self.state, "proxy", "management-keys.yml")
+
+    @property
+    def management_keys_revoked(self) -> str:
+        """The removed management keys: it wins over a restored older ``management-keys.yml``."""
+        return join(self.state, "proxy", "management-keys.revoked.json")
+
+    @property
+    def management_keys_used(self) -> str:
+        """When each management key was last used."""
+        return join(self.state, "proxy", "management-keys.used.json")
+
+    @property
+    def management_keys_lock(self) -> str:
+        """The lock for changing the management keys."""
+        return join(self.state, "proxy", "management-keys.lock")
+
+    @property
     def licence(self) -> str:
         """The licence that allows the gateway to serve model requests."""
         return join(self.config, "licence.key")

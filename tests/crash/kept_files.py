@@ -69,6 +69,10 @@ def _use(url: str) -> None:
                 "key": "x",
             }
             wire.call("POST", "/api/agent/channels", channel, manager)
+        for name in ("monitor", "removed"):
+            fields = {"name": name, "scope": "read"}
+            wire.call("POST", "/api/agent/management-keys", fields, manager)
+        wire.call("DELETE", "/api/agent/management-keys/removed", None, manager)
         made = wire.call("POST", "/api/agent/keys", {"name": "caller"}, manager)[1]
         wire.call("POST", "/api/agent/keys", {"name": "removed"}, manager)
         wire.call("DELETE", "/api/agent/keys/removed", None, manager)

@@ -10,7 +10,7 @@ import errno
 import hmac
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
@@ -64,6 +64,8 @@ class ChangeJournal:
 
     def __init__(self, layout: Layout, clock: Clock) -> None:
         self.lock = asyncio.Lock()
+        self.on_change: Callable[[ChangeRecord], None] = lambda change: None
+        """Called on the loop after a change was logged."""
         self._layout = layout
         self._clock = clock
         self._number = 0
@@ -121,6 +123,7 @@ class ChangeJournal:
                 raise Unavailable(
                     "The change was made and is in effect, but could not be logged", error.message
                 ) from error
+            self.on_change(change)
         return change
 
     async def read_page(self, wanted: ChangeFilter, limit: int, cursor: str = "") -> ChangePage:

@@ -297,6 +297,11 @@ export type CacheRowView = {
   cacheShare: number | null;
 };
 
+export type CallerView = {
+  name: string;
+  scope: "all" | "keys" | "read";
+};
+
 export type CataloguePage = {
   source: string;
   at: string | null;
@@ -661,6 +666,7 @@ export type EndpointView = {
   path: string;
   summary: string;
   key: string;
+  scopes: ("all" | "keys" | "read")[];
   parameters: ParameterView[];
   body: BodyView[];
   status: number;
@@ -956,6 +962,16 @@ export type IssuedKeyView = {
   limitUsage: LimitStatusView[];
 };
 
+export type IssuedManagementKeyView = {
+  name: string;
+  scope: "all" | "keys" | "read";
+  enabled: boolean;
+  created: string;
+  createdBy: string;
+  key: string;
+  lastUsed: string | null;
+};
+
 export type KeyCountsView = {
   total: number;
   enabled: number;
@@ -1142,10 +1158,34 @@ export type MakeCommit = {
   runHooks?: boolean;
 };
 
+export type ManagementKeyPage = {
+  items: ManagementKeyView[];
+  next: string;
+};
+
+export type ManagementKeyPatch = {
+  scope?: "all" | "keys" | "read" | null;
+  enabled?: boolean | null;
+  name?: unknown;
+  created?: unknown;
+  createdBy?: unknown;
+  lastUsed?: unknown;
+};
+
+export type ManagementKeyView = {
+  name: string;
+  scope: "all" | "keys" | "read";
+  enabled: boolean;
+  created: string;
+  createdBy: string;
+  lastUsed: string | null;
+};
+
 export type ManagementView = {
   name: string;
   version: string;
   summary: string;
+  caller: CallerView;
   openapi: string;
   signIn: string[];
   concepts: Concept[];
@@ -1331,6 +1371,12 @@ export type NewKeyLimits = {
 export type NewKeyView = {
   name: string;
   key: string;
+};
+
+export type NewManagementKey = {
+  name: string;
+  scope: "all" | "keys" | "read";
+  enabled?: boolean;
 };
 
 export type NewModelRoute = {
@@ -2375,6 +2421,12 @@ export interface Answers {
   "GET /api/agent/leaks": LeakReport;
   "GET /api/agent/licence": LicenceStatusView;
   "PUT /api/agent/licence": LicenceStatusView;
+  "GET /api/agent/management-keys": ManagementKeyPage;
+  "POST /api/agent/management-keys": IssuedManagementKeyView;
+  "GET /api/agent/management-keys/{name}": ManagementKeyView;
+  "PATCH /api/agent/management-keys/{name}": ManagementKeyView;
+  "POST /api/agent/management-keys/{name}/disable": ManagementKeyView;
+  "POST /api/agent/management-keys/{name}/enable": ManagementKeyView;
   "GET /api/agent/models": GatewayModelPage;
   "POST /api/agent/models": GatewayModelView;
   "GET /api/agent/models/{name}": GatewayModelView;

@@ -6,6 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from agentd.gateway.admin.api.guide import Concept
 from agentd.gateway.admin.api.recipe import Recipe
+from agentd.http.access import ManagementScope
 
 
 class ParameterView(Struct, frozen=True, rename={"where": "in"}):
@@ -45,6 +46,16 @@ class ErrorView(Struct, frozen=True):
     """The meaning of the error."""
 
 
+class CallerView(Struct, frozen=True):
+    """Who asks, and what that key or login may do."""
+
+    name: str
+    """The caller, as the journal of changes shows it, such as ``management:monitor``."""
+    scope: ManagementScope
+    """``read``: may read all that shows no secrets; ``keys``: may read and change access keys;
+    ``all``: may do everything."""
+
+
 class EndpointView(Struct, frozen=True):
     """An endpoint: a path with a method."""
 
@@ -56,6 +67,8 @@ class EndpointView(Struct, frozen=True):
     """The purpose of the endpoint."""
     key: str
     """The kind of key that it requires."""
+    scopes: tuple[ManagementScope, ...]
+    """The scopes of management keys that may call it; empty: another kind of key."""
     parameters: list[ParameterView]
     """A parameter of a request."""
     body: list[BodyView]
@@ -77,6 +90,8 @@ class ManagementView(Struct, frozen=True, rename="camel"):
     """Version of the daemon."""
     summary: str
     """The purpose of this API."""
+    caller: CallerView
+    """You: your key or login, and its scope."""
     openapi: str
     """Path of the OpenAPI 3.1 document."""
     sign_in: list[str]

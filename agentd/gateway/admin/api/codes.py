@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from agentd.core.clock import Timestamp
-from agentd.core.errors import Unavailable
+from agentd.core.errors import Forbidden, Unavailable
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.changes import ChangeRequest
 from agentd.gateway.admin.service import ChangeLog
@@ -30,7 +30,15 @@ class CodeEndpoints:
         self._journal = journal
 
     async def issue_code(self, call: Request) -> Response:
-        """Issue a code; the change journal records that, but never the code."""
+        """Issue a code; the change journal records that, but never the code.
+
+        ``Forbidden`` for a named management key: the login would outlive it.
+        """
+        if call.caller.kind == "management" and call.caller.name:
+            raise Forbidden(
+                "A login would outlive a named management key, so it cannot issue a code",
+                "Use the key of PROXY_APP_HASH, or an administrator's login.",
+            )
         async with self._journal.lock:
             how = ChangeRequest(by=call.caller.identity, remote=call.remote_ip)
             await self._journal.append(how, "issue", "session", "one-time code")

@@ -7,11 +7,12 @@ specification, section 4).
 import asyncio
 from collections.abc import Iterable
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from agentd import __version__
 from agentd.gateway.admin.api.agent_view import (
     BodyView,
+    CallerView,
     EndpointView,
     ErrorView,
     ManagementView,
@@ -29,7 +30,7 @@ from agentd.http.routing import OPENAPI_SCHEMA, Route, RouteTable
 OPENAPI = "/api/agent/openapi.json"
 
 _KEYS = {
-    RouteGroup.MANAGE: "The management key: X-API-Key; or the login of an administrator.",
+    RouteGroup.MANAGE: "A management key: X-API-Key; or the login of an administrator.",
     RouteGroup.MODELS: "An access key: Authorization: Bearer, x-api-key, x-goog-api-key, api-key.",
 }
 
@@ -50,10 +51,12 @@ class SelfDescription:
         """Return JSON, or text if ``Accept`` asks only for text."""
         if self._view is None:  # built on first use
             self._view = await asyncio.to_thread(_build_view, self._rows)
+        caller = CallerView(call.caller.identity, call.caller.scope)
+        view = structs.replace(self._view, caller=caller)
         kind = _choose_text_type(call.headers.get("Accept", ""))
         if kind:
-            return Response(render_markdown(self._view).encode(), headers={"Content-Type": kind})
-        return Response(self._view)
+            return Response(render_markdown(view).encode(), headers={"Content-Type": kind})
+        return Response(view)
 
     async def get_openapi(self, call: Request) -> Response:
         """Return the same endpoints as OpenAPI 3.1."""
@@ -76,6 +79,7 @@ def _build_view(rows: tuple[Route, ...]) -> ManagementView:
         version=__version__,
         summary="Management of agentd's model gateway by programs: suppliers, models, access keys,"
         " limits, logs, reports, secrets and settings.",
+        caller=CallerView("", "read"),
         openapi=OPENAPI,
         sign_in=SIGN_IN,
         concepts=CONCEPTS,
@@ -93,6 +97,7 @@ def _make_endpoint_view(route: Route, contract: Contract) -> EndpointView:
         path=route.path,
         summary=route.summary,
         key=_KEYS.get(route.group, "None is needed."),
+        scopes=route.allowed_scopes if route.group is RouteGroup.MANAGE else (),
         parameters=[
             ParameterView(
                 one.name, one.location, one.location == "path", one.description, one.schema

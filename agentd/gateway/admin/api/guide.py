@@ -13,14 +13,18 @@ class Concept(Struct, frozen=True):
 
 
 SIGN_IN = [
-    "Send the management key in the X-API-Key header of every request. No other key is accepted by"
-    " these endpoints, and the management key is accepted by no others.",
+    "Send a management key in the X-API-Key header of every request. No other key is accepted by"
+    " these endpoints, and a management key is accepted by no others.",
     "Or sign in as an administrator (POST /api/session) with a password or a one-time code. The"
     " login session gives the same access: by its cookie, with X-XSRF-Token on requests that change"
     " something, or by its token as Authorization: Bearer. Other roles are answered 403.",
+    "Named management keys (/api/agent/management-keys) have a scope: read may read all that shows"
+    " no secrets, keys may read and change access keys, all may do everything. `caller` says which"
+    " scope yours has, and the `scopes` of each endpoint which it needs; others are answered 403."
+    " A login and the key of PROXY_APP_HASH may do everything; only these issue one-time codes.",
     "The daemon reads the lowercase hex SHA-256 of the management key from the environment variable"
-    " PROXY_APP_HASH (agentd hash-key computes it). Without it, a request that is not of a login is"
-    " answered 503 Disabled.",
+    " PROXY_APP_HASH (agentd hash-key computes it). Without it and without named keys, a request"
+    " that is not of a login is answered 503 Disabled.",
     "A wrong or missing key is answered 401 Unauthorized. Failed attempts are logged with the"
     " caller's address, never with the key, and are delayed after five of them.",
     "Model requests (/v1/...) need an access key instead; access keys are created here.",
@@ -53,6 +57,11 @@ CONCEPTS = (
         "access key",
         "What a caller of models sends (sk-agentd-...), with limits and lists of the models and"
         " channels it may use. It is shown once, when it is created or reissued.",
+    ),
+    Concept(
+        "management key",
+        "What a program sends to these endpoints: the key of PROXY_APP_HASH, or a named one with a"
+        " scope, whose changes are logged under its name.",
     ),
     Concept(
         "limit",

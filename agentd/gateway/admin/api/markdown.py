@@ -16,6 +16,7 @@ def render_markdown(agent: ManagementView) -> str:
 
 def _iter_lines(agent: ManagementView) -> Iterator[str]:
     yield f"# {agent.name} {agent.version}\n\n> {agent.summary}"
+    yield f"\nYou are `{agent.caller.name}`, with the scope `{agent.caller.scope}`."
     yield from _list("How to sign in", agent.sign_in)
     yield from _list("Concepts", (f"**{one.name}**: {one.meaning}" for one in agent.concepts))
     yield from _list("Secrets", agent.secrets)
@@ -41,6 +42,8 @@ def _iter_lines(agent: ManagementView) -> Iterator[str]:
 
 def _iter_endpoint_lines(address: EndpointView, schemas: Mapping[str, Any]) -> Iterator[str]:
     yield f"\n### `{address.method} {address.path}`\n\n{address.summary}\n"
+    if address.scopes:
+        yield f"- scope of a management key: {' or '.join(address.scopes)}"
     for one in address.parameters:
         yield f"- `{one.name}` ({one.where}): {one.description or 'which one'}"
     for body in address.body:

@@ -134,7 +134,7 @@ class RequestDetailView(Struct, frozen=True):
     costs: list[BucketCostView]
     """Its cost by bucket; empty if the prices that were used have changed since."""
     bodies: BodiesView | None
-    """Its bodies; null: not stored."""
+    """Its bodies; null: not stored, or the management key has the scope ``read``."""
 
 
 class RepriceRequest(
@@ -238,7 +238,8 @@ class RequestEndpoints:
         entry = await self._ledger.find_request(id_, day)
         if entry is None:
             raise NotFound(f'There is no request "{id_[:100]}" in the ledger')
-        found = await self._body(entry.id, entry.at[:10])
+        may_read = call.caller.scope != "read"
+        found = await self._body(entry.id, entry.at[:10]) if may_read else None
         bodies = BodiesView(found.request, found.response, found.base64) if found else None
         costs = _list_costs(entry, make_price_lookup(self._models()))
         return Response(RequestDetailView(shapes.to_view(entry, RequestView), costs, bodies))

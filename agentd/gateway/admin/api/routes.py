@@ -11,6 +11,7 @@ from agentd.gateway.admin.api import (
     keys,
     licence,
     limits,
+    management_keys,
     metrics,
     models,
     offered_models,
@@ -32,6 +33,7 @@ from agentd.gateway.admin.api.imports import ImportEndpoints
 from agentd.gateway.admin.api.keys import AccessKeyEndpoints
 from agentd.gateway.admin.api.licence import LicenceEndpoints
 from agentd.gateway.admin.api.limits import LimitEndpoints
+from agentd.gateway.admin.api.management_keys import ManagementKeyEndpoints
 from agentd.gateway.admin.api.metrics import MetricsEndpoints
 from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
@@ -53,6 +55,7 @@ class ManagementEndpoints(NamedTuple):
     models: ProxyModelEndpoints
     imports: ImportEndpoints
     keys: AccessKeyEndpoints
+    management_keys: ManagementKeyEndpoints
     secret_rules: SecretRuleEndpoints
     settings: GatewaySettingsEndpoints
     daemon: DaemonSettingsEndpoints
@@ -69,6 +72,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *models.routes(endpoints.models),
         *imports.routes(endpoints.imports),
         *keys.routes(endpoints.keys),
+        *management_keys.routes(endpoints.management_keys),
         *secret_rules.routes(endpoints.secret_rules),
         *settings.routes(endpoints.settings, endpoints.daemon),
         *changes.routes(endpoints.changes),

@@ -7,6 +7,7 @@ import { fullTime, shortTime } from "../core/time.js";
 import { confirm, openDialog } from "../parts/dialog.js";
 import { emptyState, loaded } from "../parts/frame.js";
 import { menuButton } from "../parts/menu.js";
+import { showOnce } from "../parts/show_once.js";
 import { toast, toastError } from "../parts/toast.js";
 import { card, failureLine, follow, labelled, longList, sendForm } from "./frame.js";
 
@@ -14,6 +15,8 @@ import { card, failureLine, follow, labelled, longList, sendForm } from "./frame
  * @typedef {{ name: string, created: string, lastUsed: string | null, revoked: boolean, createdBy: string,
  *   children: string[], accessKeys: { name?: string }[] }} Key
  */
+
+const EXAMPLE = `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/remote/bots`;
 
 /** The card, which follows the keys. */
 export function keysCard() {
@@ -69,7 +72,7 @@ async function generate(reload) {
       const made = await post("/api/keys", { name: name.value.trim() });
       close();
       reload();
-      await showOnce(made.name, made.key);
+      await showOnce(made.name, made.key, EXAMPLE);
     };
     return [sendForm({ action: "Generate key", oncancel: () => close(), send },
       labelled("Name", name, "The device or program that will use it: letters, digits, dots, dashes."))];
@@ -86,38 +89,10 @@ async function regenerate(key, reload) {
   try {
     const made = await post(`/api/keys/${encodeURIComponent(key.name)}/regenerate`);
     reload();
-    await showOnce(made.name, made.key);
+    await showOnce(made.name, made.key, EXAMPLE);
   } catch (error) {
     toastError(error);
   }
-}
-
-/**
- * Show a key this once: nothing keeps it, not this page either.
- * @param {string} name
- * @param {string} key
- */
-function showOnce(name, key) {
-  return openDialog(`The key of ${name}`, (close) => {
-    const text = el("div", { class: "secret-once", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "Key" }, key);
-    const copy = async () => {
-      try {
-        await navigator.clipboard.writeText(key);
-        toast("The key is copied");
-      } catch {
-        getSelection()?.selectAllChildren(text);
-        toast("Press Ctrl C to copy it: the browser lets no page copy without https");
-      }
-    };
-    return [
-      el("div", { class: "stack" }, text,
-        el("p", null, "It is shown only now: only a salted hash of it is stored."),
-        el("pre", { tabindex: 0 }, `curl -H "X-API-Key: $AGENTD_KEY" \\\n  ${location.origin}/api/remote/bots`)),
-      el("footer", null,
-        el("button", { class: "btn", onclick: () => void copy() }, icon("copy"), "Copy"),
-        el("button", { class: "btn main", onclick: () => close() }, "Done")),
-    ];
-  });
 }
 
 /**

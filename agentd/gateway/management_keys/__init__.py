@@ -1,0 +1,1 @@
+"""Management keys: named keys of ``/api/agent``, each with a scope."""
