@@ -111,10 +111,7 @@ class AdminComponent:
             gateway.prices,
         )
         imports = self._build_imports(stored_channels, stored_models)
-        keys = AccessKeyEndpoints(
-            self._keys, _AccessKeyEntries(self._keys), gateway.meters, self._clock, journal
-        )
-        management_keys = ManagementKeyEndpoints(self._management_keys, self._clock, journal)
+        keys, management_keys = self._build_key_endpoints()
         rules = SecretRuleEndpoints(
             SecretRuleStore(layout, gateway.rules),
             SampleScanner(lambda: gateway.active_rules, secret),
@@ -141,6 +138,12 @@ class AdminComponent:
             changes=ChangeEndpoints(journal, (imports, *(one.managed for one in undoing))),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
         )
+
+    def _build_key_endpoints(self) -> tuple[AccessKeyEndpoints, ManagementKeyEndpoints]:
+        clock, journal = self._clock, self.journal
+        entries, meters = _AccessKeyEntries(self._keys), self._gateway.meters
+        keys = AccessKeyEndpoints(self._keys, entries, meters, clock, journal)
+        return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
 
     def _build_imports(
         self, channels: ChannelRepository, models: GatewayModelRepository

@@ -93,7 +93,7 @@ def test_mistakes_of_the_file_are_told_by_line_and_nothing_is_changed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     add(capsys, "monitor", "read")
-    broken = FILE.read_text().replace("scope: read", "scope: reed")
+    broken = FILE.read_text().replace("'read'", "'reed'")
     FILE.write_text(broken)
     main(["check"])
     assert 'found "reed"' in capsys.readouterr().out

@@ -23,7 +23,9 @@ DAMAGES = ("cut", "cut after a line", "emptied", "zeroed", "a flipped bit", "a f
 
 UNTOLD = {
     # A copy may hold as much: it is no damage. A key may say no more than that.
-    "cut after a line": ["chats/*/journal.jsonl", "proxy/access-keys.yml"],
+    "cut after a line": [
+        *("chats/*/journal.jsonl", "proxy/access-keys.yml", "proxy/management-keys.yml"),
+    ],
     # Another name, or number.
     "a flipped bit": [
         *("*revoked.json", "sessions.json", "proxy/seed", "keys.yml", "proxy/access-keys.yml"),

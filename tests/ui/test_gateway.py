@@ -28,6 +28,7 @@ PAGES = {
     "model": "/gateway/models/by-chat",
     "secrets": "/gateway/secrets",
     "leaks": "/gateway/leaks",
+    "management keys": "/gateway/management-keys",
 }
 
 
@@ -39,6 +40,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
         assert site.ask(key=HOSTILE).status_code == 200
         assert site.ask(text=f"The key is {STRIPE}.").status_code == 200
         assert site.ask(model=HOSTILE, key=HOSTILE).status_code == 404
+        for name, scope in (("monitor", "read"), ("portal", "keys"), ("deployer", "all")):
+            site.admin.post("/api/agent/management-keys", {"name": name, "scope": scope})
         yield site
 
 

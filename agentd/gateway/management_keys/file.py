@@ -120,14 +120,11 @@ class ManagementKeyFile:
         dry_run: bool = False,
     ) -> ManagementKey:
         """Remove and return a key, unless ``check`` raises. ``NotFound``."""
-
-        def revoke(key: ManagementKey) -> None:
-            check(key)
-            if not dry_run:
-                self._revoked.update(add=[RevokedKey(key.name, key.sha256, at)])
-
         with hold_lock(self._lock, "the management keys"):
-            return self._entries.remove(name, revoke, dry_run=dry_run)
+            gone = self._entries.remove(name, check, dry_run=dry_run)
+            if not dry_run:  # only now: a removal that is refused must change nothing
+                self._revoked.update(add=[RevokedKey(gone.name, gone.sha256, at)])
+            return gone
 
     def reinstate(self, name: str) -> None:
         """Accept a removed key again whose entry came back. ``NotFound``."""

@@ -6,6 +6,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from agentd.auth.password import hash_password
+from agentd.auth.roles import User
+from agentd.auth.user_store import UserFile
 from tests.gateway.admin.api.described import Description, Manager
 from tests.gateway.admin.api.following import Follower
 from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
@@ -13,11 +16,11 @@ from tests.gateway.catalogue.samples import write_catalogue
 from tests.gateway.conftest import SECRET, GatewaySetup
 from tests.supplier.steps import Answer, Say, Tokens
 from tests.supplier.supplier import Supplier
-from tests.support.daemon import Reply, Serving
+from tests.support.daemon import CHEAP, WORD, Reply, Serving
 
 Address = dict[str, Any]
 
-MADE = ("channels", "models", "keys", "secret-rules")
+MADE = ("channels", "models", "keys", "management-keys", "secret-rules")
 """The resources of which the examples make one each, in this order: later ones name earlier."""
 
 NOBODY = "https://127.0.0.1:9"
@@ -30,6 +33,7 @@ class ExampleGateway:
     def __init__(self, setup: GatewaySetup, daemon: Serving) -> None:
         self.setup = setup
         self.daemon = daemon
+        self._viewer_token = ""
         self._manager = Manager(daemon.url, MANAGEMENT_KEY)
         follower = Follower(
             daemon.url,
@@ -74,6 +78,17 @@ class ExampleGateway:
         """A client with a fresh connection, since idle ones are closed."""
         self._manager.close()
         return self._manager
+
+    @property
+    def viewer_token(self) -> str:
+        """The token of a login that may not manage anything."""
+        if not self._viewer_token:
+            viewer = User("vera", "viewer", hash_password(WORD, CHEAP))
+            UserFile(self.daemon.layout).add(viewer)
+            signing = {"user": "vera", "password": WORD, "bearer": True}
+            token: str = self.daemon.client(None).post("/api/session", signing)["token"]
+            self._viewer_token = token
+        return self._viewer_token
 
     def send_good(self, address: Address) -> Reply:
         """Send the request of the description; the answer is a success."""

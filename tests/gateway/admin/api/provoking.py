@@ -54,6 +54,12 @@ def provoke_unauthorized(gateway: ExampleGateway, address: Address) -> Iterator[
     yield send_variant(gateway, address, key="wrong")
 
 
+def provoke_forbidden(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
+    """Send the login of somebody who is no administrator."""
+    bearer = f"Authorization: Bearer {gateway.viewer_token}"
+    yield send_variant(gateway, address, bearer, key=None)
+
+
 def provoke_misdirected(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Send another host's name."""
     path = gateway.build_path(address)
@@ -235,6 +241,7 @@ NOWHERE = "http://127.0.0.1:9"
 GENERAL: dict[str, Provoke] = {
     "BadRequest": provoke_bad_request,
     "Conflict": provoke_conflict,
+    "Forbidden": provoke_forbidden,
     "InternalServerError": provoke_server_error,
     "Misdirected": provoke_misdirected,
     "NotFound": provoke_not_found,
