@@ -48,6 +48,7 @@ from agentd.gateway.secrets.rules import SHORTEST, ExactSecret, SecretRules
 from agentd.gateway.service_log.store import ServiceLog
 from agentd.gateway.settings.model import GatewaySettings
 from agentd.gateway.settings.store import load as load_settings
+from agentd.gateway.tracing.service import TracingService
 from agentd.gateway.updates import (
     CheckStepUpdate,
     CheckStepUpdateView,
@@ -134,6 +135,7 @@ class ModelGateway:
         self.meters = KeyMeters(usual.zone, clock)
         self._noting = ServiceLogWriter(self.log, clock.monotonic)
         self._tasks = BackgroundTasks()
+        self._tracing = TracingService(environ, self.log.add)
         self.refused_channels = refused = RefusedChannels(
             lambda: self.settings.current.disable_channel_after, self.log, clock, self._tasks
         )
@@ -221,6 +223,7 @@ class ModelGateway:
             await file.stop()
         await self.licence.stop()
         await self._relay.close()
+        await self._tracing.close()
         await self._egress.close()
         await self.ledger.close()
         await asyncio.to_thread(self.bodies.close)
@@ -253,6 +256,7 @@ class ModelGateway:
             ledger=self.ledger,
             bodies=self.bodies,
             service_log=self._noting,
+            tracing=self._tracing,
             clock=self._clock,
         )
 
@@ -297,6 +301,7 @@ class ModelGateway:
         now = self.settings.current
         self.bodies.most = now.bodies.max_bytes
         self.ledger.sync, self.ledger.zone = now.sync_ledger, now.zone
+        self._tracing.follow(now.tracing)
         if self._is_open and now.zone != self.meters.zone:
             self._tasks.start(self._change_time_zone())
 

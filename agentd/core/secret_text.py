@@ -18,6 +18,11 @@ def is_reference(secret: str) -> bool:
     return secret.startswith(("env:", "file:"))
 
 
+def get_secret_part(value: str) -> str:
+    """Return the part of a header's value that is secret, or a reference: without ``Bearer``."""
+    return value.rpartition(" ")[2]
+
+
 def explain_malformed_secret(secret: str) -> str:
     """Explain why a secret is malformed, without repeating it; empty if it is valid."""
     kind, _, place = secret.partition(":")

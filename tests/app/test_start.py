@@ -30,6 +30,7 @@ LATE = {
     "nh3": "the first message that is rendered",
     "pathspec": "the first search of the workspace",
     "python_socks": "the first call through a SOCKS proxy",
+    "opentelemetry": "a collector in the settings",
     "py_vapid": "the first push notification",
     "re2": "the first request whose secrets are masked",
     "segno": "the first QR code",

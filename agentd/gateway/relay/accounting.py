@@ -99,6 +99,8 @@ class RequestAccounting:
         """The caller disconnected before the reply, and the reply is still read for its usage."""
         self.is_closed = False
         """True if the record was made: exactly one for each request."""
+        self.trace_headers: Mapping[str, str] = {}
+        """Headers that tell the next supplier of the request's trace."""
         self._request = request
         self._clock = clock
         self._began = clock.monotonic()

@@ -3,7 +3,7 @@
 Errors are rendered in the dialect of the endpoint that was called.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -32,6 +32,11 @@ GEMINI_V1 = "/v1/models/{name}"
 
 _FORWARDED = ("Anthropic-Version", "Anthropic-Beta", "Openai-Beta")
 """Request headers that are forwarded to a supplier of the same dialect."""
+
+_TRACE = ("traceparent", "tracestate")
+"""Request headers with the caller's trace (W3C Trace Context)."""
+
+_NO_HEADERS: Mapping[str, str] = {}
 
 _GEMINI = ("generateContent", "streamGenerateContent", "countTokens")
 """The methods in Gemini's paths."""
@@ -132,7 +137,6 @@ class GatewayEndpoints:
     async def _answer(
         self, endpoint: GatewayEndpoint, call: Request, model: str = "", *, stream: bool = False
     ) -> Response:
-        headers = {name: call.headers[name] for name in _FORWARDED if name in call.headers}
         request = GatewayRequest(
             id=call.request_id,
             endpoint=endpoint,
@@ -140,9 +144,10 @@ class GatewayEndpoints:
             body=await decompress_body(
                 call.body, call.headers.get("Content-Encoding", ""), self._max_body()
             ),
-            headers=headers,
+            headers=_select_headers(call, _FORWARDED),
             model=model,
             stream=stream,
+            trace_context=_select_headers(call, _TRACE) if self._relay.is_traced else _NO_HEADERS,
         )
         response = await self._relay.answer(request)
         return Response(response.body, response.status, response.headers, chunks=response.stream)
@@ -166,6 +171,10 @@ class GatewayEndpoints:
         if key is None:  # it was valid when the request's head arrived
             raise Unauthorized("Access key revoked or expired")
         return key
+
+
+def _select_headers(call: Request, names: Sequence[str]) -> dict[str, str]:
+    return {name: call.headers[name] for name in names if name in call.headers}
 
 
 def _detect_caller_dialect(call: Request) -> ChannelDialect:

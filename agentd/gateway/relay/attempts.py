@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from agentd.core.errors import BadRequest, ConfigError, SupplierUnreachable, TooLarge, Unavailable
 from agentd.gateway.channels.failures import Failure
@@ -23,7 +23,7 @@ from agentd.gateway.relay.upstream_call import UpstreamCall, WholeReply
 from agentd.gateway.secrets.restoring import create_restorer, restore_body
 from agentd.llm.conversation import SupplierError
 from agentd.llm.dialects.supplier_errors import parse_error_response
-from agentd.llm.upstream.protocol import BODY_LIMIT, UpstreamResponse
+from agentd.llm.upstream.protocol import BODY_LIMIT, UpstreamResponse, merge_headers
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +112,9 @@ class UpstreamAttempts:
                 "authentication", SupplierError("server", why), detail=error.message
             )
         request = call.build_request(candidate, secret, self._services.settings().idle_timeout)
+        if accounting.trace_headers:
+            headers = merge_headers(request.headers, accounting.trace_headers)
+            request = structs.replace(request, headers=headers)
         await self._recorder.mark_pending(accounting)
         accounting.supplier_called, accounting.abandoned = True, False
         try:

@@ -29,6 +29,7 @@ from agentd.gateway.relay.request import (
 )
 from agentd.gateway.relay.running_work import RunningWork
 from agentd.gateway.relay.services import RelayServices
+from agentd.gateway.relay.traced_accounting import TracedAccounting
 from agentd.gateway.secrets.masker import MaskedRequest
 from agentd.llm.dialects import error_bodies, openai_embeddings, token_estimate
 from agentd.llm.dialects.caller import RequestSummary
@@ -54,7 +55,7 @@ class Relay:
 
         Cancelling this means that the client disconnected or that its key was revoked.
         """
-        accounting = RequestAccounting(request, self._services.clock)
+        accounting = self._account_for(request)
         try:
             return await self._handle(request, accounting)
         except AgentdError as error:
@@ -77,6 +78,11 @@ class Relay:
             await self._recorder.record(accounting, "failed", 500, "server")
             raise
 
+    @property
+    def is_traced(self) -> bool:
+        """True if spans of requests are sent."""
+        return self._services.tracing.sender is not None
+
     def cancel_revoked(self, revoked: frozenset[str]) -> None:
         """End the streams and the draining calls of revoked access keys.
 
@@ -89,6 +95,12 @@ class Relay:
         """Cancel what waits for suppliers and return once every request is recorded."""
         await self._work.close()
         self._masking_threads.close()
+
+    def _account_for(self, request: GatewayRequest) -> RequestAccounting:
+        clock, tracer = self._services.clock, self._services.tracing.sender
+        if tracer is None:
+            return RequestAccounting(request, clock)
+        return TracedAccounting(request, clock, tracer)
 
     async def _handle(
         self, request: GatewayRequest, accounting: RequestAccounting

@@ -43,6 +43,8 @@ class GatewayRequest(Struct, frozen=True, kw_only=True):
     """The model, if the address names it (Gemini)."""
     stream: bool = False
     """True if the path asks for a stream (Gemini)."""
+    trace_context: Mapping[str, str] = {}
+    """The caller's headers ``traceparent`` and ``tracestate``, if spans are sent."""
 
 
 class StreamedReply(Protocol):

@@ -10,6 +10,7 @@ from agentd.gateway.channels.routing import Router
 from agentd.gateway.keys.model import AccessKey
 from agentd.gateway.relay.accounting import RequestLedger, SpendMeter
 from agentd.gateway.relay.service_log_writer import ServiceLogWriter
+from agentd.gateway.relay.traced_accounting import RequestTracer
 from agentd.gateway.secrets.known_values import KnownSecret
 from agentd.gateway.secrets.masker import SecretMasker
 from agentd.gateway.settings.model import GatewaySettings
@@ -44,6 +45,15 @@ class BodyRecorder(Protocol):
         ...
 
 
+class Tracing(Protocol):
+    """Whether spans are sent (``gateway.tracing.service``)."""
+
+    @property
+    def sender(self) -> RequestTracer | None:
+        """None: no spans are made."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RelayServices:
     """The services that the relay uses."""
@@ -67,4 +77,5 @@ class RelayServices:
     ledger: RequestLedger
     bodies: BodyRecorder
     service_log: ServiceLogWriter
+    tracing: Tracing
     clock: Clock

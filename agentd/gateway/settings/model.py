@@ -9,10 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from msgspec import Meta, Struct
 
 from agentd.core.errors import suggest_name
-from agentd.core.secret_text import SecretText, explain_malformed_secret
+from agentd.core.secret_text import SecretText, explain_malformed_secret, get_secret_part
 from agentd.gateway.pricing.bounds import UnknownPrice
 from agentd.llm.endpoint import SupplierUrl
 from agentd.llm.price import Prices
+from agentd.llm.upstream.header_rules import find_header_problem
 
 MIB = 2**20
 
@@ -70,6 +71,28 @@ class ExportSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_active(self) -> bool:
         """True if days are sent."""
         return self.enabled and self.url is not None
+
+
+class TracingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The OpenTelemetry collector that is told of each request and of each attempt."""
+
+    endpoint: SupplierUrl | None = None
+    """URL of its OTLP receiver over HTTP, such as ``http://127.0.0.1:4318``; ``null``: that of the
+    daemon's environment (``OTEL_EXPORTER_OTLP_ENDPOINT``), or else nothing is sent."""
+    headers: dict[str, SecretText] = {}
+    """Sent with the spans, such as an API key; in the file also `env:NAME` or `file:PATH` in its
+    place, or after the scheme, as in `Bearer env:NAME`. Shown masked."""
+    enabled: bool = True
+    """True if spans are sent."""
+    sample: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """The share of requests of which spans are sent, unless the caller's ``traceparent`` decides;
+    ``null``: as ``OTEL_TRACES_SAMPLER`` says, or else all."""
+    forward_context: bool = False
+    """True to pass ``traceparent`` on to suppliers."""
+
+    def __repr__(self) -> str:
+        """Return a representation without the headers, for logs and tracebacks."""
+        return f"Tracing({self.endpoint!r})"
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
@@ -147,6 +170,13 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
         ExportSettings,
         Meta(description="The analytics database (ClickHouse) to which the ledger is sent."),
     ] = ExportSettings()
+    tracing: Annotated[
+        TracingSettings,
+        Meta(
+            description="The OpenTelemetry collector that gets a span for each request and for each"
+            " attempt, without any content."
+        ),
+    ] = TracingSettings()
 
     @property
     def requires_ledger(self) -> bool:
@@ -171,6 +201,10 @@ def validate(settings: GatewaySettings) -> Iterator[tuple[tuple[str | int, ...],
         yield ("time_zone",), f'"{settings.time_zone}" is not a known time zone{hint}'
     if wrong := explain_malformed_secret(settings.export.password):
         yield ("export", "password"), wrong
+    for name, value in settings.tracing.headers.items():
+        secret = get_secret_part(value)
+        if wrong := find_header_problem(name, value) or explain_malformed_secret(secret):
+            yield ("tracing", "headers", name), wrong
     if settings.export.since and not _is_day(settings.export.since):
         yield ("export", "since"), f'"{settings.export.since}" is not a valid date'
 

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from agentd.core.errors import BadRequest, ConfigError, ConfigProblem, suggest_name
-from agentd.core.secret_text import is_reference
+from agentd.core.secret_text import get_secret_part, is_reference
 from agentd.gateway.settings.model import GatewaySettings, validate
 from agentd.storage import document
 from agentd.storage.layout import Layout
@@ -115,7 +115,7 @@ class GatewaySettingsRepository:
                 partial(_parse, self._path),
                 put,
                 fits,
-                private="export" in wanted,  # it may hold a password
+                private=bool(wanted.keys() & {"export", "tracing"}),  # they may hold secrets
                 dry_run=dry_run,
             )
         except ConfigError as error:
@@ -139,5 +139,7 @@ def _parse(path: str, data: bytes) -> GatewaySettings:
 
 def _holds_secret(settings: GatewaySettings) -> bool:
     """Return whether others must not read the file."""
-    password = settings.export.password
-    return bool(password) and not is_reference(password)
+    headers = map(get_secret_part, settings.tracing.headers.values())
+    return any(
+        secret and not is_reference(secret) for secret in (settings.export.password, *headers)
+    )

@@ -875,6 +875,7 @@ export type GatewaySettingsPatch = {
   tries?: number | null;
   disable_channel_after?: number | null | null;
   export?: ExportSettingsPatch | null;
+  tracing?: TracingSettingsPatch | null;
 };
 
 export type GatewaySettingsView = {
@@ -2265,6 +2266,14 @@ export type TotalsView = {
   turnSeconds: TurnTimeView | null;
   tools: Record<string, number>;
   days: DayTotalsView[] | null;
+};
+
+export type TracingSettingsPatch = {
+  endpoint?: string | null;
+  headers?: Record<string, string | null> | null;
+  enabled?: boolean | null;
+  sample?: number | null;
+  forward_context?: boolean | null;
 };
 
 export type TranscriptView = {

@@ -6,13 +6,14 @@ import msgspec
 from msgspec import Struct, structs
 
 from agentd.core.errors import BadRequest, ConfigProblem, Conflict, PreconditionFailed, Unavailable
+from agentd.core.secret_text import get_secret_part, is_reference
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints, DaemonSettingsPatch
 from agentd.gateway.admin.api.resource import DRY_RUN, IF_MATCH, parse_change_request
 from agentd.gateway.admin.api.route_builders import build_route
 from agentd.gateway.admin.service import ChangeLog, GatewaySettingsStore, ManagedSettings
 from agentd.gateway.channels.masking import keep_unless_moved, mask, refuse_reference
-from agentd.gateway.settings.model import GatewaySettings
+from agentd.gateway.settings.model import GatewaySettings, TracingSettings
 from agentd.http.request import Request, Response
 from agentd.http.routing import Route
 from agentd.settings.status import SettingsView
@@ -71,7 +72,7 @@ class GatewaySettingsEndpoints:
 
         def revise(old: GatewaySettings) -> GatewaySettings:
             return shapes.apply_patch(
-                _drop_password_on_move(old, shapes.apply_patch(old, patch)), patch
+                _drop_secrets_on_move(old, shapes.apply_patch(old, patch)), patch
             )
 
         return self._respond(await self.managed.change(revise, parse_change_request(call)))
@@ -106,26 +107,48 @@ def _get_description(one: structs.FieldInfo) -> str:
 
 
 def _mask_settings(settings: GatewaySettings) -> GatewaySettings:
-    """Return the settings with the secret masked."""
+    """Return the settings with the secrets masked."""
     export = structs.replace(settings.export, password=mask(settings.export.password))
-    return structs.replace(settings, export=export)
+    headers = {name: _mask_header(value) for name, value in settings.tracing.headers.items()}
+    tracing = structs.replace(settings.tracing, headers=headers)
+    return structs.replace(settings, export=export, tracing=tracing)
 
 
-def _drop_password_on_move(old: GatewaySettings, new: GatewaySettings) -> GatewaySettings:
-    """Drop the database's password from ``old`` if ``new`` has another URL."""
-    if new.export.url == old.export.url:
-        return old
-    return structs.replace(old, export=structs.replace(old.export, password=""))
+def _mask_header(value: str) -> str:
+    return value if is_reference(get_secret_part(value)) else mask(value)
+
+
+def _drop_secrets_on_move(old: GatewaySettings, new: GatewaySettings) -> GatewaySettings:
+    """Drop from ``old`` the secrets that must not be sent to the addresses of ``new``."""
+    if new.export.url != old.export.url:
+        old = structs.replace(old, export=structs.replace(old.export, password=""))
+    if new.tracing.endpoint != old.tracing.endpoint:
+        old = structs.replace(old, tracing=structs.replace(old.tracing, headers={}))
+    return old
 
 
 def _restore_masked(new: GatewaySettings, old: GatewaySettings) -> GatewaySettings:
-    """Return ``new`` with a masked secret replaced by that of ``old``. ``BadRequest``."""
+    """Return ``new`` with masked secrets replaced by those of ``old``. ``BadRequest``."""
     before, after = old.export, new.export
     refuse_reference(after.password, before.password)
     password = keep_unless_moved(
         "export.password", after.password, before.password, after.url != before.url
     )
-    return structs.replace(new, export=structs.replace(after, password=password))
+    return structs.replace(
+        new,
+        export=structs.replace(after, password=password),
+        tracing=_restore_headers(new.tracing, old.tracing),
+    )
+
+
+def _restore_headers(new: TracingSettings, old: TracingSettings) -> TracingSettings:
+    moved, headers = new.endpoint != old.endpoint, {}
+    for name, value in new.headers.items():
+        before = old.headers.get(name, "")
+        if value != before or moved:
+            refuse_reference(get_secret_part(value))
+        headers[name] = keep_unless_moved(f"tracing.headers.{name}", value, before, moved)
+    return structs.replace(new, headers=headers)
 
 
 _ALL = "/api/agent/settings"

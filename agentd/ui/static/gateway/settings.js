@@ -39,6 +39,12 @@ const CARDS = [
     { name: "export.since", label: "First day", placeholder: "all", hint: "Such as 2026-01-31 (UTC)." },
     { name: "export.enabled", label: "Send days", kind: "check" }, { name: "export.today", label: "Send the present day each hour, too", kind: "check" },
   ] },
+  { id: "tracing", title: "Tracing", text: "The OpenTelemetry collector that gets a span of each request and of each attempt, without any content.", fields: () => [
+    { name: "tracing.endpoint", label: "Address", wide: true, placeholder: "nothing is sent", hint: "Of its OTLP receiver over HTTP, such as http://127.0.0.1:4318. After a change, enter the headers again." },
+    { name: "tracing.headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with the spans, one per line. A masked value stays unchanged." },
+    { name: "tracing.sample", label: "Share of requests", kind: "number", placeholder: "all", hint: "From 0 to 1. A caller’s traceparent decides for itself." },
+    { name: "tracing.enabled", label: "Send spans", kind: "check" }, { name: "tracing.forward_context", label: "Pass traceparent on to suppliers", kind: "check" },
+  ] },
 ];
 
 export const page = forAdministrators("Gateway settings", () => {

@@ -112,3 +112,44 @@ def test_the_databases_password_is_masked_kept_and_goes_nowhere_else(
     assert get_value(reply, "export")["password"] == ""
     assert PASSWORD not in path.read_text()
     assert PASSWORD.encode() not in manager.get("/api/agent/changes").body
+
+
+def test_the_headers_of_the_collector_are_masked_and_never_sent_elsewhere(
+    setup: GatewaySetup, manager: Client
+) -> None:
+    headers = {"Authorization": f"Bearer {PASSWORD}", "X-Scope": "short"}
+    tracing = {"endpoint": "http://127.0.0.1:9", "headers": headers, "enabled": False}
+    reply = manager.patch(ALL, {"tracing": tracing})
+    masked = {"Authorization": "****0123", "X-Scope": "****"}
+    assert get_value(reply, "tracing")["headers"] == masked
+    back = get_value(reply, "tracing") | {"sample": 0.5}
+    assert get_value(manager.patch(ALL, {"tracing": back}), "tracing")["sample"] == 0.5
+    path = Path(setup.layout.gateway_settings)
+    assert f"Bearer {PASSWORD}" in path.read_text()  # a mask stands for what is there
+    assert path.stat().st_mode & 0o077 == 0
+
+    reply = manager.patch(ALL, {"tracing": {"endpoint": "http://127.0.0.1:10", "headers": masked}})
+    assert reply.status == 400
+    assert reply["message"].startswith("tracing.headers.Authorization: ")
+    reply = manager.patch(ALL, {"tracing": {"endpoint": "http://127.0.0.1:10"}})
+    assert get_value(reply, "tracing")["headers"] == {}
+    assert PASSWORD not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-Key", "env:HOME"),
+        ("X-Key", "Bearer file:/etc/shadow"),
+        ("X-Key", "****"),
+        ("Host", "elsewhere"),
+        ("X Key", "a"),
+        ("X-Key", "a\r\nX-Other: b"),
+    ],
+)
+def test_a_header_of_the_collector_that_cannot_be_is_refused(
+    manager: Client, name: str, value: str
+) -> None:
+    reply = manager.patch(ALL, {"tracing": {"headers": {name: value}}})
+    assert reply.status == 400
+    assert get_value(manager.get(ALL), "tracing")["headers"] == {}

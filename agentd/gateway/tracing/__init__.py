@@ -1,0 +1,1 @@
+"""OpenTelemetry: a span for each gateway request, and one for each attempt."""
