@@ -145,7 +145,6 @@ class ModelGateway:
         self._hidden: HiddenSecretStore | None = None
         self.licence = LicenceService(LicenceFile(layout), clock)
         self.prices = PriceCatalogueService(layout, clock, lambda: self.channels.current)
-        """The prices of known models."""
         self._egress = Egress(Vpns(generation, Subscriptions(untrusted.parse_untrusted_yaml)))
         self._secrets = ChannelSecrets(environ)
         self._own_secrets: tuple[ExactSecret, ...] = ()
@@ -233,9 +232,8 @@ class ModelGateway:
         with contextlib.suppress(AgentdError):
             if before := await asyncio.to_thread(read_daemon_info, self._layout):
                 text = f"The daemon that served since {before.since} ended without a stop;"
-                text = (
-                    f"{text} {self.ledger.interrupted_calls} requests that were under way then are"
-                )
+                count = self.ledger.interrupted_calls
+                text = f"{text} {count} requests that were under way then are"
                 text = f"{text} booked as estimated, at all that was reserved for them"
                 self.log.add("warning", "broke_off", text)
         self.log.add("info", "started", f"agentd {__version__} takes model requests")
@@ -310,9 +308,8 @@ class ModelGateway:
         while True:
             zone = self.settings.current.zone
             sums = await self.ledger.count_spend(self.meters.iter_window_starts(zone))
-            self.meters.reset_to(
-                sums, zone
-            )  # at once: what is settled from now on is added to them
+            # At once: what is settled from now on is added to them.
+            self.meters.reset_to(sums, zone)
             if zone == self.settings.current.zone:
                 return
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agentd.core.errors import AgentdError
@@ -42,29 +41,31 @@ class TracingService:
 
     def follow(self, settings: TracingSettings) -> None:
         """Send spans as the settings say, soon; problems are in the service log."""
-        wanted = is_configured(settings, self._environ)
-        if settings != self._applied and (wanted or self.sender or self._tasks):
+        if settings == self._applied:
+            return
+        self._applied = settings
+        if is_configured(settings, self._environ) or self.sender or self._tasks:
             self._tasks.start(self._apply(settings))
 
     async def _apply(self, settings: TracingSettings) -> None:
         async with self._changing:
             old, self.sender = self.sender, None
-            self._applied = settings
             if old:
                 _close_in_thread(old, asyncio.get_running_loop().create_future())
             try:
                 to = await asyncio.to_thread(find_destination, settings, self._environ)
+                if to is None:
+                    return
+                self.sender = await asyncio.to_thread(self._open, to, asyncio.get_running_loop())
             except AgentdError as error:
                 self._warn(f"No spans are sent: {error.message}")
-                return
-            if to is None:
-                return
-            if not find_spec("opentelemetry"):
+            except ImportError:
                 self._warn(MISSING)
-                return
-            self.sender = await asyncio.to_thread(self._open, to, asyncio.get_running_loop())
-            self._is_failing = False
-            self._note("info", "tracing_started", f"Spans are sent to {to.endpoint}")
+            except ValueError as error:  # of a variable that the library reads
+                self._warn(f"No spans are sent: {error}")
+            else:
+                self._is_failing = False
+                self._note("info", "tracing_started", f"Spans are sent to {to.endpoint}")
 
     async def close(self) -> None:
         """Send the last spans, for a limited time."""

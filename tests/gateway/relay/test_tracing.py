@@ -1,6 +1,7 @@
 """OpenTelemetry: the spans of requests and attempts as a real receiver gets them."""
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -349,3 +350,32 @@ def test_the_environment_alone_turns_it_on(
         root, _ = receiver.wait_for_request(gateway.add_caller().ask("openai-chat", "by-chat").id)
     assert root.resource["service.name"] == "our-gateway"
     assert receiver.headers[-1]["x-of-the-environment"] == "elsewhere"
+
+
+def test_without_the_library_requests_are_served_and_a_note_says_what_to_install(
+    tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "agentd.gateway.tracing.spans", None)
+
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["tracing"] = configure(receiver)
+
+    with running_gateway(tmp_path, prepare) as gateway:
+        say_yes(gateway)
+        until(lambda: count_notes(gateway, "tracing_failed"))
+        assert gateway.add_caller().ask("openai-chat", "by-chat").status == 200
+    assert "agentd-workstation[otel]" in Path(gateway.setup.layout.service_log).read_text()
+
+
+def test_a_variable_that_the_library_refuses_is_noted(
+    tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+
+    def prepare(setup: GatewaySetup) -> None:
+        setup.settings["tracing"] = configure(receiver)
+
+    with running_gateway(tmp_path, prepare) as gateway:
+        say_yes(gateway)
+        until(lambda: count_notes(gateway, "tracing_failed"))
+        assert gateway.add_caller().ask("openai-chat", "by-chat").status == 200
