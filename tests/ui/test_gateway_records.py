@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.daemon import until
 from tests.ui.gateway_site import HOSTILE, STRIPE, GatewaySite, open_gateway
 from tests.ui.support import DESK, PHONE, Person, person
 from tests.ui.test_every_page import find_small_targets, wait_until_loaded
@@ -195,6 +197,29 @@ def test_settings_are_saved_by_card_and_mistakes_are_told_there(
     expect(page.get_by_text("Saved; it holds")).to_be_visible()
     zone = gateway.admin.get("/api/agent/summary")["zone"]
     assert zone == "Europe/Berlin"
+
+
+def test_the_collector_of_spans_is_set_and_its_headers_stay_masked(
+    gus: Person, gateway: GatewaySite
+) -> None:
+    def get_tracing() -> dict[str, Any]:
+        settings = gateway.admin.get("/api/agent/settings")["settings"]
+        return {one["name"]: one["value"] for one in settings}["tracing"]
+
+    page = gus.open("/gateway/settings#tracing")
+    card = page.get_by_role("region", name="Tracing")
+    card.locator("[name='tracing.endpoint']").fill(NOBODY)
+    card.locator("[name='tracing.headers']").fill("X-Key: 0123456789abcdef-secret")
+    card.locator("[name='tracing.enabled']").uncheck()
+    card.get_by_role("button", name="Save").click()
+    until(lambda: get_tracing()["endpoint"] == NOBODY)
+    expect(card.locator("[name='tracing.headers']")).to_have_value("X-Key: ****cret")
+    card.locator("[name='tracing.sample']").fill("0.25")
+    card.get_by_role("button", name="Save").click()
+    until(lambda: get_tracing()["sample"] == 0.25)
+    assert get_tracing()["headers"] == {"X-Key": "****cret"}
+    text = Path(gateway.setup.layout.gateway_settings).read_text()
+    assert "0123456789abcdef-secret" in text
 
 
 def test_a_hand_edit_is_shown_at_once(gus: Person, gateway: GatewaySite) -> None:
