@@ -27,6 +27,8 @@ RuleKind: TypeAlias = Literal["read", "write", "outside", "shell", "network", "o
 """``protected``: access of any kind to a protected path."""
 Match: TypeAlias = Literal["yes", "no", "unknown"]
 
+BY_SETTINGS = "The settings do not allow it."
+
 ALWAYS_ALLOWED: frozenset[ApprovalKind] = frozenset(("read", "write"))
 """``write`` means inside the workspace, where the agent works."""
 
@@ -119,6 +121,18 @@ def decide(
     if question.kind == "question":  # only a person can answer it
         return "deny" if decided == "deny" else "ask"
     return _decide_action(question, policy, decided, granted)
+
+
+def explain_denial(question: Question, policy: ApprovalPolicy) -> str:
+    """Explain why ``decide`` denied a question: for the person, and for the model."""
+    if question.refusal:
+        return question.refusal
+    rule = next((rule for rule in policy.rules if rule.match(question) == "yes"), None)
+    if rule is None or rule.decision != "deny" or question.kind == "question":
+        return f"{BY_SETTINGS} What no rule allows is denied without asking."
+    wanted = {"kind": rule.kind or "*", "tool": rule.tool, "subject": rule.subject}
+    said = ", ".join(f"{name}: {value}" for name, value in wanted.items() if value != "*")
+    return f"{BY_SETTINGS} The rule is: {said or 'deny everything'}."
 
 
 def _decide_action(

@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from agentd.agent.approval_rules import ApprovalPolicy, decide
+from agentd.agent.approval_rules import ApprovalPolicy, decide, explain_denial
 from agentd.agent.budget import SpendBudget
 from agentd.agent.diff import cut_diff
 from agentd.agent.engine import ApprovalAnswer, OccupySlot, Question
@@ -22,9 +22,10 @@ from agentd.core.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
-BY_RULE = "The settings do not allow it."
 BY_PERSON = "A person denied it."
 BY_NOBODY = "Nobody answered in time, so it is denied."
+LONGEST_ACTION_SHOWN = 500
+"""Characters of an action that the history shows where the settings denied it."""
 MAX_QUESTION_LENGTH = 32 * 1024
 """Maximum characters of a question; longer ones are denied, as they cannot be shown in full."""
 TOO_LONG = (
@@ -92,9 +93,9 @@ class ApprovalService:
             case "allow":
                 return ApprovalAnswer(True)
             case "deny":
-                return ApprovalAnswer(False, reason=question.refusal or BY_RULE)
+                return await self._deny(chat_id, question, explain_denial(question, policy))
         if len(question.subject) > MAX_QUESTION_LENGTH:
-            return ApprovalAnswer(False, reason=TOO_LONG)
+            return await self._deny(chat_id, question, TOO_LONG)
         waiting = _OpenQuestion()
         try:
             asked, opened = (
@@ -138,6 +139,17 @@ class ApprovalService:
         written = self._resolve_budget if asked.kind == "budget" else self._resolve
         await asyncio.shield(self._tasks.start(written(chat, decided, by)))
         return decided
+
+    async def _deny(self, chat_id: int, question: Question, reason: str) -> ApprovalAnswer:
+        """Deny what nobody is asked about; the history shows it, if the disk takes that."""
+        subject = question.subject
+        more = "…" if len(subject) > LONGEST_ACTION_SHOWN else ""
+        action = f"{question.tool}: {subject[:LONGEST_ACTION_SHOWN]}{more}"
+        try:
+            await self._turns.add_denial(chat_id, reason, action)
+        except AgentdError as error:
+            log.warning("a denial in chat %d was not written: %s", chat_id, error.message)
+        return ApprovalAnswer(False, reason=reason)
 
     async def _resolve_budget(self, chat: Chat, decided: Approval, by: str) -> None:
         if decided.state == "allowed":
@@ -235,8 +247,9 @@ def _join_reasons(question: Question) -> str:
 
 def _to_answer(decided: Approval) -> ApprovalAnswer:
     if decided.state == "allowed":
-        return ApprovalAnswer(True, session=decided.session, reason=decided.note)
-    return ApprovalAnswer(False, reason=decided.note or BY_PERSON)
+        return ApprovalAnswer(True, decided.session, decided.note, decided.note)
+    said = decided.note if decided.state == "denied" else ""
+    return ApprovalAnswer(False, reason=decided.note or BY_PERSON, note=said)
 
 
 def _make_not_open_error(chat_id: int, number: int) -> NotFound:

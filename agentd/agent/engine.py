@@ -169,6 +169,8 @@ class ApprovalAnswer(Struct, frozen=True):
     """True if it also holds for the same question in this chat."""
     reason: str = ""
     """Why it was denied, or what the person says to it, for the engine to read."""
+    note: str = ""
+    """The person's own words, which ``reason`` has too; empty: nothing was said."""
 
 
 OccupySlot: TypeAlias = Callable[[bool], None]

@@ -24,14 +24,17 @@ from agentd.agent.engine import (
 )
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Role, Tokens, ToolReport
 from agentd.chats.records import Outcome, ToolUse
-from agentd.chats.turns import INTERRUPTED, TOOL_INTERRUPTED, format_tool_message, report_tool_use
+from agentd.chats.turns import (
+    CUT_OFF,
+    INTERRUPTED,
+    TOOL_INTERRUPTED,
+    format_tool_message,
+    report_tool_use,
+)
 from agentd.core.clock import Timestamp
 from agentd.llm.price import NO_USAGE, Prices, Usage, compute_cost, sum_amounts
 
 SILENT = "The engine ended without a reply."
-
-CUT_OFF = "Interrupted."
-"""The outcome of a tool that was running when its turn ended."""
 
 MOST_TOOLS_NOTED = 100
 """Running tools whose start is recorded; no sane engine runs more at once."""

@@ -52,6 +52,51 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     """The answers that a question of the agent offers; others are possible."""
 
 
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """What was decided about an action, as a message of the history keeps it."""
+
+    state: ApprovalState
+    by: str
+    """Who decided: ``user:anna``, ``key:laptop``, ``bot:team``; ``rule``: the settings,
+    ``deadline``: nobody answered in time, ``agent``: it needed no answer any more."""
+    note: str = ""
+    """Why, in the words of who decided, or which rule it was."""
+    question: int = 0
+    """The message of the question; 0: nobody was asked."""
+    session: bool = False
+    """The answer holds for the same question in this chat."""
+
+
+_AUTHORS = {"key": "the API key ", "bot": "the bot ", "user": ""}
+
+
+def describe_author(by: str) -> str:
+    """Return the author of a record for a reader: ``anna``, ``the API key laptop``."""
+    kind, found, name = by.partition(":")
+    return f"{_AUTHORS.get(kind, f'{kind} ')}{name}" if found else by
+
+
+def render_decision(decided: Decision, kind: ApprovalKind = "other", action: str = "") -> str:
+    """Render a decision for the history; ``action`` is what nobody was asked about."""
+    head = _render_outcome(decided, describe_author(decided.by), kind)
+    head += " This holds for the same question in this chat." if decided.session else ""
+    return "\n\n".join(part for part in (head, decided.note, action) if part)
+
+
+def _render_outcome(decided: Decision, who: str, kind: ApprovalKind) -> str:
+    match decided.state:
+        case "expired":
+            return "Denied: nobody answered in time."
+        case "withdrawn":
+            return "Withdrawn: no answer is needed any more."
+        case _ if decided.by == "rule":
+            return "Denied by the settings."
+        case "allowed":
+            return f"{'Answered' if kind == 'question' else 'Allowed'} by {who}."
+        case _:
+            return f"{'Left unanswered' if kind == 'question' else 'Denied'} by {who}."
+
+
 class Hold(Struct, frozen=True):
     """The whole queue is paused until it is released.
 

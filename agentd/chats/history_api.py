@@ -8,11 +8,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from decimal import Decimal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.chats.api import SEARCHED_BYTES, MatchView, SearchRun, make_chat_row
+from agentd.chats.approval import Decision
 from agentd.chats.history import HistoryReader
 from agentd.chats.model import Message, Role, Tokens, strip_buttons
 from agentd.chats.requests import get_chat_id
@@ -49,6 +51,22 @@ class ToolUseView(Struct, frozen=True):
     """The change in files, as a unified diff; empty: none, or unknown."""
 
 
+class DecisionView(Struct, frozen=True):
+    """What was decided about an action of the agent."""
+
+    state: Literal["allowed", "denied", "expired", "withdrawn"]
+    """``expired``: nobody answered in time, which counts as denied."""
+    by: str
+    """Who decided: ``user:anna``, ``key:laptop``, ``bot:team``; ``rule``: the settings,
+    ``deadline``: nobody answered in time, ``agent``: it needed no answer any more."""
+    note: str
+    """Why, in the words of who decided, or which rule it was."""
+    question: int
+    """The id of the question's message, and of its approval; 0: nobody was asked."""
+    session: bool
+    """The answer holds for the same question in this chat."""
+
+
 class WholeMessageView(Struct, frozen=True, rename="camel"):
     """A message with its whole text: a tool's input and outcome, a reply's buttons."""
 
@@ -61,6 +79,8 @@ class WholeMessageView(Struct, frozen=True, rename="camel"):
     cost: Decimal
     tool_use: ToolUseView | None = None
     """The parts of a tool's use; null for other messages, and those of earlier versions."""
+    decision: DecisionView | None = None
+    """What was decided, for the tool ``decision``; null for other messages."""
     html: str | None = None
     """The content as cleaned HTML; null for tools, and without ``html=1``."""
     html_cut: bool = False
@@ -196,7 +216,13 @@ def _make_view(message: Message) -> WholeMessageView:
         tokens=message.tokens,
         cost=message.cost,
         tool_use=_make_tool_use_view(message),
+        decision=_make_decision_view(message.decision) if message.decision else None,
     )
+
+
+def _make_decision_view(decided: Decision) -> DecisionView:
+    assert decided.state != "open"
+    return DecisionView(decided.state, decided.by, decided.note, decided.question, decided.session)
 
 
 def _make_tool_use_view(message: Message) -> ToolUseView | None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from agentd.chats.approval import Decision
 from agentd.core.clock import Timestamp
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "error"]
@@ -68,6 +69,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """USD, exact."""
     report: ToolReport | None = None
     """The report of a tool's use; None for other messages, and those of earlier versions."""
+    decision: Decision | None = None
+    """What was decided about an action, for the tool ``decision``."""
 
 
 _BUTTON_LINE = re.compile(r"[ \t]*(?:\[\[[^\[\]\n]+\]\][ \t]*)+")

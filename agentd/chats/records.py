@@ -178,10 +178,12 @@ class ApprovalAsked(Struct, frozen=True, tag="approval.asked"):
     message: Message
 
 
-class ApprovalAnswered(Struct, frozen=True, tag="approval.answered"):
-    """The question is no longer open."""
+class ApprovalAnswered(Struct, frozen=True, tag="approval.answered", omit_defaults=True):
+    """The question is no longer open; the message shows the decision."""
 
     approval: Approval
+    message: Message | None = None
+    """None where the turn was over, and in journals of earlier versions."""
 
 
 class TurnDeferred(Struct, frozen=True, tag="turn.deferred", omit_defaults=True):
@@ -259,6 +261,8 @@ def get_message(body: RecordBody) -> Message | None:
             return message
         case TurnStarted(message=first):
             return first
+        case ApprovalAnswered(message=decided):
+            return decided
         case QueueHeld(message=question):
             return question
         case TurnEnded(message=ending):

@@ -13,7 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.chats import queue as rules
-from agentd.chats.approval import Approval, Hold, LimitWait
+from agentd.chats.approval import (
+    Approval,
+    Decision,
+    Hold,
+    LimitWait,
+    render_decision,
+)
 from agentd.chats.model import NO_TOKENS, ZERO_COST, Message, Prompt, Role, Tokens, ToolReport
 from agentd.chats.records import (
     ApprovalAnswered,
@@ -31,6 +37,7 @@ from agentd.chats.records import (
 )
 from agentd.chats.repository import AGENT, ChatRepository
 from agentd.chats.state import Chat, ChatSummary
+from agentd.core.clock import Timestamp
 from agentd.core.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -42,6 +49,8 @@ INTERRUPTED = (
 STOPPED = "The turn was stopped by a person."
 RETRYING = "agentd ended while this prompt was being carried out; it is sent again."
 
+CUT_OFF = "Interrupted."
+"""The outcome of a tool that was running when its turn ended."""
 TOOL_INTERRUPTED = (
     "Interrupted: agentd ended while this tool was at work. Part of what it was to do may be done."
 )
@@ -79,7 +88,12 @@ class TurnRecorder:
                 for use in await self.list_running_tools(chat.id):
                     text = format_tool_message(use.input, TOOL_INTERRUPTED)
                     await self.add_message(
-                        chat.id, "tool", text, tool=use.name, tool_use=use.number
+                        chat.id,
+                        "tool",
+                        text,
+                        tool=use.name,
+                        tool_use=use.number,
+                        report=report_tool_use(use.input, ok=False),
                     )
                 if again:
                     await self.defer_turn(chat.id, LimitWait(chat.updated_at, RETRYING))
@@ -177,9 +191,29 @@ class TurnRecorder:
         await self._chats.record(chat, AGENT, ApprovalAsked(approval, message), approval.at)
 
     async def close_approval(self, chat_id: int, approval: Approval, by: str) -> None:
-        """Record that an approval was decided, expired or withdrawn."""
+        """Record that an approval was decided, expired or withdrawn; the history shows it.
+
+        What a turn's end withdraws adds no message: the history tells how the turn ended.
+        """
         chat = await self._chats.open(chat_id)
-        await self._chats.record(chat, by, ApprovalAnswered(approval))
+        at = self._chats.get_next_timestamp(chat)
+        message = None
+        if chat.agent.turn or approval.state != "withdrawn":
+            author = "deadline" if approval.state == "expired" else by
+            note = "" if approval.state == "expired" else approval.note
+            decided = Decision(approval.state, author, note, approval.id, approval.session)
+            message = self._make_decision(decided, render_decision(decided, approval.kind), at)
+        await self._chats.record(chat, by, ApprovalAnswered(approval, message), at)
+
+    async def add_denial(self, chat_id: int, reason: str, action: str) -> None:
+        """Show in the history that the settings denied an action, and why."""
+        chat = await self._chats.open(chat_id)
+        at = self._chats.get_next_timestamp(chat)
+        decided = Decision("denied", "rule", reason)
+        shown = render_decision(decided, action=action)
+        await self._chats.record(
+            chat, AGENT, MessageAdded(self._make_decision(decided, shown, at)), at
+        )
 
     async def hold_for_budget(self, chat_id: int, approval: Approval, reason: str) -> None:
         """Hold the queue until a person allows more money, unless it is held already."""
@@ -231,6 +265,10 @@ class TurnRecorder:
         tokens, cost, memory = usage.tokens, usage.cost, usage.memory
         ended = TurnEnded(outcome, message, tokens, cost, hold, memory)
         await self._chats.record(chat, by, ended, at)
+
+    def _make_decision(self, decided: Decision, shown: str, at: Timestamp) -> Message:
+        number = self._chats.sequences.next("message")
+        return Message(number, "tool", shown, at, tool="decision", decision=decided)
 
     def _make_question(
         self, chat: Chat, approval: Approval, shown: str

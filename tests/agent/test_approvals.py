@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from agentd.agent import dispatcher as service
-from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule
-from agentd.agent.approvals import BY_NOBODY, BY_RULE, MAX_QUESTION_LENGTH, TOO_LONG
+from agentd.agent.approval_rules import BY_SETTINGS, ApprovalPolicy, ApprovalRule
+from agentd.agent.approvals import BY_NOBODY, MAX_QUESTION_LENGTH, TOO_LONG
 from agentd.agent.budget import SpendBudget
 from agentd.agent.engine import (
     ApprovalAnswer,
@@ -18,10 +18,10 @@ from agentd.agent.engine import (
     ReplyCompleted,
     TurnRequest,
 )
-from agentd.chats.approval import Approval
+from agentd.chats.approval import Approval, Decision
 from agentd.chats.events import ApprovalUpdate, ChatStateEvent
 from agentd.chats.service import NewChat
-from agentd.chats.turns import TurnRecorder
+from agentd.chats.turns import STOPPED, TurnRecorder
 from agentd.core.errors import NotFound, Unavailable
 from agentd.core.events import Event
 from tests.conftest import ME, Services, build_dispatcher, running_services, until
@@ -99,9 +99,62 @@ async def test_a_denial_shows_the_engine_what_the_person_said(layout):
             number, question.id, allowed=False, session=True, note="not on Fridays", by=ME
         )
         await services.chats.wait_until_idle(number, 60)
-        assert engine.answers == [ApprovalAnswer(False, reason="not on Fridays")]
+        assert engine.answers == [
+            ApprovalAnswer(False, reason="not on Fridays", note="not on Fridays")
+        ]
         assert (await services.chats.get(number)).agent.granted == ()
         await dispatcher.stop(0)
+
+
+async def test_the_history_keeps_what_was_decided_by_whom_and_why_over_a_restart(layout):
+    which = Question("question", "ask_person", "Which?", choices=("red", "blue"))
+    engine = AskingEngine(PUSH, which)
+    async with running_services(layout) as services:
+        dispatcher, approvals, number = await start(services, engine)
+        questions = await wait_for_questions(services, number, 2)
+        push, asked = sorted(questions, key=lambda one: one.kind, reverse=True)
+        await approvals.answer(
+            number, push.id, allowed=False, session=False, note="not on Fridays", by="key:laptop"
+        )
+        await approvals.answer(
+            number, asked.id, allowed=True, session=True, note="blue", by="user:anna"
+        )
+        await services.chats.wait_until_idle(number, 60)
+        await dispatcher.stop(0)
+    async with running_services(layout) as services:
+        told = [one for one in await services.history(number) if one.decision]
+        assert [(one.role, one.tool, one.text) for one in told] == [
+            ("tool", "decision", "Denied by the API key laptop.\n\nnot on Fridays"),
+            (
+                "tool",
+                "decision",
+                "Answered by anna. This holds for the same question in this chat.\n\nblue",
+            ),
+        ]
+        assert [one.decision for one in told] == [
+            Decision("denied", "key:laptop", "not on Fridays", push.id),
+            Decision("allowed", "user:anna", "blue", asked.id, session=True),
+        ]
+
+
+async def test_the_history_shows_that_nobody_answered_or_that_a_stop_withdrew_the_question(layout):
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(
+            services, AskingEngine(PUSH), policy=ApprovalPolicy(seconds=0.05)
+        )
+        await services.chats.wait_until_idle(number, 60)
+        (told,) = [one for one in await services.history(number) if one.decision]
+        assert told.text == "Denied: nobody answered in time."
+        assert told.decision and (told.decision.by, told.decision.note) == ("deadline", "")
+        await dispatcher.stop(0)
+    async with running_services(layout) as services:
+        dispatcher, _, number = await start(services, AskingEngine(PUSH))
+        await wait_for_questions(services, number)
+        await dispatcher.stop_turn(number, ME)
+        await dispatcher.stop(0)
+        shown = [(one.tool, one.text) for one in await services.history(number)][2:]
+        withdrawn = ("decision", "Withdrawn: no answer is needed any more.")
+        assert shown in ([("stop", STOPPED)], [withdrawn, ("stop", STOPPED)])
 
 
 async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layout):
@@ -113,7 +166,7 @@ async def test_what_a_person_says_to_what_is_allowed_is_told_to_the_engine(layou
         assert question.choices == ("red", "blue")
         await approvals.answer(number, question.id, allowed=True, session=False, note="blue", by=ME)
         await services.chats.wait_until_idle(number, 60)
-        assert engine.answers == [ApprovalAnswer(True, reason="blue")]
+        assert engine.answers == [ApprovalAnswer(True, reason="blue", note="blue")]
         assert (await services.history(number))[1].text == "Which?"
         await dispatcher.stop(0)
 
@@ -160,9 +213,19 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
     async with running_services(layout) as services:
         dispatcher, _, number = await start(services, engine, policy=policy)
         await services.chats.wait_until_idle(number, 60)
-        no = ApprovalAnswer(False, reason=BY_RULE)
-        assert engine.answers == [ApprovalAnswer(True), no, no]
+        ruled = f"{BY_SETTINGS} The rule is: kind: read."
+        unruled = f"{BY_SETTINGS} What no rule allows is denied without asking."
+        assert [(one.allowed, one.reason) for one in engine.answers] == [
+            (True, ""),
+            (False, unruled),
+            (False, ruled),
+        ]
         assert list_updates(services) == []
+        told = [one for one in await services.history(number) if one.decision]
+        assert {(one.decision, one.text.rpartition("\n\n")[2]) for one in told} == {
+            (Decision("denied", "rule", unruled), "write_file: /x"),
+            (Decision("denied", "rule", ruled), "r: x"),
+        }
         await dispatcher.stop(0)
 
 

@@ -102,6 +102,8 @@ def test_a_question_is_answered_by_a_key_with_a_note(
     page.keyboard.press("a")
     expect(card).to_have_count(0)
     until(lambda: talking.answers[-1])
+    decided = page.locator(".step.decision")
+    expect(decided).to_have_text(["Denied by ada.“keep it”", "Allowed by ada."])
     talking.say(prompt, ReplyCompleted("done"))
 
 

@@ -142,7 +142,8 @@ class ChatDailyTotals(Struct):
         if message := get_message(entry.body):
             totals = self._get_totals(entry)
             totals.add_message(message)
-            if isinstance(entry.body, MessageAdded) and message.role == "tool":
+            used = isinstance(entry.body, MessageAdded) and message.role == "tool"
+            if used and message.decision is None:
                 totals.tools[message.tool] = totals.tools.get(message.tool, 0) + 1
         match entry.body:
             case TurnEnded(outcome=outcome, tokens=tokens, cost=cost):

@@ -606,6 +606,14 @@ export type DecideApproval = {
   note?: string;
 };
 
+export type DecisionView = {
+  state: "allowed" | "denied" | "expired" | "withdrawn";
+  by: string;
+  note: string;
+  question: number;
+  session: boolean;
+};
+
 export type DeletedView = {
   chatId: number;
   restorableUntil: string;
@@ -2366,6 +2374,7 @@ export type WholeMessageView = {
   tokens: Tokens;
   cost: number;
   toolUse: ToolUseView | null;
+  decision: DecisionView | null;
   html: string | null;
   htmlCut: boolean;
 };

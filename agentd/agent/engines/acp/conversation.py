@@ -28,7 +28,7 @@ from agentd.agent.engines.acp.session import (
     render_state,
 )
 from agentd.agent.engines.acp.usage import CostMeter, read_usage
-from agentd.agent.engines.external.common import WorkspaceBounds
+from agentd.agent.engines.external.common import WorkspaceBounds, render_note
 from agentd.agent.engines.external.conversation import AskApproval, AwaitLateOutput, Step, TurnDone
 from agentd.agent.engines.external.json_rpc import (
     RpcError,
@@ -90,6 +90,8 @@ class AcpConversation:
         """The subject of each open question."""
         self._denied: list[str] = []
         """The denied actions, for the model, until it writes or does something again."""
+        self._notes: list[str] = []
+        """What persons said with their decisions, until the model is told."""
         self._reminders = 0
         self._prompting = self._answered = self._stopping = self._over = False
         self._reported = False
@@ -127,10 +129,13 @@ class AcpConversation:
                 yield from self._on_error(refusal)
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
-        """Send the decision; the protocol has no field for a reason."""
+        """Send the decision; the protocol has no field for a reason: it is told later."""
         subject = self._asked.pop(ask, "")
+        if answer.note:
+            self._notes.append(render_note(answer, subject))
         if not answer.allowed:
-            self._denied.append(f"{subject}\n{answer.reason}".strip())
+            reason = "" if answer.note else answer.reason
+            self._denied.append(f"{subject}\n{reason}".strip())
         yield from self._questions.on_decision(ask, answer)
 
     def stop(self) -> Iterator[Step]:
@@ -288,15 +293,15 @@ class AcpConversation:
     def _on_prompt_result(self, value: object) -> Iterator[Step]:
         """End the turn on the prompt's response; its cost may be reported a moment later.
 
-        Some agents end the turn at a denial, before their model knows of it.
+        Some agents end the turn at a denial, before their model knows of it; and none tells its
+        model what a person said.
         """
         self._used += read_usage(value)
         reason = get_text(value, "stopReason")
-        if self._denied and not self._stopping and self._reminders < MOST_REMINDERS:
+        untold = self._denied or self._notes
+        if untold and not self._stopping and self._reminders < MOST_REMINDERS:
             self._reminders += 1
-            problem = NOT_ALLOWED.format("\n\n".join(self._denied))
-            self._denied.clear()
-            yield self._send_prompt(problem)
+            yield self._send_prompt(self._take_untold())
             return
         self._answered = True
         if reason in _ENDS:
@@ -305,6 +310,13 @@ class AcpConversation:
             yield from self._end()
         else:
             yield AwaitLateOutput(LATE)
+
+    def _take_untold(self) -> str:
+        denied = NOT_ALLOWED.format("\n\n".join(self._denied)) if self._denied else ""
+        parts = [denied, *self._notes]
+        self._denied.clear()
+        self._notes.clear()
+        return "\n\n".join(filter(None, parts))
 
 
 _Handler: TypeAlias = Callable[[AcpConversation, object], Iterator[Step]]

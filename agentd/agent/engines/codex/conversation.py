@@ -21,6 +21,7 @@ from agentd.agent.engines.external.common import (
     build_first_prompt,
     build_resume_prompt,
     digest_instructions,
+    render_note,
 )
 from agentd.agent.engines.external.conversation import Step, SupplierPause, TurnDone
 from agentd.agent.engines.external.json_rpc import (
@@ -80,8 +81,11 @@ class CodexConversation:
                 yield from self._on_error(refusal)
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
-        """Send the decision to Codex."""
+        """Send the decision to Codex, and a note with it as words into the running turn."""
+        subject = self._questions.get_subject(ask)
         yield from self._questions.on_decision(ask, answer)
+        if answer.note and subject and self._events.turn and not self._stopping:
+            yield self._steer(render_note(answer, subject))
 
     def stop(self) -> Iterator[Step]:
         """Interrupt the turn, now or once it has begun."""
@@ -104,6 +108,14 @@ class CodexConversation:
     def _interrupt(self) -> Step:
         given = {"threadId": self._events.thread, "turnId": self._events.turn}
         return self._peer.request("turn/interrupt", given)
+
+    def _steer(self, text: str) -> Step:
+        given = {
+            "threadId": self._events.thread,
+            "expectedTurnId": self._events.turn,
+            "input": [{"type": "text", "text": text, "text_elements": []}],
+        }
+        return self._peer.request("turn/steer", given)
 
     def _end(self, *last: Step) -> Iterator[Step]:
         yield from self._events.flush()
@@ -176,7 +188,7 @@ class CodexConversation:
             case "thread/resume":
                 yield ToolUsed("codex", f"resume {self._state.thread}", LOST, ok=False)
                 yield self._peer.request("thread/start", self._build_thread_settings())
-            case "turn/interrupt":
+            case "turn/interrupt" | "turn/steer":
                 return  # the turn is over already: its end is on the way
             case _:
                 yield from self._end(TurnFailed(f"Codex: {refusal.message or refusal.method}"))

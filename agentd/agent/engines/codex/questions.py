@@ -33,6 +33,7 @@ class _Open(Struct, frozen=True):
 
     request: RpcRequest
     reply: _Reply
+    subject: str
 
 
 class CodexQuestions:
@@ -60,8 +61,13 @@ class CodexQuestions:
         if self._closed:
             yield self._peer.respond(request.id, reply(ApprovalAnswer(allowed=False)))
         elif ask not in self._open:
-            self._open[ask] = _Open(request, reply)
+            self._open[ask] = _Open(request, reply, question.subject)
             yield AskApproval(ask, question)
+
+    def get_subject(self, ask: str) -> str:
+        """Return the subject of an open question; empty: it is not open."""
+        waiting = self._open.get(ask)
+        return waiting.subject if waiting else ""
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
         """Send the decision to Codex."""

@@ -1,6 +1,7 @@
 """Shared by external engines: workspace bounds, shortening, first prompts."""
 
 import hashlib
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,10 +10,11 @@ from typing import TypeAlias
 
 from msgspec import Struct, structs
 
-from agentd.agent.engine import Question, TurnRequest
+from agentd.agent.engine import ApprovalAnswer, Question, TurnRequest
 from agentd.agent.text import sanitize
 from agentd.chats.approval import ApprovalKind
 from agentd.chats.model import Message
+from agentd.chats.turns import CUT_OFF, INTERRUPTED, TOOL_INTERRUPTED
 from agentd.llm.price import MAX_USD_PER_MILLION
 from agentd.system.protected_paths import ProtectedPlaces, Protection, is_beneath
 
@@ -24,11 +26,14 @@ NOBODY_ANSWERS = "Nobody can answer now. Decide yourself, and say in your reply 
 KEY_VARIABLE = "AGENTD_SUPPLIER_KEY"
 """The variable in which a program finds the supplier's key."""
 
+LONGEST_CUT_NOTED = 300
+"""Characters of the input of a tool that was cut off."""
 MAX_INPUT_LENGTH = 2_000
 MAX_OUTCOME_LENGTH = 4_000
 MAX_HISTORY_LENGTH = 24_000
 """Characters."""
 
+_CUT_ENDINGS = (f"\n\n{CUT_OFF}", f"\n\n{TOOL_INTERRUPTED}")
 _FINEST_USD = Decimal("1e-9")
 _VERSIONED = re.compile(r"/v[0-9]+$")
 
@@ -182,6 +187,33 @@ def shorten(text: str, most: int = MAX_OUTCOME_LENGTH) -> str:
     return sanitize(text.replace("\r\n", "\n"))
 
 
+def render_note(answer: ApprovalAnswer, subject: str) -> str:
+    """Return what a person said with a decision, for a model whose program has no field for it."""
+    what = shorten(subject, MAX_INPUT_LENGTH)
+    verb = "allowed" if answer.allowed else "did not allow"
+    return f"[The person {verb} this and says: {answer.note}]\n\n{what}"
+
+
+def explain_last_end(history: Sequence[Message]) -> str:
+    """Explain that the turn before was stopped or killed; empty if it came to its own end.
+
+    The program's session may end in the middle of a reply, or of a tool that was at work.
+    """
+    last = list(itertools.takewhile(lambda one: one.role != "user", reversed(history)))
+    stopped = any(one.tool == "stop" for one in last)
+    if not stopped and not any(one.text == INTERRUPTED for one in last if one.role == "error"):
+        return ""
+    cut = [_render_cut(one) for one in reversed(last) if one.text.endswith(_CUT_ENDINGS)]
+    how = "The person stopped the turn before" if stopped else "The turn before was interrupted"
+    tools = f" while this was at work, and part of it may be done: {'; '.join(cut)}" if cut else ""
+    return f"[{how}{tools}.]"
+
+
+def _render_cut(message: Message) -> str:
+    text = message.text.removesuffix(TOOL_INTERRUPTED).removesuffix(CUT_OFF)
+    return f"{message.tool}: {' '.join(text.split())[:LONGEST_CUT_NOTED]}"
+
+
 def digest_instructions(instructions: str) -> str:
     """Return a digest that shows whether a session's instructions have changed."""
     return hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:16]
@@ -202,6 +234,8 @@ def build_resume_prompt(assignment: TurnRequest, instructions: str = "") -> str:
     read yet.
     """
     prompt = CONTINUE_PROMPT if assignment.is_retry else assignment.prompt
+    if ended := explain_last_end(assignment.history):
+        prompt = f"{ended}\n\n{prompt}"
     return _add_context(
         prompt, assignment.missed, instructions, "said_to_and_by_other_agents_since"
     )

@@ -51,11 +51,26 @@ function subjectOf(input) {
 }
 
 /**
+ * What was decided about an action, by whom, and why.
+ * @param {import("../api.d.ts").DecisionView} decided
+ * @param {string} content
+ */
+function decisionNode(decided, content) {
+  const [head = "", ...rest] = content.split("\n\n");
+  const good = decided.state === "allowed";
+  const action = decided.question ? "" : rest.join("\n\n").replace(decided.note, "").trim();
+  return el("div", { class: "step decision" }, icon(good ? "check" : decided.state === "withdrawn" ? "stop" : "shield"),
+    el("span", { class: "what" }, head, action ? [" ", el("code", null, action)] : null,
+      decided.note ? el("span", { class: "note asis", dir: "auto" }, decided.question ? `“${decided.note}”` : decided.note) : null));
+}
+
+/**
  * One step; its button shows what was given and what came of it.
  * @param {Message} message
  * @param {import("../core/signals.js").ReadonlySignal<number>} revealed the message that is to be seen whole
  */
 export function stepNode(message, revealed) {
+  if (message.decision) return decisionNode(message.decision, message.content);
   const step = readStep(message);
   const open = signal(false);
   effect(() => {
@@ -92,7 +107,7 @@ function summary(step) {
  * @param {readonly Message[]} messages
  */
 export function stepsSummary(messages) {
-  const kinds = messages.filter((message) => message.role === "tool").map((message) => readStep(message).kind);
+  const kinds = messages.filter((message) => message.role === "tool" && !message.decision).map((message) => readStep(message).kind);
   const number = (/** @type {string[]} */ ...wanted) => kinds.filter((kind) => wanted.includes(kind)).length;
   const parts = [
     [number("read", "outline"), "read", "file"], [number("edit", "write"), "changed", "file"],

@@ -519,6 +519,24 @@ def test_an_agent_that_goes_on_after_a_no_is_not_reminded() -> None:
     assert len(read_sent_params(made.steps, "session/prompt")) == 1
 
 
+@pytest.mark.parametrize(("allowed", "verb"), [(True, "allowed"), (False, "did not allow")])
+def test_an_agent_that_goes_on_is_told_at_the_end_what_the_person_said(
+    allowed: bool, verb: str
+) -> None:
+    made = start_prompt()
+    call = {"toolCallId": "t1", "kind": "execute", "rawInput": {"command": "rm notes.txt"}}
+    asked = filter_steps(made.ask(1, ASKING, toolCall=call, options=OPTIONS), AskApproval)[0]
+    note = "The old ones only."
+    made.steps += made.talk.on_decision(asked.id, ApprovalAnswer(allowed, reason=note, note=note))
+    made.say("I go on.")
+    steps = made.answer({"stopReason": "end_turn"})
+    told = f"[The person {verb} this and says: The old ones only.]\n\nrm notes.txt"
+    assert read_prompt(steps) == told
+    made.say("I see.")
+    made.answer({"stopReason": "end_turn"})
+    assert len(read_sent_params(made.steps, "session/prompt")) == 2
+
+
 def test_an_agent_that_ends_at_every_no_is_reminded_a_few_times() -> None:
     made = start_prompt()
     for number in range(20):

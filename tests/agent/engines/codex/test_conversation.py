@@ -300,6 +300,27 @@ def test_a_stop_interrupts_and_withdraws_what_is_open() -> None:
     ]
 
 
+def test_what_a_person_says_with_a_decision_is_steered_into_the_turn() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+    asking = "item/commandExecution/requestApproval"
+    [ask] = list(talk.on_line(encode_request(7, asking, itemId="c", command="rm notes.txt")))
+    assert isinstance(ask, AskApproval)
+    answer = ApprovalAnswer(allowed=False, reason="Keep it.", note="Keep it.")
+    steps = list(talk.on_decision(ask.id, answer))
+    assert read_sent_results(steps) == [{"decision": "decline"}]
+    [steered] = read_sent_params(steps, "turn/steer")
+    text = "[The person did not allow this and says: Keep it.]\n\nrm notes.txt"
+    assert steered == {
+        "threadId": "t",
+        "expectedTurnId": "u",
+        "input": [{"type": "text", "text": text, "text_elements": []}],
+    }
+    refused = {"id": json.loads(steps[-1].line)["id"], "error": {"code": -1, "message": "no turn"}}
+    assert list(talk.on_line(json.dumps(refused).encode())) == []
+    assert list(talk.on_line(end_turn()))[-1] == TurnDone()
+
+
 def test_a_stop_before_the_turn_began_reaches_it() -> None:
     talk = make_conversation()
     list(talk.on_start())

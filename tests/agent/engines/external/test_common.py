@@ -14,9 +14,11 @@ from agentd.agent.engines.external.common import (
     WorkspaceBounds,
     build_first_prompt,
     build_resume_prompt,
+    explain_last_end,
     shorten,
 )
 from agentd.chats.model import Message
+from agentd.chats.turns import CUT_OFF, INTERRUPTED, STOPPED, TOOL_INTERRUPTED
 
 BOUNDS = WorkspaceBounds("/home/someone/project")
 
@@ -103,3 +105,35 @@ def test_a_session_that_goes_on_is_shown_what_was_said_with_other_engines() -> N
     assert result.endswith("\n\nGo on.") and "Long known." not in result
     assert build_resume_prompt(TurnRequest(1, "Go on.", history=history)) == "Go on."
     assert build_resume_prompt(TurnRequest(1, "Go on.", is_retry=True)) == CONTINUE_PROMPT
+
+
+def make_history(*told: tuple[str, str, str]) -> list[Message]:
+    return [
+        Message(number, role, text, "t", tool=tool)  # type: ignore[arg-type]
+        for number, (role, tool, text) in enumerate(told, 1)
+    ]
+
+
+def test_a_session_is_told_that_its_last_turn_was_stopped_and_what_was_at_work() -> None:
+    history = make_history(
+        ("user", "", "go"),
+        ("tool", "shell", "ls\n\na.txt"),
+        ("tool", "shell", f"sleep 9\n\n{CUT_OFF}"),
+        ("assistant", "", "I begin"),
+        ("tool", "stop", STOPPED),
+    )
+    told = "[The person stopped the turn before while this was at work, and part of it may be done:"
+    assert explain_last_end(history) == f"{told} shell: sleep 9.]"
+    resumed = build_resume_prompt(TurnRequest(1, "And now?", history=tuple(history)))
+    assert resumed == f"{told} shell: sleep 9.]\n\nAnd now?"
+
+
+def test_a_session_is_told_that_the_daemon_was_killed_and_of_an_ordinary_end_nothing() -> None:
+    killed = make_history(
+        ("user", "", "go"), ("tool", "edit", f"a\n\n{TOOL_INTERRUPTED}"), ("error", "", INTERRUPTED)
+    )
+    assert explain_last_end(killed).startswith("[The turn before was interrupted while this was")
+    assert "edit: a.]" in explain_last_end(killed)
+    later = make_history(("user", "", "again"), ("assistant", "", "Done."))
+    assert explain_last_end([*killed, *later]) == ""
+    assert explain_last_end(make_history(("user", "", "go"), ("error", "", "No model."))) == ""
