@@ -18,7 +18,7 @@ from agentd.agent.turn_runner import RETRY_SECONDS, RunningReply, TurnRunner, Tu
 from agentd.chats.events import ChatStateEvent
 from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
-from agentd.core.clock import Clock, parse_iso
+from agentd.core.clock import Clock, Timestamp, parse_iso
 from agentd.core.errors import AgentdError, NotFound, Unavailable
 from agentd.core.events import Event, EventBus
 
@@ -50,8 +50,11 @@ class Dispatcher:
         self._parallel = parallel
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
-        self._wait_timers: dict[int, asyncio.TimerHandle] = {}
-        """Timers of chats that wait for a limit to end."""
+        self._waiting: dict[int, ChatSummary] = {}
+        """Chats that wait for a limit to end, or for the time of their prompts."""
+        self._wait_timer: asyncio.TimerHandle | None = None
+        self._wakes_at: Timestamp = ""
+        """The soonest of these times, for which the timer is set."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._cancelled: set[asyncio.Task[None]] = set()
         self._runners: dict[int, TurnRunner] = {}
@@ -91,8 +94,8 @@ class Dispatcher:
         self._ready.clear()
         if self._releasing:
             self._releasing.cancel()
-        for timer in self._wait_timers.values():
-            timer.cancel()
+        self._waiting.clear()
+        self._set_wait_timer("")
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=drain_seconds)
         for task in self._tasks.values():
@@ -136,8 +139,7 @@ class Dispatcher:
         """Update whether the chat has work now, later or not at all."""
         self._ready.pop(chat.id, None)
         self._held.discard(chat.id)
-        if timer := self._wait_timers.pop(chat.id, None):
-            timer.cancel()
+        self._waiting.pop(chat.id, None)
         if not chat.ready or chat.working or chat.damage or chat.deleted_at:
             return
         if chat.held:
@@ -145,14 +147,25 @@ class Dispatcher:
             if self._releasing is None:
                 self._schedule_release(LONGEST_SLEEP)
             return
-        if not chat.waits_until or chat.waits_until <= self._clock.now():
+        if _get_start(chat) <= self._clock.now():
             self._ready[chat.id] = chat.ready_since
             return
-        left = (parse_iso(chat.waits_until) - parse_iso(self._clock.now())).total_seconds()
-        loop = asyncio.get_running_loop()
-        self._wait_timers[chat.id] = loop.call_later(
-            min(left, LONGEST_SLEEP), self._on_wait_over, chat
-        )
+        self._waiting[chat.id] = chat
+        start = _get_start(chat)
+        if self._wait_timer is None or start < self._wakes_at:
+            self._set_wait_timer(start)
+
+    def _set_wait_timer(self, at: Timestamp) -> None:
+        """Set the one timer to a time of the wall clock, which may jump; empty: no timer."""
+        if self._wait_timer:
+            self._wait_timer.cancel()
+            self._wait_timer = None
+        self._wakes_at = at
+        if at:
+            left = (parse_iso(at) - parse_iso(self._clock.now())).total_seconds()
+            self._wait_timer = asyncio.get_running_loop().call_later(
+                max(min(left, LONGEST_SLEEP), 0.0), self._on_wait_over
+            )
 
     def _schedule_release(self, seconds: float) -> None:
         """Check after so many seconds, then periodically, which held queues may go on."""
@@ -169,8 +182,12 @@ class Dispatcher:
                         self._held.discard(chat_id)
             seconds = LONGEST_SLEEP
 
-    def _on_wait_over(self, chat: ChatSummary) -> None:
-        self._update_schedule(chat)
+    def _on_wait_over(self) -> None:
+        now = self._clock.now()
+        for chat in [one for one in self._waiting.values() if _get_start(one) <= now]:
+            del self._waiting[chat.id]
+            self._ready[chat.id] = chat.ready_since
+        self._set_wait_timer(min(map(_get_start, self._waiting.values()), default=""))
         self._dispatch()
 
     def _dispatch(self) -> None:
@@ -272,3 +289,8 @@ class Dispatcher:
             self._dispatch()
         else:
             self._busy.add(chat_id)
+
+
+def _get_start(chat: ChatSummary) -> Timestamp:
+    """Return the time before which the chat's next turn does not start; empty: none."""
+    return max(chat.waits_until, chat.later)

@@ -39,6 +39,8 @@ class Prompt(Struct, frozen=True, omit_defaults=True, gc=False):
     model: str = ""
     """An override for this prompt alone; empty if there is none."""
     paused: bool = False
+    not_before: Timestamp = ""
+    """It is not sent before this time; empty: it has none."""
     message: int = 0
     """Its message, where it is in the history already: a limit ended its first try."""
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from agentd.chats.model import MAX_PROMPT_BYTES, Prompt
+from agentd.core.clock import Timestamp, format_iso_rounded_up, parse_iso_with_zone
 from agentd.core.errors import BadRequest, NotFound, TooLarge
 from agentd.core.ids import MAX_ID
 
@@ -18,11 +19,13 @@ Queue: TypeAlias = tuple[Prompt, ...]
 
 
 class QueueItem(Struct, frozen=True):
-    """An element of a replacement; ``id`` 0 makes a new prompt, ``paused`` None keeps it."""
+    """An element of a replacement; ``id`` 0 makes a new prompt. What is None is kept."""
 
     text: str
     id: int = 0
     paused: bool | None = None
+    not_before: Timestamp | None = None
+    """Empty: it has no time any more."""
 
 
 def validate_text(text: str, where: str = "prompt") -> str:
@@ -46,25 +49,64 @@ def validate_text(text: str, where: str = "prompt") -> str:
     return text
 
 
+def parse_not_before(text: str | None, where: str = "notBefore") -> Timestamp | None:
+    """Return the time before which a prompt is not to be sent; None and empty stay.
+
+    Raises ``BadRequest`` for what is no time, or has no zone: whose noon it means is unknown.
+    """
+    if not text:
+        return text
+    try:
+        return format_iso_rounded_up(parse_iso_with_zone(text))
+    except ValueError as error:
+        raise BadRequest(
+            f"{where} is {text[:60]!r}, expected a time with its zone: {error}",
+            "Such as 2026-11-24T09:00:00+01:00 or 2026-11-24T08:00:00Z.",
+        ) from None
+
+
 def find_prompt(queue: Queue, prompt_id: int) -> Prompt | None:
     """Return the waiting prompt with this id."""
     return next((prompt for prompt in queue if prompt.id == prompt_id), None)
 
 
-def find_next(queue: Queue) -> Prompt | None:
-    """Return the prompt to dispatch next; paused ones are skipped and do not block."""
-    return next((prompt for prompt in queue if not prompt.paused), None)
+def find_next(queue: Queue, now: Timestamp) -> Prompt | None:
+    """Return the prompt to dispatch next: the first that is neither paused nor for later.
+
+    Neither blocks those behind it; a prompt for later keeps its place for when it is due.
+    """
+    return next((one for one in queue if not one.paused and one.not_before <= now), None)
 
 
-def rewrite_prompt(queue: Queue, prompt_id: int, text: str, model: str | None = None) -> Queue:
-    """Return the queue with another text or model of a waiting prompt; ``NotFound``.
+def find_soonest(queue: Queue) -> Prompt | None:
+    """Return the prompt that can be dispatched soonest, whenever that is; paused ones cannot."""
+    soonest: Prompt | None = None
+    for one in queue:
+        if one.paused:
+            continue
+        if not one.not_before:
+            return one
+        if soonest is None or one.not_before < soonest.not_before:
+            soonest = one
+    return soonest
 
-    All else of it stays (rules of endpoint 6); so does its model when ``model`` is None.
+
+def rewrite_prompt(
+    queue: Queue,
+    prompt_id: int,
+    text: str,
+    model: str | None = None,
+    not_before: Timestamp | None = None,
+) -> Queue:
+    """Return the queue with another text, model or time of a waiting prompt; ``NotFound``.
+
+    All else of it stays (rules of endpoint 6); so do its model and its time when they are None.
     """
     index = _find_index(queue, prompt_id)
     prompt = _replace_text(queue[index], text)
     if model is not None:
         prompt = changed(prompt, model=model)
+    prompt = _replace_time(prompt, not_before)
     return (*queue[:index], prompt, *queue[index + 1 :])
 
 
@@ -126,14 +168,19 @@ def replace_queue(
     return tuple(
         _apply_item(waiting[element.id], element)
         if element.id
-        else fresh(element.text, bool(element.paused))
+        else _replace_time(fresh(element.text, bool(element.paused)), element.not_before)
         for element in wanted
     )
 
 
 def _apply_item(row: Prompt, element: QueueItem) -> Prompt:
     paused = row.paused if element.paused is None else element.paused
-    return changed(_replace_text(row, element.text), paused=paused)
+    row = _replace_time(_replace_text(row, element.text), element.not_before)
+    return changed(row, paused=paused)
+
+
+def _replace_time(row: Prompt, not_before: Timestamp | None) -> Prompt:
+    return row if not_before is None else changed(row, not_before=not_before)
 
 
 def _replace_text(row: Prompt, text: str) -> Prompt:

@@ -11,7 +11,8 @@ from msgspec import Meta, Struct
 
 from agentd.chats import remote_api, views
 from agentd.chats.commands import ChatCommands
-from agentd.chats.remote_api import RemoteEndpoints, Text, make_queue_response
+from agentd.chats.queue import parse_not_before
+from agentd.chats.remote_api import NotBefore, RemoteEndpoints, Text, make_queue_response
 from agentd.chats.requests import get_chat_id, get_prompt_id, get_queue_version
 from agentd.chats.service import ChatService
 from agentd.chats.views import Name, make_prompt_view
@@ -31,12 +32,14 @@ class MovePrompt(Struct, frozen=True):
     position: Annotated[int, Meta(ge=0, le=LAST)]
 
 
-class EditPrompt(Struct, frozen=True):
+class EditPrompt(Struct, frozen=True, rename="camel"):
     """The changes to a waiting prompt; absent or null fields stay unchanged."""
 
     prompt: Text | None = None
     model: Name | None = None
     """The model for this prompt alone; empty: the model of its chat."""
+    not_before: NotBefore | None = None
+    """It is not sent before this time; empty: it has no time any more."""
 
 
 class QueueEndpoints:
@@ -56,12 +59,18 @@ class QueueEndpoints:
         return await self._remote.append_prompt(request)
 
     async def edit_prompt(self, request: Request) -> Response:
-        """Change the text, the model, or both of a prompt that waits."""
+        """Change the text, the model or the time of a prompt that waits."""
         body = request.parse_json(EditPrompt)
         chat_id, prompt_id = get_chat_id(request), get_prompt_id(request)
         version = get_queue_version(request)
         prompt = await self._chats.rewrite_prompt(
-            chat_id, prompt_id, body.prompt, request.caller.identity, body.model, version
+            chat_id,
+            prompt_id,
+            body.prompt,
+            request.caller.identity,
+            body.model,
+            version,
+            parse_not_before(body.not_before),
         )
         return Response(make_prompt_view(prompt))
 
@@ -167,7 +176,7 @@ def _list_prompt_routes(queue: QueueEndpoints) -> tuple[Route, ...]:
             _PROMPT,
             _GROUP,
             queue.edit_prompt,
-            "Change the text or the model of a waiting prompt.",
+            "Change the text, the model or the time of a waiting prompt.",
             request_type=EditPrompt,
             response_type=views.PromptView,
             errors=(BadRequest, NotFound, PreconditionFailed, Unavailable),

@@ -74,12 +74,14 @@ class QueueAppended(Struct, frozen=True, tag="queue.appended", omit_defaults=Tru
 
 
 class QueueRewritten(Struct, frozen=True, tag="queue.rewritten", omit_defaults=True):
-    """A waiting prompt has this text, and perhaps another model; all else of it stays."""
+    """A waiting prompt has this text, and perhaps another model or time; all else stays."""
 
     id: int
     text: str
     model: str | None = None
     """None: it stays; empty: the prompt has no model of its own any more."""
+    not_before: Timestamp | None = None
+    """None: it stays; empty: the prompt has no time any more."""
 
 
 class QueueRemoved(Struct, frozen=True, tag="queue.removed"):

@@ -10,7 +10,13 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from agentd.chats.model import MAX_PROMPT_BYTES, Message
-from agentd.chats.queue import Queue, QueueItem, validate_queue, validate_text
+from agentd.chats.queue import (
+    Queue,
+    QueueItem,
+    parse_not_before,
+    validate_queue,
+    validate_text,
+)
 from agentd.chats.requests import get_chat_id, get_prompt_id, get_queue_version
 from agentd.chats.service import DEFAULT_TITLE, ChatService, NewChat
 from agentd.chats.views import (
@@ -59,10 +65,21 @@ Text = Annotated[
 ]
 
 
+NotBefore = Annotated[
+    str,
+    Meta(  # only described here: ``parse_not_before`` rules it
+        max_length=100,
+        description="A time in ISO 8601 with its offset, such as 2026-11-24T09:00:00+01:00.",
+    ),
+]
+
+
 class CreateChat(Struct, frozen=True, rename="camel"):
     """A chat to create; every field may be absent."""
 
     prompt: Text | None = None
+    not_before: NotBefore | None = None
+    """The prompt is not sent before this time."""
     title: Name | None = None
     model: Name | None = None
     skill: Name | None = None
@@ -99,11 +116,13 @@ class QueueView(Struct, frozen=True, rename="camel"):
     prompts: list[PromptView]
 
 
-class AppendPrompt(Struct, frozen=True):
+class AppendPrompt(Struct, frozen=True, rename="camel"):
     """A prompt to append to the queue."""
 
     prompt: Text
     model: Name | None = None
+    not_before: NotBefore | None = None
+    """It is not sent before this time; those behind it do not wait for it."""
 
 
 class RewritePrompt(Struct, frozen=True):
@@ -118,6 +137,8 @@ class ReplacementPrompt(Struct, frozen=True, rename="camel"):
     prompt: Text
     id: PromptId | None = None
     is_paused: bool | None = None
+    not_before: NotBefore | None = None
+    """It is not sent before this time; absent or null: as it was; empty: no time any more."""
 
 
 class ReplaceQueue(Struct, frozen=True):
@@ -169,6 +190,7 @@ class RemoteEndpoints:
         linked, note = (await self._get_bots()).link(bot_id)
         new = NewChat(
             prompt=body.prompt,
+            not_before=parse_not_before(body.not_before) or "",
             title=(body.title or "").strip() or DEFAULT_TITLE,
             model=body.model or "",
             skill=skill,
@@ -227,8 +249,9 @@ class RemoteEndpoints:
         body, once = request.parse_json(AppendPrompt), request.get_idempotency_key()
         validate_text(body.prompt)
         chat_id = get_chat_id(request)
+        later = parse_not_before(body.not_before) or ""
         prompt = await self._chats.append_prompt(
-            chat_id, body.prompt, body.model or "", request.caller.identity, once
+            chat_id, body.prompt, body.model or "", request.caller.identity, once, later
         )
         return Response(make_prompt_view(prompt), 201)
 
@@ -251,7 +274,15 @@ class RemoteEndpoints:
     async def replace_queue(self, request: Request) -> Response:
         """Replace the queue (endpoint 8)."""
         body = request.parse_json(ReplaceQueue)
-        wanted = [QueueItem(one.prompt, one.id or 0, one.is_paused) for one in body.prompts]
+        wanted = [
+            QueueItem(
+                one.prompt,
+                one.id or 0,
+                one.is_paused,
+                parse_not_before(one.not_before, f"prompts[{index}].notBefore"),
+            )
+            for index, one in enumerate(body.prompts)
+        ]
         validate_queue(wanted)
         chat_id = get_chat_id(request)
         version = get_queue_version(request)

@@ -52,6 +52,8 @@ class NewChat(Struct, frozen=True):
     once: IdempotencyKey | None = None
     worktree: WorktreeBase | None = None
     """The start of its own work tree; None: it works in the workspace."""
+    not_before: Timestamp = ""
+    """The time before which its prompt is not sent; empty: it has none."""
 
 
 class ChatService:
@@ -156,7 +158,9 @@ class ChatService:
             bot_id=new.bot_id,
             bot_linked=new.bot_linked,
             bot_note=new.bot_note,
-            prompt=None if new.prompt is None else self._make_prompt(at, new.prompt),
+            prompt=None
+            if new.prompt is None
+            else self._make_prompt(at, new.prompt, not_before=new.not_before),
             once=new.once,
             worktree=plan_worktree(chat.id, title, new.worktree) if new.worktree else None,
         )
@@ -172,15 +176,24 @@ class ChatService:
         return chat
 
     async def append_prompt(
-        self, chat_id: int, text: str, model: str, by: str, once: IdempotencyKey | None = None
+        self,
+        chat_id: int,
+        text: str,
+        model: str,
+        by: str,
+        once: IdempotencyKey | None = None,
+        not_before: Timestamp = "",
     ) -> Prompt:
-        """Append a prompt to the queue (endpoint 5); ``once`` as in ``create``."""
+        """Append a prompt to the queue (endpoint 5); ``once`` as in ``create``.
+
+        It is not sent ``not_before`` a time; a time that has passed is as none.
+        """
         chat = await self._chats.open(chat_id)
         if once and (earlier := self._find_earlier_result(chat, once)) and earlier.prompt:
             await self._chats.store.wait_durable(chat)
             return earlier.prompt
         at = self._chats.get_next_timestamp(chat)
-        prompt = self._make_prompt(at, rules.validate_text(text), model=model)
+        prompt = self._make_prompt(at, rules.validate_text(text), False, model, not_before)
         await self._chats.record(chat, by, QueueAppended(prompt, once), at)
         return prompt
 
@@ -192,8 +205,9 @@ class ChatService:
         by: str,
         model: str | None = None,
         version: int | None = None,
+        not_before: Timestamp | None = None,
     ) -> Prompt:
-        """Change the text (endpoint 6) or the model of a waiting prompt; None keeps it.
+        """Change the text (endpoint 6), the model or the time of a waiting prompt; None keeps it.
 
         With ``version``, only if the queue is still that one: else ``PreconditionFailed``.
         """
@@ -202,11 +216,11 @@ class ChatService:
         chat = await self._chats.open(chat_id)
         prompt = await self._get_waiting(chat, prompt_id)
         _require_version(chat, version)
-        if text is None and model is None:
+        if text is None and model is None and not_before is None:
             await self._chats.store.wait_durable(chat)
             return prompt
         text = prompt.text if text is None else text
-        done = self._chats.record(chat, by, QueueRewritten(prompt_id, text, model))
+        done = self._chats.record(chat, by, QueueRewritten(prompt_id, text, model, not_before))
         prompt = await self._get_waiting(chat, prompt_id)
         await done
         return prompt
@@ -269,9 +283,15 @@ class ChatService:
         raise NotFound(f"Prompt {prompt_id} not found in the queue of chat {chat.id}")
 
     def _make_prompt(
-        self, at: Timestamp, text: str, paused: bool = False, model: str = ""
+        self,
+        at: Timestamp,
+        text: str,
+        paused: bool = False,
+        model: str = "",
+        not_before: Timestamp = "",
     ) -> Prompt:
-        return Prompt(self._chats.sequences.next("prompt"), text, at, model=model, paused=paused)
+        later = not_before if not_before > self._chats.clock.now() else ""
+        return Prompt(self._chats.sequences.next("prompt"), text, at, model, paused, later)
 
     async def _find_created(self, once: IdempotencyKey) -> Chat | None:
         chat_id = self._created.find_chat(once.key)

@@ -99,6 +99,8 @@ class ChatSummary(Struct, frozen=True, gc=False):
     """The reason why the queue is held until it is released; empty if it is not held."""
     waits_until: Timestamp = ""
     """The time at which a supplier's limit ends and the queue continues; empty: not waiting."""
+    later: Timestamp = ""
+    """The soonest time of its prompts, if all that are not paused have one; else empty."""
     asking: int = 0
     """Open questions to the person."""
     day: str = ""
@@ -133,9 +135,9 @@ class ChatSummary(Struct, frozen=True, gc=False):
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing more will happen to it without a request."""
+        """True if nothing more will happen to it without a request, or until a later time."""
         return bool(self.damage or self.deleted_at) or not (
-            self.working or (self.ready and not self.held)
+            self.working or (self.ready and not self.held and not self.later)
         )
 
 
@@ -188,8 +190,8 @@ class Chat(Struct):
             case QueueAppended(prompt=prompt, once=once):
                 self._append_prompt(entry, prompt)
                 self._remember_key(entry, once, prompt)
-            case QueueRewritten(id=prompt_id, text=text, model=model):
-                self.queue = rules.rewrite_prompt(self.queue, prompt_id, text, model)
+            case QueueRewritten(id=prompt_id, text=text, model=model, not_before=later):
+                self.queue = rules.rewrite_prompt(self.queue, prompt_id, text, model, later)
                 self.queue_version = entry.seq
             case QueueRemoved(id=prompt_id):
                 self._remove_prompt(entry, prompt_id)
@@ -248,7 +250,7 @@ class Chat(Struct):
 
     def summarize(self) -> ChatSummary:
         """Return the short view of the chat."""
-        up = rules.find_next(self.queue) if self.ready else None  # or it would search all paused
+        up = rules.find_soonest(self.queue) if self.ready else None  # or it searches all paused
         agent = self.agent
         return ChatSummary(
             id=self.id,
@@ -261,11 +263,12 @@ class Chat(Struct):
             ready=self.ready,
             working=agent.turn is not None and not self.damage,
             outcome=agent.outcome,
-            ready_since=max(up.at, agent.ended_at) if up else "",
+            ready_since=max(up.at, up.not_before, agent.ended_at) if up else "",
             seq=self.seq,
             size=self.size,
             held=agent.hold.reason if agent.hold else "",
             waits_until=agent.wait.until if agent.wait else "",
+            later=up.not_before if up else "",
             asking=len(agent.asked),
             day=agent.day,
             spent=agent.spent,

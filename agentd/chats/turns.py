@@ -110,7 +110,7 @@ class TurnRecorder:
         ``chat.agent.turn`` holds the prompt, only once unless a rate limit requeues it.
         """
         chat = await self._chats.open(chat_id)
-        prompt = rules.find_next(chat.queue)
+        prompt = rules.find_next(chat.queue, self._chats.clock.now())
         if chat.agent.turn or chat.agent.hold or prompt is None:
             return None
         at = self._chats.get_next_timestamp(chat)

@@ -80,7 +80,7 @@ class MessageView(Struct, frozen=True, rename="camel"):
     cost: Decimal
 
 
-class PromptView(Struct, frozen=True, rename="camel"):
+class PromptView(Struct, frozen=True, rename="camel", omit_defaults=True):
     """A queue prompt."""
 
     id: Id
@@ -88,6 +88,8 @@ class PromptView(Struct, frozen=True, rename="camel"):
     is_paused: bool
     model: str
     created_at: Timestamp
+    not_before: Timestamp | None = None
+    """The time before which it is not sent; absent: it has none. It does not block those behind."""
 
 
 class ApprovalDetailView(Struct, frozen=True):
@@ -178,7 +180,9 @@ def make_message_view(message: Message) -> MessageView:
 
 def make_prompt_view(prompt: Prompt) -> PromptView:
     """Return a prompt as responses and events show it."""
-    return PromptView(prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at)
+    return PromptView(
+        prompt.id, prompt.text, prompt.paused, prompt.model, prompt.at, prompt.not_before or None
+    )
 
 
 def make_approval_view(approval: Approval, chat_id: int) -> ApprovalView:

@@ -3,9 +3,11 @@
 import argparse
 import json
 import sys
+from datetime import datetime
 
 from agentd.cli.client import KEY_VARIABLE, Client, find_daemon_url, require_key
 from agentd.cli.options import Subcommands, add_json_option, add_url_option, resolve_layout
+from agentd.core.clock import format_iso
 from agentd.core.errors import BadRequest
 
 EXAMPLES = f"""\
@@ -13,6 +15,7 @@ examples:
   export {KEY_VARIABLE}=$(agentd keys generate laptop)
   agentd ask "where is parse_iso defined?"
   git diff | agentd ask -                    the prompt from standard input
+  agentd ask --not-before 2026-11-24T18:30 "run the slow tests"
   agentd ask --json "list the files" | jq .content
 
 exit codes: 0 the agent replied, 1 the turn failed or no daemon runs, 2 wrong usage
@@ -29,6 +32,13 @@ def add_parser(commands: Subcommands) -> None:
     )
     parser.add_argument("prompt", help="the prompt, or - to read it from standard input")
     parser.add_argument("--model", default="", help="model of the chat")
+    parser.add_argument(
+        "--not-before",
+        metavar="TIME",
+        default="",
+        help="send it at this time or later, in ISO 8601, by this machine's zone if it names none"
+        " (2026-11-24T09:00); the command does not wait for the reply",
+    )
     parser.add_argument("--title", default="agentd ask", help="title of the chat")
     add_url_option(parser)
     add_json_option(parser, "print the reply message as JSON")
@@ -44,8 +54,30 @@ def run(args: argparse.Namespace) -> int:
     request = {"prompt": prompt, "title": args.title}
     if args.model:
         request["model"] = args.model
+    if args.not_before:
+        request["notBefore"] = _parse_time(args.not_before)
     with Client(args.url or find_daemon_url(resolve_layout(args)), key) as client:
+        if args.not_before:
+            return _send_later(client, request, as_json=args.json)
         return _converse(client, request, as_json=args.json)
+
+
+def _parse_time(text: str) -> str:
+    try:
+        return format_iso(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            f"--not-before is {text!r}, expected a time", "Such as 2026-11-24T09:00+01:00."
+        ) from None
+
+
+def _send_later(client: Client, request: dict[str, str], *, as_json: bool) -> int:
+    chat_id = client.create_chat(request)
+    if as_json:
+        print(json.dumps({"chatId": chat_id, "notBefore": request["notBefore"]}))
+    else:
+        print(f"chat {chat_id}: to be sent at {request['notBefore']} or later")
+    return 0
 
 
 def _converse(client: Client, request: dict[str, str], *, as_json: bool) -> int:

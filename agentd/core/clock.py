@@ -4,6 +4,7 @@ A time is written in exactly one way everywhere, on disk and in responses: UTC, 
 milliseconds, ``Z``. The width is fixed, so text order is chronological order.
 """
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Protocol, TypeAlias
@@ -15,6 +16,9 @@ Timestamp: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-ti
 
 A missing timestamp is an empty string in records and ``null`` in responses and events.
 """
+
+
+_HAS_ZONE = re.compile(r"T.*(?:[Zz]|[+ -]\d\d(?::?\d\d){0,2})$")
 
 
 class Clock(Protocol):
@@ -99,6 +103,14 @@ def parse_iso(text: str) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"{text!r} is out of range") from error
+
+
+def parse_iso_with_zone(text: str) -> datetime:
+    """Parse an ISO 8601 time as ``parse_iso`` does; ``ValueError`` without a time and an offset."""
+    moment = parse_iso(text)
+    if not _HAS_ZONE.search(text.strip()):
+        raise ValueError("it has no time of day with an offset from UTC")
+    return moment
 
 
 def format_unix(seconds: int) -> Timestamp:

@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from agentd.agent.turn_runner import SHUTDOWN
 from agentd.chats.queue import QueueItem
 from agentd.chats.service import NewChat
 from agentd.chats.turns import INTERRUPTED, STOPPED, TurnRecorder
-from agentd.core.clock import parse_iso
+from agentd.core.clock import format_iso, parse_iso
 from agentd.core.errors import Unavailable
 from agentd.models.model import Model, Models
 from agentd.storage import journal
@@ -518,3 +519,70 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
             ("assistant", "half a reply"),
             ("tool", STOPPED),
         ]
+
+
+async def test_a_prompt_for_later_waits_for_its_time_and_those_behind_it_do_not(
+    layout, monkeypatch
+):
+    monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
+    engine = ScriptedEngine()
+    async with working(layout, engine) as (services, dispatcher):
+        number = (await services.chats.create(NewChat(), ME)).id
+        hour = _in_seconds(services, 3600)
+        await services.chats.append_prompt(number, "later", "", ME, not_before=hour)
+        assert services.chats.get_summary(number).is_idle
+        await services.chats.append_prompt(number, "now", "", ME)
+        await until(lambda: services.chats.get_summary(number).outcome == "completed")
+        assert engine.prompts == ["now"]
+        assert (await services.chats.wait_until_idle(number, 60)).status == "queued"
+        await until(lambda: not dispatcher._tasks)
+        services.clock.move(3599)
+        services.clock.move(-7200)  # the machine's clock is set back
+        services.clock.move(7200)
+        dispatcher._on_wait_over()
+        assert not dispatcher._tasks
+        services.clock.move(1)
+        await until(lambda: engine.prompts == ["now", "later"])
+        await services.chats.wait_until_idle(number, 60)
+
+
+async def test_a_prompt_for_later_outlives_a_restart_and_is_sent_once(layout, monkeypatch):
+    monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
+    async with working(layout, ScriptedEngine()) as (services, _):
+        number = (await services.chats.create(NewChat(), ME)).id
+        hour = _in_seconds(services, 3600)
+        await services.chats.append_prompt(number, "later", "", ME, not_before=hour)
+    for moved, prompts in ((1800, []), (3600, ["later"]), (7200, [])):
+        engine = ScriptedEngine()
+        async with running_services(layout) as services:
+            services.clock.move(moved)
+            dispatcher = build_dispatcher(services, engine)
+            dispatcher.start(services.chats.list_summaries())
+            await services.chats.wait_until_idle(number, 60)
+            await until(lambda wanted=prompts, given=engine: given.prompts == wanted)
+            await dispatcher.stop(5)
+            assert engine.prompts == prompts
+
+
+async def test_a_prompt_whose_time_is_taken_away_is_sent_at_once(layout):
+    engine = ScriptedEngine()
+    async with working(layout, engine) as (services, _):
+        number = (await services.chats.create(NewChat(), ME)).id
+        day = _in_seconds(services, 86400)
+        prompt = await services.chats.append_prompt(number, "later", "", ME, not_before=day)
+        await services.chats.rewrite_prompt(number, prompt.id, None, ME, not_before="")
+        await until(lambda: engine.prompts == ["later"])
+        await services.chats.wait_until_idle(number, 60)
+
+
+async def test_many_chats_that_wait_share_one_timer(layout):
+    async with working(layout, ScriptedEngine()) as (services, dispatcher):
+        for hour in (3, 1, 2):
+            later = _in_seconds(services, hour * 3600)
+            await services.chats.create(NewChat(prompt="later", not_before=later), ME)
+        assert len(dispatcher._waiting) == 3
+        assert dispatcher._wakes_at == _in_seconds(services, 3600)
+
+
+def _in_seconds(services, seconds):
+    return format_iso(parse_iso(services.clock.now()) + timedelta(seconds=seconds))

@@ -63,13 +63,19 @@ def _change(
 ) -> RecordBody:
     at = chat.get_next_timestamp(now)
     text = draw(texts)
-    new = Prompt(number, text, at, paused=draw(st.booleans()))
+    later = draw(st.sampled_from(["", "", at, "2999-01-01T00:00:00.000Z"]))
+    new = Prompt(number, text, at, paused=draw(st.booleans()), not_before=later)
     choices: list[RecordBody] = [QueueAppended(new, once), QueueReplaced((new, *chat.queue[::-1]))]
     if chat.queue:
         some = draw(st.sampled_from(chat.queue)).id
         choices += [
             QueueRemoved(some),
-            QueueRewritten(some, text, draw(st.sampled_from([None, "", "m"]))),
+            QueueRewritten(
+                some,
+                text,
+                draw(st.sampled_from([None, "", "m"])),
+                draw(st.sampled_from([None, ""])),
+            ),
         ]
     if chat.agent.turn:
         cost = draw(st.decimals(0, 1, places=6).map(Decimal))
@@ -80,6 +86,6 @@ def _change(
             outcome = Message(number, "tool", text, at, tool=use.name)
             choices += [MessageAdded(outcome, use.number)] * 2
         choices += [TurnEnded("failed", Message(number, "error", text, at)), TurnEnded("completed")]
-    elif up := find_next(chat.queue):
+    elif up := find_next(chat.queue, now):
         choices += [TurnStarted(up.id, make_user_message(number, up.text, at), "test")] * 3
     return draw(st.sampled_from(choices))

@@ -10,6 +10,8 @@ from agentd.chats.model import MAX_PROMPT_BYTES, Prompt
 from agentd.chats.queue import (
     QueueItem,
     find_next,
+    find_soonest,
+    parse_not_before,
     replace_queue,
     rewrite_prompt,
     validate_queue,
@@ -36,6 +38,7 @@ B = Prompt(2, "b", AT, model="m2", paused=True)
 C = Prompt(3, "c", AT)
 QUEUE = (A, B, C)
 SENT = {90, 91}
+LATER = "2026-06-01T00:00:00.000Z"
 
 
 def make_prompt(text: str, paused: bool) -> Prompt:
@@ -141,9 +144,62 @@ def test_an_id_that_cannot_be_is_a_bad_request(number):
 
 
 def test_paused_prompts_are_passed_over_and_do_not_block():
-    assert find_next((B, A)) == A
-    assert find_next((B,)) is None
-    assert find_next(()) is None
+    assert find_next((B, A), AT) == A
+    assert find_next((B,), AT) is None
+    assert find_next((), AT) is None
+
+
+def test_a_prompt_for_later_is_passed_over_and_does_not_block_those_behind_it():
+    later = Prompt(4, "d", AT, not_before="2026-01-02T00:00:00.000Z")
+    assert find_next((later, A), "2026-01-01T23:59:59.999Z") == A
+    assert find_next((later,), "2026-01-01T23:59:59.999Z") is None
+    assert find_next((later, A), "2026-01-02T00:00:00.000Z") == later, "it kept its place"
+    assert find_soonest((B, later)) == later
+    assert find_soonest((later, A)) == A
+    assert find_soonest((B,)) is None
+
+
+def test_a_time_is_kept_by_an_edit_and_a_replacement_that_do_not_name_it():
+    later = Prompt(4, "d", AT, not_before=LATER)
+    assert rewrite_prompt((later,), 4, "new")[0].not_before == LATER
+    assert rewrite_prompt((later,), 4, "new", not_before="")[0].not_before == ""
+    kept, gone, new = replace_queue(
+        (later, Prompt(5, "e", AT, not_before=LATER)),
+        [QueueItem("d", 4), QueueItem("e", 5, not_before=""), QueueItem("f", not_before=LATER)],
+        SENT,
+        make_prompt,
+    )
+    assert (kept.not_before, gone.not_before, new.not_before) == (LATER, "", LATER)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("2026-11-24T09:00:00+01:00", "2026-11-24T08:00:00.000Z"),
+        ("2026-11-24T09:00Z", "2026-11-24T09:00:00.000Z"),
+        ("2026-11-24T09:00:00.0001-0530", "2026-11-24T14:30:00.001Z"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_a_time_of_a_prompt_is_taken_with_its_zone(given, meant):
+    assert parse_not_before(given) == meant
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2026-11-24T09:00:00",
+        "2026-11-24",
+        "tomorrow",
+        "9",
+        "2026-11-24T25:00Z",
+        "0001-01-01T00:00+23:59",
+    ],
+)
+def test_a_time_of_a_prompt_that_could_mean_several_moments_is_a_bad_request(given):
+    with pytest.raises(BadRequest, match="notBefore is"):
+        parse_not_before(given)
 
 
 def test_what_can_be_a_prompt():
@@ -153,6 +209,10 @@ def test_what_can_be_a_prompt():
     for text in ("a\0b", "a\ud800b"):
         with pytest.raises(BadRequest):
             validate_text(text)
+
+
+def format_hour(hour: int) -> str:
+    return f"2026-01-02T{hour:02d}:00:00.000Z"
 
 
 class QueueModel(RuleBasedStateMachine):
@@ -170,14 +230,19 @@ class QueueModel(RuleBasedStateMachine):
         self.sent: set[int] = set()
         self.deleted: set[int] = set()
         self.paused: set[int] = set()
+        self.times: dict[int, int] = {}
+        self.hour = 0
         self.record(ChatCreated("t"))
 
     def record(self, body):
         self.lines += 1
         self.chat.apply(JournalEntry(self.lines, self.lines, AT, "me", body), 100)
 
-    def make_numbered_prompt(self, text: str, paused: bool = False) -> Prompt:
+    def make_numbered_prompt(self, text: str, paused: bool = False, hour: int = 0) -> Prompt:
         self.made += 1
+        if hour:
+            self.times[self.made] = hour
+            return Prompt(self.made, text, AT, not_before=format_hour(hour))
         if paused:
             self.paused.add(self.made)
         return Prompt(self.made, text, AT, paused=paused)
@@ -187,6 +252,16 @@ class QueueModel(RuleBasedStateMachine):
         prompt = self.make_numbered_prompt("x", paused)
         self.record(QueueAppended(prompt))
         self.waiting.append(prompt.id)
+
+    @rule(hour=st.integers(1, 20))
+    def append_for_later(self, hour):
+        prompt = self.make_numbered_prompt("x", hour=hour)
+        self.record(QueueAppended(prompt))
+        self.waiting.append(prompt.id)
+
+    @rule(hours=st.integers(-3, 5))
+    def change_the_clock(self, hours):
+        self.hour = min(max(self.hour + hours, 0), 23)
 
     @rule(number=st.integers(1, 30), model=st.sampled_from([None, "", "m"]))
     def rewrite(self, number, model):
@@ -233,8 +308,12 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def dispatch(self):
-        up = find_next(self.chat.queue)
-        ready = [number for number in self.waiting if number not in self.paused]
+        up = find_next(self.chat.queue, format_hour(self.hour))
+        ready = [
+            number
+            for number in self.waiting
+            if number not in self.paused and self.times.get(number, 0) <= self.hour
+        ]
         assert (up.id if up else None) == (ready[0] if ready else None)
         if up:
             self.record(TurnStarted(up.id, make_user_message(self.lines + 1, up.text), "test"))
@@ -253,6 +332,12 @@ class QueueModel(RuleBasedStateMachine):
     @invariant()
     def the_count_of_ready_prompts_is_right(self):
         assert self.chat.ready == len([p for p in self.chat.queue if not p.paused])
+
+    @invariant()
+    def the_summary_says_when_the_first_prompt_can_be_sent(self):
+        hours = [self.times.get(n, 0) for n in self.waiting if n not in self.paused]
+        soonest = min(hours, default=0)
+        assert self.chat.summarize().later == (format_hour(soonest) if soonest else "")
 
 
 TestQueueModel = QueueModel.TestCase

@@ -415,3 +415,51 @@ def test_a_queue_is_as_it_was_after_a_restart(serve: Serve) -> None:
     after = serve().client().get(f"{CHATS}/{chat}/queue")
     assert after.json() == before.json()
     assert after.headers["ETag"] == before.headers["ETag"]
+
+
+# The time of a prompt.
+
+LATER = "2999-01-01T09:00:00+01:00"
+LATER_UTC = "2999-01-01T08:00:00.000Z"
+
+
+def test_a_prompt_may_have_a_time_which_edits_keep_until_it_is_taken_away(
+    client: Client, chat: int
+) -> None:
+    path = f"{CHATS}/{chat}/queue"
+    added = client.post(path, {"prompt": "later", "notBefore": LATER})
+    assert added["notBefore"] == LATER_UTC
+    client.put(f"{path}/{added['id']}", {"prompt": "edited"})
+    client.put(path, {"prompts": [{"id": added["id"], "prompt": "again"}]})
+    assert client.prompts(chat)[0]["notBefore"] == LATER_UTC
+    edited = client.put(f"/api/MessageQueue/{chat}/{added['id']}", {"notBefore": ""})
+    assert "notBefore" not in edited.json()
+    put = {"prompts": [{"prompt": "x", "notBefore": LATER}, {"prompt": "y"}]}
+    first, second = client.put(path, put)["prompts"]
+    assert first["notBefore"] == LATER_UTC
+    assert "notBefore" not in second
+
+
+@pytest.mark.parametrize("time", ["2999-01-01T09:00:00", "soon", "2999-01-01"])
+def test_a_time_without_a_zone_is_a_bad_request_that_changes_nothing(
+    client: Client, chat: int, time: str
+) -> None:
+    path = f"{CHATS}/{chat}/queue"
+    for reply in (
+        client.post(path, {"prompt": "x", "notBefore": time}),
+        client.put(path, {"prompts": [{"prompt": "x", "notBefore": time}]}),
+        client.post(CHATS, {"prompt": "x", "notBefore": time}),
+    ):
+        assert reply.status == 400
+        assert "notBefore is" in reply["message"]
+    assert list_waiting(client, chat) == []
+
+
+def test_a_prompt_for_later_is_not_sent_and_one_whose_time_has_come_is(
+    client: Client, engine: Engine
+) -> None:
+    late = client.create_chat(prompt="later", notBefore=LATER)
+    due = client.create_chat(prompt="due", notBefore="2001-01-01T00:00:00Z")
+    until(lambda: client.get(f"{CHATS}/{due}/status")["status"] == "completed")
+    assert client.get(f"{CHATS}/{late}/status?wait=60")["status"] == "queued"
+    assert [prompt["prompt"] for prompt in client.prompts(late)] == ["later"]

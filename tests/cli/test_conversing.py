@@ -104,6 +104,17 @@ def test_ask_takes_the_prompt_from_standard_input_and_answers_in_json(served: Se
     assert "notes.txt:2" in answer["content"]
 
 
+def test_ask_sends_later_without_waiting_for_the_reply(served: ServedFolder) -> None:
+    asked = _run_agentd(
+        "ask", "--not-before", "2999-01-01T09:00+01:00", "x", home=served.home, key=served.key
+    )
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.endswith(": to be sent at 2999-01-01T08:00:00.000Z or later\n")
+    asked = _run_agentd("ask", "--not-before", "soon", "x", home=served.home, key=served.key)
+    assert asked.returncode != 0
+    assert "--not-before is 'soon', expected a time" in asked.stderr
+
+
 def test_ask_with_a_wrong_key_says_how_to_make_one(served: ServedFolder) -> None:
     wrong = served.key[:-1] + ("a" if served.key[-1] != "a" else "b")
     asked = _run_agentd("ask", "find milk", home=served.home, key=wrong)

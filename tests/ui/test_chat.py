@@ -4,7 +4,7 @@ import re
 
 from agentd.agent.engine import Question, ReplyCompleted, ReplyDelta, ToolUsed
 from tests.support.daemon import Client, Serving, until
-from tests.ui.support import Person, TalkingEngine, person
+from tests.ui.support import Person, TalkingEngine, find_prompt_box, person
 
 from playwright.sync_api import Browser, Page, Route, expect  # isort: skip
 
@@ -227,6 +227,33 @@ def test_prompts_are_paused_removed_and_put_back(
     page.get_by_role("button", name="Undo").click()
     until(lambda: [one["prompt"] for one in client.prompts(chat)] == ["two", "one"])
     talking.say(prompt, ReplyCompleted("done"))
+
+
+def test_a_prompt_is_sent_later_and_its_time_is_changed_and_taken_away(
+    ada: Person, site: Serving, talking: TalkingEngine
+) -> None:
+    chat = site.client().create_chat(title="Later")
+    page = ada.open(f"/{chat}")
+    box = find_prompt_box(page)
+    expect(page.get_by_role("button", name="Send later…")).to_be_hidden()
+    box.fill("In the morning")
+    page.get_by_role("button", name="Send later…").click()
+    page.get_by_role("button", name="Tomorrow, 9:00").click()
+    row = page.get_by_role("list", name="Prompts that wait").get_by_role("listitem")
+    expect(row).to_contain_text(re.compile("In the morning.*from .* 09:00"))
+    expect(page.locator(".queue .cap")).to_contain_text("on")
+    row.get_by_role("button", name="More for this prompt").click()
+    page.get_by_role("menuitem", name="Another time…").click()
+    page.get_by_label("Not before").fill("2999-03-04T10:30")
+    page.get_by_role("dialog").get_by_role("button", name="Send later").click()
+    expect(row).to_contain_text("from 4 Mar 10:30")
+    assert site.client().prompts(chat)[0]["notBefore"].startswith("2999-03-04T")
+    page.reload()
+    row.get_by_role("button", name="More for this prompt").click()
+    page.get_by_role("menuitem", name="At its turn").click()
+    until(lambda: site.client().prompts(chat) == [])
+    expect(page.locator(".prompt", has_text="In the morning")).to_be_visible()
+    talking.say("In the morning", ReplyCompleted("done"))
 
 
 def test_stop_asks_first_and_then_holds_the_queue(

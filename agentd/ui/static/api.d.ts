@@ -95,6 +95,7 @@ export type AnalyticsView = {
 export type AppendPrompt = {
   prompt: string;
   model?: string | null;
+  notBefore?: string | null;
 };
 
 export type ApprovalDetailView = {
@@ -575,6 +576,7 @@ export type CorruptDayView = {
 
 export type CreateChat = {
   prompt?: string | null;
+  notBefore?: string | null;
   title?: string | null;
   model?: string | null;
   skill?: string | null;
@@ -659,6 +661,7 @@ export type DuplicateChat = {
 export type EditPrompt = {
   prompt?: string | null;
   model?: string | null;
+  notBefore?: string | null;
 };
 
 export type EndingsView = {
@@ -1610,6 +1613,7 @@ export type PromptView = {
   isPaused: boolean;
   model: string;
   createdAt: string;
+  notBefore?: string | null;
 };
 
 export type PushKeys = {
@@ -1741,6 +1745,7 @@ export type ReplacementPrompt = {
   prompt: string;
   id?: number | null;
   isPaused?: boolean | null;
+  notBefore?: string | null;
 };
 
 export type ReportView = {

@@ -46,10 +46,10 @@ export function page(params) {
   const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off" });
   const fresh = signal(0);
 
-  /** @param {string} text @param {boolean} [now] */
-  async function sendPrompt(text, now = false) {
+  /** @param {string} text @param {boolean} [now] @param {string} [notBefore] */
+  async function sendPrompt(text, now = false, notBefore = "") {
     toEnd();
-    const added = await send({ chatId, text });
+    const added = await send({ chatId, text, notBefore });
     if (now && added?.id) await sendNow(added.id);
   }
 
@@ -57,7 +57,9 @@ export function page(params) {
   async function sendNow(promptId) {
     try {
       await post(`/api/MessageQueue/${chatId}/${promptId}/move`, { position: 0 });
-      if (chat.queue.peek().find((one) => one.id === promptId)?.isPaused) await post(`/api/MessageQueue/${chatId}/${promptId}/resume`);
+      const prompt = chat.queue.peek().find((one) => one.id === promptId);
+      if (prompt?.isPaused) await post(`/api/MessageQueue/${chatId}/${promptId}/resume`);
+      if (prompt?.notBefore) await put(`/api/MessageQueue/${chatId}/${promptId}`, { notBefore: "" });
       await post(`/api/chat/${chatId}/stop`);
       await post(`/api/MessageQueue/${chatId}/release`);
     } catch (error) {
@@ -75,7 +77,7 @@ export function page(params) {
   const writer = composer({
     draft: String(chatId), placeholder: "Ask for the next step…",
     autofocus: matchMedia("(hover: hover)").matches,
-    onsend: (text, now) => void sendPrompt(text, now),
+    onsend: (text, now, notBefore) => void sendPrompt(text, now, notBefore),
     note: () => (chat.working.value || chat.queue.value.length ? `goes to place ${chat.queue.value.length + 1}` : ""),
     tools: [
       menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(settings.value?.model ?? "")}` }, [el("span", { class: "clip" }, () => modelLabel(settings.value?.model ?? "")), icon("down")],

@@ -21,19 +21,19 @@ export function page() {
   /** What is remembered may be gone by now. @param {string} name @param {readonly { name: string }[]} all */
   const known = (name, all) => (!all.length || all.some((one) => one.name === name) ? name : "");
 
-  /** @param {string} text */
-  async function begin(text) {
+  /** @param {string} text @param {string} notBefore */
+  async function begin(text, notBefore) {
     store.write("new model", model.peek() || null);
     store.write("new skill", skill.peek() || null);
     store.write("new work tree", apart.peek() || null);
-    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek() });
+    const created = await send({ chatId: null, text, model: known(model.peek(), models.peek().models), skill: known(skill.peek(), skills.peek().skills), worktree: apart.peek(), notBefore });
     if (here && created?.chatId && location.pathname === link("/")) await navigate(`/${created.chatId}`);
     here = false;
   }
 
   const writer = composer({
     draft: "new", placeholder: "Describe the task…", label: "The first prompt", autofocus: true,
-    onsend: (text) => void begin(text),
+    onsend: (text, _, notBefore) => void begin(text, notBefore),
     tools: [
       menuButton({ class: "btn plain small", "aria-label": () => `Model: ${modelLabel(model.value)}` }, [el("span", { class: "clip" }, () => modelLabel(model.value)), icon("down")],
         () => modelItems(model.peek(), (name) => (model.value = name))),

@@ -78,6 +78,17 @@ export function clockTime(moment) {
   return clock.format(new Date(moment));
 }
 
+/**
+ * A moment to come: `14:30` today, `Thu 09:00` within a week, `4 Nov 09:00` later.
+ * @param {string} moment
+ */
+export function comingTime(moment) {
+  const at = new Date(moment);
+  const days = -daysAgo(at);
+  if (days <= 0) return clock.format(at);
+  return `${(days < 7 ? weekday : date).format(at)} ${clock.format(at)}`;
+}
+
 /** @param {string | number} moment */
 export function fullTime(moment) {
   return full.format(new Date(moment));

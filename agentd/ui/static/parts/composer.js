@@ -16,7 +16,7 @@ const canDictate = window.isSecureContext && "mediaDevices" in navigator && "Med
 
 /**
  * @param {{ draft: string, placeholder: string, tools?: Single[], note?: () => string, label?: string,
- *   onsend: (text: string, now: boolean) => void, autofocus?: boolean }} options
+ *   onsend: (text: string, now: boolean, notBefore: string) => void, autofocus?: boolean }} options
  *   `draft`: the name under which the text is kept; `note`: where the prompt will go
  * @returns {{ node: HTMLElement, input: HTMLTextAreaElement, insert: (text: string) => void }}
  */
@@ -25,7 +25,7 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
   const empty = signal(true);
   const files = fileHolder(draft);
   /** Whether to send once the files are there, and how. */
-  const waits = signal(/** @type {{ now: boolean } | null} */ (null));
+  const waits = signal(/** @type {{ now: boolean, notBefore: string } | null} */ (null));
   const input = el("textarea", { class: "draft", rows: 1, placeholder, "aria-label": label, enterkeyhint: "send", value: kept.read(), autofocus, dir: "auto" });
 
   const changed = () => {
@@ -40,10 +40,10 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
     changed();
     kept.change(input.value);
   };
-  const submit = (now = false) => {
+  const submit = (now = false, notBefore = "") => {
     if ((!input.value.trim() && !files.count.peek()) || !may("manager")) return;
     if (files.busy.peek()) {
-      waits.value = { now };
+      waits.value = { now, notBefore };
       return;
     }
     if (files.failed.peek()) return;
@@ -52,11 +52,11 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
     waits.value = null;
     kept.forget();
     changed();
-    onsend(text, now);
+    onsend(text, now, notBefore);
   };
   effect(() => {
     const wish = waits.value;
-    if (wish && !files.busy.value) untracked(() => submit(wish.now));
+    if (wish && !files.busy.value) untracked(() => submit(wish.now, wish.notBefore));
   });
   kept.follow(input, changed);
   input.addEventListener("input", edited);
@@ -83,11 +83,19 @@ export function composer({ draft, placeholder, tools = [], note, label = "Prompt
     if (waits.value) return "is sent once the files are there";
     return files.failed.value ? "a file is not there: retry or remove it" : note?.() ?? "";
   };
+  const unready = () => (empty.value && !files.count.value) || files.failed.value || !may("manager");
+  const submitLater = async () => {
+    const { askLater } = await import("./later.js");
+    const moment = await askLater();
+    if (moment) submit(false, moment);
+    else input.focus();
+  };
   const speech = el("div", { class: "speech" });
   const node = el("div", { class: "composer" }, speech, files.node, input,
     el("div", { class: "tools" }, may("manager") ? [attachButton(files.add), canDictate ? dictateButton(speech, input, insertHere) : null] : null, tools, el("span", { class: "grow" }),
       el("span", { class: () => `state${waits.value || files.failed.value ? "" : " not-phone"}` }, state),
-      el("button", { class: "send", "aria-label": "Send", disabled: () => (empty.value && !files.count.value) || files.failed.value || !may("manager"), onclick: () => submit() }, icon("send"))));
+      el("button", { class: "btn plain icon small", type: "button", "aria-label": "Send later…", title: "Send later…", hidden: unready, onclick: () => void submitLater() }, icon("clock")),
+      el("button", { class: "send", "aria-label": "Send", disabled: unready, onclick: () => submit() }, icon("send"))));
   node.addEventListener("click", (event) => {
     if (event.target === node || event.target === node.lastElementChild) input.focus();
   });

@@ -8,7 +8,7 @@ import { el, icon } from "../core/el.js";
 import { list } from "../core/list.js";
 import { counted } from "../core/money.js";
 import { computed, effect, signal } from "../core/signals.js";
-import { clockTime } from "../core/time.js";
+import { clockTime, comingTime, fullTime } from "../core/time.js";
 import { discard, outbox, send, sendAgain } from "../agent/outbox.js";
 import { menuButton } from "./menu.js";
 import { toast, toastError } from "./toast.js";
@@ -52,6 +52,18 @@ export function queuePanel(chat, { sendNow }) {
   const pause = (/** @type {Prompt} */ prompt, /** @type {boolean} */ isPaused) =>
     change(replace({ ...prompt, isPaused }), () => post(`${path}/${prompt.id}/${isPaused ? "pause" : "resume"}`));
 
+  /** @param {Prompt} prompt @param {string} notBefore empty: no time */
+  const setTime = (prompt, notBefore) => change(replace({ ...prompt, notBefore: notBefore || null }), async () => {
+    await call("PUT", `${path}/${prompt.id}`, { body: { notBefore } });
+  });
+
+  /** @param {Prompt} prompt */
+  async function postpone(prompt) {
+    const { askLater } = await import("./later.js");
+    const moment = await askLater(prompt.notBefore ?? "");
+    if (moment) await setTime(prompt, moment);
+  }
+
   /** @param {Prompt} prompt @param {number} position */
   function move(prompt, position) {
     const others = chat.queue.peek().filter((one) => one.id !== prompt.id);
@@ -62,7 +74,7 @@ export function queuePanel(chat, { sendNow }) {
   /** @param {Prompt} prompt */
   async function drop(prompt) {
     await change(chat.queue.peek().filter((one) => one.id !== prompt.id), () => remove(`${path}/${prompt.id}`));
-    toast("Removed from the queue", { action: "Undo", onaction: () => void post(`/api/chat/${chat.chatId}/send`, { prompt: prompt.prompt, ...(prompt.model ? { model: prompt.model } : {}) }).catch(toastError) });
+    toast("Removed from the queue", { action: "Undo", onaction: () => void post(`/api/chat/${chat.chatId}/send`, { prompt: prompt.prompt, ...(prompt.model ? { model: prompt.model } : {}), ...(prompt.notBefore ? { notBefore: prompt.notBefore } : {}) }).catch(toastError) });
   }
 
   /** @param {Prompt} prompt */
@@ -145,6 +157,7 @@ export function queuePanel(chat, { sendNow }) {
       el("span", { class: "pos" }, () => position.value + 1),
       el("span", { class: "text", dir: "auto", title: () => prompt.value.prompt }, () => prompt.value.prompt, " ",
         () => (prompt.value.model ? el("span", { class: "chip" }, prompt.value.model) : null), " ",
+        () => (prompt.value.notBefore ? el("span", { class: "chip", title: `Not before ${fullTime(prompt.value.notBefore)}` }, `from ${comingTime(prompt.value.notBefore)}`) : null), " ",
         () => (prompt.value.isPaused ? el("span", { class: "chip" }, "paused") : null)),
       el("span", { class: "acts" },
         el("button", { class: "btn plain icon small", "aria-label": () => (prompt.value.isPaused ? "Resume" : "Pause"), onclick: () => void pause(prompt.peek(), !prompt.peek().isPaused) },
@@ -153,6 +166,8 @@ export function queuePanel(chat, { sendNow }) {
         menuButton({ class: "btn plain icon small", "aria-label": "More for this prompt" }, [icon("more")], () => [
           { label: "Edit", icon: "pencil", onselect: () => void edit(prompt.peek()) },
           { label: "Send now", icon: "send", note: "Stops the running turn", onselect: () => sendNow(id) },
+          { label: prompt.peek().notBefore ? "Another time…" : "Send later…", icon: "clock", onselect: () => void postpone(prompt.peek()) },
+          prompt.peek().notBefore ? { label: "At its turn", icon: "calendar", note: "Without a time", onselect: () => void setTime(prompt.peek(), "") } : false,
           { label: "Move up", icon: "up", hint: "Alt ↑", disabled: position.peek() === 0, onselect: () => void move(prompt.peek(), position.peek() - 1) },
           { label: "Move down", icon: "down", hint: "Alt ↓", disabled: position.peek() === prompts.peek().length - 1, onselect: () => void move(prompt.peek(), position.peek() + 1) },
           null,
@@ -253,6 +268,8 @@ function caption(chat, waits) {
   const work = chat.work.value;
   if (work?.held) return `${counted(waits, "prompt")} on hold: ${work.held}`;
   if (work?.waitsUntil) return `${counted(waits, "prompt")}, from ${clockTime(work.waitsUntil)} on: ${work.waitsFor}`;
+  const times = chat.queue.value.filter((one) => !one.isPaused).map((one) => one.notBefore ?? "");
+  if (times.length && times.every(Boolean)) return `${counted(waits, "prompt waits", "prompts wait")}, from ${comingTime(times.sort()[0] ?? "")} on`;
   return `${counted(waits, "prompt waits", "prompts wait")}${chat.working.value ? " for this turn to end" : ""}`;
 }
 
