@@ -15,17 +15,16 @@ from agentd.agent.approvals import ApprovalService
 from agentd.agent.planner import TurnPlanner
 from agentd.agent.turn import TurnMachine, end_after_crash
 from agentd.agent.turn_runner import RETRY_SECONDS, RunningReply, TurnRunner, TurnStatus
+from agentd.agent.waiting_chats import LONGEST_SLEEP, WaitingChats, get_start
 from agentd.chats.events import ChatStateEvent
 from agentd.chats.state import Chat, ChatSummary
 from agentd.chats.turns import TurnRecorder
-from agentd.core.clock import Clock, Timestamp, parse_iso
+from agentd.core.clock import Clock
 from agentd.core.errors import AgentdError, NotFound, Unavailable
 from agentd.core.events import Event, EventBus
 
 log = logging.getLogger(__name__)
 
-LONGEST_SLEEP = 60.0
-"""Seconds after which a wait is checked again: the machine's clock may have jumped."""
 STOP_SECONDS = 15.0
 """The seconds to wait for a stopped turn; an engine has ten seconds to stop."""
 
@@ -50,11 +49,7 @@ class Dispatcher:
         self._parallel = parallel
         self._ready: dict[int, str] = {}
         """Idle chats with a prompt to run, and since when it waits."""
-        self._waiting: dict[int, ChatSummary] = {}
-        """Chats that wait for a limit to end, or for the time of their prompts."""
-        self._wait_timer: asyncio.TimerHandle | None = None
-        self._wakes_at: Timestamp = ""
-        """The soonest of these times, for which the timer is set."""
+        self._waiting = WaitingChats(clock, self._on_wait_over)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._cancelled: set[asyncio.Task[None]] = set()
         self._runners: dict[int, TurnRunner] = {}
@@ -95,7 +90,6 @@ class Dispatcher:
         if self._releasing:
             self._releasing.cancel()
         self._waiting.clear()
-        self._set_wait_timer("")
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=drain_seconds)
         for task in self._tasks.values():
@@ -139,7 +133,7 @@ class Dispatcher:
         """Update whether the chat has work now, later or not at all."""
         self._ready.pop(chat.id, None)
         self._held.discard(chat.id)
-        self._waiting.pop(chat.id, None)
+        self._waiting.discard(chat.id)
         if not chat.ready or chat.working or chat.damage or chat.deleted_at:
             return
         if chat.held:
@@ -147,25 +141,10 @@ class Dispatcher:
             if self._releasing is None:
                 self._schedule_release(LONGEST_SLEEP)
             return
-        if _get_start(chat) <= self._clock.now():
+        if get_start(chat) <= self._clock.now():
             self._ready[chat.id] = chat.ready_since
             return
-        self._waiting[chat.id] = chat
-        start = _get_start(chat)
-        if self._wait_timer is None or start < self._wakes_at:
-            self._set_wait_timer(start)
-
-    def _set_wait_timer(self, at: Timestamp) -> None:
-        """Set the one timer to a time of the wall clock, which may jump; empty: no timer."""
-        if self._wait_timer:
-            self._wait_timer.cancel()
-            self._wait_timer = None
-        self._wakes_at = at
-        if at:
-            left = (parse_iso(at) - parse_iso(self._clock.now())).total_seconds()
-            self._wait_timer = asyncio.get_running_loop().call_later(
-                max(min(left, LONGEST_SLEEP), 0.0), self._on_wait_over
-            )
+        self._waiting.add(chat)
 
     def _schedule_release(self, seconds: float) -> None:
         """Check after so many seconds, then periodically, which held queues may go on."""
@@ -182,12 +161,9 @@ class Dispatcher:
                         self._held.discard(chat_id)
             seconds = LONGEST_SLEEP
 
-    def _on_wait_over(self) -> None:
-        now = self._clock.now()
-        for chat in [one for one in self._waiting.values() if _get_start(one) <= now]:
-            del self._waiting[chat.id]
+    def _on_wait_over(self, chats: list[ChatSummary]) -> None:
+        for chat in chats:
             self._ready[chat.id] = chat.ready_since
-        self._set_wait_timer(min(map(_get_start, self._waiting.values()), default=""))
         self._dispatch()
 
     def _dispatch(self) -> None:
@@ -289,8 +265,3 @@ class Dispatcher:
             self._dispatch()
         else:
             self._busy.add(chat_id)
-
-
-def _get_start(chat: ChatSummary) -> Timestamp:
-    """Return the time before which the chat's next turn does not start; empty: none."""
-    return max(chat.waits_until, chat.later)

@@ -52,7 +52,7 @@ class Approval(Struct, frozen=True, omit_defaults=True):
     """The answers that a question of the agent offers; others are possible."""
 
 
-class Decision(Struct, frozen=True, omit_defaults=True):
+class ApprovalDecision(Struct, frozen=True, omit_defaults=True):
     """What was decided about an action, as a message of the history keeps it."""
 
     state: ApprovalState
@@ -76,14 +76,16 @@ def describe_author(by: str) -> str:
     return f"{_AUTHORS.get(kind, f'{kind} ')}{name}" if found else by
 
 
-def render_decision(decided: Decision, kind: ApprovalKind = "other", action: str = "") -> str:
+def render_decision(
+    decided: ApprovalDecision, kind: ApprovalKind = "other", action: str = ""
+) -> str:
     """Render a decision for the history; ``action`` is what nobody was asked about."""
     head = _render_outcome(decided, describe_author(decided.by), kind)
     head += " This holds for the same question in this chat." if decided.session else ""
     return "\n\n".join(part for part in (head, decided.note, action) if part)
 
 
-def _render_outcome(decided: Decision, who: str, kind: ApprovalKind) -> str:
+def _render_outcome(decided: ApprovalDecision, who: str, kind: ApprovalKind) -> str:
     match decided.state:
         case "expired":
             return "Denied: nobody answered in time."

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agentd.chats.api import SEARCHED_BYTES, MatchView, SearchRun, make_chat_row
-from agentd.chats.approval import Decision
+from agentd.chats.approval import ApprovalDecision
 from agentd.chats.history import HistoryReader
 from agentd.chats.model import Message, Role, Tokens, strip_buttons
 from agentd.chats.requests import get_chat_id
@@ -220,7 +220,7 @@ def _make_view(message: Message) -> WholeMessageView:
     )
 
 
-def _make_decision_view(decided: Decision) -> DecisionView:
+def _make_decision_view(decided: ApprovalDecision) -> DecisionView:
     assert decided.state != "open"
     return DecisionView(decided.state, decided.by, decided.note, decided.question, decided.session)
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from agentd.chats.approval import Decision
+from agentd.chats.approval import ApprovalDecision
 from agentd.core.clock import Timestamp
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "error"]
@@ -71,7 +71,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """USD, exact."""
     report: ToolReport | None = None
     """The report of a tool's use; None for other messages, and those of earlier versions."""
-    decision: Decision | None = None
+    decision: ApprovalDecision | None = None
     """What was decided about an action, for the tool ``decision``."""
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from agentd.chats import queue as rules
 from agentd.chats.approval import (
     Approval,
-    Decision,
+    ApprovalDecision,
     Hold,
     LimitWait,
     render_decision,
@@ -201,7 +201,7 @@ class TurnRecorder:
         if chat.agent.turn or approval.state != "withdrawn":
             author = "deadline" if approval.state == "expired" else by
             note = "" if approval.state == "expired" else approval.note
-            decided = Decision(approval.state, author, note, approval.id, approval.session)
+            decided = ApprovalDecision(approval.state, author, note, approval.id, approval.session)
             message = self._make_decision(decided, render_decision(decided, approval.kind), at)
         await self._chats.record(chat, by, ApprovalAnswered(approval, message), at)
 
@@ -209,7 +209,7 @@ class TurnRecorder:
         """Show in the history that the settings denied an action, and why."""
         chat = await self._chats.open(chat_id)
         at = self._chats.get_next_timestamp(chat)
-        decided = Decision("denied", "rule", reason)
+        decided = ApprovalDecision("denied", "rule", reason)
         shown = render_decision(decided, action=action)
         await self._chats.record(
             chat, AGENT, MessageAdded(self._make_decision(decided, shown, at)), at
@@ -266,7 +266,7 @@ class TurnRecorder:
         ended = TurnEnded(outcome, message, tokens, cost, hold, memory)
         await self._chats.record(chat, by, ended, at)
 
-    def _make_decision(self, decided: Decision, shown: str, at: Timestamp) -> Message:
+    def _make_decision(self, decided: ApprovalDecision, shown: str, at: Timestamp) -> Message:
         number = self._chats.sequences.next("message")
         return Message(number, "tool", shown, at, tool="decision", decision=decided)
 

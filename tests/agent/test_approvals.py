@@ -18,7 +18,7 @@ from agentd.agent.engine import (
     ReplyCompleted,
     TurnRequest,
 )
-from agentd.chats.approval import Approval, Decision
+from agentd.chats.approval import Approval, ApprovalDecision
 from agentd.chats.events import ApprovalUpdate, ChatStateEvent
 from agentd.chats.service import NewChat
 from agentd.chats.turns import STOPPED, TurnRecorder
@@ -132,8 +132,8 @@ async def test_the_history_keeps_what_was_decided_by_whom_and_why_over_a_restart
             ),
         ]
         assert [one.decision for one in told] == [
-            Decision("denied", "key:laptop", "not on Fridays", push.id),
-            Decision("allowed", "user:anna", "blue", asked.id, session=True),
+            ApprovalDecision("denied", "key:laptop", "not on Fridays", push.id),
+            ApprovalDecision("allowed", "user:anna", "blue", asked.id, session=True),
         ]
 
 
@@ -223,8 +223,8 @@ async def test_what_a_rule_decides_is_asked_of_nobody(layout):
         assert list_updates(services) == []
         told = [one for one in await services.history(number) if one.decision]
         assert {(one.decision, one.text.rpartition("\n\n")[2]) for one in told} == {
-            (Decision("denied", "rule", unruled), "write_file: /x"),
-            (Decision("denied", "rule", ruled), "r: x"),
+            (ApprovalDecision("denied", "rule", unruled), "write_file: /x"),
+            (ApprovalDecision("denied", "rule", ruled), "r: x"),
         }
         await dispatcher.stop(0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentd.agent import dispatcher as service
-from agentd.agent import turn_runner
+from agentd.agent import turn_runner, waiting_chats
 from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import (
     Approver,
@@ -524,7 +524,7 @@ async def test_a_turn_that_is_stopped_while_the_daemon_stops_is_written_down_to_
 async def test_a_prompt_for_later_waits_for_its_time_and_those_behind_it_do_not(
     layout, monkeypatch
 ):
-    monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(waiting_chats, "LONGEST_SLEEP", 0.01)
     engine = ScriptedEngine()
     async with working(layout, engine) as (services, dispatcher):
         number = (await services.chats.create(NewChat(), ME)).id
@@ -539,7 +539,7 @@ async def test_a_prompt_for_later_waits_for_its_time_and_those_behind_it_do_not(
         services.clock.move(3599)
         services.clock.move(-7200)  # the machine's clock is set back
         services.clock.move(7200)
-        dispatcher._on_wait_over()
+        dispatcher._waiting.check()
         assert not dispatcher._tasks
         services.clock.move(1)
         await until(lambda: engine.prompts == ["now", "later"])
@@ -547,7 +547,7 @@ async def test_a_prompt_for_later_waits_for_its_time_and_those_behind_it_do_not(
 
 
 async def test_a_prompt_for_later_outlives_a_restart_and_is_sent_once(layout, monkeypatch):
-    monkeypatch.setattr(service, "LONGEST_SLEEP", 0.01)
+    monkeypatch.setattr(waiting_chats, "LONGEST_SLEEP", 0.01)
     async with working(layout, ScriptedEngine()) as (services, _):
         number = (await services.chats.create(NewChat(), ME)).id
         hour = _in_seconds(services, 3600)
@@ -580,8 +580,7 @@ async def test_many_chats_that_wait_share_one_timer(layout):
         for hour in (3, 1, 2):
             later = _in_seconds(services, hour * 3600)
             await services.chats.create(NewChat(prompt="later", not_before=later), ME)
-        assert len(dispatcher._waiting) == 3
-        assert dispatcher._wakes_at == _in_seconds(services, 3600)
+        assert dispatcher._waiting.wakes_at == _in_seconds(services, 3600)
 
 
 def _in_seconds(services, seconds):
