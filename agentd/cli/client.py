@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from agentd.app.state import DaemonInfo, read_daemon_info
-from agentd.core.errors import AgentdError, Unauthorized, Unavailable
+from agentd.core.errors import AgentdError, NotFound, Unauthorized, Unavailable
 from agentd.core.sse import ServerSentEvent, SseReader
 from agentd.storage.layout import Layout
 
@@ -51,38 +51,38 @@ class Client(AbstractContextManager["Client"]):
 
     def create_chat(self, chat: Mapping[str, str]) -> int:
         """Create a chat and return its id."""
-        return int(self._request("POST", "/api/remote/chats", chat)["chatId"])
+        return int(self.request("POST", "/api/remote/chats", chat)["chatId"])
 
     def get_status(self, chat_id: int, wait: float) -> dict[str, Any]:
         """Return a chat's status once it is idle, or after ``wait`` seconds."""
-        return self._request("GET", f"/api/remote/chats/{chat_id}/status?wait={wait:g}")
+        return self.request("GET", f"/api/remote/chats/{chat_id}/status?wait={wait:g}")
 
     def list_messages(self, chat_id: int) -> list[dict[str, Any]]:
         """Return the messages of a chat."""
-        found: list[dict[str, Any]] = self._request("GET", f"/api/remote/chats/{chat_id}/messages")[
+        found: list[dict[str, Any]] = self.request("GET", f"/api/remote/chats/{chat_id}/messages")[
             "messages"
         ]
         return found
 
     def list_approvals(self) -> list[dict[str, Any]]:
         """Return the open approvals of all chats, the oldest first."""
-        found: list[dict[str, Any]] = self._request("GET", "/api/chat/approvals")["approvals"]
+        found: list[dict[str, Any]] = self.request("GET", "/api/chat/approvals")["approvals"]
         return found
 
     def decide(self, chat_id: int, number: int, decision: Mapping[str, object]) -> dict[str, Any]:
         """Decide an approval and return it as it is then."""
-        return self._request("POST", f"/api/chat/{chat_id}/approvals/{number}", decision)
+        return self.request("POST", f"/api/chat/{chat_id}/approvals/{number}", decision)
 
     def create_login_code(self) -> dict[str, Any]:
         """Return a one-time code and when it expires; this needs the management key."""
-        return self._request("POST", "/api/agent/session")
+        return self.request("POST", "/api/agent/session")
 
     def list_managed(self, resource: str) -> list[dict[str, Any]]:
         """Return all resources of a kind, such as ``channels``; this needs the management key."""
         items: list[dict[str, Any]] = []
         cursor = ""
         while True:
-            page = self._request("GET", f"/api/agent/{resource}?limit=200&cursor={quote(cursor)}")
+            page = self.request("GET", f"/api/agent/{resource}?limit=200&cursor={quote(cursor)}")
             items += page["items"]
             cursor = page["next"]
             if not cursor:
@@ -91,7 +91,7 @@ class Client(AbstractContextManager["Client"]):
     def import_entries(self, entries: Mapping[str, object], *, dry_run: bool) -> dict[str, Any]:
         """Create channels and models as one change; this needs the management key."""
         flag = "true" if dry_run else "false"
-        return self._request("POST", f"/api/agent/import?dry_run={flag}", entries)
+        return self.request("POST", f"/api/agent/import?dry_run={flag}", entries)
 
     def follow_chat(self, chat_id: int) -> Iterator[dict[str, Any]]:
         """Yield each message of a chat as soon as it exists, until the chat is idle.
@@ -118,11 +118,16 @@ class Client(AbstractContextManager["Client"]):
             if done:
                 return
 
-    def _request(
-        self, method: str, path: str, payload: Mapping[str, object] | None = None
+    def request(
+        self,
+        method: str,
+        path: str,
+        payload: Mapping[str, object] | bytes | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
-        body = None if payload is None else json.dumps(payload)
-        headers = {"X-API-Key": self._key, "Content-Type": "application/json"}
+        """Return the JSON of an answer; ``payload`` is sent as JSON, or bytes as they are."""
+        body = payload if payload is None or isinstance(payload, bytes) else json.dumps(payload)
+        headers = {"X-API-Key": self._key, "Content-Type": "application/json", **headers}
         try:
             self._connection.request(method, path, body, headers)
             response = self._connection.getresponse()
@@ -232,6 +237,8 @@ def _make_unreachable_error(url: str) -> Unavailable:
 def _raise_for_status(status: int, content: dict[str, Any]) -> None:
     if status == 401:
         raise Unauthorized(content["message"], "Make a key with: agentd keys generate NAME")
+    if status == 404:
+        raise NotFound(content["message"], content["details"])
     if status in (429, 503):
         raise Unavailable(content["message"], content["details"])
     if status >= 400:

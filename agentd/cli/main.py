@@ -18,6 +18,7 @@ COMMANDS = (
     "tail",
     "approve",
     "mcp",
+    "acp",
     "keys",
     "hash-key",
     "users",

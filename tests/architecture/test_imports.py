@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("models", "skills"),
     ("agent", "bots"),
     ("settings", "speech", "workspace"),
-    ("gateway", "mcp", "ui"),
+    ("acp", "gateway", "mcp", "ui"),
     ("app",),
     ("cli",),
 )

@@ -1,0 +1,281 @@
+"""A session of an editor: one chat, followed over its live events in a thread of its own."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from agentd.acp.connection import EditorConnection
+from agentd.acp.daemon import DaemonApi
+from agentd.acp.messages import AcpJson
+from agentd.acp.options import make_modes, make_options
+from agentd.acp.permissions import make_question, read_decision
+from agentd.acp.prompts import DELETED, EditorPrompt, EditorPrompts
+from agentd.acp.transcript import Transcript
+from agentd.acp.updates import Update
+from agentd.core.errors import AgentdError, NotFound
+from agentd.core.sse import ServerSentEvent
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY, LONGEST_DELAY = 0.1, 5.0
+"""Seconds between attempts to reconnect."""
+_PAGE = 200
+_CONSISTENT = 10
+"""Attempts to read the chat while no message is added to it."""
+
+
+class EditorSession:
+    """Follows one chat; what the editor waits for and what it shows is guarded by one lock."""
+
+    def __init__(
+        self,
+        daemon: DaemonApi,
+        connection: EditorConnection,
+        chat_id: int,
+        root: str,
+        read_choices: Callable[[int], Any],
+        *,
+        forms: bool,
+    ) -> None:
+        self.chat_id = chat_id
+        self._daemon = daemon
+        self._connection = connection
+        self._read_choices = read_choices
+        self._forms = forms
+        self._lock = threading.RLock()
+        self._transcript = Transcript(self.send_update, root, uuid4().hex[:8])
+        self._prompts = EditorPrompts()
+        self._asked: dict[int, int] = {}
+        """The requests to the editor by the ids of the questions."""
+        self._title = ""
+        self._offered: object = None
+        self._closed = threading.Event()
+
+    @property
+    def id(self) -> str:
+        """The session's id for the editor."""
+        return str(self.chat_id)
+
+    @property
+    def root(self) -> str:
+        """The folder that the chat works in."""
+        return self._transcript.root
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the chat has no message that this session has seen, and no prompt."""
+        return not self._transcript.seen and not self._prompts.open
+
+    def follow(self) -> None:
+        """Begin to follow the chat."""
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def close(self) -> None:
+        """End the session; prompts that are waited for go on without it."""
+        self._closed.set()
+        with self._lock:
+            for number in self._asked.values():
+                self._connection.cancel(number)
+            self._asked.clear()
+
+    def replay(self) -> None:
+        """Show the whole history."""
+        with self._lock:
+            self._show_new_messages(is_replay=True)
+
+    def skip(self) -> None:
+        """Count all messages as shown."""
+        found = self._daemon.call("GET", f"/api/chat/{self.chat_id}/messages?limit=1")["messages"]
+        self._transcript.seen = found[-1]["id"] if found else 0
+
+    def send_update(self, update: Update) -> None:
+        """Send an update to the editor."""
+        self._connection.notify("session/update", {"sessionId": self.id, "update": update})
+
+    def prompt(self, text: str) -> EditorPrompt:
+        """Queue a prompt, and return it once its turn has ended."""
+        path = f"/api/remote/chats/{self.chat_id}/queue"
+        prompt = EditorPrompt(text)
+        with self._lock:  # the events about it are read only when its id is known
+            prompt.id = self._daemon.call("POST", path, {"prompt": text}, once=uuid4().hex)["id"]
+            self._prompts.add(prompt)
+        prompt.ended.wait()
+        return prompt
+
+    def cancel(self) -> None:
+        """End the turn of the editor's prompt, and take back those that wait."""
+        with self._lock:
+            prompts = list(self._prompts.open)
+            for prompt in prompts:
+                prompt.cancelled = True
+        for prompt in prompts:
+            if self._prompts.is_queued(prompt):
+                path = f"/api/remote/chats/{self.chat_id}/queue/{prompt.id}"
+                try:
+                    self._daemon.call("DELETE", path)
+                    continue
+                except NotFound:
+                    log.info("prompt %d has just left the queue", prompt.id)
+            self._daemon.call("POST", f"/api/chat/{self.chat_id}/stop")
+
+    def show_options(self) -> Any:
+        """Return the choices of the session; tell the editor when they have changed."""
+        choices = self._read_choices(self.chat_id)
+        if self._offered not in (None, choices):
+            self.send_update(
+                {
+                    "sessionUpdate": "current_mode_update",
+                    "currentModeId": make_modes(choices)["currentModeId"],
+                }
+            )
+            self.send_update(
+                {"sessionUpdate": "config_option_update", "configOptions": make_options(choices)}
+            )
+        self._offered = choices
+        return choices
+
+    def _follow(self) -> None:
+        delay = FIRST_DELAY
+        while not self._closed.is_set():
+            try:
+                for event in self._daemon.listen(self.chat_id):
+                    delay = FIRST_DELAY
+                    if self._closed.is_set():
+                        return
+                    with self._lock:
+                        self._on_event(event)
+            except BrokenPipeError:
+                return
+            except NotFound:
+                self._end_deleted()
+                return
+            except AgentdError as error:
+                log.info("chat %d: %s; connecting again", self.chat_id, error.message)
+            except (ValueError, KeyError, TypeError):
+                log.exception("chat %d: an event could not be read; connecting again", self.chat_id)
+            self._closed.wait(delay)
+            delay = min(2 * delay, LONGEST_DELAY)
+
+    def _on_event(self, event: ServerSentEvent) -> None:
+        match event.name, json.loads(event.data):
+            case (("resumed" | "gap"), _):
+                self._synchronize()
+            case "messageUpdate", [_, message] if message["id"] > self._transcript.seen:
+                self._show_new_messages()
+            case "messageDelta", [_, delta]:
+                if not self._transcript.show_delta(delta["turn"], delta["text"], delta["number"]):
+                    self._synchronize()
+            case "approvalUpdate", [_, approval]:
+                self._on_approval(approval)
+            case "queueUpdate", [_, prompts]:
+                self._prompts.on_queue([one["id"] for one in prompts])
+            case "chatUpdate", [chat]:
+                self._on_chat(chat)
+            case "chatDeleted", _:
+                self._end_deleted()
+            case (("modelsUpdate" | "skillsUpdate" | "settingsUpdate"), _):
+                self.show_options()
+
+    def _on_chat(self, chat: AcpJson) -> None:
+        if chat["reason"] == "tool.started":
+            self._show_running_tool()
+        if chat["reason"] == "turn.ended":
+            running = self._prompts.running
+            self._transcript.end_turn(
+                failed=bool(running and (running.failure or running.cancelled))
+            )
+        if chat["reason"] == "chat.changed":
+            self.show_options()
+        self._show_title(chat["title"], chat["updatedAt"])
+        self._prompts.on_record(chat["reason"], chat["seq"])
+
+    def _show_title(self, title: str, at: str) -> None:
+        if title != self._title:
+            if self._title:
+                self.send_update(
+                    {"sessionUpdate": "session_info_update", "title": title, "updatedAt": at}
+                )
+            self._title = title
+
+    def _show_running_tool(self) -> None:
+        turn = self._read_chat()["turn"]
+        if turn and turn["lastTool"]:
+            self.send_update(self._transcript.calls.begin(turn["lastTool"]))
+
+    def _show_new_messages(self, *, is_replay: bool = False) -> None:
+        base = f"/api/chat/{self.chat_id}/messages?limit={_PAGE}&after="
+        while True:
+            page = self._daemon.call("GET", f"{base}{self._transcript.seen}")
+            for message in page["messages"]:
+                if not is_replay and self._prompts.on_message(message):
+                    self._transcript.seen = message["id"]
+                else:
+                    self._transcript.show_message(message)
+            if not page["later"]:
+                return
+
+    def _synchronize(self) -> None:
+        """Show what the chat has become, read while nothing is added to it."""
+        chat = self._read_chat()
+        for _ in range(_CONSISTENT):
+            queue = self._daemon.call("GET", f"/api/remote/chats/{self.chat_id}/queue")["prompts"]
+            self._show_new_messages()
+            before, chat = chat, self._read_chat()
+            if before["chat"]["messageCount"] == chat["chat"]["messageCount"]:
+                break
+        reply, turn = chat["runningReply"], chat["turn"]
+        if reply:
+            self._transcript.show_running(reply["turn"], reply["text"], reply["number"])
+        else:
+            self._transcript.end_turn(failed=False)
+        self._show_title(chat["chat"]["title"], chat["chat"]["updatedAt"])
+        still_open = {one["id"] for one in chat["approvals"]}
+        for approval in chat["approvals"]:
+            self._on_approval(approval)
+        for number in self._asked.keys() - still_open:
+            self._withdraw(number, allowed=True)
+        self._prompts.synchronize([one["id"] for one in queue], turn["turn"] if turn else 0)
+
+    def _read_chat(self) -> Mapping[str, Any]:
+        return self._daemon.call("GET", f"/api/chat/{self.chat_id}")
+
+    def _on_approval(self, approval: AcpJson) -> None:
+        number = approval["id"]
+        if approval["state"] != "open":
+            self._withdraw(number, allowed=approval["state"] == "allowed")
+        elif number not in self._asked:
+            call_id, begun = self._transcript.calls.ask(approval)
+            if begun:
+                self.send_update(begun)
+            question = make_question(
+                self.id, call_id, approval, self._transcript.root, forms=self._forms
+            )
+            answer = partial(self._answer, approval)
+            self._asked[number] = self._connection.request(question.method, question.params, answer)
+
+    def _withdraw(self, number: int, *, allowed: bool) -> None:
+        if request := self._asked.pop(number, None):
+            self._connection.cancel(request)
+        if update := self._transcript.calls.decide(number, allowed=allowed):
+            self.send_update(update)
+
+    def _answer(self, approval: AcpJson, result: AcpJson) -> None:
+        """Pass a person's decision on; what was left open stays so for others."""
+        decision = read_decision(approval, result)
+        if decision is None:
+            return
+        path = f"/api/chat/{self.chat_id}/approvals/{approval['id']}"
+        try:
+            self._daemon.call("POST", path, decision)
+        except AgentdError as error:
+            log.warning("approval %d: %s", approval["id"], error.message)
+
+    def _end_deleted(self) -> None:
+        self._closed.set()
+        with self._lock:
+            self._prompts.end_all(DELETED)
+        log.info("chat %d: %s", self.chat_id, DELETED)
