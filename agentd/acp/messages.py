@@ -25,12 +25,12 @@ class AcpInvalidParams(AgentdError):
 
 
 def parse_message(line: bytes) -> AcpJson | None:
-    """Return a line's message; None for anything that is not a JSON object."""
+    """Return a line's message, an empty one for JSON that is no object; None if it is no JSON."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def choose_code(error: AgentdError) -> int:

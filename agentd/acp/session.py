@@ -212,7 +212,7 @@ class EditorSession:
             page = self._daemon.call("GET", f"{base}{self._transcript.seen}")
             for message in page["messages"]:
                 if not is_replay and self._prompts.on_message(message):
-                    self._transcript.seen = message["id"]
+                    self._transcript.skip_message(message)
                 else:
                     self._transcript.show_message(message)
             if not page["later"]:

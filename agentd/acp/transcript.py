@@ -27,8 +27,15 @@ class Transcript:
         self._turn = self._number = 0
         """The turn of the growing reply, and the number of its last piece shown."""
         self._reply = ""
-        """The part of the growing reply that was shown."""
+        """The growing reply as far as it was taken up."""
+        self._unfinished = ""
+        """A reply that was shown in part when the daemon died: what repeats it is not shown."""
         self._replies = 0
+
+    def skip_message(self, message: AcpJson) -> None:
+        """Count a message as shown."""
+        self.seen = max(self.seen, message["id"])
+        self._end_reply()
 
     def show_message(self, message: AcpJson) -> None:
         """Show a whole message, or what is missing of it."""
@@ -72,15 +79,25 @@ class Transcript:
 
     def _begin_turn(self, turn: int) -> None:
         self._turn, self._number = turn, 0
-        self._end_reply()
+        self._unfinished = self._unfinished or self._reply
+        self._reply = ""
 
     def _add_reply(self, text: str) -> None:
+        self._reply += text
+        if self._unfinished.startswith(self._reply):
+            return
+        if self._unfinished:
+            shown, self._unfinished = self._unfinished, ""
+            if self._reply.startswith(shown):
+                text = self._reply[len(shown) :]
+            else:
+                text = self._reply
+                self._replies += 1
         if text:
-            self._reply += text
             self._emit(make_chunk("agent", text, f"{self._run}-{self._replies}"))
 
     def _end_reply(self) -> None:
-        self._reply = ""
+        self._reply = self._unfinished = ""
         self._replies += 1
 
     def _show_reply(self, message: AcpJson) -> None:

@@ -56,8 +56,8 @@ def test_a_key_can_come_from_a_file(house: Serving, start: Start, tmp_path: Path
 def test_what_is_no_message_is_answered_and_does_no_harm(editor: Editor) -> None:
     for line, code in (
         (b"x", -32700),
-        (b"[]", -32700),
-        (b'"x"', -32700),
+        (b"[]", -32600),
+        (b'"x"', -32600),
         (b"\xff\xfe", -32700),
         (b"[" * 100_000, -32700),
         (b"{}", -32600),
@@ -393,5 +393,3 @@ def test_standard_output_carries_the_protocol_alone(house: Serving, start: Start
     code, said = editor.end()
     assert code == 0
     assert "connecting again" in said
-
-
