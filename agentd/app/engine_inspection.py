@@ -74,6 +74,14 @@ CODING_AGENTS = (
 )
 """The programs to look for in ``PATH``."""
 
+TESTED_VERSIONS: Mapping[str, str] = {
+    "codex": "0.169.0",
+    "claude": "2.1.330",
+    "opencode": "1.18.33",
+    "codex-acp": "2.6.0",
+}
+"""The versions of programs that agentd is tested with, by the program's name."""
+
 _COMMANDS = {"codex": "codex_command", "claude-code": "claude_command", "acp": "acp_command"}
 _MAX_VERSION = 100
 """Characters of a version that are shown."""
@@ -209,10 +217,11 @@ async def _inspect_program(
         problem = f"{program} --version ended with exit code {output.code}"
         return EngineStatus(engine, names, path, problem=problem)
     problem = await handshake(engine, names[0] if names else "") if handshake else ""
-    return EngineStatus(engine, names, path, _parse_version(output.output), problem)
+    return EngineStatus(engine, names, path, parse_version(output.output), problem)
 
 
-def _parse_version(output: bytes) -> str:
+def parse_version(output: bytes) -> str:
+    """Return the first line of what a program says about its version, made safe to show."""
     lines = output.decode("utf-8", "replace").strip().splitlines()
     line = lines[0] if lines else ""
     return "".join(letter for letter in line if letter.isprintable())[:_MAX_VERSION]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from os.path import realpath
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -40,14 +41,19 @@ from agentd.speech.store import load as load_speech
 from agentd.system.protected_paths import explain_risky_workspace
 from agentd.workspace.job_store import load_builds, load_deployments
 
+if TYPE_CHECKING:
+    from agentd.app.engine_trials import EngineTrial
+
 EXAMPLES = """\
 examples:
   agentd check                               before restarting the daemon
   agentd check --json | jq -r '.problems[].where'
   agentd check --online                      lists each supplier's models, starts each program
+  agentd check --engines                     one harmless turn with each installed program
 
-exit codes: 0 no problems, 1 there are problems. An engine that is not ready is reported, but is
-not a problem: the daemon may run with another user, PATH and environment.
+exit codes: 0 no problems, 1 there are problems, or a turn of --engines failed. An engine that is
+not ready is reported, but is not a problem: the daemon may run with another user, PATH and
+environment.
 """
 
 
@@ -65,14 +71,22 @@ def add_parser(commands: Subcommands) -> None:
         action="store_true",
         help="also call the suppliers and start the engines' programs; no prompt is sent",
     )
+    parser.add_argument(
+        "--engines",
+        action="store_true",
+        help="also run a turn with each installed coding agent, against a supplier on loopback:"
+        " it costs nothing, and no sign-in is used",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Report; return 1 when there is any problem."""
     problems, engines = list(_find_problems(args)), _inspect_engines(args)
+    trials = _try_engines(args) if args.engines else []
     if args.json:
         report = {"ok": not problems, "problems": problems, "engines": engines}
+        report |= {"trials": trials} if args.engines else {}
         print(json.dumps(msgspec.to_builtins(report)))
     else:
         _print_sources(args)
@@ -80,9 +94,13 @@ def run(args: argparse.Namespace) -> int:
             print(problem)
         for engine in engines:
             print(engine, file=sys.stderr)
+        for trial in trials:
+            print(trial, file=sys.stderr)
+        if args.engines and not trials:
+            print("no coding agent is installed, or not in PATH", file=sys.stderr)
         not_ready = [engine.engine for engine in engines if engine.problem]
         print(summarize(len(problems), not_ready), file=sys.stderr)
-    return 1 if problems else 0
+    return 1 if problems or any(trial.outcome == "fails" for trial in trials) else 0
 
 
 def _print_sources(args: argparse.Namespace) -> None:
@@ -136,6 +154,19 @@ def _inspect_engines(args: argparse.Namespace) -> list[EngineStatus]:
     except AgentdError:
         return []
     return asyncio.run(inspect_engines(config.settings, models, os.environ, online=args.online))
+
+
+def _try_engines(args: argparse.Namespace) -> "list[EngineTrial]":
+    """Return nothing while the settings or models have problems, which are reported already."""
+    # Imported when it is needed: it is much code.
+    from agentd.app.engine_trials import try_engines
+
+    try:
+        config = resolve_config(args)
+        models = models_store.load(config.layout)
+    except AgentdError:
+        return []
+    return asyncio.run(try_engines(config.settings, models))
 
 
 def find_insecure_paths(folder: str) -> Iterator[ConfigProblem]:
