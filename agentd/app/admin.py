@@ -1,8 +1,10 @@
 """Wires the management API of the model gateway."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+
+from msgspec import Struct
 
 from agentd.app.channel_checks import GatewayChannelChecker
 from agentd.app.config_files import ConfigFiles
@@ -10,6 +12,7 @@ from agentd.app.gateway import ModelGateway
 from agentd.core.clock import Clock
 from agentd.core.tasks import cancel_task
 from agentd.gateway.admin.api import routes as manage
+from agentd.gateway.admin.api.batches import BatchEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
 from agentd.gateway.admin.api.daemon_settings import DaemonSettingsEndpoints
@@ -20,10 +23,13 @@ from agentd.gateway.admin.api.models import ProxyModelEndpoints
 from agentd.gateway.admin.api.offered_models import OfferedModelEndpoints
 from agentd.gateway.admin.api.preview import PreviewEndpoints
 from agentd.gateway.admin.api.prices import PriceEndpoints
+from agentd.gateway.admin.api.resource import ResourceEndpoints
 from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
+from agentd.gateway.admin.batches import EditAllStore, ManagedBatch
 from agentd.gateway.admin.changes import ChangeRecord
 from agentd.gateway.admin.changes_store import ChangeJournal
+from agentd.gateway.admin.import_intent import ImportIntentFile
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
 from agentd.gateway.admin.secret_rules import SampleScanner
 from agentd.gateway.channels.model import Channel
@@ -40,6 +46,8 @@ from agentd.http.routing import Route
 from agentd.models.gateway_model import GatewayModel
 from agentd.storage.layout import Layout
 from agentd.storage.yaml import untrusted
+
+E = TypeVar("E", bound=Struct)
 
 PURGE_SECONDS = 3600.0
 """The interval at which changes too old to undo are removed."""
@@ -76,6 +84,7 @@ class AdminComponent:
         await self.journal.open(secret)
         self.journal.on_change = self._note_change
         self.rows = manage.list_management_routes(self._build_endpoints(secret))
+        await self._imports.recover()
         self._purging = asyncio.create_task(self._purge())
         return self
 
@@ -110,7 +119,7 @@ class AdminComponent:
             checks,
             gateway.prices,
         )
-        imports = self._build_imports(stored_channels, stored_models)
+        imports = self._imports = self._build_imports(stored_channels, stored_models)
         keys, management_keys = self._build_key_endpoints()
         rules = SecretRuleEndpoints(
             SecretRuleStore(layout, gateway.rules),
@@ -121,22 +130,54 @@ class AdminComponent:
             GatewaySettingsRepository(layout, file=gateway.settings), journal
         )
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
-        undoing = (channels, models, keys, management_keys, rules, settings, daemon)
+        batches = self._build_batches(channels, models, keys, stored_channels, stored_models)
+        undoing = (channels, models, keys, management_keys, rules, settings, daemon, *batches)
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
             imports=ImportEndpoints(imports),
+            batches=batches,
             keys=keys,
             management_keys=management_keys,
             secret_rules=rules,
             settings=settings,
             daemon=daemon,
-            offered=OfferedModelEndpoints(
-                channels, models, stored_models, gateway.suppliers.reach, gateway.prices
-            ),
+            offered=self._build_offered(channels, models, stored_models, batches),
             prices=PriceEndpoints(gateway.prices, models, lambda: gateway.channels.current),
             changes=ChangeEndpoints(journal, (imports, *(one.managed for one in undoing))),
             preview=PreviewEndpoints(Subscriptions(untrusted.parse_untrusted_yaml), find_programs),
+        )
+
+    def _build_offered(
+        self,
+        channels: ChannelEndpoints,
+        models: ProxyModelEndpoints,
+        stored: GatewayModelRepository,
+        batches: manage.BatchesByResource,
+    ) -> OfferedModelEndpoints:
+        reach, prices = self._gateway.suppliers.reach, self._gateway.prices
+        return OfferedModelEndpoints(
+            channels, models, stored, reach, prices, batches.models.managed
+        )
+
+    def _build_batches(
+        self,
+        channels: ChannelEndpoints,
+        models: ProxyModelEndpoints,
+        keys: AccessKeyEndpoints,
+        stored_channels: ChannelRepository,
+        stored_models: GatewayModelRepository,
+    ) -> manage.BatchesByResource:
+        def build(
+            endpoints: ResourceEndpoints[E], store: EditAllStore[E], title: Callable[[E], str]
+        ) -> BatchEndpoints[E]:
+            managed = ManagedBatch(endpoints.managed, store, self.journal, title)
+            return BatchEndpoints(endpoints, managed)
+
+        return manage.BatchesByResource(
+            channels=build(channels, stored_channels, lambda one: one.name),
+            models=build(models, stored_models, lambda one: one.name),
+            keys=build(keys, self._keys, lambda one: one.name),
         )
 
     def _build_key_endpoints(self) -> tuple[AccessKeyEndpoints, ManagementKeyEndpoints]:
@@ -153,7 +194,9 @@ class AdminComponent:
             models,
             self.journal,
             lambda: self._gateway.channels.current,
+            lambda: models.current,
             self._describe_import_users,
+            ImportIntentFile(self._layout),
         )
 
     def note_failed_sign_in(self, text: str, remote: str) -> None:

@@ -400,6 +400,11 @@ class Layout(Struct, frozen=True):
         """The journal of management changes to the gateway, secrets masked."""
         return join(self.state, "proxy", "changes.jsonl")
 
+    @property
+    def import_intent(self) -> str:
+        """The import, or the undo of one, that is under way between two files."""
+        return join(self.state, "proxy", "import.json")
+
     def get_undo_path(self, number: int) -> str:
         """Return the path of the undo data of a change; its secrets are encrypted."""
         return join(self.state, "proxy", "undo", f"{number}.enc")

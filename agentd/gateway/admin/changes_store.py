@@ -71,6 +71,11 @@ class ChangeJournal:
         self._number = 0
         self._secret = b""
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last change; 0: there is none."""
+        return self._number
+
     async def open(self, secret: bytes) -> None:
         """Read the number of the last change. ``secret`` is the key of tags and undo files.
 

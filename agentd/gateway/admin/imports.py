@@ -1,6 +1,8 @@
 """Channels and models that are created together, as one change that is undone as one."""
 
-from collections.abc import Callable, Collection, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -8,12 +10,15 @@ from msgspec import Struct
 
 from agentd.core.errors import AgentdError, BadRequest, Conflict, NotFound
 from agentd.gateway.admin.changes import ChangeRecord, ChangeRequest, MaskedFields, UndoRecord
-from agentd.gateway.admin.service import UNDO_HINT, ChangeLog
+from agentd.gateway.admin.import_intent import ImportIntent, ImportIntentFile
+from agentd.gateway.admin.service import UNDO_HINT, ChangeLog, to_complete_builtins
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.validation import require_known_channels
 from agentd.models.gateway_model import GatewayModel
 
 E = TypeVar("E", bound=Struct)
+
+_log = logging.getLogger("agentd.proxy")
 
 
 class ImportedEntries(Struct, frozen=True, omit_defaults=True):
@@ -43,11 +48,12 @@ class BatchStore(Protocol[E]):
 class ManagedImport:
     """Creates channels and models together; ``gateway.admin.service`` manages single ones.
 
-    ``known`` returns the names of the channels that there are, and ``busy`` what else uses
-    entries of an import, so that it cannot be undone (empty: nothing does).
+    ``known`` returns the channels that there are, ``models_now`` the models, and ``busy`` what else
+    uses entries of an import, so that it cannot be undone (empty: nothing does).
 
-    Channels are written before the models that lead through them, each file at once. If the
-    daemon is killed in between, there are channels that no model uses, and no change is logged.
+    Channels are written before the models that lead through them, each file at once, and removed
+    after them. ``intents`` notes what is under way: if the daemon is killed in between,
+    ``recover`` removes channels whose models were not written, or were removed already.
     """
 
     resource = "import"
@@ -57,9 +63,13 @@ class ManagedImport:
         channels: BatchStore[Channel],
         models: BatchStore[GatewayModel],
         journal: ChangeLog,
-        known: Callable[[], Collection[str]],
+        known: Callable[[], Mapping[str, Channel]],
+        models_now: Callable[[], Sequence[GatewayModel]],
         busy: Callable[[ImportedEntries], str],
+        intents: ImportIntentFile,
     ) -> None:
+        self._models_now = models_now
+        self._intents = intents
         self._channels = channels
         self._models = models
         self._journal = journal
@@ -68,14 +78,32 @@ class ManagedImport:
 
     async def add(self, entries: ImportedEntries, request: ChangeRequest) -> ChangeRecord:
         """Create all entries or none. Raises ``BadRequest`` and ``Conflict``."""
-        async with self._journal.lock:
+        async with self._journal.lock, self._noted(entries, request, "create", adds=True):
             await self._add(entries, request.dry_run)
             return await self._log(request, "create", None, entries)
+
+    async def recover(self) -> None:
+        """Finish, or take back, what a kill of the daemon interrupted; called at start."""
+        intent = await self._intents.load()
+        if intent is None:
+            return
+        async with self._journal.lock:
+            if self._journal.last_number < intent.number:
+                here = {model.name for model in self._models_now()}
+                if here.isdisjoint(intent.models):
+                    await self._remove_left_over(intent)
+                if here.isdisjoint(intent.models) != intent.adds:
+                    await self._log_recovered(intent)
+            await self._intents.clear()
 
     async def undo(self, record: UndoRecord, request: ChangeRequest, number: int) -> ChangeRecord:
         """Undo an import, or the undo of one. ``Conflict`` if an entry was changed since."""
         before, after = _decode(record.before), _decode(record.after)
-        async with self._journal.lock:
+        entries, adds = after or before or ImportedEntries(), after is None
+        async with (
+            self._journal.lock,
+            self._noted(entries, request, "undo", number, adds=adds),
+        ):
             try:
                 if after:
                     await self._remove(after, request.dry_run)
@@ -88,6 +116,74 @@ class ManagedImport:
                     f"The change cannot be undone: {error.message}", error.details
                 ) from error
             return await self._log(request, "undo", after, before, number)
+
+    @asynccontextmanager
+    async def _noted(
+        self,
+        entries: ImportedEntries,
+        request: ChangeRequest,
+        action: str,
+        undoes: int = 0,
+        *,
+        adds: bool,
+    ) -> AsyncIterator[None]:
+        """Note for the block what is about to be written to both files.
+
+        A start after a kill in the block finishes it, or takes it back.
+        """
+        if request.dry_run or not (entries.channels and entries.models):
+            yield
+            return
+        intent = ImportIntent(
+            number=self._journal.last_number + 1,
+            by=request.by,
+            remote=request.remote,
+            action=action,
+            undoes=undoes,
+            adds=adds,
+            channels={one.name: self._create_tag(one) for one in entries.channels},
+            models=tuple(one.name for one in entries.models),
+        )
+        await self._intents.save(intent)
+        try:
+            yield
+        finally:
+            await self._intents.clear()
+
+    def _create_tag(self, channel: Channel) -> str:
+        return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(channel)))
+
+    async def _remove_left_over(self, intent: ImportIntent) -> None:
+        """Remove the channels of an import whose models are not there."""
+        known = self._known()
+        used = {route.channel for model in self._models_now() for route in model.routes}
+        left = [
+            name
+            for name, tag in intent.channels.items()
+            if name in known and name not in used and self._create_tag(known[name]) == tag
+        ]
+        if left:
+            await self._channels.remove_all(left)
+            _log.warning(
+                "an import was interrupted; its channels are removed again: %s", ", ".join(left)
+            )
+
+    async def _log_recovered(self, intent: ImportIntent) -> None:
+        """Log what was interrupted after its models were written or removed."""
+        known, request = self._known(), ChangeRequest(intent.by, intent.remote)
+        undoes = intent.undoes or None
+        if intent.adds:
+            entries = ImportedEntries(
+                tuple(known[name] for name in intent.channels if name in known),
+                tuple(one for one in self._models_now() if one.name in intent.models),
+            )
+            await self._log(request, intent.action, None, entries, undoes)
+            return
+        names = {"channels": list(intent.channels), "models": list(intent.models)}
+        count = _describe_counts(len(intent.channels), len(intent.models))
+        await self._journal.append(
+            request, intent.action, self.resource, count, before=names, undoes=undoes
+        )
 
     async def _add(self, entries: ImportedEntries, dry_run: bool) -> None:
         if not (entries.channels or entries.models):
@@ -159,7 +255,11 @@ def _decode(stored: msgspec.Raw) -> ImportedEntries | None:
 
 def _count(entries: ImportedEntries) -> str:
     """Return a name for the journal, such as ``3 channels, 1 model``."""
-    counts = (("channel", len(entries.channels)), ("model", len(entries.models)))
+    return _describe_counts(len(entries.channels), len(entries.models))
+
+
+def _describe_counts(channels: int, models: int) -> str:
+    counts = (("channel", channels), ("model", models))
     return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts)
 
 

@@ -3,7 +3,7 @@
 All changes are made under one lock, so the journal contains them in order.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Generic, Protocol, TypeVar
@@ -28,6 +28,11 @@ class ChangeLog(Protocol):
     @property
     def lock(self) -> AbstractAsyncContextManager[object]:
         """Held while something is changed."""
+        ...
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last change."""
         ...
 
     def create_tag(self, content: bytes) -> str:
@@ -98,13 +103,13 @@ class ManagedResource(Generic[E]):
         self._store = store
         self._journal = journal
         self.name = name
-        self._show = show
+        self.show = show
         self._busy = busy
         self._require = require
 
     def create_tag(self, entry: E) -> str:
         """Return an ETag of the resource that reveals nothing about its secrets."""
-        return self._journal.create_tag(msgspec.json.encode(_to_complete_builtins(entry)))
+        return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(entry)))
 
     async def add(self, entry: E, request: ChangeRequest) -> E:
         """Add a resource; here and below, return the result, also for a dry run."""
@@ -113,17 +118,6 @@ class ManagedResource(Generic[E]):
             return await self._store.add(self._require(entry, None), dry_run=dry_run)
 
         return await self.create_with(make, request, "create")
-
-    async def add_all(
-        self, entries: Sequence[E], write: Callable[..., Awaitable[object]], request: ChangeRequest
-    ) -> list[E]:
-        """Add resources by ``write(entries, dry_run=…)``, all or none; each is a change."""
-        async with self._journal.lock:
-            added = [self._require(entry, None) for entry in entries]
-            await write(added, dry_run=request.dry_run)
-            for entry in added:
-                await self._log(request, "create", None, entry)
-        return added
 
     async def create_with(
         self, make: Callable[..., Awaitable[E]], request: ChangeRequest, action: str = "copy"
@@ -186,6 +180,14 @@ class ManagedResource(Generic[E]):
                 ) from error
             return await self._log(request, "undo", after, before, number)
 
+    def require_allowed(self, old: E | None, new: E | None) -> E:
+        """Return the new version, or the old one that is removed. ``Conflict``, ``BadRequest``."""
+        if new is None:
+            assert old is not None
+            self._require_unused(old)
+            return old
+        return self._require(new if old is None else self._check_rename(old, new), old)
+
     def check_expected(self, entry: E, request: ChangeRequest) -> E:
         """Return the entry. ``PreconditionFailed`` if the caller expects another version."""
         if request.expects is not None and self.create_tag(entry) not in request.expects:
@@ -245,8 +247,8 @@ class ManagedResource(Generic[E]):
             action,
             self.resource,
             self.name(named),
-            before=self._show(before) if before is not None else None,
-            after=self._show(after) if after is not None else None,
+            before=self.show(before) if before is not None else None,
+            after=self.show(after) if after is not None else None,
             undo=UndoRecord(resource=self.resource, before=_encode(before), after=_encode(after)),
             undoes=undoes or None,
         )
@@ -323,7 +325,7 @@ class ManagedSettings(Generic[S]):
 
     def create_tag(self, settings: S) -> str:
         """Do as ``ManagedResource.create_tag``."""
-        return self._journal.create_tag(msgspec.json.encode(_to_complete_builtins(settings)))
+        return self._journal.create_tag(msgspec.json.encode(to_complete_builtins(settings)))
 
     async def change(self, revise: Callable[[S], S], request: ChangeRequest) -> S:
         """Change the settings with ``revise``. Raises ``PreconditionFailed``, and as the store."""
@@ -403,16 +405,15 @@ def _select_fields(settings: Struct, names: Iterable[str]) -> MaskedFields:
     return {name: msgspec.to_builtins(getattr(settings, name)) for name in names}
 
 
-def _to_complete_builtins(value: object) -> object:
+def to_complete_builtins(value: object) -> object:
     """Convert all fields, including defaults, so that equal entries are encoded alike."""
     match value:
         case Struct():
             return {
-                name: _to_complete_builtins(getattr(value, name))
-                for name in value.__struct_fields__
+                name: to_complete_builtins(getattr(value, name)) for name in value.__struct_fields__
             }
         case tuple():
-            return list(map(_to_complete_builtins, value))
+            return list(map(to_complete_builtins, value))
     return value
 
 

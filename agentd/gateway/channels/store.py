@@ -108,6 +108,22 @@ class ChannelRepository(WatchedEntries[Channel]):
 
         return await super().change(name, edit, dry_run=dry_run)
 
+    async def edit_all(
+        self,
+        names: Sequence[str],
+        revise: Callable[[Channel], Channel | None],
+        added: Sequence[Channel] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[tuple[Channel | None, Channel | None]]:
+        """Revise channels (``None`` removes one) and add others, all or none."""
+
+        def edit(old: Channel) -> Channel | None:
+            new = revise(old)
+            return apply_edit(new, old).clear_outdated() if new else None
+
+        return await super().edit_all(names, edit, [*map(require_no_mask, added)], dry_run=dry_run)
+
     async def copy(self, name: str, new: str, *, dry_run: bool = False) -> Channel:
         """Add a copy of a channel, named ``new``."""
         revise = partial(structs.replace, name=new)

@@ -14,7 +14,7 @@ was read before is known by its text (``gateway.keys.entries``).
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -75,6 +75,10 @@ class AccessKeyFileContents(Struct, frozen=True):
         return bool(self.problems) or self.is_blank
 
 
+_Pair: TypeAlias = tuple[AccessKey | None, AccessKey | None]
+"""What a key was and is; ``None`` where there was or is none."""
+
+
 class _Content(NamedTuple):
     """The file taken apart, and what each entry is; ``None`` for one that is not valid."""
 
@@ -130,11 +134,7 @@ class AccessKeyFile:
         """Append a key. ``Conflict`` if its name is taken."""
 
         def change(now: _Content) -> tuple[YamlList, list[AccessKey | None]]:
-            _check_free(now.keys, key)
-            text = YamlEditor(self.path, "")
-            _write(text, None, key)
-            lines = text.content.splitlines()
-            return now.parts.with_appended(lines, _LIST), [*now.keys, key]
+            return _append_entries(self.path, now.parts, list(now.keys), [key])
 
         self._edit(change, dry_run)
 
@@ -157,12 +157,9 @@ class AccessKeyFile:
             number, before = _find(now.keys, key_id)
             after = revise(before)
             _check_free((*now.keys[:number], *now.keys[number + 1 :]), after)
-            entry = now.parts.entries[number]
-            text = YamlEditor(self.path, entry.value)
-            _write(text, before, after)
             made.append(after)
             keys = [*now.keys[:number], after, *now.keys[number + 1 :]]
-            return now.parts.with_item(number, entry.with_value(text.content)), keys
+            return _replace_entry(self.path, now.parts, number, (before, after)), keys
 
         self._edit(change, dry_run, renewals)
         return made[0]
@@ -238,6 +235,39 @@ class AccessKeyFile:
 
         self._edit(change, dry_run)
         return gone[0]
+
+    def edit_all(
+        self,
+        key_ids: Sequence[str],
+        revise: Callable[[AccessKey], AccessKey | None],
+        added: Sequence[AccessKey] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[_Pair]:
+        """Revise keys, of which ``revise`` returns ``None`` for one to remove, and add others.
+
+        All or none, by one change of the file; returns what each was and is. As ``change``.
+        """
+        pairs: list[_Pair] = []
+
+        def change(now: _Content) -> tuple[YamlList, list[AccessKey | None]]:
+            parts, keys = now.parts, list(now.keys)
+            for key_id in dict.fromkeys(key_ids):
+                number, before = _find(keys, key_id)
+                after = revise(before)
+                pairs.append((before, after))
+                if after:
+                    parts = _replace_entry(self.path, parts, number, (before, after))
+                    keys[number] = after
+            gone = {old.id for old, new in pairs if old and new is None}
+            numbers = [number for number, key in enumerate(keys) if key and key.id in gone]
+            parts = parts.without_items(numbers, _LIST) if numbers else parts
+            keys = [key for key in keys if not (key and key.id in gone)]
+            pairs.extend((None, key) for key in added)
+            return _append_entries(self.path, parts, keys, added)
+
+        self._edit(change, dry_run)
+        return pairs
 
     def remove_made_by(self, makers: Set[str]) -> tuple[AccessKey, ...]:
         """Take all keys away that these made, by one change of the file; they are answered.
@@ -429,6 +459,29 @@ def _add_file_line(problem: ConfigProblem, entry: YamlListItem) -> ConfigProblem
     """Return a problem of an entry with its line in the file."""
     line = problem.line + entry.line - 1 if problem.line else entry.line
     return dataclasses.replace(problem, line=line)
+
+
+def _replace_entry(
+    path: str, parts: YamlList, number: int, pair: tuple[AccessKey, AccessKey]
+) -> YamlList:
+    entry = parts.entries[number]
+    text = YamlEditor(path, entry.value)
+    _write(text, *pair)
+    return parts.with_item(number, entry.with_value(text.content))
+
+
+def _append_entries(
+    path: str, parts: YamlList, keys: list[AccessKey | None], added: Iterable[AccessKey]
+) -> tuple[YamlList, list[AccessKey | None]]:
+    """Return the list with further keys; ``Conflict`` if a name is taken."""
+    every = list(keys)
+    for key in added:
+        _check_free(every, key)
+        text = YamlEditor(path, "")
+        _write(text, None, key)
+        parts = parts.with_appended(text.content.splitlines(), _LIST)
+        every.append(key)
+    return parts, every
 
 
 def _find(keys: Sequence[AccessKey | None], key_id: str) -> tuple[int, AccessKey]:

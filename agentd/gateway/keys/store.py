@@ -8,7 +8,7 @@ Listeners are called when a key becomes invalid, even without a request.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from os.path import basename
 from typing import TypeAlias, TypeVar
@@ -228,6 +228,19 @@ class AccessKeyRepository:
         ``NotFound``.
         """
         return await self._change(partial(self._file.remove, key_id, check, dry_run=dry_run))
+
+    async def edit_all(
+        self,
+        key_ids: Sequence[str],
+        revise: Callable[[AccessKey], AccessKey | None],
+        added: Sequence[AccessKey] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[tuple[AccessKey | None, AccessKey | None]]:
+        """Revise keys (``None`` removes one) and add others, all or none."""
+        return await self._change(
+            partial(self._file.edit_all, key_ids, revise, added, dry_run=dry_run)
+        )
 
     def _revoke_previous(self, key: AccessKey) -> None:
         """Revoke the previous secret on disk, too, retrying until that succeeds."""

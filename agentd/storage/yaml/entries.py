@@ -85,12 +85,7 @@ class NamedEntries(Generic[E]):
             if self._name(after) != name:
                 self._require_free_name(entries, self._name(after))
             entries[number] = after
-            old, new = to_plain(before), to_plain(after)
-            kind: Any = type(after)
-            for field in structs.fields(kind):
-                if old.get(field.name) != new.get(field.name):
-                    value = new[field.name] if field.name in new else _get_default(field)
-                    text.set((self._section, number, field.name), value)
+            self._write_fields(text, number, before, after)
             return after
 
         return self._edit(change, dry_run)
@@ -134,6 +129,51 @@ class NamedEntries(Generic[E]):
             return gone
 
         return self._edit(change, dry_run)
+
+    def edit_all(
+        self,
+        names: Sequence[str],
+        revise: Callable[[E], E | None],
+        added: Sequence[E] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[tuple[E | None, E | None]]:
+        """Revise the entries of these names, and add others at the end, all or none.
+
+        ``revise`` returns ``None`` for an entry that is to be removed. Returns what each was and
+        is, ``None`` where there was or is none.
+        """
+
+        def change(entries: list[E], text: YamlEditor) -> list[tuple[E | None, E | None]]:
+            numbers = [self._find_index(entries, name) for name in dict.fromkeys(names)]
+            pairs: dict[int, tuple[E, E | None]] = {
+                number: (entries[number], revise(entries[number])) for number in numbers
+            }
+            for number, (before, after) in pairs.items():
+                if after is not None:
+                    self._write_fields(text, number, before, after)
+                    entries[number] = after
+            gone = {number for number, (_, after) in pairs.items() if after is None}
+            if gone:
+                text.remove_items((self._section,), gone)
+            entries[:] = [one for number, one in enumerate(entries) if number not in gone]
+            for entry in added:
+                self._require_free_name(entries, self._name(entry))
+                entries.append(entry)
+            if added:
+                text.append_items((self._section,), [to_plain(entry) for entry in added])
+            return [*pairs.values(), *((None, entry) for entry in added)]
+
+        return self._edit(change, dry_run, many=True)
+
+    def _write_fields(self, text: YamlEditor, number: int, before: E, after: E) -> None:
+        """Write the fields of an entry that differ."""
+        old, new = to_plain(before), to_plain(after)
+        kind: Any = type(after)
+        for field in structs.fields(kind):
+            if old.get(field.name) != new.get(field.name):
+                value = new[field.name] if field.name in new else _get_default(field)
+                text.set((self._section, number, field.name), value)
 
     def _edit(
         self, change: Callable[[list[E], YamlEditor], R], dry_run: bool, *, many: bool = False
@@ -215,6 +255,18 @@ class WatchedEntries(Generic[E]):
     ) -> Sequence[E]:
         """Remove the entries of these names, all or none, unless ``check`` raises."""
         return await self.write(partial(self.entries.remove_all, names, check), dry_run=dry_run)
+
+    async def edit_all(
+        self,
+        names: Sequence[str],
+        revise: Callable[[E], E | None],
+        added: Sequence[E] = (),
+        *,
+        dry_run: bool = False,
+    ) -> list[tuple[E | None, E | None]]:
+        """Revise entries (``None`` removes one) and add others, all or none."""
+        edit = partial(self.entries.edit_all, names, revise, added)
+        return await self.write(edit, dry_run=dry_run)
 
     async def write(self, change: Callable[..., R], *, dry_run: bool) -> R:
         """Run a method of ``NamedEntries`` in a thread, and read the file again."""

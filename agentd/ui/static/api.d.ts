@@ -159,6 +159,17 @@ export type BackfillPlan = {
   started: boolean;
 };
 
+export type BatchRequest = {
+  action: "delete" | "disable" | "enable";
+  names: string[];
+};
+
+export type BatchView = {
+  changed: string[];
+  unchanged: string[];
+  change: number | null;
+};
+
 export type BodiesView = {
   request: string;
   response: string;
@@ -2420,6 +2431,7 @@ export interface Answers {
   "POST /api/agent/changes/{number}/undo": ChangeRecordView;
   "GET /api/agent/channels": ChannelPage;
   "POST /api/agent/channels": ChannelView;
+  "POST /api/agent/channels/batch": BatchView;
   "POST /api/agent/channels/preview": ChannelPreview;
   "GET /api/agent/channels/{name}": ChannelView;
   "PATCH /api/agent/channels/{name}": ChannelView;
@@ -2436,6 +2448,7 @@ export interface Answers {
   "POST /api/agent/import": ImportView;
   "GET /api/agent/keys": AccessKeyPage;
   "POST /api/agent/keys": IssuedKeyView;
+  "POST /api/agent/keys/batch": BatchView;
   "GET /api/agent/keys/{id}": AccessKeyView;
   "PATCH /api/agent/keys/{id}": AccessKeyView;
   "POST /api/agent/keys/{id}/disable": AccessKeyView;
@@ -2452,6 +2465,7 @@ export interface Answers {
   "POST /api/agent/management-keys/{name}/enable": ManagementKeyView;
   "GET /api/agent/models": GatewayModelPage;
   "POST /api/agent/models": GatewayModelView;
+  "POST /api/agent/models/batch": BatchView;
   "GET /api/agent/models/{name}": GatewayModelView;
   "PATCH /api/agent/models/{name}": GatewayModelView;
   "POST /api/agent/models/{name}/check": CheckView;

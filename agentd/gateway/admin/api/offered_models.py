@@ -13,6 +13,7 @@ from agentd.gateway.admin.api.models import ModelView, ProxyModelEndpoints
 from agentd.gateway.admin.api.prices import ListedPricesView
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import build_route
+from agentd.gateway.admin.batches import ManagedBatch
 from agentd.gateway.catalogue.listed import build_routed_model
 from agentd.gateway.catalogue.service import OpenCatalogue, PriceCatalogueService
 from agentd.gateway.channels.check import Reach
@@ -94,7 +95,9 @@ class OfferedModelEndpoints:
         store: GatewayModelRepository,
         reach: Reach,
         prices: PriceCatalogueService,
+        batch: ManagedBatch[GatewayModel],
     ) -> None:
+        self._batch = batch
         self._channels = channels
         self._models = models
         self._store = store
@@ -139,9 +142,7 @@ class OfferedModelEndpoints:
         name = find_repeated(model.name for model in made)
         if name is not None:
             raise BadRequest(f'Two of the models would be named "{name[:100]}"')
-        added = await self._models.managed.add_all(
-            made, self._store.add_all, parse_change_request(call)
-        )
+        added = await self._batch.add(made, parse_change_request(call))
         return Response(CreatedModels([self._models.render(one) for one in added]), 201)
 
 
@@ -181,7 +182,7 @@ def routes(endpoints: OfferedModelEndpoints) -> tuple[Route, ...]:
             path,
             endpoint=endpoints.create_offered,
             summary="Create models with a route through the channel, all or none, with the"
-            " catalogue's prices where it lists them. Each can be undone as a change.",
+            " catalogue's prices where it lists them; one change undoes them all.",
             operation_id="create_offered_models",
             request_type=CreateOfferedRequest,
             example={"models": [{"model": "gpt-5.1", "name": "offered"}]},

@@ -24,6 +24,7 @@ from agentd.gateway.admin.api import (
     settings,
     summary,
 )
+from agentd.gateway.admin.api.batches import BatchEndpoints, build_batch_route
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
@@ -45,7 +46,18 @@ from agentd.gateway.admin.api.secret_rules import SecretRuleEndpoints
 from agentd.gateway.admin.api.service_log import ServiceLogEndpoints
 from agentd.gateway.admin.api.settings import GatewaySettingsEndpoints
 from agentd.gateway.admin.api.summary import SummaryEndpoints
+from agentd.gateway.channels.model import Channel
+from agentd.gateway.keys.model import AccessKey
 from agentd.http.routing import Route
+from agentd.models.gateway_model import GatewayModel
+
+
+class BatchesByResource(NamedTuple):
+    """The endpoint objects of changes of several resources of one kind."""
+
+    channels: BatchEndpoints[Channel]
+    models: BatchEndpoints[GatewayModel]
+    keys: BatchEndpoints[AccessKey]
 
 
 class ManagementEndpoints(NamedTuple):
@@ -54,6 +66,7 @@ class ManagementEndpoints(NamedTuple):
     channels: ChannelEndpoints
     models: ProxyModelEndpoints
     imports: ImportEndpoints
+    batches: BatchesByResource
     keys: AccessKeyEndpoints
     management_keys: ManagementKeyEndpoints
     secret_rules: SecretRuleEndpoints
@@ -71,6 +84,9 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *channels.routes(endpoints.channels),
         *models.routes(endpoints.models),
         *imports.routes(endpoints.imports),
+        build_batch_route(endpoints.batches.channels, "channels", "channels", "openai"),
+        build_batch_route(endpoints.batches.models, "models", "models", "large"),
+        build_batch_route(endpoints.batches.keys, "keys", "access keys", "ann"),
         *keys.routes(endpoints.keys),
         *management_keys.routes(endpoints.management_keys),
         *secret_rules.routes(endpoints.secret_rules),

@@ -96,7 +96,10 @@ def provoke_bad_request(gateway: ExampleGateway, address: Address) -> Iterator[R
 
 def provoke_not_found(gateway: ExampleGateway, address: Address) -> Iterator[Reply]:
     """Name a resource that does not exist."""
-    if "{" in address["path"]:
+    if address["path"].endswith("/batch"):
+        body = {**gateway.build_body(address), "names": ["nobody-at-all"]}
+        yield send_variant(gateway, address, body=body)
+    elif "{" in address["path"]:
         yield send_variant(gateway, address, path=gateway.build_path(address, "999999"))
     else:
         yield send_variant(
