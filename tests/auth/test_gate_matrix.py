@@ -81,7 +81,9 @@ EVERY = build_table(
     relay_api.routes(ANY, 1024 * 1024),
     quota_api.routes(ANY),
     manage.list_management_routes(
-        manage.ManagementEndpoints(*(ANY for _ in manage.ManagementEndpoints._fields))
+        manage.ManagementEndpoints(*(ANY for _ in manage.ManagementEndpoints._fields))._replace(
+            batches=manage.BatchesByResource(ANY, ANY, ANY)
+        )
     ),
     export.routes(ANY),
     preferences_api.routes(ANY),

@@ -177,16 +177,8 @@ class AccessKeyFile:
             after = revise(key)
             current = {key.secret.sha256}
             undelivered = next((one for one in self._renewals.find_active(current)), None)
-            if (
-                undelivered and after.before
-            ):  # an undelivered secret needs no grace period, but the previous one does
-                after = structs.replace(after, before=undelivered.secret)
-            good: AccessKey | PendingReissue = undelivered or key
-            noted.append(
-                PendingReissue(
-                    key.id, after.secret.sha256, good.secret, good.before, good.before_until
-                )
-            )
+            after, pending = _prepare_reissue(key, after, undelivered)
+            noted.append(pending)
             return after
 
         noted: list[PendingReissue] = []
@@ -224,17 +216,13 @@ class AccessKeyFile:
         self, key_id: str, check: Callable[[AccessKey], object] = bool, *, dry_run: bool = False
     ) -> AccessKey:
         """Remove and return a key, unless ``check`` raises. ``NotFound``."""
-        gone: list[AccessKey] = []
 
-        def change(now: _Content) -> tuple[YamlList, list[AccessKey | None]]:
-            number, key = _find(now.keys, key_id)
+        def take(key: AccessKey) -> None:
             check(key)
-            gone.append(key)
-            keys = [*now.keys[:number], *now.keys[number + 1 :]]
-            return now.parts.without_items((number,), _LIST), keys
 
-        self._edit(change, dry_run)
-        return gone[0]
+        (pair,) = self.edit_all([key_id], take, dry_run=dry_run)
+        assert pair[0]
+        return pair[0]
 
     def edit_all(
         self,
@@ -251,18 +239,7 @@ class AccessKeyFile:
         pairs: list[_Pair] = []
 
         def change(now: _Content) -> tuple[YamlList, list[AccessKey | None]]:
-            parts, keys = now.parts, list(now.keys)
-            for key_id in dict.fromkeys(key_ids):
-                number, before = _find(keys, key_id)
-                after = revise(before)
-                pairs.append((before, after))
-                if after:
-                    parts = _replace_entry(self.path, parts, number, (before, after))
-                    keys[number] = after
-            gone = {old.id for old, new in pairs if old and new is None}
-            numbers = [number for number, key in enumerate(keys) if key and key.id in gone]
-            parts = parts.without_items(numbers, _LIST) if numbers else parts
-            keys = [key for key in keys if not (key and key.id in gone)]
+            parts, keys, pairs[:] = _edit_entries(self.path, now, key_ids, revise)
             pairs.extend((None, key) for key in added)
             return _append_entries(self.path, parts, keys, added)
 
@@ -279,10 +256,9 @@ class AccessKeyFile:
             return ()
 
         def change(now: _Content) -> tuple[YamlList, list[AccessKey | None]]:
-            found = {at: key for at, key in enumerate(now.keys) if key and key.created_by in makers}
-            gone.extend(found.values())
-            left = [key for at, key in enumerate(now.keys) if at not in found]
-            return now.parts.without_items(found, _LIST), left
+            gone.extend(key for key in now.keys if key and key.created_by in makers)
+            parts, left, _ = _edit_entries(self.path, now, [key.id for key in gone], lambda _: None)
+            return parts, left
 
         self._edit(change, dry_run=False)
         return tuple(gone)
@@ -461,6 +437,20 @@ def _add_file_line(problem: ConfigProblem, entry: YamlListItem) -> ConfigProblem
     return dataclasses.replace(problem, line=line)
 
 
+def _prepare_reissue(
+    key: AccessKey, after: AccessKey, undelivered: PendingReissue | None
+) -> tuple[AccessKey, PendingReissue]:
+    """Return the reissued key, and the note that keeps the last delivered secret valid."""
+    if undelivered and after.before:
+        # An undelivered secret needs no grace period, but the previous one does.
+        after = structs.replace(after, before=undelivered.secret)
+    good: AccessKey | PendingReissue = undelivered or key
+    pending = PendingReissue(
+        key.id, after.secret.sha256, good.secret, good.before, good.before_until
+    )
+    return after, pending
+
+
 def _replace_entry(
     path: str, parts: YamlList, number: int, pair: tuple[AccessKey, AccessKey]
 ) -> YamlList:
@@ -468,6 +458,28 @@ def _replace_entry(
     text = YamlEditor(path, entry.value)
     _write(text, *pair)
     return parts.with_item(number, entry.with_value(text.content))
+
+
+def _edit_entries(
+    path: str,
+    now: _Content,
+    key_ids: Iterable[str],
+    revise: Callable[[AccessKey], AccessKey | None],
+) -> tuple[YamlList, list[AccessKey | None], list[_Pair]]:
+    """Revise keys, or remove them; returns the list, its keys, and what each was and is."""
+    parts, keys, pairs = now.parts, list(now.keys), list[_Pair]()
+    gone = set()
+    for key_id in dict.fromkeys(key_ids):
+        number, before = _find(now.keys, key_id)
+        after = revise(before)
+        pairs.append((before, after))
+        if after:
+            parts = _replace_entry(path, parts, number, (before, after))
+            keys[number] = after
+        else:
+            gone.add(number)
+    parts = parts.without_items(gone, _LIST) if gone else parts
+    return parts, [key for number, key in enumerate(keys) if number not in gone], pairs
 
 
 def _append_entries(

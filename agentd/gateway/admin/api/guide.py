@@ -107,8 +107,8 @@ CONVENTIONS = [
     " an empty next marks the last page.",
     "PATCH changes the fields it names and keeps the rest, in nested objects too; null resets a"
     " field to its default. Lists and a model's prices are replaced as a whole.",
-    "POST /api/agent/keys/batch (channels, models) enables, disables or deletes several, all or none,"
-    " as one change with one undo.",
+    "POST /api/agent/keys/batch (channels, models) enables, disables or deletes several, all or"
+    " none, as one change with one undo.",
     "POST /api/agent/import creates several channels and models as one change, all or none; its"
     " undo removes them together.",
     "?dry_run=true validates a change and returns its result; nothing is changed.",
