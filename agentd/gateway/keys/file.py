@@ -247,10 +247,7 @@ class AccessKeyFile:
         return pairs
 
     def remove_made_by(self, makers: Set[str]) -> tuple[AccessKey, ...]:
-        """Take all keys away that these made, by one change of the file; they are answered.
-
-        ``created_by`` is who made a key. As ``remove``, but there may be none.
-        """
+        """Remove and return all keys whose ``created_by`` is one of these; there may be none."""
         gone: list[AccessKey] = []
         if not makers & self.find_by_maker().keys():
             return ()
