@@ -36,7 +36,7 @@ LITELLM = os.environ.get("LITELLM", "")
 def measure_gateway(size: Size, gun: Gun) -> Iterator[Row]:
     """Measure calls of 1 KB, streams, a long conversation, and the memory that calls leave."""
     with create_scratch_folder() as folder, ExitStack() as stack:
-        supplier = stack.enter_context(running_server(_start_supplier(folder)))
+        supplier = stack.enter_context(running_server(start_supplier(folder)))
         open_, key = _start_gateway(join(folder, "masking"), supplier.port, masking=True)
         ours = stack.enter_context(running_server(open_))
         bare = stack.enter_context(running_server(_start_bare_relay(folder, supplier.port)))
@@ -157,7 +157,8 @@ def _read_resident(pid: int) -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
 
 
-def _start_supplier(folder: str) -> Server:
+def start_supplier(folder: str) -> Server:
+    """Start the supplier that responds at once."""
     port = find_free_port()
     probe = _encode_post("", _build_body(stream=False))
     return Server(["-m", "tests.benchmarks.bare_supplier", str(port)], port, probe,
@@ -171,7 +172,12 @@ def _start_bare_relay(folder: str, supplier: int) -> Server:
 
 
 def _start_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Server, str]:
-    """Start a daemon with one channel, and a key with limits that are far away."""
+    layout, key = write_gateway(folder, supplier, masking=masking)
+    return start_daemon(layout), key
+
+
+def write_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Layout, str]:
+    """Write the files of a gateway with one channel; return its folders, and an access key."""
     layout = Layout(join(folder, "state"), join(folder, "config"))
     for path in (layout.state, layout.config):
         os.makedirs(path, mode=0o700)
@@ -183,7 +189,7 @@ def _start_gateway(folder: str, supplier: int, *, masking: bool) -> tuple[Server
     LicenceFile(layout).install_own(LONG_AGO)
     key, kept = issue("benchmark", LONG_AGO)
     AccessKeyFile(layout).add(kept)
-    return start_daemon(layout), key
+    return layout, key
 
 
 def _write(path: str, content: dict[str, Any]) -> None:
@@ -194,6 +200,11 @@ def _write(path: str, content: dict[str, Any]) -> None:
 
 def _build_shot(server: Server, key: str, seconds: float, *, stream: bool) -> Shot:
     return _build_shot_at(server.port, key, seconds, stream=stream, connections=CONNECTIONS)
+
+
+def build_single_shot(port: int, key: str, count: int, *, stream: bool) -> Shot:
+    """Build so many requests over one connection, one at a time."""
+    return _build_shot_at(port, key, 0, stream=stream, count=count)
 
 
 def _build_shot_at(

@@ -55,10 +55,14 @@ class Server:
 
     @staticmethod
     def wait_for_answer(
-        child: "subprocess.Popen[bytes]", port: int, probe: bytes, log: str
+        child: "subprocess.Popen[bytes]",
+        port: int,
+        probe: bytes,
+        log: str,
+        limit: float = START_LIMIT,
     ) -> None:
         """Return once it answers well; one that does not come up is ended."""
-        end = time.monotonic() + START_LIMIT
+        end = time.monotonic() + limit
         while time.monotonic() < end and child.poll() is None:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as caller:
                 caller.sendall(probe)

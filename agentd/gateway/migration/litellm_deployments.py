@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import structs
 
+from agentd.gateway.migration.litellm_parameters import take_parameters
 from agentd.gateway.migration.plan import ChannelDrafts, ConfigPath, Fields, Report
 from agentd.gateway.migration.suppliers import (
     AZURE,
@@ -29,6 +31,15 @@ _RATES = {
 }
 _TIERS = (128_000, 200_000, 256_000, 272_000)
 """The sizes above which LiteLLM's fields have other prices."""
+_REASONS = {
+    "tags": "agentd routes by priority and weight; keys can be limited to channels",
+    "max_retries": "tries of proxy.yml says how often a request is tried",
+    "num_retries": "tries of proxy.yml says how often a request is tried",
+    "max_parallel_requests": "parallel of an access key limits its calls",
+    "stream_timeout": "idle_timeout of proxy.yml is the limit for all streams",
+    "max_budget": "limits of access keys count money",
+    "drop_params": "agentd drops or translates parameters by dialect",
+}
 NO_FIELD = "agentd has no such field; a parameter of requests can be set by parameters"
 """Why a field is left that nothing here corresponds to."""
 
@@ -93,7 +104,7 @@ class LiteLlmDeploymentMapper:
         )
         info.ignore("id", "db_model", "base_model", "max_tokens", "litellm_provider")
         info.leave_rest(NO_FIELD)
-        parameters.leave_rest(NO_FIELD)
+        parameters.leave_rest(NO_FIELD, _REASONS)
         return deployment
 
     def _add_channel(self, parameters: Fields) -> tuple[str, str]:
@@ -127,8 +138,12 @@ class LiteLlmDeploymentMapper:
         fields: dict[str, Any] = {"dialects": dialects, "url": url or supplier.url, "key": key}
         if headers := self._take_headers(parameters):
             fields["headers"] = headers
+        if changes := take_parameters(parameters, dialects):
+            fields["parameters"] = msgspec.to_builtins(changes)
         timeout = parameters.take_number("timeout")
-        if timeout and timeout <= 3600:
+        if timeout and timeout > 3600:
+            parameters.leave("timeout", "a channel waits for an hour at most")
+        elif timeout:
             fields["timeout"] = float(timeout)
         if missing:
             fields["enabled"] = False

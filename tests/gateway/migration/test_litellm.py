@@ -151,6 +151,77 @@ def test_what_cannot_be_a_channel_is_told_and_not_made(parameters: dict[str, Any
     require_valid(plan)
 
 
+@pytest.mark.parametrize(
+    ("model", "given", "expected"),
+    [
+        (
+            "groq/x",
+            {"temperature": 0.2, "stop": "END", "seed": 7, "reasoning_effort": "low"},
+            {"temperature": 0.2, "stop": "END", "seed": 7, "reasoning_effort": "low"},
+        ),
+        ("openai/x", {"temperature": 0, "top_p": 0.9}, {"temperature": 0, "top_p": 0.9}),
+        (
+            "anthropic/x",
+            {"temperature": 1, "stop": "END"},
+            {"temperature": 1, "stop_sequences": ["END"]},
+        ),
+        (
+            "gemini/x",
+            {"top_p": 0.5, "stop": ["A", "B"]},
+            {"generationConfig.topP": 0.5, "generationConfig.stopSequences": ["A", "B"]},
+        ),
+        ("groq/x", {"extra_body": {"safe_prompt": True}}, {"safe_prompt": True}),
+    ],
+)
+def test_parameters_are_defaults_under_the_names_of_the_suppliers_dialect(
+    model: str, given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    plan = map_deployment({"model": model, "api_key": "k", **given})
+    require_valid(plan)
+    (channel,) = plan.channels
+    assert channel.parameters
+    assert channel.parameters.default == expected
+    assert not plan.leftovers
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value", "why"),
+    [
+        ("groq/x", "max_tokens", 100, "max_output"),
+        ("openai/x", "seed", 7, "openai-responses, openai-chat"),
+        ("anthropic/x", "frequency_penalty", 1, "anthropic"),
+        ("groq/x", "extra_body.messages", "x", "content"),
+        ("anthropic/x", "extra_body.thinking", {}, "one dialect"),
+        ("groq/x", "timeout", 4000, "an hour"),
+        ("groq/x", "tags", ["a"], "priority"),
+        ("groq/x", "anything_else", 1, "parameters"),
+    ],
+)
+def test_a_parameter_that_does_not_map_is_left_with_its_reason(
+    model: str, name: str, value: Any, why: str
+) -> None:
+    outer, _, inner = name.partition(".")
+    plan = map_deployment(
+        {"model": model, "api_key": "k", outer: {inner: value} if inner else value}
+    )
+    require_valid(plan)
+    (leftover,) = plan.leftovers
+    assert f"litellm_params.{outer}" in leftover.place
+    assert why in leftover.what
+    assert plan.channels[0].parameters is None
+
+
+def test_deployments_with_other_parameters_have_channels_of_their_own() -> None:
+    entries = [
+        {"model_name": name, "litellm_params": {"model": "groq/x", "api_key": "k", **more}}
+        for name, more in (("a", {}), ("b", {"temperature": 0.1}), ("c", {"temperature": 0.1}))
+    ]
+    plan = map_litellm(ConfigSource("c", {"model_list": entries}), {})
+    require_valid(plan)
+    assert [one.name for one in plan.channels] == ["groq", "groq-2"]
+    assert [one.routes[0].channel for one in plan.models] == ["groq", "groq-2", "groq-2"]
+
+
 names = st.sampled_from(["m", "n", "a*", "gpt-4o", "x y", ""])
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -164,6 +235,7 @@ parameters = st.dictionaries(
         [
             *("model", "api_key", "api_base", "rpm", "weight", "order", "timeout", "headers"),
             *("input_cost_per_token", "output_cost_per_token", "organization", "temperature"),
+            *("top_p", "stop", "reasoning_effort", "max_tokens", "extra_body"),
             *("litellm_credential_name", "input_cost_per_token_above_200k_tokens", "x"),
         ]
     ),
