@@ -112,7 +112,7 @@ def measure_management(size: Size, gun: Gun) -> Iterator[Row]:
                     ManagedDaemon(full[0], one, full[1]),
                 )
                 for place in places:
-                    _wait_for_rollups(place)
+                    wait_for_rollups(place)
                 yield from _compare_places(size, gun, *places)
             yield from _measure_starts(size, full[0], _create_gateway(empty, size.booked)[0].layout)
     finally:
@@ -125,7 +125,7 @@ def _compare_places(
     of = f"time with {size.booked:,} requests, of a tenth"
     yield from _measure_summary(size, gun, large)
     for path in LISTS:
-        ratio = _measure_ratio(
+        ratio = measure_ratio(
             gun, small.build_list_call(path, size), large.build_list_call(path, size), size.rounds
         )
         yield Row(f"list {path}: {of}", ratio, 3)
@@ -135,7 +135,7 @@ def _compare_places(
     _get(small, small.build_report_path("by-key"))
     yield Row("longest wait for /healthz beside first reports", max(waits) * 1000, 50, unit=" ms")
     for path in REPORTS:
-        ratio = _measure_ratio(
+        ratio = measure_ratio(
             gun,
             small.build_report_call(path, size),
             large.build_report_call(path, size),
@@ -173,7 +173,7 @@ def _create_gateway(folder: str, lines: int) -> tuple[LargeGateway, bytes]:
     return LargeGateway(maker.layout, models, channels, keys), status
 
 
-def _wait_for_rollups(place: ManagedDaemon) -> None:
+def wait_for_rollups(place: ManagedDaemon) -> None:
     """Wait until the daemon has built the rollups of closed days in the background."""
     books, late = place.books, time.monotonic() + 300
     while not all(
@@ -187,11 +187,11 @@ def _wait_for_rollups(place: ManagedDaemon) -> None:
 
 def _measure_summary(size: Size, gun: Gun, place: ManagedDaemon) -> Iterator[Row]:
     status, summary = place.build_call(place.status, size), place.build_list_call("summary", size)
-    ratio = _measure_ratio(gun, status, summary, size.rounds)
+    ratio = measure_ratio(gun, status, summary, size.rounds)
     yield Row("summary, 1 connection: time, of a chat's status", ratio, 5)
 
 
-def _measure_ratio(gun: Gun, one: MeasuredCall, other: MeasuredCall, rounds: int) -> float:
+def measure_ratio(gun: Gun, one: MeasuredCall, other: MeasuredCall, rounds: int) -> float:
     """Return the processor time of the other's answer, divided by the first one's."""
     ratios = []
     for number in range(rounds):

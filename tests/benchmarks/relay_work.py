@@ -8,6 +8,7 @@ after some requests that warm up, and again after N more, which are sent one at 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ class CountedDaemon(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--before", metavar="CHECKOUT", help="the folder of the version to compare")
+    parser.add_argument("--models", metavar="FILE", help="its models.yml, if that had another form")
     parser.add_argument("--requests", type=int, default=200, help="requests that are counted")
     options = parser.parse_args()
     gun = Gun()
@@ -64,7 +66,8 @@ def main() -> int:
             print_now(f"{count:>12,.0f} instructions: one {what}")
         if not options.before:
             return 0
-        before, missed = measure_checkout(options.before, gun, options.requests), False
+        missed = False
+        before = measure_checkout(options.before, gun, options.requests, options.models)
         for what, count in before.items():
             ratio = now[what] / count
             missed |= ratio > TARGET
@@ -74,13 +77,18 @@ def main() -> int:
         gun.close()
 
 
-def measure_checkout(checkout: str, gun: Gun, requests: int) -> dict[str, float]:
-    """Return the instructions of one request of each kind, in the version at ``checkout``."""
+def measure_checkout(
+    checkout: str, gun: Gun, requests: int, models: str | None = None
+) -> dict[str, float]:
+    """Return the instructions of one request of each kind, in the version at ``checkout``.
+
+    ``models``: the path of its ``models.yml``; None: this version's form.
+    """
     found = {}
     with (
         create_scratch_folder() as folder,
         running_server(start_supplier(folder)) as supplier,
-        running_counted_daemon(checkout, folder, supplier) as daemon,
+        running_counted_daemon(checkout, folder, supplier, models) as daemon,
     ):
         for what, stream in KINDS.items():
             gun.fire(build_single_shot(daemon.port, daemon.key, WARM_UP, stream=stream))
@@ -91,9 +99,13 @@ def measure_checkout(checkout: str, gun: Gun, requests: int) -> dict[str, float]
 
 
 @contextmanager
-def running_counted_daemon(checkout: str, folder: str, supplier: Server) -> Iterator[CountedDaemon]:
+def running_counted_daemon(
+    checkout: str, folder: str, supplier: Server, models: str | None
+) -> Iterator[CountedDaemon]:
     """Run the daemon of a version, with this version's files, in callgrind."""
     layout, key = write_gateway(join(folder, "gateway"), supplier.port, masking=True)
+    if models:
+        shutil.copyfile(models, layout.models)
     port, counts, log = find_free_port(), join(folder, "counts"), join(folder, "daemon.log")
     command = [
         *("valgrind", "--tool=callgrind", f"--callgrind-out-file={counts}", "--combine-dumps=no"),

@@ -10,6 +10,7 @@ from contextlib import closing
 from tests.benchmarks.analytics import measure_analytics
 from tests.benchmarks.browsing import measure_browsing
 from tests.benchmarks.fanout import measure_fan_out
+from tests.benchmarks.first_pages import measure_first_pages
 from tests.benchmarks.listing import measure_chats
 from tests.benchmarks.managing import measure_management
 from tests.benchmarks.many_listeners import measure_burst, measure_crowd
@@ -34,6 +35,7 @@ MEASURES = {
     "browsing": measure_browsing,
     "gateway": measure_gateway,
     "management": measure_management,
+    "first-pages": measure_first_pages,
 }
 
 

@@ -1,0 +1,141 @@
+"""The first page of every list of the gateway's management, with a long ledger and a short one.
+
+The two daemons have the same models, channels and access keys; only the number of requests differs.
+The lists are those of the OpenAPI document, so a new one is measured by itself.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+from collections.abc import Iterator
+from datetime import date, timedelta
+from signal import SIGTERM
+from typing import Any
+
+from tests.benchmarks.books import Books
+from tests.benchmarks.large_gateway import LargeGateway
+from tests.benchmarks.managing import (
+    KEY,
+    ManagedDaemon,
+    MeasuredCall,
+    measure_ratio,
+    wait_for_rollups,
+)
+from tests.benchmarks.measures import Row, Size, create_scratch_folder
+from tests.benchmarks.servers import Gun, encode_request, running_server, start_daemon
+from tests.benchmarks.states import Maker
+
+PART = 100
+"""The short ledger has this part of the long one's requests."""
+MODELS, CHANNELS, KEYS = 200, 40, 1000
+PREFIX = "/api/agent/"
+TARGET = 1.5
+FIGURES_TARGET = 5.0
+
+
+def measure_first_pages(size: Size, gun: Gun) -> Iterator[Row]:
+    """Measure first pages, and the overview's figures beside a chat's status."""
+    os.environ["PROXY_APP_HASH"] = hashlib.sha256(KEY.encode()).hexdigest()
+    rows = size.booked // 10
+    try:
+        with create_scratch_folder() as large, create_scratch_folder() as small:
+            full, part = _create_books(large, rows), _create_books(small, rows // PART)
+            with (
+                running_server(start_daemon(full[0].layout), SIGTERM) as one,
+                running_server(start_daemon(part[0].layout), SIGTERM) as other,
+            ):
+                places = (
+                    ManagedDaemon(part[0], other, _build_status(part[1])),
+                    ManagedDaemon(full[0], one, _build_status(full[1])),
+                )
+                for place in places:
+                    wait_for_rollups(place)
+                paths = list_paths(one.port, full[1])
+                yield from _compare(size, gun, rows, paths, *places)
+    finally:
+        del os.environ["PROXY_APP_HASH"]
+
+
+def _compare(
+    size: Size,
+    gun: Gun,
+    rows: int,
+    paths: list[str],
+    small: ManagedDaemon,
+    large: ManagedDaemon,
+) -> Iterator[Row]:
+    of = f"time with {rows:,}, of {rows // PART:,}"
+    for path in paths:
+        for query in _build_queries(path, large.books):
+            calls = [place.build_list_call(f"{path}{query}", size) for place in (small, large)]
+            ratio = measure_ratio(gun, *calls, size.rounds)
+            yield Row(f"first page of {path}{query[:6]}: {of}", ratio, TARGET)
+    status = large.build_call(large.status, size)
+    ratio = measure_ratio(gun, status, large.build_list_call("summary", size), size.rounds)
+    yield Row(f"the overview's figures with {rows:,}: time, of a status", ratio, FIGURES_TARGET)
+    ratio = measure_ratio(gun, status, _build_overview_call(large, size), size.rounds)
+    yield Row("one of the overview's nine calls: mean time, of a status", ratio, FIGURES_TARGET)
+
+
+def list_paths(port: int, key: str) -> list[str]:
+    """Return the lists of the management, by the daemon's OpenAPI document: those with items."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/api/openapi.json", headers={"X-API-Key": key})
+        document = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    return [
+        path.removeprefix(PREFIX)
+        for path, methods in document["paths"].items()
+        if path.startswith(PREFIX) and "{" not in path and _is_list(document, methods.get("get"))
+    ]
+
+
+def _is_list(document: dict[str, Any], operation: dict[str, Any] | None) -> bool:
+    content = (operation or {}).get("responses", {}).get("200", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    while "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return "items" in schema.get("properties", {})
+
+
+def _build_queries(path: str, books: Books) -> list[str]:
+    """Return the queries to measure: none, and for reports also that of all closed days."""
+    if not path.startswith("reports/") or path == "reports/limits":
+        return [""]
+    return ["", f"?from={books.first}&to={books.last}"]
+
+
+def _build_overview_call(place: ManagedDaemon, size: Size) -> MeasuredCall:
+    """Build the calls of the overview's page (``ui/static/gateway/overview_data.js``), in turn."""
+    today = date.today()
+    days = f"from={today - timedelta(days=1)}&to={today}"
+    paths = (
+        "summary",
+        f"reports/by-hour?{days}",
+        f"reports/latency?by=hour&from={today}&to={today}",
+        f"reports/by-day?{days}",
+        f"reports/by-channel?from={today}&to={today}",
+        f"reports/latency?by=channel&from={today}&to={today}",
+        "channels?limit=200",
+        "reports/limits?limit=200&enabled=true",
+        "requests?limit=8",
+    )
+    call = place.build_list_call(paths[0], size)
+    call.shot.requests = [encode_request("GET", f"{PREFIX}{path}", KEY) for path in paths]
+    return call
+
+
+def _build_status(key: str) -> bytes:
+    return encode_request("GET", "/api/remote/chats/1/status", key)
+
+
+def _create_books(folder: str, lines: int) -> tuple[Books, str]:
+    """Create a folder with so many requests and one chat; return the chat's API key, too."""
+    maker = Maker(folder)
+    assert maker.add_chat(3).id == 1
+    books = Books(LargeGateway(maker.layout, MODELS, CHANNELS, KEYS), lines)
+    books.fill()
+    return books, maker.finish()
