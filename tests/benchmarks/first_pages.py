@@ -29,6 +29,8 @@ from tests.benchmarks.states import Maker
 PART = 100
 """The short ledger has this part of the long one's requests."""
 MODELS, CHANNELS, KEYS = 200, 40, 1000
+PAGE = 10
+"""Lines of a page."""
 PREFIX = "/api/agent/"
 TARGET = 1.5
 FIGURES_TARGET = 5.0
@@ -68,8 +70,8 @@ def _compare(
     of = f"time with {rows:,}, of {rows // PART:,}"
     for path in paths:
         for query in _build_queries(path, large.books):
-            calls = [place.build_list_call(f"{path}{query}", size) for place in (small, large)]
-            ratio = measure_ratio(gun, *calls, size.rounds)
+            one, other = (place.build_list_call(f"{path}{query}", size) for place in (small, large))
+            ratio = measure_ratio(gun, one, other, size.rounds)
             yield Row(f"first page of {path}{query[:6]}: {of}", ratio, TARGET)
     status = large.build_call(large.status, size)
     ratio = measure_ratio(gun, status, large.build_list_call("summary", size), size.rounds)
@@ -87,10 +89,16 @@ def list_paths(port: int, key: str) -> list[str]:
     finally:
         connection.close()
     return [
-        path.removeprefix(PREFIX)
+        f"{path.removeprefix(PREFIX)}{_choose_limit(methods['get'])}"
         for path, methods in document["paths"].items()
         if path.startswith(PREFIX) and "{" not in path and _is_list(document, methods.get("get"))
     ]
+
+
+def _choose_limit(operation: dict[str, Any]) -> str:
+    """Return the query for a page that both histories can fill."""
+    has_limit = any(one.get("name") == "limit" for one in operation.get("parameters", ()))
+    return f"?limit={PAGE}" if has_limit else ""
 
 
 def _is_list(document: dict[str, Any], operation: dict[str, Any] | None) -> bool:
@@ -102,10 +110,10 @@ def _is_list(document: dict[str, Any], operation: dict[str, Any] | None) -> bool
 
 
 def _build_queries(path: str, books: Books) -> list[str]:
-    """Return the queries to measure: none, and for reports also that of all closed days."""
-    if not path.startswith("reports/") or path == "reports/limits":
+    """Return what is added to a path: nothing, and for reports also all closed days."""
+    if not path.startswith("reports/") or path.startswith("reports/limits"):
         return [""]
-    return ["", f"?from={books.first}&to={books.last}"]
+    return ["", f"{'&' if '?' in path else '?'}from={books.first}&to={books.last}"]
 
 
 def _build_overview_call(place: ManagedDaemon, size: Size) -> MeasuredCall:
