@@ -1,9 +1,10 @@
 """The rules that decide questions of an engine in place of a person. Pure.
 
-In this order: what nobody may allow; the first rule of the settings that matches; what a person
-allowed for the whole chat; then the mode. Reading and writing inside the workspace need no
-approval unless a rule says otherwise; for everything else ``ask`` asks, ``auto`` allows and
-``deny`` denies. Protected paths (``agent.protected_paths``) are asked about in ``auto``, too.
+In this order: what nobody may allow; the first rule of the settings that matches; what the
+settings of an MCP server allow; what a person allowed for the whole chat; then the mode. Reading
+and writing inside the workspace need no approval unless a rule says otherwise; for everything else
+``ask`` asks, ``auto`` allows and ``deny`` denies. Protected paths (``agent.protected_paths``) are
+asked about in ``auto``, too.
 
 A rule that denies or asks is matched against each command of a line. It sees only the text, not
 what a script, an alias, ``make`` or an interpreter does. Where the text does not show whether
@@ -31,6 +32,9 @@ BY_SETTINGS = "The settings do not allow it."
 
 ALWAYS_ALLOWED: frozenset[ApprovalKind] = frozenset(("read", "write"))
 """``write`` means inside the workspace, where the agent works."""
+
+MCP_TOOL = "mcp__"
+"""How the names of MCP servers' tools begin."""
 
 _PLAIN_COMMAND = re.compile(r"[A-Za-z0-9_./@:=,+%-]+(?: +[A-Za-z0-9_./@:=,+%'\"-]+)*")
 """A program with its arguments, without anything that a shell would expand."""
@@ -141,6 +145,8 @@ def _decide_action(
     ruled = _apply_rules(question, policy.rules)
     if ruled in ("allow", "deny", "ask"):
         return ruled
+    if question.granted:
+        return "allow"
     if any(
         grant_key(one.kind, one.tool, one.subject) == _make_question_key(question)
         for one in granted
@@ -170,8 +176,11 @@ def _apply_rules(
 def grant_key(kind: ApprovalKind, tool: str, subject: str) -> tuple[str, ...]:
     """Return the key under which a session grant covers a question.
 
-    It is the exact command line, path or request; for an address its host.
+    It is the exact command line, path or request; for an address its host, and for a tool of an MCP
+    server the tool, whatever its arguments.
     """
+    if kind == "other" and tool.startswith(MCP_TOOL):
+        return kind, tool
     host = _parse_host(subject) if kind == "network" else ""
     return kind, tool, f"//{host}" if host else subject
 

@@ -159,6 +159,8 @@ class Question(Struct, frozen=True):
     """The change in files, as a unified diff; empty: none, or unknown."""
     choices: tuple[str, ...] = ()
     """The answers that a question to the person offers."""
+    granted: bool = False
+    """The owner's settings of an MCP server allow it, unless a rule says otherwise."""
 
 
 class ApprovalAnswer(Struct, frozen=True):

@@ -16,6 +16,7 @@ from agentd.agent.dispatcher import Dispatcher
 from agentd.agent.engine import Engine
 from agentd.agent.engine_selection import EngineRegistry
 from agentd.agent.engines.external.common import ModelEndpoint, WorkspaceBounds
+from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.planner import ChatFolders, TurnPlanner
 from agentd.agent.protected_folders import find_protected_places
 from agentd.agent.suppliers import SupplierDirectory
@@ -62,8 +63,10 @@ class EngineComponent:
         written: ConfigFiles,
         layout: Layout,
         environ: Mapping[str, str],
+        mcp: McpDirectory,
         engine: Engine | None = None,
     ) -> None:
+        self._mcp = mcp
         self._config_files = written
         self._layout = layout
         self._generation = ""
@@ -152,5 +155,5 @@ class EngineComponent:
         from agentd.app.engines import build_engines  # noqa: PLC0415
 
         return build_engines(
-            self._bounds, self._get_settings, self._book, self._upstream, self._layout
+            self._bounds, self._get_settings, self._book, self._upstream, self._layout, self._mcp
         )

@@ -23,6 +23,7 @@ from agentd.app.config_files import ConfigFiles
 from agentd.app.export import ExportComponent
 from agentd.app.gateway import ModelGateway
 from agentd.app.jobs import JobsComponent
+from agentd.app.mcp_servers import McpServersComponent
 from agentd.app.push import PushComponent
 from agentd.app.reports import build_report_routes
 from agentd.app.setup_api import SetupEndpoints
@@ -75,6 +76,7 @@ class Core(Struct):
 class Components(Struct):
     """The parts of the daemon, each running."""
 
+    mcp_servers: McpServersComponent
     engines: EngineComponent
     agent: Agent
     jobs: JobsComponent
@@ -96,6 +98,7 @@ class Components(Struct):
             self.chats.labels,
             self.analytics_speech.speech,
             self.bots.file,
+            self.mcp_servers.file,
             *self.jobs.files,
             *self.gateway.files,
         )
@@ -142,9 +145,8 @@ async def start_components(
     chats, config_files, generation = core.chats, core.config_files, core.state.generation
     models, start = config_files.models, stack.enter_async_context
 
-    engines = EngineComponent(config_files, layout, environ, engine)
-    await engines.start(generation)
-    stack.push_async_callback(engines.stop)
+    mcp_servers = await start(McpServersComponent(layout, environ, generation))
+    engines = await _start_engines(stack, core, mcp_servers, engine)
     folder, worktrees = core.settings.workspace, await start(_build_worktrees(core))
     agent = engines.build_agent(chats, core.turns, clock, bus, worktrees.service)
     config_files.subscribe(lambda _: agent.dispatcher.on_settings_changed())
@@ -169,6 +171,7 @@ async def start_components(
         ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
     )
     return Components(
+        mcp_servers=mcp_servers,
         engines=engines,
         agent=agent,
         jobs=jobs,
@@ -187,6 +190,20 @@ async def start_components(
         ),
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
     )
+
+
+async def _start_engines(
+    stack: contextlib.AsyncExitStack,
+    core: Core,
+    mcp_servers: McpServersComponent,
+    engine: Engine | None,
+) -> EngineComponent:
+    engines = EngineComponent(
+        core.config_files, core.layout, core.environ, mcp_servers.directory, engine
+    )
+    await engines.start(core.state.generation)
+    stack.push_async_callback(engines.stop)
+    return engines
 
 
 def _build_worktrees(core: Core) -> WorktreesComponent:

@@ -22,6 +22,7 @@ from agentd.agent.engines.native.transcript_file import TranscriptFiles
 from agentd.agent.engines.native.turn import TurnLimits
 from agentd.agent.engines.offline.engine import OfflineEngine
 from agentd.agent.folder_engine import FolderEngine
+from agentd.agent.mcp_servers.directory import McpDirectory
 from agentd.agent.suppliers import SupplierDirectory
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
@@ -38,6 +39,7 @@ def build_engines(
     book: SupplierDirectory,
     upstream: HttpUpstream,
     layout: Layout,
+    mcp: McpDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds`` or, for a chat with one, in its work tree."""
     trees: dict[str, dict[str, Engine]] = {}
@@ -45,10 +47,10 @@ def build_engines(
     def build_for(folder: str, name: str) -> Engine:
         if folder not in trees:
             within = bounds.move_to(folder)
-            trees[folder] = _build_folder_engines(within, now, book, upstream, layout)
+            trees[folder] = _build_folder_engines(within, now, book, upstream, layout, mcp)
         return trees[folder][name]
 
-    engines = _build_folder_engines(bounds, now, book, upstream, layout)
+    engines = _build_folder_engines(bounds, now, book, upstream, layout, mcp)
     return {
         name: FolderEngine(engine, partial(build_for, name=name))
         for name, engine in engines.items()
@@ -61,11 +63,17 @@ def _build_folder_engines(
     book: SupplierDirectory,
     upstream: HttpUpstream,
     layout: Layout,
+    mcp: McpDirectory,
 ) -> dict[str, Engine]:
     """Build all engines, working within ``bounds``; they follow the settings of each turn."""
     root, protected = bounds.folder, bounds.protected
     workspace = FolderWorkspace(root, protected=protected)
-    tools = Toolbox(workspace, GitRepository(root, protected), ShellTerminal(root))
+    tools = Toolbox(
+        workspace,
+        GitRepository(root, protected),
+        ShellTerminal(root),
+        open_mcp=partial(mcp.open_turn, root),
+    )
 
     def get_limits() -> TurnLimits:
         return TurnLimits(now().turn_steps, now().turn_seconds, now().turn_cost)

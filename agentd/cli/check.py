@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agentd.agent.mcp_servers.store import load as load_mcp_servers
 from agentd.agent.protected_folders import find_protected_places
 from agentd.app.engine_inspection import EngineStatus, inspect_engines
 from agentd.app.inspect import (
@@ -133,6 +134,7 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from collect_problems(UserFile(layout).load)
     yield from collect_problems(BotsYmlFile(layout).load)
     yield from collect_problems(lambda: load_speech(layout))
+    yield from collect_problems(lambda: load_mcp_servers(layout))
     yield from collect_problems(lambda: labels_store.load(layout))
     yield from find_gateway_problems(layout)
     yield from skills_store.check(layout)

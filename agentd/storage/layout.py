@@ -113,6 +113,16 @@ class Layout(Struct, frozen=True):
         return join(self.bots, f"{bot_id}.json")
 
     @property
+    def mcp_settings(self) -> str:
+        """The MCP servers, written by hand and by an administrator; it may hold secrets."""
+        return join(self.config, "mcp.yml")
+
+    @property
+    def mcp_decisions(self) -> str:
+        """What was decided about the MCP servers that workspaces name."""
+        return join(self.state, "mcp-decisions.json")
+
+    @property
     def builds_settings(self) -> str:
         """The builds, written by hand."""
         return join(self.config, "builds.yml")

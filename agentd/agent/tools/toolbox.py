@@ -10,11 +10,12 @@ and read or written where it led at that time.
 else meanwhile) and ``Unavailable`` (the folder vanished, a program is missing, a timeout).
 """
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from agentd.agent.engine import Approver, Question
+from agentd.agent.mcp_servers.turn_tools import McpTools, open_no_tools
 from agentd.agent.tools.model import (
     ApplyPatch,
     AskPerson,
@@ -68,6 +69,9 @@ from agentd.agent.tools.web import WebFetcher, check_url
 from agentd.chats.approval import ApprovalKind
 from agentd.core.errors import BadRequest, Forbidden, NotFound
 from agentd.system.folder import Place, ProtectedPath
+
+OpenMcpTools: TypeAlias = Callable[[int, Approver], Awaitable[McpTools]]
+"""Returns the tools of MCP servers for a turn of a chat; close them at its end."""
 
 _NO_ANSWER = "There is no answer: decide yourself, and say what you assumed."
 
@@ -180,7 +184,9 @@ class Toolbox:
         repository: RepositoryReader,
         terminal: Terminal,
         web: Web | None = None,
+        open_mcp: OpenMcpTools = open_no_tools,
     ) -> None:
+        self.open_mcp = open_mcp
         self._workspace = workspace
         self._repository = repository
         self._terminal = terminal

@@ -9,7 +9,7 @@ have ended, and at the end. A turn that is stopped or killed thus leaves what it
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 from msgspec import structs
@@ -42,6 +42,7 @@ from agentd.agent.engines.native.tool_calls import build_tool_definitions
 from agentd.agent.engines.native.tool_runner import ToolRunner
 from agentd.agent.engines.native.transcript_file import NoTranscripts, TranscriptStore
 from agentd.agent.engines.native.turn import NativeTurn, TurnLimits
+from agentd.agent.mcp_servers.turn_tools import McpTools
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import RunTask
 from agentd.agent.tools.toolbox import Toolbox
@@ -53,6 +54,9 @@ from agentd.llm.upstream.protocol import Upstream
 
 COMPACT = "compact"
 """The name that the history gives to the summary of a conversation."""
+
+CONNECT = "mcp"
+"""The name that the history gives to the start of MCP servers."""
 
 _PATIENCE = RetryPolicy()
 _FULL = "The conversation fills the model's context, so it is summed up."
@@ -102,6 +106,8 @@ class NativeEngine:
             yield TurnFailed(error.message)
             return
         try:
+            for event in _tell_failures(job.mcp):
+                yield event
             async with (
                 self._tools.open_turn(assignment.turn_tag),
                 aclosing(self._run_steps(job)) as steps,
@@ -118,6 +124,8 @@ class NativeEngine:
                     job.turn.keep_words(attempt.draft)
             await job.save()
             raise
+        finally:
+            job.mcp.close()
 
     async def _run_steps(self, job: NativeJob) -> AsyncGenerator[EngineEvent, None]:
         await job.save()
@@ -137,6 +145,8 @@ class NativeEngine:
                     yield TurnFailed(f"{job.assignment.model} ended the turn without a reply.")
                 return
             await job.save()
+            if await job.mcp.refresh():
+                job.turn.offer_tools(build_tool_definitions(job.tools) + job.mcp.definitions)
         yield TurnFailed(reason)
 
     async def _prepare(self, assignment: TurnRequest, approver: Approver) -> NativeJob:
@@ -152,10 +162,12 @@ class NativeEngine:
         knowledge.mark_shown(opened.messages)
         limits = self._limits()
         prices = self._prices(assignment.supplier, assignment.model)
-        turn = NativeTurn(assignment, prompt, build_tool_definitions(), limits, prices, opened)
         keeper = TranscriptKeeper(self._transcripts, assignment, kept)
+        mcp = await self._tools.open_mcp(assignment.chat_id, watch)
+        tools = build_tool_definitions() + mcp.definitions
+        turn = NativeTurn(assignment, prompt, tools, limits, prices, opened)
         job = NativeJob(assignment, access, turn, watch, keeper, knowledge, limits.seconds)
-        return structs.replace(job, events=asyncio.Queue())
+        return structs.replace(job, events=asyncio.Queue(), mcp=mcp)
 
     async def _run_task(self, use: RunTask, parent: NativeJob) -> SubTaskReport:
         """Run a sub-task to its end; its events are reported among those of the turn."""
@@ -243,3 +255,10 @@ class NativeEngine:
             yield UsageReported(attempt.draft.usage, job.add_cost(attempt.draft.usage))
         await job.save()
         yield ToolUsed(COMPACT, _FULL, sanitize(summary) or _NO_SUMMARY, ok=bool(summary))
+
+
+def _tell_failures(mcp: McpTools) -> Iterator[EngineEvent]:
+    """Yield for the history which servers cannot be used in this turn, and why."""
+    for server, problem in mcp.failures:
+        yield ToolStarted(CONNECT, server)
+        yield ToolUsed(CONNECT, server, f"failed: {sanitize(problem)}", ok=False)

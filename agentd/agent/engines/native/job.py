@@ -18,6 +18,7 @@ from agentd.agent.engines.native.transcript_file import (
     keep_messages,
 )
 from agentd.agent.engines.native.turn import NativeTurn
+from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.agent.tools.model import TOOLS, ToolUse
 from agentd.core.clock import Clock
 from agentd.llm.conversation import ModelMessage
@@ -102,6 +103,8 @@ class NativeJob(Struct, frozen=True):
     events: "asyncio.Queue[EngineEvent] | None" = None
     """Events of sub-tasks that the turn has not reported yet."""
     tools: Mapping[str, type[ToolUse]] = field(default_factory=lambda: TOOLS)
+    mcp: McpTools = field(default_factory=NoMcpTools)
+    """The tools of MCP servers."""
     parent: NativeTurn | None = None
     """The turn that this is a sub-task of."""
 

@@ -24,6 +24,7 @@ from agentd.agent.engines.native.opening import build_initial_messages
 from agentd.agent.engines.native.tool_calls import build_tool_definitions
 from agentd.agent.engines.native.transcript_file import KeptTranscript, NoTranscripts
 from agentd.agent.engines.native.turn import NativeTurn, TurnLimits
+from agentd.agent.mcp_servers.turn_tools import NoMcpTools
 from agentd.agent.tools.model import (
     TOOLS,
     AskPerson,
@@ -53,11 +54,12 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
     assignment = structs.replace(
         parent.assignment, prompt=use.prompt, history=(), missed=(), message=0, is_retry=False
     )
+    mcp = parent.mcp if use.tools == "all" else NoMcpTools()
     tools = ALL_TOOLS if use.tools == "all" else READING_TOOLS
     turn = NativeTurn(
         assignment,
         parent.turn.system + _ROLE,
-        build_tool_definitions(tools),
+        build_tool_definitions(tools) + mcp.definitions,
         TurnLimits(steps=use.steps, seconds=parent.longest),
         None,
         build_initial_messages(assignment),
@@ -72,6 +74,7 @@ def build_child_job(use: RunTask, parent: NativeJob) -> NativeJob:
         knowledge=parent.knowledge.fork(),
         events=None,
         tools=tools,
+        mcp=mcp,
         parent=parent.turn,
     )
 

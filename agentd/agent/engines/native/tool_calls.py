@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from agentd.agent.mcp_servers.messages import RemoteResult
+from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
 from agentd.agent.tools.model import (
     MAX_ARGUMENT_LENGTH,
@@ -55,6 +57,10 @@ LONGEST_RESULT = 64 * 1024
 
 LONGEST_OUTCOME = 1500
 """Characters of a command's output that the history keeps."""
+
+
+AnyUse: TypeAlias = "ToolUse | McpToolUse | InvalidToolCall"
+"""What a model asked for."""
 
 
 class InvalidToolCall(Struct, frozen=True):
@@ -108,13 +114,27 @@ def parse_call(
         )
 
 
-def is_parallel(use: ToolUse | InvalidToolCall) -> bool:
+def parse_mcp_call(call: ToolCall) -> McpToolUse | InvalidToolCall:
+    """Parse a call of an MCP server's tool."""
+    try:
+        return McpToolUse(
+            call.name, msgspec.json.decode(call.arguments.strip() or "{}", type=dict[str, object])
+        )
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        why = f"The arguments of {call.name} are wrong: {sanitize(str(error))[:300]}."
+        return InvalidToolCall(call.name, sanitize(call.arguments[:MAX_ARGUMENT_LENGTH]), why)
+
+
+def is_parallel(use: AnyUse) -> bool:
     """Return whether it may run in parallel: it changes nothing, or is work of its own."""
     return isinstance(use, Reading | RunTask | InvalidToolCall)
 
 
-def describe_input(use: ToolUse | InvalidToolCall) -> str:
+def describe_input(use: AnyUse) -> str:
     """Return the input of a tool use, for the history."""
+    if isinstance(use, McpToolUse):
+        more = "…" if len(use.shown) > MAX_ARGUMENT_LENGTH else ""
+        return f"{use.shown[:MAX_ARGUMENT_LENGTH]}{more}"
     return use.input if isinstance(use, InvalidToolCall) else sanitize(describe_arguments(use))
 
 
@@ -137,6 +157,22 @@ def summarize_result(brought: ToolResult) -> str:
         half = LONGEST_OUTCOME // 2
         said = f"{said[:half]}\n…\n{said[-half:]}"
     return f"{brought}\n{said}"
+
+
+def summarize_mcp_result(brought: RemoteResult) -> str:
+    """Return a short outcome of an MCP server's tool, for the history."""
+    said = sanitize(brought.text.strip())
+    if len(said) > LONGEST_OUTCOME:
+        half = LONGEST_OUTCOME // 2
+        said = f"{said[:half]}\n…\n{said[-half:]}"
+    images = f"[{len(brought.images)} images]" if brought.images else ""
+    return "\n".join(filter(None, ("failed:" if brought.failed else "", said, images))) or "done"
+
+
+def render_mcp_result(brought: RemoteResult) -> tuple[ContentPart, ...]:
+    """Render the result of an MCP server's tool for the model."""
+    images = (ImagePart(one.media_type, one.data) for one in brought.images)
+    return (TextPart(brought.text or "There is no text in the result."), *images)
 
 
 def render_result(brought: ToolResult) -> tuple[ContentPart, ...]:

@@ -20,16 +20,21 @@ from agentd.agent.engines.native.opening import NO_RESULT
 from agentd.agent.engines.native.project_knowledge import render_instructions
 from agentd.agent.engines.native.subtask import SubTaskReport
 from agentd.agent.engines.native.tool_calls import (
+    AnyUse,
     InvalidToolCall,
     describe_input,
     list_paths,
     parse_call,
+    parse_mcp_call,
+    render_mcp_result,
     render_result,
+    summarize_mcp_result,
     summarize_result,
 )
 from agentd.agent.engines.native.turn import split_into_batches
+from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
-from agentd.agent.tools.model import RunCommand, RunTask, ToolUse
+from agentd.agent.tools.model import RunCommand, RunTask
 from agentd.agent.tools.toolbox import Toolbox, get_diff, has_succeeded
 from agentd.core.errors import AgentdError
 from agentd.llm.conversation import ContentPart, ReplyBuilder, TextPart, ToolResult
@@ -62,7 +67,10 @@ class ToolRunner:
         self, job: NativeJob, draft: ReplyBuilder
     ) -> AsyncGenerator[EngineEvent, None]:
         """Run all calls of a reply, and add their results to the turn."""
-        uses = [parse_call(call, job.tools) for call in draft.calls]
+        uses: list[AnyUse] = [
+            parse_mcp_call(call) if job.mcp.has(call.name) else parse_call(call, job.tools)
+            for call in draft.calls
+        ]
         why = sanitize(draft.text.strip()[-_LONGEST_WHY:])
         outcomes: list[ToolOutcome] = []
         try:
@@ -88,7 +96,7 @@ class ToolRunner:
             ]
             job.turn.add_tool_results(uses, results)
 
-    async def _use(self, use: ToolUse | InvalidToolCall, job: NativeJob, why: str) -> ToolOutcome:
+    async def _use(self, use: AnyUse, job: NativeJob, why: str) -> ToolOutcome:
         if isinstance(use, InvalidToolCall):
             return _fail(use.why)
         if isinstance(use, RunCommand):
@@ -96,6 +104,8 @@ class ToolRunner:
         if isinstance(use, RunTask):
             return _report(await self._run_task(use, job))
         approver = _NotingApprover(job.watch)
+        if isinstance(use, McpToolUse):
+            return await _use_mcp_tool(use, job, approver, why)
         try:
             brought = await self._tools.use(use, approver, job.assignment.turn_tag, why)
         except AgentdError as error:
@@ -106,6 +116,21 @@ class ToolRunner:
             ok=has_succeeded(brought),
             diff=get_diff(brought),
         )
+
+
+async def _use_mcp_tool(
+    use: McpToolUse, job: NativeJob, approver: "_NotingApprover", why: str
+) -> ToolOutcome:
+    try:
+        brought = await job.mcp.use(use, approver, why)
+    except AgentdError as error:
+        return _fail(error.message)
+    return ToolOutcome(
+        summarize_mcp_result(brought),
+        (*render_mcp_result(brought), *approver.render_notes()),
+        failed=brought.failed,
+        ok=not brought.failed,
+    )
 
 
 async def _follow(
@@ -142,11 +167,9 @@ def _report(found: SubTaskReport) -> ToolOutcome:
     return ToolOutcome(short, (TextPart(found.reply),), ok=True)
 
 
-async def _add_instructions(
-    use: ToolUse | InvalidToolCall, came: ToolOutcome, job: NativeJob
-) -> ToolOutcome:
+async def _add_instructions(use: AnyUse, came: ToolOutcome, job: NativeJob) -> ToolOutcome:
     """Add to a result what the project says of the folders that it has to do with."""
-    if came.failed or isinstance(use, InvalidToolCall):
+    if came.failed or isinstance(use, InvalidToolCall | McpToolUse):
         return came
     text = render_instructions(await job.knowledge.read_for(list_paths(use)))
     return structs.replace(came, content=(*came.content, TextPart(text))) if text else came

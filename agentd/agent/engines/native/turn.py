@@ -10,9 +10,8 @@ from msgspec import Struct, structs
 
 from agentd.agent.engine import TurnRequest
 from agentd.agent.engines.native.compaction import FULL, apply_summary, ask_for_summary
-from agentd.agent.engines.native.tool_calls import InvalidToolCall, is_parallel
+from agentd.agent.engines.native.tool_calls import AnyUse, InvalidToolCall, is_parallel
 from agentd.agent.engines.native.trimming import TurnTranscript, measure, trim
-from agentd.agent.tools.model import ToolUse
 from agentd.llm.conversation import (
     Conversation,
     ModelMessage,
@@ -79,11 +78,10 @@ class NativeTurn:
         self.replied = False
         self._assignment = assignment
         self.system = system
-        self._tools = tools
+        self.offer_tools(tools)
         self._limits = limits
         self._prices = prices
         self._cache_key = cache_key or f"agentd-{assignment.chat_id}"
-        self._fixed = len(system.encode()) + sum(len(repr(tool)) for tool in tools)
         self._bytes_per_token = _BYTES_PER_TOKEN
         self._asked = 0
         self._steps = 0
@@ -94,6 +92,11 @@ class NativeTurn:
         context = assignment.context or ASSUMED_CONTEXT
         self._budget = context - min(assignment.max_output or LARGEST_RESERVE, context // 4)
         """Tokens of a request."""
+
+    def offer_tools(self, tools: tuple[ToolDefinition, ...]) -> None:
+        """Offer these tools to the model from now on."""
+        self._tools = tools
+        self._fixed = len(self.system.encode()) + sum(len(repr(tool)) for tool in tools)
 
     def build_conversation(self) -> Conversation:
         """Return the next request to the model, trimmed to its context."""
@@ -185,9 +188,7 @@ class NativeTurn:
             parts = said.parts or (TextPart(draft.text),)
             self.transcript = self.transcript.extend(ModelMessage("assistant", parts))
 
-    def add_tool_results(
-        self, uses: Sequence[ToolUse | InvalidToolCall], results: Sequence[ToolResult]
-    ) -> None:
+    def add_tool_results(self, uses: Sequence[AnyUse], results: Sequence[ToolResult]) -> None:
         """Add the results of all calls of the latest reply, in their order."""
         self.transcript = self.transcript.extend(ModelMessage("user", tuple(results)))
         useless = all(isinstance(use, InvalidToolCall) for use in uses)
@@ -228,10 +229,10 @@ class NativeTurn:
 
 
 def split_into_batches(
-    uses: Sequence[ToolUse | InvalidToolCall],
-) -> Iterator[tuple[ToolUse | InvalidToolCall, ...]]:
+    uses: Sequence[AnyUse],
+) -> Iterator[tuple[AnyUse, ...]]:
     """Split calls into batches in their order; neighbours that only read share one."""
-    together: list[ToolUse | InvalidToolCall] = []
+    together: list[AnyUse] = []
     for use in uses:
         if together and not (is_parallel(use) and len(together) < MOST_AT_ONCE):
             yield tuple(together)

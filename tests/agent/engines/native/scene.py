@@ -21,9 +21,10 @@ from agentd.agent.engines.native.engine import NativeEngine
 from agentd.agent.engines.native.supplier import RetryPolicy
 from agentd.agent.engines.native.transcript_file import TranscriptFiles
 from agentd.agent.engines.native.turn import TurnLimits
+from agentd.agent.mcp_servers.turn_tools import open_no_tools
 from agentd.agent.tools.files import FolderWorkspace
 from agentd.agent.tools.shell import ShellTerminal
-from agentd.agent.tools.toolbox import Toolbox
+from agentd.agent.tools.toolbox import OpenMcpTools, Toolbox
 from agentd.core.clock import Clock, SystemClock
 from agentd.core.errors import NotFound
 from agentd.llm.conversation import DialectName
@@ -73,6 +74,7 @@ class Scene:
     workspace: FolderWorkspace | None = None
     kept: Path | None = None
     """The state folder in which conversations are kept; None: nowhere."""
+    open_mcp: OpenMcpTools = open_no_tools
     seconds: float = 120.0
     """The most seconds that a turn may take: else it hangs."""
     so_far: list[EngineEvent] = field(default_factory=list)
@@ -83,7 +85,7 @@ class Scene:
         protected = ProtectedPlaces(state=str(self.root / "state"))
         workspace = self.workspace or FolderWorkspace(str(self.root), protected=protected)
         root = str(self.root)
-        tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root))
+        tools = Toolbox(workspace, GitRepository(root), ShellTerminal(root), open_mcp=self.open_mcp)
         return NativeEngine(
             tools,
             upstream,

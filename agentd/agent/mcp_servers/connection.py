@@ -1,0 +1,293 @@
+"""A conversation with one MCP server: requests with their answers, and the server's own requests.
+
+A request that is cancelled, or given up, is taken back (``notifications/cancelled``). Of the
+server's own requests, roots and pings are answered, questions to the person passed on, and all
+others refused: nobody lets a server use the model on its own account.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import count
+from typing import TypeAlias
+from urllib.request import pathname2url
+
+from agentd.agent.mcp_servers.messages import (
+    KNOWN_REVISIONS,
+    MOST_PAGES,
+    MOST_RESOURCES,
+    MOST_TOOLS,
+    JsonMap,
+    RemoteResult,
+    RemoteTool,
+    RpcId,
+    ServerResource,
+    build_initialize,
+    encode_failure,
+    encode_notification,
+    encode_request,
+    encode_result,
+    explain_error,
+    get_map,
+    get_string,
+    iter_maps,
+    read_call_result,
+    read_resource,
+    read_resource_result,
+    read_tool,
+)
+from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.transport import MessageTransport
+from agentd.core.errors import BadRequest, Unavailable
+from agentd.core.tasks import BackgroundTasks
+
+Elicit: TypeAlias = Callable[[str, JsonMap], Awaitable[JsonMap]]
+"""Asks the person a server's question; returns the answer as the protocol wants it."""
+OnProgress: TypeAlias = Callable[[str], None]
+
+START_SECONDS = 60.0
+"""A program may be installed first (``npx``)."""
+LIST_SECONDS = 30.0
+LONGEST_CALL = 3600.0
+"""Seconds after which not even progress keeps a call going."""
+_CANCEL_SECONDS = 2.0
+_DECLINED: JsonMap = {"action": "decline"}
+
+
+class _Pending:
+    """A request whose answer is awaited."""
+
+    def __init__(self, on_progress: OnProgress | None) -> None:
+        self.answer: asyncio.Future[JsonMap] = asyncio.get_running_loop().create_future()
+        self.on_progress = on_progress
+        self.progressed = False
+
+
+class McpConnection:
+    """A server that was started or called; ``folder`` is the root that it is told."""
+
+    def __init__(self, server: ReadyServer, transport: MessageTransport, folder: str) -> None:
+        self.server = server
+        self.elicit: Elicit | None = None
+        """Set while somebody can be asked."""
+        self.tools: tuple[RemoteTool, ...] = ()
+        self.has_resources = False
+        self.has_prompts = False
+        self.instructions = ""
+        self.closed = ""
+        """Why it can no longer be used; empty while it can."""
+        self._transport = transport
+        self._folder = folder
+        self._numbers = count(1)
+        self._pending: dict[RpcId, _Pending] = {}
+        self._tasks = BackgroundTasks()
+        self._tools_changed = False
+
+    async def open(self) -> None:
+        """Start or call the server, and list its tools; ``Unavailable`` says why not."""
+        try:
+            await self._transport.open(self._on_message, self._on_closed)
+            opened = await self._request("initialize", build_initialize(), START_SECONDS)
+            revision = opened.get("protocolVersion")
+            if revision not in KNOWN_REVISIONS:
+                raise Unavailable(f"The MCP server {self.server.name} speaks another revision.")
+            self._transport.on_initialized(str(revision))
+            await self._transport.send(
+                encode_notification("notifications/initialized"), is_request=False
+            )
+            capabilities = get_map(opened, "capabilities")
+            self.has_resources = isinstance(capabilities.get("resources"), dict)
+            self.has_prompts = isinstance(capabilities.get("prompts"), dict)
+            self.instructions = get_string(opened, "instructions", 2_000)
+            if isinstance(capabilities.get("tools"), dict):
+                await self._list_tools()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def refresh_tools(self) -> bool:
+        """List the tools again if the server said that they changed; return whether it did."""
+        if not self._tools_changed:
+            return False
+        self._tools_changed = False
+        await self._list_tools()
+        return True
+
+    async def call_tool(
+        self, name: str, arguments: JsonMap, on_progress: OnProgress | None = None
+    ) -> RemoteResult:
+        """Call a tool by the server's name; ``BadRequest`` has what the server refuses."""
+        params: JsonMap = {"name": name, "arguments": arguments}
+        return read_call_result(
+            await self._request("tools/call", params, self.server.seconds, on_progress)
+        )
+
+    async def list_resources(self) -> tuple[ServerResource, ...]:
+        """List resources, and templates of their addresses."""
+        found = await self._list("resources/list", "resources", MOST_RESOURCES)
+        try:
+            method = "resources/templates/list"
+            found += await self._list(method, "resourceTemplates", MOST_RESOURCES)
+        except BadRequest:  # many servers have no templates
+            pass
+        return tuple(one for one in map(read_resource, found) if one)
+
+    async def read_resource(self, uri: str) -> RemoteResult:
+        """Read a resource."""
+        found = await self._request("resources/read", {"uri": uri}, self.server.seconds)
+        return read_resource_result(found)
+
+    async def list_prompts(self) -> list[JsonMap]:
+        """List the prompts as the server describes them."""
+        return await self._list("prompts/list", "prompts", MOST_TOOLS)
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> JsonMap:
+        """Return a prompt's messages as the server gives them."""
+        params: JsonMap = {"name": name, "arguments": arguments}
+        return await self._request("prompts/get", params, self.server.seconds)
+
+    async def close(self) -> None:
+        """End the connection; what is awaited fails."""
+        self._fail_all(self.closed or "it was stopped")
+        await self._tasks.cancel()
+        await self._transport.close()
+
+    async def _list_tools(self) -> None:
+        listed = await self._list("tools/list", "tools", MOST_TOOLS)
+        self.tools = tuple(tool for tool in map(read_tool, listed) if tool)
+
+    async def _list(self, method: str, member: str, most: int) -> list[JsonMap]:
+        """Return the pages of a list, as many as are taken."""
+        found: list[JsonMap] = []
+        params: JsonMap = {}
+        for _ in range(MOST_PAGES):
+            page = await self._request(method, params, LIST_SECONDS)
+            found += iter_maps(page, member)
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or len(found) >= most:
+                break
+            params = {"cursor": cursor}
+        return found[:most]
+
+    async def _request(
+        self,
+        method: str,
+        params: JsonMap,
+        seconds: float,
+        on_progress: OnProgress | None = None,
+    ) -> JsonMap:
+        if self.closed:
+            raise Unavailable(f"The MCP server {self.server.name}: {self.closed}.")
+        number = next(self._numbers)
+        pending = self._pending[number] = _Pending(on_progress)
+        if on_progress:
+            params = {**params, "_meta": {"progressToken": number}}
+        try:
+            async with asyncio.timeout(LONGEST_CALL):
+                sending = self._transport.send(
+                    encode_request(number, method, params), is_request=True
+                )
+                return await self._await_answer(sending, pending, seconds)
+        except (asyncio.CancelledError, TimeoutError) as error:
+            if method != "initialize":  # which the protocol does not let anybody take back
+                self._tasks.start(self._cancel(number))
+            if isinstance(error, TimeoutError):
+                raise Unavailable(
+                    f"The MCP server {self.server.name} did not answer {method} within"
+                    f" {seconds:.0f} seconds."
+                ) from error
+            raise
+        finally:
+            del self._pending[number]
+
+    async def _await_answer(
+        self, sending: Awaitable[None], pending: _Pending, seconds: float
+    ) -> JsonMap:
+        """Return the answer; ``TimeoutError`` after so many seconds without progress."""
+        async with asyncio.timeout(seconds):
+            await sending
+        while True:
+            pending.progressed = False
+            done, _ = await asyncio.wait([pending.answer], timeout=seconds)
+            if done:
+                return pending.answer.result()
+            if not pending.progressed:
+                raise TimeoutError
+
+    async def _cancel(self, number: int) -> None:
+        message = encode_notification("notifications/cancelled", {"requestId": number})
+        try:
+            async with asyncio.timeout(_CANCEL_SECONDS):
+                await self._transport.send(message, is_request=False)
+        except (Unavailable, TimeoutError):
+            pass  # then it does not work on it any more, or does not listen
+
+    # What the server says.
+
+    def _on_message(self, message: JsonMap) -> None:
+        method, number = message.get("method"), message.get("id")
+        if isinstance(method, str):
+            if isinstance(number, int | str):
+                if len(self._tasks) < MOST_TOOLS:  # a flood of requests is not answered
+                    self._tasks.start(self._respond(number, method, get_map(message, "params")))
+            else:
+                self._on_notification(method, get_map(message, "params"))
+        elif isinstance(number, int | str) and (pending := self._pending.get(number)):
+            if pending.answer.done():
+                return
+            if "error" in message:
+                reason = explain_error(get_map(message, "error"))
+                pending.answer.set_exception(
+                    BadRequest(f"The MCP server {self.server.name} says: {reason}")
+                )
+            else:
+                pending.answer.set_result(get_map(message, "result"))
+
+    def _on_notification(self, method: str, params: JsonMap) -> None:
+        if method == "notifications/tools/list_changed":
+            self._tools_changed = True
+        elif method == "notifications/progress":
+            token = params.get("progressToken")
+            pending = self._pending.get(token) if isinstance(token, int | str) else None
+            if pending:
+                pending.progressed = True
+                if pending.on_progress:
+                    pending.on_progress(" ".join(_describe_progress(params)))
+
+    async def _respond(self, number: RpcId, method: str, params: JsonMap) -> None:
+        match method:
+            case "ping":
+                answer = encode_result(number, {})
+            case "roots/list":
+                uri = f"file://{pathname2url(self._folder)}"
+                answer = encode_result(number, {"roots": [{"uri": uri, "name": "workspace"}]})
+            case "elicitation/create":
+                asked = get_string(params, "message", 2_000)
+                schema = get_map(params, "requestedSchema")
+                result = await self.elicit(asked, schema) if self.elicit else _DECLINED
+                answer = encode_result(number, result)
+            case _:
+                answer = encode_failure(number, f"agentd does not serve {method[:100]}")
+        try:
+            await self._transport.send(answer, is_request=False)
+        except Unavailable as error:
+            self._on_closed(error.message)
+
+    def _on_closed(self, reason: str) -> None:
+        self.closed = self.closed or reason
+        self._fail_all(reason)
+
+    def _fail_all(self, reason: str) -> None:
+        self.closed = self.closed or reason
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                error = Unavailable(f"The MCP server {self.server.name}: {reason}.")
+                pending.answer.set_exception(error)
+                pending.answer.exception()  # taken note of, also if nobody awaits it any more
+
+
+def _describe_progress(params: JsonMap) -> Iterator[str]:
+    done, total = params.get("progress"), params.get("total")
+    if isinstance(done, int | float):
+        yield f"{done:g} of {total:g}" if isinstance(total, int | float) else f"{done:g}"
+    if message := get_string(params, "message", 200):
+        yield message

@@ -1,0 +1,114 @@
+"""The running MCP servers: each chat has its own, started at first use and ended when idle."""
+
+import asyncio
+from itertools import count
+
+from msgspec import Struct
+
+from agentd.agent.mcp_servers.connection import McpConnection
+from agentd.agent.mcp_servers.http import HttpTransport
+from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.stdio import StdioTransport
+from agentd.core.tasks import BackgroundTasks
+
+IDLE_SECONDS = 300.0
+"""The time that a chat's servers are kept after its turn."""
+MOST_IDLE_CHATS = 8
+"""Chats whose servers are kept; those that are idle longest are ended first."""
+
+
+class _ChatServers(Struct):
+    """The servers of one chat."""
+
+    folder: str
+    servers: dict[str, McpConnection] = {}
+    """By fingerprint."""
+    in_use: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+class McpPool:
+    """Starts servers and ends them. ``tag`` marks all programs of this daemon."""
+
+    def __init__(self, tag: str = "", idle_seconds: float = IDLE_SECONDS) -> None:
+        self._tag = tag
+        self._idle_seconds = idle_seconds
+        self._chats: dict[int, _ChatServers] = {}
+        self._numbers = count(1)
+        self._tasks = BackgroundTasks()
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of servers that are started or connected."""
+        return sum(len(chat.servers) for chat in self._chats.values())
+
+    def begin_turn(self, chat_id: int, folder: str) -> None:
+        """Keep the chat's servers until ``end_turn``; in another folder they start anew."""
+        chat = self._chats.get(chat_id)
+        if chat is None or (chat.folder != folder and not chat.in_use):
+            self._drop(chat_id)
+            chat = self._chats[chat_id] = _ChatServers(folder)
+        if chat.timer:
+            chat.timer.cancel()
+        chat.in_use += 1
+
+    def end_turn(self, chat_id: int) -> None:
+        """Let the chat's servers end after a while without another turn."""
+        chat = self._chats[chat_id]
+        chat.in_use -= 1
+        if chat.in_use:
+            return
+        for key, server in list(chat.servers.items()):
+            server.elicit = None
+            if server.closed:
+                self._tasks.start(chat.servers.pop(key).close())
+        loop = asyncio.get_running_loop()
+        chat.timer = loop.call_later(self._idle_seconds, self._drop, chat_id)
+        self._chats[chat_id] = self._chats.pop(chat_id)  # the latest at the end
+        idle = [one for one, other in self._chats.items() if not other.in_use]
+        for one in idle[:-MOST_IDLE_CHATS]:
+            self._drop(one)
+
+    async def connect(self, chat_id: int, server: ReadyServer) -> McpConnection:
+        """Return the chat's connection to a server, a new one if there is none that works.
+
+        Raises ``Unavailable``.
+        """
+        key = server.fingerprint
+        async with self._locks.setdefault((chat_id, key), asyncio.Lock()):
+            chat = self._chats[chat_id]
+            known = chat.servers.get(key)
+            if known and not known.closed:
+                return known
+            if known:
+                await chat.servers.pop(key).close()
+            for old in [one for one in chat.servers.values() if one.server.name == server.name]:
+                self._tasks.start(chat.servers.pop(old.server.fingerprint).close())
+            fresh = self.build(server, chat.folder)
+            await fresh.open()
+            chat.servers[key] = fresh
+            return fresh
+
+    def build(self, server: ReadyServer, folder: str) -> McpConnection:
+        """Return a connection that is not open yet, and that the caller closes."""
+        if server.url:
+            return McpConnection(server, HttpTransport(server), folder)
+        tag = f"{self._tag}.mcp.{next(self._numbers)}" if self._tag else ""
+        return McpConnection(server, StdioTransport(server, folder, tag), folder)
+
+    async def close(self) -> None:
+        """End all servers."""
+        for chat_id in list(self._chats):
+            self._drop(chat_id)
+        await self._tasks.wait()
+
+    def _drop(self, chat_id: int) -> None:
+        chat = self._chats.pop(chat_id, None)
+        if chat is None:
+            return
+        if chat.timer:
+            chat.timer.cancel()
+        for key, server in chat.servers.items():
+            self._locks.pop((chat_id, key), None)
+            self._tasks.start(server.close())

@@ -1,0 +1,249 @@
+"""The tools of MCP servers during one turn: what the model is offered, and how it is run."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from agentd.agent.engine import Approver, Question
+from agentd.agent.mcp_servers.connection import McpConnection
+from agentd.agent.mcp_servers.messages import (
+    MOST_TOOLS_OF_ALL,
+    JsonMap,
+    RemoteResult,
+    RemoteTool,
+    ServerResource,
+    get_map,
+    get_string,
+    name_tools,
+)
+from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.pool import McpPool
+from agentd.agent.mcp_servers.turn_tools import McpToolUse
+from agentd.agent.text import sanitize
+from agentd.core.errors import AgentdError, BadRequest, Forbidden, NotFound, suggest_name
+from agentd.llm.conversation import ToolDefinition
+
+LIST_RESOURCES = "list_mcp_resources"
+READ_RESOURCE = "read_mcp_resource"
+_MOST_FIELDS = 1
+_RESOURCE_TOOLS = (
+    ToolDefinition(
+        LIST_RESOURCES,
+        "List the resources that MCP servers offer to read.",
+        {
+            "type": "object",
+            "properties": {
+                "server": {"type": "string", "description": "One server; all when left out."}
+            },
+        },
+    ),
+    ToolDefinition(
+        READ_RESOURCE,
+        "Read a resource of an MCP server.",
+        {
+            "type": "object",
+            "properties": {
+                "server": {"type": "string", "description": "The server."},
+                "uri": {"type": "string", "description": "The resource's address."},
+            },
+            "required": ["server", "uri"],
+        },
+    ),
+)
+
+
+class McpToolset:
+    """The servers of one turn. ``approver`` is asked what servers ask the person."""
+
+    def __init__(
+        self, pool: McpPool, chat_id: int, servers: Sequence[ReadyServer], approver: Approver
+    ) -> None:
+        self.definitions: tuple[ToolDefinition, ...] = ()
+        self.failures: tuple[tuple[str, str], ...] = ()
+        """The servers that cannot be used in this turn, each with the reason."""
+        self._pool = pool
+        self._chat_id = chat_id
+        self._servers = {server.name: server for server in servers}
+        self._approver = approver
+        self._connections: dict[str, McpConnection] = {}
+        self._tools: dict[str, tuple[str, RemoteTool]] = {}
+        """The server and the tool, by the name that the model uses."""
+        self._restarted: set[str] = set()
+        self._asking = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Start the servers side by side; those that fail are in ``failures``."""
+        names = list(self._servers)
+        opened = await asyncio.gather(*map(self._try_to_connect, names))
+        self.failures += tuple(
+            (name, problem) for name, problem in zip(names, opened, strict=True) if problem
+        )
+        self._collect()
+
+    def has(self, name: str) -> bool:
+        """Return whether this is the name of one of these tools."""
+        return any(tool.name == name for tool in self.definitions)
+
+    async def refresh(self) -> bool:
+        """List tools again where a server said that they changed; return whether any did."""
+        before = self.definitions
+        for connection in self._connections.values():
+            with suppress(AgentdError):  # the tools known so far stay; a call says what is wrong
+                await connection.refresh_tools()
+        self._collect()
+        return self.definitions != before
+
+    async def use(self, use: McpToolUse, approver: Approver, why: str) -> RemoteResult:
+        """Ask for approval where needed, and run it; raises an ``AgentdError``."""
+        match use.name:
+            case "list_mcp_resources":
+                return await self._list_resources(get_string(use.arguments, "server"))
+            case "read_mcp_resource":
+                return await self._read_resource(use, approver, why)
+        if use.name not in self._tools:
+            raise NotFound(f"There is no tool named {use.name}")
+        server, tool = self._tools[use.name]
+        await self._ask(use, server, tool.name, approver, why, reads=tool.reads)
+        connection = await self._get(server)
+        return await connection.call_tool(tool.name, use.arguments)
+
+    def close(self) -> None:
+        """Let the servers end when they are idle."""
+        self._pool.end_turn(self._chat_id)
+
+    async def _try_to_connect(self, name: str) -> str:
+        """Connect; return why not, or an empty text."""
+        try:
+            await self._connect(name)
+        except AgentdError as error:
+            return error.message
+        return ""
+
+    async def _connect(self, name: str) -> McpConnection:
+        connection = await self._pool.connect(self._chat_id, self._servers[name])
+        connection.elicit = self._elicit
+        self._connections[name] = connection
+        return connection
+
+    async def _get(self, name: str) -> McpConnection:
+        """Return a connection that works; one that broke is opened again, once in a turn."""
+        connection = self._connections.get(name)
+        if connection is None:
+            near = suggest_name(name, self._connections)
+            raise NotFound(f"There is no MCP server {name[:100]}{near}")
+        if connection.closed and name not in self._restarted:
+            self._restarted.add(name)
+            return await self._connect(name)
+        return connection
+
+    def _collect(self) -> None:
+        self._tools = {}
+        definitions: list[ToolDefinition] = []
+        for server in self._servers:
+            if connection := self._connections.get(server):
+                for name, tool in name_tools(server, connection.tools).items():
+                    self._tools[name] = server, tool
+                    definitions.append(ToolDefinition(name, tool.description, tool.schema))
+        definitions = definitions[:MOST_TOOLS_OF_ALL]
+        if any(one.has_resources for one in self._connections.values()):
+            definitions += _RESOURCE_TOOLS
+        self.definitions = tuple(definitions)
+
+    async def _ask(
+        self,
+        use: McpToolUse,
+        server: str,
+        tool: str,
+        approver: Approver,
+        why: str,
+        *,
+        reads: bool,
+    ) -> None:
+        granted = self._servers[server].allows(tool, reads=reads)
+        answer = await approver.ask(Question("other", use.name, use.shown, why, granted=granted))
+        if not answer.allowed:
+            reason = f": {answer.reason.rstrip('.')}" if answer.reason else ""
+            raise Forbidden(f"This was not allowed{reason}.")
+
+    async def _list_resources(self, server: str) -> RemoteResult:
+        names = (
+            [server]
+            if server
+            else [name for name, one in self._connections.items() if one.has_resources]
+        )
+        lines: list[str] = []
+        for name in names:
+            found = await (await self._get(name)).list_resources()
+            lines += [_describe_resource(name, one) for one in found]
+        return RemoteResult("\n".join(lines) or "There are no resources.")
+
+    async def _read_resource(self, use: McpToolUse, approver: Approver, why: str) -> RemoteResult:
+        server, uri = get_string(use.arguments, "server"), use.arguments.get("uri")
+        if not isinstance(uri, str) or not uri:
+            raise BadRequest("Say which resource: its server and its uri.")
+        if server not in self._servers:
+            await self._get(server)
+        await self._ask(use, server, READ_RESOURCE, approver, why, reads=True)
+        return await (await self._get(server)).read_resource(uri)
+
+    async def _elicit(self, message: str, schema: JsonMap) -> JsonMap:
+        """Ask the person what a server asks, if one answer is enough; else decline."""
+        found = _read_simple_question(schema)
+        if found is None or self._asking.locked():
+            return {"action": "decline"}
+        field, choices = found
+        async with self._asking:
+            question = Question("question", "mcp", message, choices=choices)
+            answer = await self._approver.ask(question)
+        if not answer.allowed:
+            return {"action": "decline"}
+        value = _read_answer(get_map(get_map(schema, "properties"), field), answer.reason)
+        if field and value is None:
+            return {"action": "cancel"}
+        return {"action": "accept", "content": {field: value} if field else {}}
+
+
+def _describe_resource(server: str, resource: ServerResource) -> str:
+    named = " ".join(filter(None, (resource.name, resource.description, resource.media_type)))
+    return f"{server} {resource.uri}: {named}"
+
+
+def _read_simple_question(schema: Mapping[str, object]) -> tuple[str, tuple[str, ...]] | None:
+    """Return the one field that a form has (empty: none) and its choices; None for larger forms."""
+    fields = get_map(schema, "properties")
+    if not fields:
+        return "", ("Yes",)
+    if len(fields) > _MOST_FIELDS:
+        return None
+    name = next(iter(fields))
+    field = get_map(fields, name)
+    match field.get("type"):
+        case "boolean":
+            return name, ("Yes", "No")
+        case "string" | "number" | "integer":
+            return name, tuple(_iter_choices(field))
+    return None
+
+
+def _iter_choices(field: Mapping[str, object]) -> Iterable[str]:
+    listed = field.get("enum")
+    if isinstance(listed, list):
+        yield from (sanitize(one[:200]) for one in listed[:8] if isinstance(one, str))
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "integer": int,
+    "number": float,
+    "boolean": lambda text: text.strip().lower() in ("yes", "true", "y", "ja", "1", ""),
+}
+
+
+def _read_answer(field: Mapping[str, object], text: str) -> object:
+    """Return the person's words as a field takes them; None if they do not fit."""
+    read = _READERS.get(str(field.get("type")), str)
+    try:
+        value = read(text)
+    except ValueError:
+        return None
+    listed = field.get("enum")
+    return None if isinstance(listed, list) and value not in listed else value

@@ -1,0 +1,90 @@
+"""A server that behaves badly over stdio: ``hostile_server.py MANNER``."""
+
+import json
+import sys
+from typing import Any
+
+MANNER = sys.argv[1]
+
+
+def say(value: dict[str, Any]) -> None:
+    """Write a message."""
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **value}) + "\n")
+    sys.stdout.flush()
+
+
+def list_tools(number: int) -> dict[str, Any]:
+    """Return a page of tools."""
+    tool = {"name": "plain", "inputSchema": {"type": "object"}, "description": "Plain."}
+    match MANNER:
+        case "endless pages":
+            return {
+                "tools": [{**tool, "name": f"t{number}_{n}"} for n in range(50)],
+                "nextCursor": "x",
+            }
+        case "odd names":
+            names = [
+                "\x1b[31mred\u202e",
+                "a" * 300,
+                "x" * 100,
+                "x" * 99 + "y",
+                "dot.slash/",
+                "dot slash ",
+            ]
+            described = "<img src=x onerror=alert(1)>\x00" + "long " * 5000
+            return {"tools": [{**tool, "name": name, "description": described} for name in names]}
+        case "odd types":
+            return {
+                "tools": [
+                    7,
+                    None,
+                    {"name": 5},
+                    {"name": "n", "inputSchema": "no"},
+                    {**tool, "annotations": 3},
+                ]
+            }
+    return {"tools": [tool]}
+
+
+def serve() -> None:
+    """Answer requests in the manner that is asked for."""
+    if MANNER == "silent":
+        sys.stdin.read()
+    if MANNER == "garbage":
+        for number in range(3000):
+            sys.stdout.write(f"{{nonsense {number}\n")
+        sys.stdout.flush()
+    if MANNER == "huge line":
+        sys.stdout.write("x" * (9 * 2**20) + "\n")
+        sys.stdout.flush()
+    for line in sys.stdin:
+        message = json.loads(line)
+        number, method = message.get("id"), message.get("method")
+        if method == "initialize":
+            revision = (
+                "1999-01-01" if MANNER == "old revision" else message["params"]["protocolVersion"]
+            )
+            say(
+                {
+                    "id": number,
+                    "result": {"protocolVersion": revision, "capabilities": {"tools": {}}},
+                }
+            )
+        elif method == "tools/list":
+            say({"id": number, "result": list_tools(number)})
+        elif method == "tools/call":
+            if MANNER == "questions":
+                for n in range(500):
+                    say({"id": f"q{n}", "method": "sampling/createMessage", "params": {}})
+            if MANNER != "never answers":
+                say({"id": 10**9, "result": {}})
+                say(
+                    {
+                        "id": number,
+                        "result": {"content": [{"type": "text", "text": "y" * 200_000}, 5]},
+                    }
+                )
+                say({"id": number, "result": {"content": []}})
+
+
+serve()

@@ -1,0 +1,196 @@
+"""Tools of MCP servers in turns of the native engine: real servers, a scripted model."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
+from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolUsed
+from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.chats.approval import Approval
+from agentd.storage.layout import Layout
+from tests.agent.engines.native.scene import Person, Scene, list_used_tools
+from tests.supplier.steps import Call, Say
+from tests.supplier.supplier import Supplier
+
+pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+
+HERE = Path(__file__).parent
+COMMAND = [sys.executable, "-W", "ignore", str(HERE / "sdk_server.py"), "stdio"]
+
+
+@pytest.fixture
+def supplier() -> Iterator[Supplier]:
+    with Supplier() as it:
+        yield it
+
+
+@pytest.fixture
+def scene(tmp_path: Path, supplier: Supplier) -> Scene:
+    root = tmp_path / "work"
+    (root / "state").mkdir(parents=True)
+    (root / ".git").mkdir()
+    return Scene(root, supplier)
+
+
+def run(scene: Scene, *servers: dict[str, Any]) -> list[EngineEvent]:
+    """Run a turn with these servers in ``mcp.yml``."""
+    config = scene.root.parent / "config"
+    config.mkdir(mode=0o700)
+    (config / "mcp.yml").write_text(json.dumps({"servers": servers}))
+    (config / "mcp.yml").chmod(0o600)
+
+    async def run_turn() -> list[EngineEvent]:
+        directory = McpDirectory(Layout(str(scene.root / "state"), str(config)), {}, "")
+        scene.open_mcp = partial(directory.open_turn, str(scene.root))
+        try:
+            return await scene.collect_events()
+        finally:
+            await directory.close()
+
+    return asyncio.run(run_turn())
+
+
+def list_offered(supplier: Supplier, number: int = 0) -> list[str]:
+    """Return the names of the tools that a request offers."""
+    return [tool["function"]["name"] for tool in supplier.requests[number].body["tools"]]
+
+
+TEA = {"name": "tea", "command": COMMAND}
+
+
+def test_a_tool_is_offered_asked_about_and_called(scene: Scene, supplier: Supplier) -> None:
+    supplier.script([Say("I add."), Call("mcp__tea__add", {"a": 2, "b": 40})], Say("It is 42."))
+    told = run(scene, TEA)
+    offered = {
+        one["function"]["name"]: one["function"] for one in supplier.requests[0].body["tools"]
+    }
+    assert set(offered["mcp__tea__add"]["parameters"]["properties"]) == {"a", "b"}
+    assert {"read_file", "mcp__tea__fail", "list_mcp_resources", "read_mcp_resource"} <= set(
+        offered
+    )
+    (question,) = scene.person.asked
+    assert (question.kind, question.tool) == ("other", "mcp__tea__add")
+    assert question.subject == '{"a":2,"b":40}' and question.reason == "I add."
+    assert not question.granted
+    assert list_used_tools(told) == [("mcp__tea__add", "42")]
+    assert supplier.requests[1].body["messages"][-1]["content"] == "42"
+
+
+def test_what_a_person_denies_is_not_called_and_told(scene: Scene, supplier: Supplier) -> None:
+    scene.person = Person("other")
+    supplier.script([Call("mcp__tea__die", {})], Say("Then not."))
+    told = run(scene, TEA)
+    (use,) = [event for event in told if isinstance(event, ToolUsed)]
+    assert not use.ok and "Not while I am at lunch" in use.outcome
+    assert "not allowed" in supplier.requests[1].body["messages"][-1]["content"]
+
+
+def test_the_settings_of_a_server_allow_tools(scene: Scene, supplier: Supplier) -> None:
+    calls = [Call("mcp__tea__add", {"a": 1, "b": 1}), Call("mcp__tea__environment", {"name": "X"})]
+    supplier.script([*calls, Call("mcp__tea__where", {})], Say("Done."))
+    run(scene, {**TEA, "allow_reading": True, "allow": ["env*"]})
+    assert [(one.tool, one.granted) for one in scene.person.asked] == [
+        ("mcp__tea__add", True),
+        ("mcp__tea__environment", True),
+        ("mcp__tea__where", False),
+    ]
+
+
+def test_a_rule_goes_before_what_the_settings_of_a_server_allow() -> None:
+    question = Question("other", "mcp__tea__add", "{}", granted=True)
+    denied = ApprovalPolicy("ask", (ApprovalRule("deny", tool="mcp__tea__*"),))
+    assert decide(question, denied, "", ()) == "deny"
+    assert decide(question, ApprovalPolicy("ask"), "", ()) == "allow"
+    assert decide(Question("other", "mcp__tea__add", "{}"), ApprovalPolicy("ask"), "", ()) == "ask"
+
+
+def test_a_tool_allowed_for_the_chat_is_allowed_with_all_arguments() -> None:
+    granted = [Approval(1, "other", "mcp__tea__add", '{"a":1}', "")]
+    policy = ApprovalPolicy("ask")
+    assert decide(Question("other", "mcp__tea__add", "{}"), policy, "", granted) == "allow"
+    assert decide(Question("other", "mcp__tea__fail", "{}"), policy, "", granted) == "ask"
+    assert decide(Question("shell", "mcp__tea__add", "{}"), policy, "", granted) == "ask"
+
+
+def test_a_server_that_crashes_is_started_again_once(scene: Scene, supplier: Supplier) -> None:
+    supplier.script(
+        Call("mcp__tea__die", {}),
+        Call("mcp__tea__add", {"a": 1, "b": 2}),
+        Call("mcp__tea__die", {}),
+        Call("mcp__tea__add", {"a": 1, "b": 2}),
+        Say("It dies."),
+    )
+    outcomes = [outcome for _, outcome in list_used_tools(run(scene, TEA))]
+    assert "exit code 3" in outcomes[0] and "the kettle exploded" in outcomes[0]
+    assert outcomes[1] == "3"
+    assert "exit code 3" in outcomes[3]
+
+
+def test_a_tool_that_comes_later_is_offered(scene: Scene, supplier: Supplier) -> None:
+    supplier.script(Call("mcp__tea__learn", {}), Call("mcp__tea__whistle", {}), Say("Nice."))
+    told = run(scene, TEA)
+    assert "mcp__tea__whistle" not in list_offered(supplier)
+    assert "mcp__tea__whistle" in list_offered(supplier, 1)
+    assert list_used_tools(told)[1] == ("mcp__tea__whistle", "fweee")
+
+
+def test_a_server_that_does_not_start_is_told_and_the_rest_works(
+    scene: Scene, supplier: Supplier
+) -> None:
+    supplier.script(Say("Hello."))
+    off = {"name": "off", "command": ["no-such-program-here"], "enabled": False}
+    keyless = {"name": "keyless", "command": ["x"], "env": {"A": "env:NO_SUCH_VARIABLE"}}
+    told = run(scene, {"name": "gone", "command": ["no-such-program-here"]}, off, keyless, TEA)
+    assert "mcp__tea__add" in list_offered(supplier)
+    outcomes = {event.input: event.outcome for event in told if isinstance(event, ToolUsed)}
+    assert set(outcomes) == {"gone", "keyless"}
+    assert "not installed" in outcomes["gone"]
+    assert "NO_SUCH_VARIABLE is not set" in outcomes["keyless"]
+
+
+def test_an_image_reaches_the_model(scene: Scene, supplier: Supplier) -> None:
+    scene.dialect = "anthropic"
+    supplier.script(Call("mcp__tea__draw", {}), Say("A pixel."))
+    run(scene, TEA)
+    result = supplier.requests[1].body["messages"][-1]["content"][0]
+    assert [part["type"] for part in result["content"]] == ["text", "image"]
+
+
+def test_resources_are_listed_and_read_by_tools(scene: Scene, supplier: Supplier) -> None:
+    supplier.script(
+        Call("list_mcp_resources", {}),
+        Call("read_mcp_resource", {"server": "tea", "uri": "tea://menu"}),
+        Say("Green."),
+    )
+    (_, listed), (_, read) = list_used_tools(run(scene, TEA))
+    assert "tea tea://menu" in listed and "green, black" in read
+    assert [one.tool for one in scene.person.asked] == ["read_mcp_resource"]
+
+
+class _Guest(Person):
+    """Says which tea."""
+
+    async def ask(self, question: Question) -> ApprovalAnswer:
+        await super().ask(question)
+        return ApprovalAnswer(True, reason="oolong" if question.kind == "question" else "")
+
+
+def test_a_question_of_a_server_reaches_the_person(scene: Scene, supplier: Supplier) -> None:
+    scene.person = _Guest()
+    supplier.script(Call("mcp__tea__brew", {}), Say("Done."))
+    assert list_used_tools(run(scene, TEA)) == [("mcp__tea__brew", "brewed oolong")]
+    assert [one.kind for one in scene.person.asked] == ["other", "question"]
+    assert "Which tea?" in scene.person.asked[1].subject
+
+
+def test_a_daemon_without_servers_offers_no_tools_of_any(scene: Scene, supplier: Supplier) -> None:
+    supplier.script(Say("Hello."))
+    run(scene)
+    assert not [name for name in list_offered(supplier) if "mcp" in name]
