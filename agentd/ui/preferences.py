@@ -38,7 +38,8 @@ class PreferenceChange(Struct, frozen=True):
     """The preferences to change; all others stay unchanged."""
 
     seen: Annotated[dict[Id, Id], Meta(max_length=MAX_SEEN, extra_json_schema=_ID_NAMES)] = {}
-    """The number of seen messages by chat; the larger of two counts is kept."""
+    """The number of seen messages by chat; the larger of two counts is kept. The user is not sent
+    the push notifications of these chats that are about to be sent."""
     unseen: Annotated[tuple[Id, ...], Meta(max_length=MAX_SEEN)] = ()
     """Chats to show as not seen."""
     pin: Annotated[tuple[Id, ...], Meta(max_length=MAX_PINS)] = ()

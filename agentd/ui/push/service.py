@@ -1,12 +1,16 @@
 """Notifies subscribed browsers of questions and of finished work.
 
+A person who looks at a chat in an open page is not notified of it: such a page marks the chat as
+seen (``PUT /api/me``) at once, and each notification waits a moment for that.
+
 A notification is best effort: one that is being sent when the daemon stops is not sent again, for
 the chat shows what it says. A subscription ends with its login, and when its service says so.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -24,6 +28,7 @@ from agentd.llm.upstream.protocol import Timeouts, Upstream, UpstreamRequest
 from agentd.llm.upstream.public_addresses import may_be_public
 from agentd.llm.upstream.request import parse_origin
 from agentd.system.installed import get_install_command
+from agentd.ui.preference_events import MeUpdate
 from agentd.ui.push import encryption
 from agentd.ui.push.model import (
     MAX_SUBSCRIPTIONS,
@@ -40,6 +45,8 @@ log = logging.getLogger(__name__)
 
 RETRY_DELAYS = (2.0, 15.0, 60.0)
 """Seconds before a delivery that failed for a passing reason is tried again."""
+GRACE_SECONDS = 4.0
+"""Seconds for which a notification waits for a page that shows what it tells."""
 MAX_PARALLEL, MAX_PENDING = 4, 1000
 """Deliveries at the same time, and those that may wait; more are left out."""
 _TIMEOUTS = Timeouts(connect=10, head=20, idle=10, total=40)
@@ -67,6 +74,22 @@ class LoginDirectory(Protocol):
         ...
 
 
+@dataclass(eq=False)
+class WaitingDelivery:
+    """A delivery in its grace period."""
+
+    delivery: PushDelivery
+    seen_by: set[str] = field(default_factory=set)
+    """The users who have seen meanwhile what it tells."""
+    is_settled: bool = False
+    """True once nobody needs it any more."""
+
+
+async def wait_for_grace() -> None:
+    """Wait for the grace period of a notification."""
+    await asyncio.sleep(GRACE_SECONDS)
+
+
 class PushService:
     """The subscriptions, and what is sent to them."""
 
@@ -89,6 +112,7 @@ class PushService:
         self._tasks = BackgroundTasks()
         self._replies: dict[int, str] = {}
         """The last message of the agent in each chat that works, as far as it came meanwhile."""
+        self._waiting: list[WaitingDelivery] = []
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def start(self, bus: EventBus) -> None:
@@ -197,6 +221,8 @@ class PushService:
             case ApprovalUpdate() if event.approval.state == "open":
                 chat = self._get_summary(event.chat_id)
                 self._send(build_question_delivery(chat, event.approval, self._clock.now()))
+            case ApprovalUpdate():
+                self._settle("question", event.chat_id, event.approval.id)
             case MessageUpdate() if event.message.role in ("assistant", "error"):
                 self._replies[event.chat_id] = event.message.text[:4000]
             case ChatUpdate(reason="turn.ended"):
@@ -205,13 +231,38 @@ class PushService:
                     self._send(build_turn_delivery(event.chat, reply))
             case ChatDeletedUpdate():
                 self._replies.pop(event.chat.id, None)
+            case MeUpdate():
+                for waiting in self._waiting:
+                    if waiting.delivery.notice.chat_id in event.change.seen:
+                        waiting.seen_by.add(event.user)
+
+    def _settle(self, kind: str, chat_id: int, number: int) -> None:
+        for waiting in self._waiting:
+            notice = waiting.delivery.notice
+            if (notice.kind, notice.chat_id, notice.id) == (kind, chat_id, number):
+                waiting.is_settled = True
 
     def _send(self, delivery: PushDelivery) -> None:
+        waiting = WaitingDelivery(delivery)
+        self._start(self._send_later(waiting))
+
+    async def _send_later(self, waiting: WaitingDelivery) -> None:
+        """Notify those who have not seen it after the grace period."""
+        self._waiting.append(waiting)
+        await wait_for_grace()
+        self._waiting.remove(waiting)
+        if waiting.is_settled:
+            return
         for subscription in self._content.subscriptions:
-            if len(self._tasks) >= MAX_PENDING:
-                log.warning("too many notifications wait; one is left out")
-                return
-            self._tasks.start(self._deliver(subscription, delivery))
+            if subscription.user not in waiting.seen_by:
+                self._start(self._deliver(subscription, waiting.delivery))
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        if len(self._tasks) >= MAX_PENDING:
+            work.close()
+            log.warning("too many notifications wait; one is left out")
+        else:
+            self._tasks.start(work)
 
     async def _deliver(self, subscription: PushSubscription, delivery: PushDelivery) -> None:
         for delay in (*RETRY_DELAYS, None):

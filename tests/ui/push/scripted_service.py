@@ -1,5 +1,6 @@
 """A browser's push service on loopback, and the browser that can read what it is sent."""
 
+import asyncio
 import os
 import ssl
 import threading
@@ -18,7 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from agentd.llm.upstream.client import HttpUpstream
 from agentd.llm.upstream.dial import dial_directly
-from agentd.ui.push.model import encode_base64url
+from agentd.ui.push import service as push_service
+from agentd.ui.push.model import PushDelivery, encode_base64url
+from tests.support.daemon import PATIENCE
 
 HOST = "push.example.com"
 
@@ -62,6 +65,38 @@ class SubscribedBrowser:
         read = http_ece.decrypt(push.body, private_key=self._key, auth_secret=self._secret)
         content: dict[str, Any] = msgspec.json.decode(read)
         return content
+
+
+class Grace:
+    """The time in which notifications wait to be seen, for as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.waiting: list[push_service.WaitingDelivery] = []
+        self._passed = threading.Event()
+
+    def remember(self, delivery: PushDelivery) -> push_service.WaitingDelivery:
+        """Remember a delivery that begins to wait."""
+        self.waiting.append(_WAITING(delivery))
+        return self.waiting[-1]
+
+    async def wait(self) -> None:
+        """Wait until the test lets it pass."""
+        await asyncio.to_thread(self._passed.wait, PATIENCE)
+
+    def end(self) -> None:
+        """Let the deliveries go that wait."""
+        self._passed.set()
+
+
+_WAITING = push_service.WaitingDelivery
+
+
+def hold_grace(monkeypatch: pytest.MonkeyPatch) -> Grace:
+    """Let notifications wait until the test lets them go."""
+    grace = Grace()
+    monkeypatch.setattr(push_service, "wait_for_grace", grace.wait)
+    monkeypatch.setattr(push_service, "WaitingDelivery", grace.remember)
+    return grace
 
 
 @contextmanager

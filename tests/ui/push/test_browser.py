@@ -13,7 +13,12 @@ import pytest
 
 from agentd.agent.engine import Question, ReplyCompleted
 from tests.support.daemon import Serving, until
-from tests.ui.push.scripted_service import ScriptedPushService, SubscribedBrowser, serve_pushes
+from tests.ui.push.scripted_service import (
+    ScriptedPushService,
+    SubscribedBrowser,
+    hold_grace,
+    serve_pushes,
+)
 from tests.ui.support import Person, TalkingEngine, get_service_worker, person
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
@@ -116,6 +121,50 @@ def test_a_device_is_notified_once_it_is_switched_on_and_until_it_is_switched_of
         card.get_by_role("button", name="Stop notifying this device").click()
         expect(card).to_contain_text("This device is not notified.")
         assert "endpoint" not in Path(site.layout.push).read_text()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_what_is_looked_at_is_not_pushed_to_the_phone(
+    browser: Browser,
+    site: Serving,
+    talking: TalkingEngine,
+    pushes: ScriptedPushService,
+    monkeypatch: pytest.MonkeyPatch,
+    looks: bool,
+) -> None:
+    grace, phone, told = hold_grace(monkeypatch), SubscribedBrowser("phone"), len(pushes.pushes)
+    ada, prompt = site.administrator(), f"looked at: {looks}"
+    ada.put("/api/me/push", phone.subscription)
+    talking.expect(prompt)
+    chat = ada.post("/api/chats", {"prompt": prompt, "title": "Mine"})["chatId"]
+    with person(browser, site) as somebody:
+        if not looks:
+            somebody.context.add_init_script(
+                "Object.defineProperty(document, 'hidden', { get: () => true })"
+            )
+        page = somebody.open(f"/{chat}")
+        expect(page.get_by_role("log")).to_contain_text(prompt)
+        talking.say(prompt, Question("shell", "run_command", "make push"))
+        expect(page.get_by_role("button", name="Allow")).to_be_visible()
+        until(lambda: grace.waiting)
+        until(lambda: not looks or grace.waiting[0].seen_by == {"ada"})
+        grace.end()
+        until(lambda: looks or len(pushes.pushes) > told)
+        later = hold_grace(monkeypatch)
+        asked = ada.get(f"/api/chat/{chat}/approvals")["approvals"][0]
+        ada.post(f"/api/chat/{chat}/approvals/{asked['id']}", {"decision": "allow"})
+        talking.say(prompt, ReplyCompleted("All done."))
+        expect(page.get_by_role("log")).to_contain_text("All done.")
+        until(lambda: later.waiting)
+        until(lambda: not looks or later.waiting[0].seen_by == {"ada"})
+        later.end()
+        until(lambda: looks or len(pushes.pushes) == told + 2)
+        page.goto("about:blank")
+        site.client().create_chat(prompt="hello", title="Another")
+        kinds = ["Another"] if looks else ["Mine", "Mine", "Another"]
+        until(lambda: len(pushes.pushes) == told + len(kinds))
+        assert [phone.decrypt(push)["title"] for push in pushes.pushes[told:]] == kinds
+    ada.delete("/api/me/push")
 
 
 def test_a_subscription_that_the_daemon_lost_is_told_again_by_the_next_page(

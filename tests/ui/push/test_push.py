@@ -19,6 +19,7 @@ from tests.ui.push.scripted_service import (
     HOST,
     ScriptedPushService,
     SubscribedBrowser,
+    hold_grace,
     serve_pushes,
 )
 from tests.ui.support import TalkingEngine
@@ -30,6 +31,7 @@ PUSH = "/api/me/push"
 @pytest.fixture
 def pushes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedPushService]:
     monkeypatch.setattr(push_service, "RETRY_DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(push_service, "GRACE_SECONDS", 0.0)
     with serve_pushes() as service:
         yield service
 
@@ -82,6 +84,46 @@ def test_a_question_reaches_the_subscribed_browser_alone_and_signed(
     told = browser.decrypt(done)
     assert (told["kind"], told["body"]) == ("turn", "Nothing is clean.")
     assert done.headers["urgency"] == "normal"
+
+
+def test_a_person_who_sees_a_chat_at_once_is_not_notified_of_it_and_others_are(
+    serving: Serving, ada: Client, pushes: ScriptedPushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grace = hold_grace(monkeypatch)
+    phone, other = SubscribedBrowser("phone"), SubscribedBrowser("other")
+    vic = sign_in(serving, "vic")
+    ada.put(PUSH, phone.subscription)
+    vic.put(PUSH, other.subscription)
+    chats = [serving.client().create_chat(prompt="hello", title=name) for name in ("one", "two")]
+    until(lambda: len(grace.waiting) == 2)
+    ada.put("/api/me", {"seen": {str(chats[0]): 2}})
+    grace.end()
+    until(lambda: len(pushes.pushes) == 3)
+    told = {
+        (name, browser.decrypt(push)["title"])
+        for name, browser in (("phone", phone), ("other", other))
+        for push in pushes.pushes
+        if push.path == f"/send/{name}"
+    }
+    assert told == {("phone", "two"), ("other", "one"), ("other", "two")}
+
+
+def test_a_question_that_is_answered_at_once_is_not_pushed(
+    serving: Serving, ada: Client, pushes: ScriptedPushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grace, talking, phone = hold_grace(monkeypatch), get_talking(serving), SubscribedBrowser()
+    ada.put(PUSH, phone.subscription)
+    talking.expect("ask")
+    chat = serving.client().create_chat(prompt="ask")
+    talking.say("ask", Question("shell", "run_command", "make"))
+    until(lambda: len(grace.waiting) == 1)
+    asked = serving.client().get(f"/api/chat/{chat}/approvals")["approvals"][0]
+    serving.client().post(f"/api/chat/{chat}/approvals/{asked['id']}", {"decision": "allow"})
+    talking.say("ask", ReplyCompleted("done"))
+    until(lambda: len(grace.waiting) == 2)
+    grace.end()
+    (push,) = until(lambda: pushes.pushes)
+    assert phone.decrypt(push)["kind"] == "turn"
 
 
 def test_a_viewer_is_notified_without_buttons(

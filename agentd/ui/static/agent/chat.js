@@ -7,6 +7,7 @@ import * as live from "../core/live.js";
 import { computed, detached, effect, flush, onEnd, signal } from "../core/signals.js";
 import * as store from "../core/store.js";
 import { approvalCard } from "../parts/approval.js";
+import { attentive } from "../parts/attention.js";
 import { composer } from "../parts/composer.js";
 import { confirm } from "../parts/dialog.js";
 import { failure } from "../parts/frame.js";
@@ -189,11 +190,16 @@ export function page(params) {
   effect(() => {
     void chat.messages.value;
     void seen.value;
-    if (row.value && !document.hidden) markSeen(chatId);
+    if (row.value && attentive.value) markSeen(chatId);
   });
-  const shown = () => !document.hidden && markSeen(chatId);
-  document.addEventListener("visibilitychange", shown);
-  onEnd(() => document.removeEventListener("visibilitychange", shown));
+  // What would be pushed to the person's phone is not, if a page tells at once that it was seen.
+  const news = computed(() => `${chat.working.value} ${chat.questions.value.map((one) => one.id).join()}`);
+  let known = news.peek();
+  effect(() => {
+    if (news.value === known || !attentive.value) return;
+    known = news.value;
+    markSeen(chatId, true);
+  });
 
   // Finding in the chat, whose bar is loaded once it is wanted.
   const finder = signal(/** @type {{ node: HTMLElement, focus: () => void } | null} */ (null));

@@ -115,9 +115,10 @@ export function isUnseen(chat) {
 /**
  * Remember that all of a chat was seen.
  * @param {number} chatId
+ * @param {boolean} [again] tell it even if it is known: then nobody else needs to be notified
  */
-export function markSeen(chatId) {
-  markSeenUpTo(chatId, chats.peek().get(chatId)?.messageCount ?? 0);
+export function markSeen(chatId, again = false) {
+  markSeenUpTo(chatId, chats.peek().get(chatId)?.messageCount ?? 0, again);
 }
 
 async function loadLabels() {

@@ -66,11 +66,12 @@ live.on("meUpdate", (me) => {
  * Remember that so many messages of a chat were seen.
  * @param {number} chatId
  * @param {number} count
+ * @param {boolean} again tell the daemon even if it knows
  */
-export function markSeenUpTo(chatId, count) {
+export function markSeenUpTo(chatId, count, again) {
   const known = seen.peek();
-  if (!known || !count || (known[chatId] ?? 0) >= count) return;
-  seen.value = { ...known, [chatId]: count };
+  if (!known || !count || (!again && (known[chatId] ?? 0) >= count)) return;
+  if ((known[chatId] ?? 0) < count) seen.value = { ...known, [chatId]: count };
   changed[chatId] = count;
   clearTimeout(timer);
   timer = setTimeout(() => void save(), DELAY);
