@@ -44,7 +44,7 @@ export function page(params) {
   const row = computed(() => chats.value.get(chatId));
   const title = computed(() => row.value?.title ?? chat.work.value?.chat.title ?? "Chat");
   const status = computed(() => describeStatus(chat));
-  const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off" });
+  const scroll = el("div", { class: "scroll script-scroll", tabindex: 0, role: "log", "aria-label": "Messages", "aria-live": "off", "data-own-place": "" });
   const fresh = signal(0);
 
   /** @param {string} text @param {boolean} [now] @param {string} [notBefore] */

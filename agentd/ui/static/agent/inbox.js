@@ -53,7 +53,7 @@ function section(title, members) {
   return () => (members.value.length ? el("section", { class: "card rows" }, el("header", null, el("h2", null, title)),
     el("ul", null, members.value.slice(0, shown.value).map((chat) => {
       const { dot: kind, why } = stateOf(chat);
-      return el("li", null, el("a", { class: "item", href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
+      return el("li", null, el("a", { class: "item", "data-id": chat.chatId, href: link(`/${chat.chatId}`) }, el("span", { class: `dot ${kind}` }),
         el("span", { class: "name" }, chat.title), el("time", { datetime: chat.updatedAt, title: fullTime(chat.updatedAt) }, shortTime(chat.updatedAt)),
         why ? el("span", { class: `why ${kind}` }, why) : null));
     })), members.value.length > shown.value

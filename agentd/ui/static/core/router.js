@@ -26,6 +26,8 @@ let fail = () => {};
 /** @type {() => void} */
 let end = () => {};
 let navigation = 0;
+/** What keeps the places of lists, once something is scrolled. @type {typeof import("./scrolling.js") | undefined} */
+let places;
 
 /**
  * Show the pages of these routes from now on, the present one first.
@@ -35,7 +37,12 @@ let navigation = 0;
 export function startRouter(table, view) {
   routes = table;
   ({ show, fail } = view);
-  addEventListener("popstate", () => void render());
+  addEventListener("popstate", () => {
+    places?.forgetMoves();
+    void render();
+  });
+  addEventListener("pagehide", () => places?.keepPlaces());
+  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => loaded.noteMove(target)), { capture: true, passive: true });
   document.addEventListener("click", followLink);
   return render();
 }
@@ -47,6 +54,8 @@ export function startRouter(table, view) {
  */
 export function navigate(to, { replace = false } = {}) {
   const url = link(to);
+  places?.keepPlaces();
+  places?.forgetMoves();
   if (replace) history.replaceState(null, "", url);
   else history.pushState(null, "", url);
   return render();
@@ -89,12 +98,17 @@ export async function render() {
     const [page, finish] = scope(() => module.page(found.params));
     end = finish;
     show(page, found.route);
+    if (history.state?.scrolled) (await loadPlaces()).restorePlaces();
   } catch (error) {
     if (ours !== navigation) return;
     end();
     end = () => {};
     fail(error);
   }
+}
+
+async function loadPlaces() {
+  return (places ??= await import("./scrolling.js"));
 }
 
 /** @param {string} at */

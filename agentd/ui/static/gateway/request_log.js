@@ -47,8 +47,9 @@ export function readFilters(query) {
  * The log with these filters, for as long as what is being made now lasts.
  * @param {Filters} filters
  * @param {() => boolean} isReading whether new rows are to wait, as somebody reads further below or holds them
+ * @param {readonly string[]} [from] the cursors of the pages above the first one to be shown, and its own
  */
-export function requestLog(filters, isReading) {
+export function requestLog(filters, isReading, from = [""]) {
   const pages = signal(/** @type {LogPage[]} */ ([]));
   const state = signal(/** @type {"loading" | "slow" | "ready" | { error: unknown }} */ ("loading"));
   const busy = signal(false);
@@ -94,9 +95,10 @@ export function requestLog(filters, isReading) {
     }
   }
 
-  const first = () => run(async () => {
-    pages.value = [await read("")];
-    above.value = [];
+  /** @param {readonly string[]} [cursors] */
+  const first = (cursors = [""]) => run(async () => {
+    pages.value = [await read(cursors.at(-1) ?? "")];
+    above.value = cursors.slice(0, -1);
     head.value = null;
   });
   const older = () => run(async () => {
@@ -149,7 +151,7 @@ export function requestLog(filters, isReading) {
     clearTimeout(soon);
     ends.forEach((end) => end());
   });
-  void first();
+  void first(from);
   return { rows, pages, above, state, busy, waiting, first, older, newer, release };
 }
 

@@ -35,17 +35,23 @@ export const page = forAdministrators("Requests", (params) => {
   const log = signal(/** @type {ReturnType<typeof requestLog>} */ (/** @type {any} */ (null)));
   effect(() => {
     const wanted = filters.value;
-    const [made, end] = untracked(() => scope(() => requestLog(wanted, isReading)));
+    const kept = history.state?.log;
+    const [made, end] = untracked(() => scope(() => requestLog(wanted, isReading, kept?.given === given.peek() ? kept.from : undefined)));
     log.value = made;
     table.scrollTop = 0;
     return end;
+  });
+  effect(() => { // after Back: the same pages, where newer ones were let go
+    const [top] = log.value.pages.value;
+    const from = [...log.value.above.value, top?.cursor ?? ""];
+    if (top) history.replaceState({ ...history.state, log: { given: given.peek(), from } }, "");
   });
   effect(() => {
     if (!held.value) untracked(() => log.peek().waiting.peek() && !isReading() && log.peek().release());
   });
   list(body, () => log.value.rows.value, (one) => one.id, (one) => row(one, at, show));
   const wanted = open.peek() || params["id"] || "";
-  let isPlaced = !wanted;
+  let isPlaced = !wanted || history.state?.scrolled;
   effect(() => { // after Back: the row of the open request is seen again, if it is in the pages that are kept
     const { rows, pages, state, busy, older } = log.value;
     if (isPlaced || busy.value || state.value !== "ready") return;

@@ -41,7 +41,7 @@ export function fileSection(repository, side, title, { chosen, choose }) {
   const all = () => el("button", { class: "btn plain small", disabled: () => !isReachable(), onclick: () => void repository.move(deed, rows.peek().slice(0, 1000)) }, `${label} all`);
   const files = el("ul", { class: "changed-files" });
   list(files, () => rows.value.slice(0, most.value), keyOf, (row) => el("li", null,
-    el("button", { class: "file", "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null), title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,
+    el("button", { class: "file", "data-id": keyOf(row.peek()), "aria-current": () => (chosen() === keyOf(row.value) ? "true" : null), title: row.peek().before ? `${row.peek().before} → ${row.peek().path}` : row.peek().path,
       onclick: () => choose(row.peek()) },
     el("span", { class: () => `st ${letterOf(row.value).toLowerCase()}`, "aria-label": () => row.value.change }, () => letterOf(row.value)),
     el("span", { class: "p" }, splitPath(row.peek().path)),

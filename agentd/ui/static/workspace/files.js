@@ -108,7 +108,7 @@ function entryRow(entry, file) {
   const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
   const path = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   if (entry.kind === "other") return el("li", null, el("span", { class: "entry" }, icon("plug"), el("bdi", { class: "p" }, name)));
-  return el("li", null, el("a", { class: "entry", href: to(path), "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
+  return el("li", null, el("a", { class: "entry", "data-id": path, href: to(path), "aria-current": () => (file.value === path ? "true" : null), onclick: (/** @type {MouseEvent} */ event) => choose(event, path) },
     icon(entry.kind === "folder" ? "folder" : entry.kind === "link" ? "link" : "file"), el("bdi", { class: "p" }, name),
     entry.kind === "file" ? el("span", { class: "d" }, size(entry.size)) : null));
 }
@@ -124,10 +124,10 @@ function searchResults(text) {
     return el("div", { class: "loaded" },
       found.files.length ? el("h2", { class: "group" }, "Files ", el("span", { class: "num" }, found.files.length)) : null,
       el("ul", { class: "entries" }, () => found.files.slice(0, most.value).map((path) => el("li", null,
-        el("a", { class: "entry", href: to(path), title: path, onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, icon("file"), el("span", { class: "p" }, splitPath(path)))))),
+        el("a", { class: "entry", "data-id": path, href: to(path), title: path, onclick: (/** @type {MouseEvent} */ event) => choose(event, path) }, icon("file"), el("span", { class: "p" }, splitPath(path)))))),
       found.lines.length ? el("h2", { class: "group" }, "Lines ", el("span", { class: "num" }, found.lines.length)) : null,
       el("ul", { class: "entries" }, () => found.lines.slice(0, most.value).map((hit) => el("li", null,
-        el("a", { class: "entry hit", href: to(hit.path, hit.line), onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
+        el("a", { class: "entry hit", "data-id": `${hit.path}:${hit.line}`, href: to(hit.path, hit.line), onclick: (/** @type {MouseEvent} */ event) => choose(event, hit.path, hit.line) },
           el("span", { class: "p" }, splitPath(hit.path), `:${hit.line}`), el("code", null, hit.text.trim()))))),
       () => (Math.max(found.files.length, found.lines.length) > most.value ? el("button", { class: "btn plain small more", onclick: () => (most.value += MOST_ROWS) }, "More") : null),
       found.truncated ? el("p", { class: "nothing" }, "There are more results: search for something longer.") : null);

@@ -78,7 +78,7 @@ export function page() {
   const rows = el("ul", { class: "commits" });
   list(rows, () => commits.value ?? [], (commit) => commit.id, (commit) => el("li", null, commitRow(commit.peek(), () => shown.value)));
   const sides = el("div", { class: "sides scroll", tabindex: 0, role: "region", "aria-label": "Commits" },
-    () => (cut.value ? el("button", { class: "btn plain small more", onclick: () => void reload() }, "To the newest") : null), rows,
+    () => (cut.value ? el("button", { class: "btn plain small more newest", onclick: () => void reload() }, "To the newest") : null), rows,
     () => (next.value ? el("button", { class: "btn plain small more", onclick: () => void older() }, "Older commits") : null));
   sides.addEventListener("scroll", () => {
     if (sides.scrollHeight - sides.scrollTop - sides.clientHeight < 300) void older();
@@ -109,7 +109,7 @@ export function page() {
  * @param {() => string} shown
  */
 function commitRow(commit, shown) {
-  return el("button", { class: "commit", "aria-current": () => (shown() === commit.id ? "true" : null), onclick: () => setQuery({ commit: commit.id }) },
+  return el("button", { class: "commit", "data-id": commit.id, "aria-current": () => (shown() === commit.id ? "true" : null), onclick: () => setQuery({ commit: commit.id }) },
     el("span", { class: "subject", dir: "auto" }, commit.subject || "(no message)"),
     el("time", { datetime: commit.at, title: fullTime(commit.at) }, shortTime(commit.at)),
     el("span", { class: "who-did" }, el("bdi", null, commit.author), " · ", el("code", null, commit.id.slice(0, 9))));
