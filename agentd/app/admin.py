@@ -6,12 +6,14 @@ from typing import Self, TypeVar
 
 from msgspec import Struct
 
+from agentd.app.alerts import AlertsComponent
 from agentd.app.channel_checks import GatewayChannelChecker
 from agentd.app.config_files import ConfigFiles
 from agentd.app.gateway import ModelGateway
 from agentd.core.clock import Clock
 from agentd.core.tasks import cancel_task
 from agentd.gateway.admin.api import routes as manage
+from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channels import ChannelEndpoints
@@ -32,6 +34,7 @@ from agentd.gateway.admin.changes_store import ChangeJournal
 from agentd.gateway.admin.import_intent import ImportIntentFile
 from agentd.gateway.admin.imports import ImportedEntries, ManagedImport
 from agentd.gateway.admin.secret_rules import SampleScanner
+from agentd.gateway.alerts.targets import AlertTargetRepository
 from agentd.gateway.channels.model import Channel
 from agentd.gateway.channels.store import ChannelRepository
 from agentd.gateway.keys.store import AccessKeyRepository
@@ -66,6 +69,7 @@ class AdminComponent:
         keys: AccessKeyRepository,
         management_keys: ManagementKeyRepository,
         written: ConfigFiles,
+        alerts: AlertsComponent,
     ) -> None:
         self._layout = layout
         self._clock = clock
@@ -73,6 +77,7 @@ class AdminComponent:
         self._keys = keys
         self._management_keys = management_keys
         self._written = written
+        self._alerts = alerts
         self.journal = ChangeJournal(layout, clock)
         """The journal of all changes through the management API."""
         self.rows: tuple[Route, ...] = ()
@@ -116,8 +121,7 @@ class AdminComponent:
             lambda: gateway.channels.current,
             journal,
             self._describe_model_users,
-            checks,
-            gateway.prices,
+            *(checks, gateway.prices),
         )
         imports = self._imports = self._build_imports(stored_channels, stored_models)
         keys, management_keys = self._build_key_endpoints()
@@ -126,12 +130,13 @@ class AdminComponent:
             SampleScanner(lambda: gateway.active_rules, secret),
             journal,
         )
-        settings = GatewaySettingsEndpoints(
-            GatewaySettingsRepository(layout, file=gateway.settings), journal
-        )
+        targets = self._build_alert_targets()
+        settings_file = GatewaySettingsRepository(layout, file=gateway.settings)
+        settings = GatewaySettingsEndpoints(settings_file, journal)
         daemon = DaemonSettingsEndpoints(self._written.settings, journal, self._written.get_view)
         batches = self._build_batches(channels, models, keys, stored_channels, stored_models)
-        undoing = (channels, models, keys, management_keys, rules, settings, daemon, *batches)
+        resources = (channels, models, keys, management_keys, rules, targets)
+        undoing = (*resources, settings, daemon, *batches)
         return manage.ManagementEndpoints(
             channels=channels,
             models=models,
@@ -140,6 +145,7 @@ class AdminComponent:
             keys=keys,
             management_keys=management_keys,
             secret_rules=rules,
+            alert_targets=targets,
             settings=settings,
             daemon=daemon,
             offered=self._build_offered(channels, models, stored_models, batches),
@@ -185,6 +191,10 @@ class AdminComponent:
         entries, meters = _AccessKeyEntries(self._keys), self._gateway.meters
         keys = AccessKeyEndpoints(self._keys, entries, meters, clock, journal)
         return keys, ManagementKeyEndpoints(self._management_keys, clock, journal)
+
+    def _build_alert_targets(self) -> AlertTargetEndpoints:
+        targets = AlertTargetRepository(self._layout, self._alerts.file)
+        return AlertTargetEndpoints(targets, self._alerts.service, self.journal)
 
     def _build_imports(
         self, channels: ChannelRepository, models: GatewayModelRepository

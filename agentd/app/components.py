@@ -15,6 +15,7 @@ from agentd.app import about_api, setup_api
 from agentd.app.about_api import AboutEndpoints
 from agentd.app.admin import AdminComponent
 from agentd.app.agent import Agent, EngineComponent
+from agentd.app.alerts import AlertsComponent
 from agentd.app.analytics_speech import AnalyticsSpeechComponent
 from agentd.app.auth import AuthServices, report_problems
 from agentd.app.bots import BotsComponent, build_bot_services
@@ -87,8 +88,9 @@ class Components(Struct):
     remote: RemoteEndpoints
     chats: ChatsComponent
     gateway: ModelGateway
-    management: AdminComponent
     export: ExportComponent
+    alerts: AlertsComponent
+    management: AdminComponent
     push: PushComponent
 
     @property
@@ -101,6 +103,7 @@ class Components(Struct):
             self.mcp_servers.file,
             *self.jobs.files,
             *self.gateway.files,
+            self.alerts.file,
         )
 
 
@@ -167,9 +170,7 @@ async def start_components(
     chats_component = await start(
         ChatsComponent(core.repository, chats, auth.keys, remote, layout, bus, worktrees.service)
     )
-    gateway = await start(
-        ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
-    )
+    gateway, export, alerts, management = await _start_gateway(stack, core, auth)
     return Components(
         mcp_servers=mcp_servers,
         engines=engines,
@@ -182,12 +183,9 @@ async def start_components(
         remote=remote,
         chats=chats_component,
         gateway=gateway,
-        management=await start(
-            AdminComponent(layout, clock, gateway, auth.access, auth.management_keys, config_files)
-        ),
-        export=await start(
-            ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
-        ),
+        export=export,
+        alerts=alerts,
+        management=management,
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
     )
 
@@ -204,6 +202,31 @@ async def _start_engines(
     await engines.start(core.state.generation)
     stack.push_async_callback(engines.stop)
     return engines
+
+
+async def _start_gateway(
+    stack: contextlib.AsyncExitStack, core: Core, auth: AuthServices
+) -> tuple[ModelGateway, ExportComponent, AlertsComponent, AdminComponent]:
+    """Start the model gateway, and what exports, watches and manages it."""
+    layout, environ, clock, bus = core.layout, core.environ, core.clock, core.bus
+    models, generation, start = (
+        core.config_files.models,
+        core.state.generation,
+        stack.enter_async_context,
+    )
+    gateway = await start(
+        ModelGateway(layout, environ, clock, auth.access, lambda: models.current, generation, bus)
+    )
+    export = await start(
+        ExportComponent(layout, environ, clock, lambda: gateway.settings.current, gateway.log)
+    )
+    alerts = await start(
+        AlertsComponent(layout, environ, clock, bus, gateway, auth.access, export.exporter)
+    )
+    management = AdminComponent(
+        layout, clock, gateway, auth.access, auth.management_keys, core.config_files, alerts
+    )
+    return gateway, export, alerts, await start(management)
 
 
 def _build_worktrees(core: Core) -> WorktreesComponent:
@@ -226,7 +249,7 @@ async def collect_routes(
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
         *(components.worktrees, components.bots, gateway, components.management),
-        *(components.export, components.push),
+        *(components.export, components.alerts, components.push),
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

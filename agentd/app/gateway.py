@@ -30,7 +30,6 @@ from agentd.gateway.channels.store import load as load_channels
 from agentd.gateway.keys.store import AccessKeyRepository
 from agentd.gateway.ledger.bodies import BodyStore
 from agentd.gateway.ledger.ledger import Ledger
-from agentd.gateway.ledger.record import RequestRecord
 from agentd.gateway.licence.store import LicenceFile, LicenceService
 from agentd.gateway.limits.meters import KeyMeters
 from agentd.gateway.metrics.counters import RequestCounters
@@ -108,9 +107,8 @@ class ModelGateway:
         generation: str,
         bus: EventBus,
     ) -> None:
-        self._layout = layout
+        self._layout, self._clock = layout, clock
         self._bus = bus
-        self._clock = clock
         self._models = models
         self._named: tuple[Models | None, Mapping[str, GatewayModel]] = (None, {})
         nowhere: Mapping[str, Channel] = {}
@@ -130,16 +128,17 @@ class ModelGateway:
         self._updates = GatewayUpdatePublisher(bus)
         self.counters = RequestCounters()
         self.call_times = RecentCallTimes()
-        self.ledger.on_recorded = self._on_recorded
+        add_record = (self.counters.add_record, self.call_times.add_record, self._updates.add)
+        self.ledger.on_recorded += add_record
         self.bodies = BodyStore(layout, partial(self.log.add, "warning", "bodies"))
         self.meters = KeyMeters(usual.zone, clock)
-        self._noting = ServiceLogWriter(self.log, clock.monotonic)
+        self.incidents = ServiceLogWriter(self.log, clock.monotonic)
         self._tasks = BackgroundTasks()
         self._tracing = TracingService(environ, self.log.add)
         self.refused_channels = refused = RefusedChannels(
             lambda: self.settings.current.disable_channel_after, self.log, clock, self._tasks
         )
-        self.router = Router(random.random, clock.monotonic, self._noting, refused.on_refused)
+        self.router = Router(random.random, clock.monotonic, self.incidents, refused.on_refused)
         self._is_open = False
         self._masker: SecretMasker | None = None
         self._hidden: HiddenSecretStore | None = None
@@ -152,8 +151,8 @@ class ModelGateway:
         """The connections of the channels."""
         self._relay = Relay(self._build_relay_services(keys))
         keys.on_revoked(self._relay.cancel_revoked)
-        keys.on_address_refused = self._noting.on_address_refused
-        keys.on_problems = partial(self._noting.on_key_file_changed, layout.access_keys)
+        keys.on_address_refused = self.incidents.on_address_refused
+        keys.on_problems = partial(self.incidents.on_key_file_changed, layout.access_keys)
         self._gateway = GatewayEndpoints(
             self._relay, keys, self.get_models, lambda: self.settings.current.max_body
         )
@@ -253,7 +252,7 @@ class ModelGateway:
             suppliers=self.suppliers,
             ledger=self.ledger,
             bodies=self.bodies,
-            service_log=self._noting,
+            service_log=self.incidents,
             tracing=self._tracing,
             clock=self._clock,
         )
@@ -273,26 +272,22 @@ class ModelGateway:
         status = self.licence.status
         return "" if status.state == "valid" else status.reason
 
-    def _log_edit(self, file: WatchedFile[Any]) -> None:
+    def log_edit(self, file: WatchedFile[Any]) -> None:
+        """Note that a file of the gateway was edited, and tell administrators."""
         if self._is_open:
-            self._noting.on_config_changed(file.path, file.problems)
+            self.incidents.on_config_changed(file.path, file.problems)
             self._bus.publish(GatewayConfigUpdate(os.path.basename(file.path)))
 
     def publish_check_step(self, channel: str, step: CheckStep) -> None:
         """Publish the progress of a channel's check to administrators."""
         self._bus.publish(CheckStepUpdate(CheckStepUpdateView(channel, step)))
 
-    def _on_recorded(self, record: RequestRecord) -> None:
-        self.counters.add_record(record)
-        self.call_times.add_record(record)
-        self._updates.add(record)
-
     def _on_event(self, event: Event) -> None:
         if isinstance(event, ModelsUpdate):
-            self._noting.on_config_changed(self._layout.models, event.problems)
+            self.incidents.on_config_changed(self._layout.models, event.problems)
 
     def _on_settings_changed(self) -> None:
-        self._log_edit(self.settings)
+        self.log_edit(self.settings)
         self._apply_settings()
 
     def _apply_settings(self) -> None:
@@ -320,7 +315,7 @@ class ModelGateway:
             log.error("limits stay in the time zone %s: %s", self.meters.zone, error.message)
 
     def _on_channels_changed(self) -> None:
-        self._log_edit(self.channels)
+        self.log_edit(self.channels)
         self._egress.retain_only(self.channels.current)
         self.call_times.retain_only(self.channels.current)
         if self._is_open:
@@ -339,7 +334,7 @@ class ModelGateway:
         self._apply_rules()
 
     def _on_rules_changed(self) -> None:
-        self._log_edit(self.rules)
+        self.log_edit(self.rules)
         self._apply_rules()
 
     def _apply_rules(self) -> None:

@@ -12,6 +12,7 @@ from agentd.chats.journal_reader import read_entries as read_lines
 from agentd.chats.labels.store import LabelChangeFile
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.admin import changes_store
+from agentd.gateway.alerts import targets as alert_targets
 from agentd.gateway.channels import store as channels_store
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.gateway.ledger.day_report import read_report_position
@@ -102,6 +103,7 @@ def find_gateway_problems(layout: Layout) -> list[ConfigProblem]:
     found = collect_problems(lambda: channels_store.check(layout))
     found += collect_problems(lambda: settings_store.load(layout))
     found += collect_problems(lambda: secrets_rule_file.check_rules(layout))
+    found += collect_problems(lambda: alert_targets.check(layout))
     found += collect_problems(LicenceFile(layout).read_issuers)
     found += AccessKeyFile(layout).read().problems
     found += _collect_listed(lambda: ManagementKeyFile(layout).load().problems)
@@ -122,7 +124,7 @@ class GatewayInspection:
         self._layout = layout
         self._files = (
             *(layout.models, layout.channels, layout.gateway_settings, layout.secret_rules),
-            *(layout.access_keys, layout.management_keys),
+            *(layout.access_keys, layout.management_keys, layout.alert_targets),
             *(layout.licence, layout.licence_issuers),
         )
         self._seen: tuple[FileStamp | None, ...] | None = None

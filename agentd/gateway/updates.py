@@ -71,6 +71,18 @@ class GatewayConfigUpdate(Event, frozen=True):
         return [self.file]
 
 
+class GatewayAlertUpdate(Event, frozen=True):
+    """An alert was raised, resolved or delivered: the number that are firing. Not stored."""
+
+    name: ClassVar[str] = "gatewayAlertUpdate"
+    for_administrators: ClassVar[bool] = True
+    firing: int
+
+    def build_arguments(self, run: str) -> list[object]:
+        """Return the arguments of the event, as clients receive them."""
+        return [self.firing]
+
+
 class GatewayUpdatePublisher:
     """Gathers what was recorded and publishes it once an interval; on the loop only."""
 

@@ -40,6 +40,11 @@ class Layout(Struct, frozen=True):
         return join(self.config, "secret-rules.yml")
 
     @property
+    def alert_targets(self) -> str:
+        """The targets of the gateway's alerts, written by hand and by the API; it holds secrets."""
+        return join(self.config, "alerts.yml")
+
+    @property
     def placeholder_seed(self) -> str:
         """32 random bytes, from which the placeholders of secrets are derived."""
         return join(self.state, "proxy", "seed")
@@ -394,6 +399,11 @@ class Layout(Struct, frozen=True):
     def export_requests(self) -> str:
         """The days whose export was requested at a terminal; the daemon reads and removes it."""
         return join(self.state, "proxy", "export-wanted.json")
+
+    @property
+    def alerts(self) -> str:
+        """The gateway's alerts of late, those that are still to be delivered, and what fires."""
+        return join(self.state, "proxy", "alerts.json")
 
     @property
     def price_catalogue(self) -> str:

@@ -22,7 +22,8 @@ CONFIG_FILES = frozenset(
     (
         *("agentd.yml", "models.yml", "channels.yml", "proxy.yml", "secret-rules.yml"),
         *("skills.yml", "labels.yml", "users.yml", "bots.yml", "builds.yml", "deployments.yml"),
-        *("speech.yml", "mcp.yml", "licence.key", "licence-issuer.pub", "licence-issuer.key"),
+        *("speech.yml", "alerts.yml", "mcp.yml"),
+        *("licence.key", "licence-issuer.pub", "licence-issuer.key"),
     )
 )
 """Protected files of the configuration folder when the workspace lies in that folder."""

@@ -17,7 +17,7 @@ from agentd.chats import api as chats_api
 from agentd.chats import history_api, queue_api, remote_api
 from agentd.chats.analytics import api as analytics_api
 from agentd.chats.labels import api as labels_api
-from agentd.gateway.admin.api import description, export
+from agentd.gateway.admin.api import alerts, description, export
 from agentd.gateway.admin.api import routes as manage
 from agentd.gateway.relay import api as relay_api
 from agentd.gateway.relay import quota_api
@@ -86,6 +86,7 @@ EVERY = build_table(
         )
     ),
     export.routes(ANY),
+    alerts.routes(ANY),
     preferences_api.routes(ANY),
     push_api.routes(ANY),
     start_api.routes(ANY),

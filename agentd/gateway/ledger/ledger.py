@@ -66,8 +66,7 @@ class Ledger:
     """
 
     def __init__(self, layout: Layout, clock: Clock, *, sync: bool = False) -> None:
-        self._layout = layout
-        self._clock = clock
+        self._layout, self._clock = layout, clock
         self.sync = sync
         """True if a request counts as recorded only when its line is synced; may be changed."""
         self.zone: tzinfo = UTC
@@ -81,7 +80,7 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, "ledger days")
         self._writer: LedgerWriter | None = None
         self._pending = PendingCalls(1)
-        self.on_recorded: Callable[[RequestRecord], object] = lambda _: None
+        self.on_recorded: list[Callable[[RequestRecord], object]] = []
         self.interrupted_calls = 0
         """Calls interrupted by the end of the previous process, recorded by this start."""
         self._change_count = self._unread_count = 0
@@ -138,7 +137,8 @@ class Ledger:
         if copied:
             await copied  # the later of the two, so the waiting task wakes up only once
         await written
-        self.on_recorded(record)
+        for listener in self.on_recorded:
+            listener(record)
         self._end_pending(record.id)
         self._change_count += 1
         self._unread_count += 1

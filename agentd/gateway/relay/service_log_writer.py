@@ -25,10 +25,28 @@ class NoteWriter(Protocol):
         ...
 
 
+class IncidentListener(Protocol):
+    """Hears of incidents, each time (``gateway.alerts.monitor.AlertMonitor``)."""
+
+    def on_channel_failed(self, channel: Channel, why: str) -> None:
+        """Handle that a whole channel is in cooldown."""
+        ...
+
+    def on_channel_works(self, channel: Channel) -> None:
+        """Handle that a channel answered."""
+        ...
+
+    def on_ledger_failed(self, why: str) -> None:
+        """Handle that a request could not be recorded."""
+        ...
+
+
 class ServiceLogWriter:
     """Writes notes about incidents; ``now`` is a monotonic clock in seconds."""
 
     def __init__(self, notes: NoteWriter, now: Callable[[], float]) -> None:
+        self.listener: IncidentListener | None = None
+        """Hears of the same incidents."""
         self._notes = notes
         self._now = now
         self._cooling_down: dict[str, bool] = {}
@@ -47,6 +65,8 @@ class ServiceLogWriter:
 
     def on_cooldown(self, channel: Channel, why: str, seconds: float) -> None:
         """Note that a channel failed and is not used for ``seconds``."""
+        if self.listener:
+            self.listener.on_channel_failed(channel, why)
         if channel.name in self._cooling_down:
             return
         noted = self._now() - self._noted.get(channel.name, float("-inf")) >= REPEAT_SECONDS
@@ -66,6 +86,8 @@ class ServiceLogWriter:
 
     def on_success(self, channel: Channel) -> None:
         """Note that a channel works again after a cooldown."""
+        if self.listener:
+            self.listener.on_channel_works(channel)
         if self._cooling_down.pop(channel.name, False):
             text = "The channel works again"
             self._notes.add("info", "channel_recovered", text, channel=channel.name)
@@ -119,6 +141,8 @@ class ServiceLogWriter:
 
     def on_ledger_failed(self, why: str) -> None:
         """Note that requests cannot be recorded in the ledger."""
+        if self.listener:
+            self.listener.on_ledger_failed(why)
         if not self._unrecorded:
             self._notes.add("error", "ledger_failed", f"Requests cannot be recorded: {why}")
         self._unrecorded += 1

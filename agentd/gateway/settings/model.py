@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from agentd.core.errors import suggest_name
 from agentd.core.secret_text import SecretText, explain_malformed_secret, get_secret_part
+from agentd.gateway.alerts.model import AlertRules
 from agentd.gateway.pricing.bounds import UnknownPrice
 from agentd.llm.endpoint import SupplierUrl
 from agentd.llm.price import Prices
@@ -177,6 +178,9 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
             " attempt, without any content."
         ),
     ] = TracingSettings()
+    alerts: Annotated[
+        AlertRules, Meta(description="From when on there are alerts; alerts.yml says for whom.")
+    ] = AlertRules()
 
     @property
     def requires_ledger(self) -> bool:

@@ -73,6 +73,75 @@ export type AddUser = {
   password: string;
 };
 
+export type AlertDeliveryView = {
+  target: string;
+  state: string;
+  attempts: number;
+  lastAttemptAt: string | null;
+  nextAttemptAt: string | null;
+  answer: string;
+};
+
+export type AlertPage = {
+  firing: FiringAlertView[];
+  watched: boolean;
+  items: AlertView[];
+  next: string;
+};
+
+export type AlertRulesPatch = {
+  near_limit?: number | null;
+  error_rate?: number | null;
+  error_minutes?: number | null;
+  error_requests?: number | null;
+};
+
+export type AlertTargetPage = {
+  items: AlertTargetView[];
+  next: string;
+};
+
+export type AlertTargetPatch = {
+  name?: string | null;
+  kind?: "discord" | "slack" | "text" | "webhook" | null;
+  url?: string | null;
+  secret?: string | null;
+  alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[] | null;
+  resolved?: boolean | null;
+  minInterval?: number | null;
+  enabled?: boolean | null;
+  local?: boolean | null;
+};
+
+export type AlertTargetView = {
+  name: string;
+  kind: "discord" | "slack" | "text" | "webhook";
+  url: string;
+  secret: string;
+  alerts: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
+  resolved: boolean;
+  minInterval: number;
+  enabled: boolean;
+  local: boolean;
+};
+
+export type AlertTestView = {
+  ok: boolean;
+  status: number | null;
+  answer: string;
+};
+
+export type AlertView = {
+  id: string;
+  at: string;
+  kind: string;
+  state: "firing" | "resolved";
+  subject: string;
+  text: string;
+  since: string | null;
+  deliveries: AlertDeliveryView[];
+};
+
 export type AllowPatch = {
   regexes?: string[] | null;
   stopwords?: string[] | null;
@@ -838,6 +907,13 @@ export type FindingsView = {
   blocked: string;
 };
 
+export type FiringAlertView = {
+  kind: string;
+  subject: string;
+  text: string;
+  since: string;
+};
+
 export type FolderView = {
   path: string;
   entries: EntryView[];
@@ -898,6 +974,7 @@ export type GatewaySettingsPatch = {
   disable_channel_after?: number | null | null;
   export?: ExportSettingsPatch | null;
   tracing?: TracingSettingsPatch | null;
+  alerts?: AlertRulesPatch | null;
 };
 
 export type GatewaySettingsView = {
@@ -1331,6 +1408,18 @@ export type NewAccessKey = {
   addresses?: string[] | null;
   limits?: NewKeyLimits;
   keepBodies?: boolean;
+};
+
+export type NewAlertTarget = {
+  name: string;
+  kind?: "discord" | "slack" | "text" | "webhook";
+  url?: string;
+  secret?: string;
+  alerts?: ("channel_disabled" | "channel_down" | "error_rate" | "export_failing" | "ledger_failing" | "limit_hit" | "limit_near" | "secret_found")[];
+  resolved?: boolean;
+  minInterval?: number;
+  enabled?: boolean;
+  local?: boolean;
 };
 
 export type NewAllow = {
@@ -2427,6 +2516,14 @@ export interface Answers {
   "POST /api/MessageQueue/{chatId}/{promptId}/resume": QueueView;
   "GET /api/about": AboutView;
   "GET /api/agent": ManagementView;
+  "GET /api/agent/alert-targets": AlertTargetPage;
+  "POST /api/agent/alert-targets": AlertTargetView;
+  "GET /api/agent/alert-targets/{name}": AlertTargetView;
+  "PATCH /api/agent/alert-targets/{name}": AlertTargetView;
+  "POST /api/agent/alert-targets/{name}/disable": AlertTargetView;
+  "POST /api/agent/alert-targets/{name}/enable": AlertTargetView;
+  "POST /api/agent/alert-targets/{name}/test": AlertTestView;
+  "GET /api/agent/alerts": AlertPage;
   "GET /api/agent/changes": ChangeRecordPage;
   "POST /api/agent/changes/{number}/undo": ChangeRecordView;
   "GET /api/agent/channels": ChannelPage;

@@ -79,6 +79,16 @@ CONCEPTS = (
     Concept(
         "leak", "A secret that a rule found in a request: the rule and the place, not the value."
     ),
+    Concept(
+        "alert",
+        "A condition of the gateway, such as a channel that is down, or an event, such as a secret"
+        " in a request. It is told once when it begins (firing) and once when it ends (resolved).",
+    ),
+    Concept(
+        "alert target",
+        "Who is told of alerts, such as a signed webhook. Each alert is delivered at least once,"
+        " always under the same id.",
+    ),
     Concept("licence", "Required for model requests, not for these endpoints."),
     Concept(
         "change", "Every change made here is logged with its author and origin, and can be undone."
@@ -87,7 +97,8 @@ CONCEPTS = (
 
 SECRETS = [
     "Secrets can be written but never read back: suppliers' keys, proxy URLs with a password, VPN"
-    " links and secret headers are shown masked, as **** and their last characters.",
+    " links, secret headers, and the addresses and secrets of alert targets are shown masked, as"
+    " **** and their last characters.",
     "A masked value may be sent back unchanged; it stands for the stored secret. When the"
     " supplier's URL changes, the secret must be sent in full: the masked value is refused, and if"
     " the secret is omitted, the channel has none from then on.",

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from agentd.gateway.admin.api import (
+    alerts,
     changes,
     channel_state,
     channels,
@@ -24,6 +25,7 @@ from agentd.gateway.admin.api import (
     settings,
     summary,
 )
+from agentd.gateway.admin.api.alerts import AlertTargetEndpoints
 from agentd.gateway.admin.api.batches import BatchEndpoints, build_batch_route
 from agentd.gateway.admin.api.changes import ChangeEndpoints
 from agentd.gateway.admin.api.channel_state import ChannelStateEndpoints
@@ -70,6 +72,7 @@ class ManagementEndpoints(NamedTuple):
     keys: AccessKeyEndpoints
     management_keys: ManagementKeyEndpoints
     secret_rules: SecretRuleEndpoints
+    alert_targets: AlertTargetEndpoints
     settings: GatewaySettingsEndpoints
     daemon: DaemonSettingsEndpoints
     changes: ChangeEndpoints
@@ -90,6 +93,7 @@ def list_management_routes(endpoints: ManagementEndpoints) -> tuple[Route, ...]:
         *keys.routes(endpoints.keys),
         *management_keys.routes(endpoints.management_keys),
         *secret_rules.routes(endpoints.secret_rules),
+        *alerts.list_target_routes(endpoints.alert_targets),
         *settings.routes(endpoints.settings, endpoints.daemon),
         *changes.routes(endpoints.changes),
         *preview.routes(endpoints.preview),

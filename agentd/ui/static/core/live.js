@@ -27,7 +27,8 @@ const NAMES = [
   "messageUpdate", "queueUpdate", "approvalUpdate", "chatUpdate", "chatDeleted", "messageDelta",
   "keysUpdate", "labelsUpdate", "skillsUpdate", "modelsUpdate", "botsUpdate", "settingsUpdate",
   "gitUpdate", "filesUpdate", "buildOutput", "buildUpdate", "deploymentOutput", "deploymentUpdate",
-  "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "checkStep", "meUpdate",
+  "buildsUpdate", "deploymentsUpdate", "autofixUpdate", "gatewayUpdate", "gatewayConfigUpdate", "gatewayAlertUpdate",
+  "checkStep", "meUpdate",
 ];
 
 /** @typedef {"connecting" | "live" | "lost"} State */

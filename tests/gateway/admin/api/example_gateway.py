@@ -20,7 +20,7 @@ from tests.support.daemon import CHEAP, WORD, Reply, Serving
 
 Address = dict[str, Any]
 
-MADE = ("channels", "models", "keys", "management-keys", "secret-rules")
+MADE = ("channels", "models", "keys", "management-keys", "secret-rules", "alert-targets")
 """The resources of which the examples make one each, in this order: later ones name earlier."""
 
 NOBODY = "https://127.0.0.1:9"

@@ -1,0 +1,224 @@
+"""What happens in a whole gateway is told to its targets, signed and once."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from agentd.gateway.alerts import monitor
+from agentd.gateway.alerts.store import AlertFile
+from agentd.storage.checksummed_json import encode_checksummed
+from tests.gateway.admin.api.described import Manager
+from tests.gateway.admin.conftest import HASH, MANAGEMENT_KEY
+from tests.gateway.alerts.receiver import AlertReceiver
+from tests.gateway.alerts.setup import build_target, write_targets
+from tests.gateway.conftest import SECRET, GatewaySetup
+from tests.gateway.ledger.entries import build_record
+from tests.gateway.relay.test_full_disk import Disk, disk
+from tests.supplier.steps import Answer, Refuse, Say, Step, Tokens
+from tests.support.daemon import Client, Serving, until
+from tests.test_daemon import Process
+
+__all__ = ["disk"]
+
+WELL = Answer((Say("well"),), Tokens(input=1000, output=1000))
+"""Costs 0.018 USD."""
+FREE = Answer((Say("well"),), Tokens(input=10, output=10))
+"""Costs next to nothing."""
+GITHUB = "ghp_" + "Ab3dEf6hIj" * 3 + "Kl9mNo"
+ERROR = Refuse(500, "internal error")
+
+
+@pytest.fixture(autouse=True)
+def _polls_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "POLL_SECONDS", 0.05)
+
+
+@pytest.fixture
+def receiver() -> Iterator[AlertReceiver]:
+    with AlertReceiver() as found:
+        yield found
+
+
+@pytest.fixture
+def told(setup: GatewaySetup, receiver: AlertReceiver) -> GatewaySetup:
+    """A gateway with one channel and one target, which is not started yet."""
+    setup.channels, setup.models = setup.channels[:1], setup.models[:1]
+    setup.channels[0]["cool_down"] = 0.001
+    setup.settings = {"alerts": {"error_rate": None}}
+    write_targets(setup, build_target(receiver))
+    return setup
+
+
+@pytest.fixture
+def ask(told: GatewaySetup, start_gateway: Callable[..., Serving]) -> Iterator[Callable[..., str]]:
+    """Let the supplier do a step of a script; return the answer or the status of the error."""
+    opened: list[openai.OpenAI] = []
+    key = told.add_key(name="laptop", limits={"day": "0.04"})
+
+    def send(step: Step = WELL, text: str = "hello") -> str:
+        daemon = start_gateway(environ={"PROXY_APP_HASH": HASH})
+        if not opened:
+            opened.append(
+                openai.OpenAI(base_url=f"{daemon.url}/v1", api_key=key, max_retries=0, timeout=60)
+            )
+        told.supplier.script(step)
+        messages: Any = [{"role": "user", "content": text}]
+        try:
+            found = opened[0].chat.completions.create(model="by-chat", messages=messages)
+        except openai.APIStatusError as error:
+            return str(error.status_code)
+        return found.choices[0].message.content or ""
+
+    yield send
+    for one in opened:
+        one.close()
+
+
+def wait_for_kinds(receiver: AlertReceiver, *kinds: tuple[str, str]) -> list[dict[str, Any]]:
+    """Wait for these messages, in this order, and no others."""
+    until(lambda: len(receiver.received) >= len(kinds))
+    assert receiver.list_kinds() == list(kinds)
+    return receiver.verify_all()
+
+
+def manage(daemon: Serving | None) -> Client:
+    assert daemon is not None
+    return Manager(daemon.url, MANAGEMENT_KEY)
+
+
+def test_a_channel_is_told_to_be_down_once_and_to_work_again_once(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    assert [ask(ERROR), ask(ERROR), ask(ERROR)] == ["500"] * 3
+    (down,) = wait_for_kinds(receiver, ("channel_down", "firing"))
+    assert down["subject"] == "chat"
+    assert SECRET not in json.dumps(down)
+    assert [ask(FREE), ask(FREE)] == ["well"] * 2
+    _, up = wait_for_kinds(receiver, ("channel_down", "firing"), ("channel_down", "resolved"))
+    assert up["since"]
+    with closing(manage(told.daemon)) as manager:
+        page = manager.get("/api/agent/alerts").json()
+    assert [(one["kind"], one["state"]) for one in page["items"]] == [
+        ("channel_down", "resolved"),
+        ("channel_down", "firing"),
+    ]
+    assert [one["id"] for one in page["items"]] == [up["id"], down["id"]]
+    assert page["items"][0]["deliveries"][0]["state"] == "delivered"
+    assert page["items"][0]["deliveries"][0]["answer"] == "200 thanks"
+    assert (page["firing"], page["watched"]) == ([], True)
+
+
+@pytest.mark.usefixtures("told")
+def test_limits_are_told_when_they_are_near_and_when_they_are_reached(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    assert [ask(), ask(), ask()] == ["well", "well", "429"]
+    near, hit = wait_for_kinds(receiver, ("limit_near", "firing"), ("limit_hit", "firing"))
+    assert near["text"].startswith('The access key "laptop" has used 0.036 of 0.04 USD a day')
+    assert "requests are refused" in hit["text"]
+    assert ask() == "429"
+    with closing(manage(told.daemon)) as manager:
+        (key,) = manager.get("/api/agent/keys")["items"]
+        manager.patch(f"/api/agent/keys/{key['id']}", {"limits": {"day": 100}})
+    wait_for_kinds(
+        receiver, ("limit_near", "firing"), ("limit_hit", "firing"), ("limit_hit", "resolved")
+    )
+
+
+@pytest.mark.usefixtures("told")
+def test_a_secret_is_told_by_its_rule_and_never_by_its_value(
+    receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    assert ask(FREE, f"use {GITHUB} for it") == "well"
+    (found,) = wait_for_kinds(receiver, ("secret_found", "firing"))
+    assert 'rule "github"' in found["text"]
+    assert '"laptop"' in found["text"]
+    assert GITHUB not in receiver.received[0].body.decode()
+
+
+def test_a_high_error_rate_is_told(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    write_targets(told, build_target(receiver, alerts=["error_rate"]))
+    told.settings = {"alerts": {"error_rate": 50, "error_requests": 4}}
+    assert ask(FREE) == "well"
+    assert [ask(ERROR), ask(ERROR), ask(ERROR)] == ["500"] * 3
+    (high,) = wait_for_kinds(receiver, ("error_rate", "firing"))
+    assert high["text"] == "3 of the last 4 requests failed within 5 minutes."
+
+
+def test_a_failing_export_is_told(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    told.settings["export"] = {"url": "http://127.0.0.1:9"}
+    day = Path(told.layout.get_ledger_day_path("2026-01-01"))
+    day.parent.mkdir(parents=True)
+    day.write_bytes(encode_checksummed(build_record()))
+    ask(FREE)
+    (failing,) = wait_for_kinds(receiver, ("export_failing", "firing"))
+    assert "analytics database" in failing["text"]
+
+
+def test_a_ledger_that_cannot_be_written_is_told(
+    receiver: AlertReceiver, ask: Callable[..., str], disk: Disk
+) -> None:
+    assert ask(FREE) == "well"
+    disk.full = True
+    assert ask(FREE) == "500"
+    (failing,) = wait_for_kinds(receiver, ("ledger_failing", "firing"))
+    assert failing["text"].startswith("Requests cannot be recorded")
+    disk.full = False
+    until(lambda: ask(FREE) == "well")
+    wait_for_kinds(receiver, ("ledger_failing", "firing"), ("ledger_failing", "resolved"))
+
+
+def test_without_a_target_nothing_is_watched(
+    told: GatewaySetup, receiver: AlertReceiver, ask: Callable[..., str]
+) -> None:
+    write_targets(told, build_target(receiver, enabled=False))
+    ask(ERROR)
+    with closing(manage(told.daemon)) as manager:
+        page = manager.get("/api/agent/alerts").json()
+    assert page == {"items": [], "next": "", "firing": [], "watched": False}
+    assert not Path(told.layout.alerts).exists()
+
+
+def test_kill_9_between_the_event_and_its_delivery_loses_nothing(
+    told: GatewaySetup, receiver: AlertReceiver
+) -> None:
+    """The receiver refuses until the daemon is gone; the next daemon delivers, by the same id."""
+    receiver.status = 503
+    key = told.add_key()
+    told.write()
+    told.supplier.script(ERROR)
+    first = Process(told.folder).up()
+    with (
+        openai.OpenAI(
+            base_url=f"{first.announced()['url']}/v1", api_key=key, max_retries=0, timeout=60
+        ) as client,
+        pytest.raises(openai.InternalServerError),
+    ):
+        client.chat.completions.create(
+            model="by-chat", messages=[{"role": "user", "content": "hello"}]
+        )
+    until(lambda: receiver.received)
+    first.end(signal.SIGKILL)
+    refused = receiver.verify_all()[0]
+    (kept,) = AlertFile(told.layout).load().alerts
+    assert kept.id == refused["id"]
+    assert kept.deliveries[0].state == "pending"
+    receiver.status = 204
+    count = len(receiver.received)
+    second = Process(told.folder).up()
+    until(lambda: len(receiver.received) > count)
+    assert receiver.verify_all()[-1] == refused
+    second.end(signal.SIGTERM)
+    (done,) = AlertFile(told.layout).load().alerts
+    assert done.deliveries[0].state == "delivered"
+    assert done.deliveries[0].answer == "204"
