@@ -247,9 +247,10 @@ def _join_reasons(question: Question) -> str:
 
 def _to_answer(decided: Approval) -> ApprovalAnswer:
     if decided.state == "allowed":
-        return ApprovalAnswer(True, decided.session, decided.note, decided.note)
+        return ApprovalAnswer(True, decided.session, decided.note, decided.note, by_person=True)
     said = decided.note if decided.state == "denied" else ""
-    return ApprovalAnswer(False, reason=decided.note or BY_PERSON, note=said)
+    by_person = decided.state == "denied"
+    return ApprovalAnswer(False, reason=decided.note or BY_PERSON, note=said, by_person=by_person)
 
 
 def _make_not_open_error(chat_id: int, number: int) -> NotFound:

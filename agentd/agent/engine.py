@@ -173,6 +173,8 @@ class ApprovalAnswer(Struct, frozen=True):
     """Why it was denied, or what the person says to it, for the engine to read."""
     note: str = ""
     """The person's own words, which ``reason`` has too; empty: nothing was said."""
+    by_person: bool = False
+    """True if a person decided, not a rule or the deadline."""
 
 
 OccupySlot: TypeAlias = Callable[[bool], None]

@@ -1,17 +1,27 @@
 """Which MCP servers a turn has: those of ``mcp.yml``, and allowed ones of the workspace."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from agentd.agent.engine import Approver
 from agentd.agent.mcp_servers import store
-from agentd.agent.mcp_servers.model import McpServerSettings, McpSettings, ReadyServer, for_engine
+from agentd.agent.mcp_servers.model import (
+    McpServerSettings,
+    McpSettings,
+    ReadyServer,
+    for_engine,
+    merge_servers,
+)
+from agentd.agent.mcp_servers.project import ProjectServers
 from agentd.agent.mcp_servers.turn_tools import McpTools, NoMcpTools
 from agentd.core.errors import AgentdError, ConfigError
 from agentd.storage.layout import Layout
 from agentd.storage.watched_file import WatchedFile
+
+Failures: TypeAlias = tuple[tuple[str, str], ...]
+"""Servers that cannot be used, each with the reason."""
 
 if TYPE_CHECKING:
     from agentd.agent.mcp_servers.pool import McpPool
@@ -27,6 +37,7 @@ class McpDirectory:
         self.file = WatchedFile(layout.mcp_settings, partial(store.load, layout), McpSettings())
         """The current content of ``mcp.yml``."""
         self._environ = environ
+        self._project = ProjectServers(layout)
         self._generation = generation
         self._pool: McpPool | None = None
 
@@ -44,7 +55,7 @@ class McpDirectory:
 
     async def open_turn(self, folder: str, chat_id: int, approver: Approver) -> "McpTools":
         """Return the tools of a native engine's turn, whose servers have been started."""
-        servers, problems = await self.list_servers("native")
+        servers, problems = await self.list_servers("native", folder, chat_id, approver)
         if not servers and not problems:
             return NoMcpTools()
         from agentd.agent.mcp_servers.toolset import McpToolset  # noqa: PLC0415 - few need it
@@ -61,27 +72,53 @@ class McpDirectory:
         return toolset
 
     async def list_servers(
-        self, engine: str
-    ) -> tuple[tuple[ReadyServer, ...], tuple[tuple[str, str], ...]]:
-        """Return the servers that an engine gets, and those that lack something, with what."""
+        self, engine: str, folder: str, chat_id: int = 0, approver: Approver | None = None
+    ) -> tuple[tuple[ReadyServer, ...], Failures]:
+        """Return the servers that an engine gets, and those that lack something, with what.
+
+        A person is asked about new ones of the folder's ``.mcp.json``, if there is an approver.
+        """
         await self.file.ensure_current()
-        wanted = for_engine(self.file.current.all, engine)
-        return await asyncio.to_thread(self._prepare, wanted) if wanted else ((), ())
+        settings = self.file.current
+        own = for_engine(settings.all, engine)
+        theirs: tuple[McpServerSettings, ...] = ()
+        failures: Failures = ()
+        if settings.project_servers:
+            theirs, failures = await self._project.find_allowed(folder, chat_id, approver)
+        if not own and not theirs:
+            return (), failures
+        ready, problems = await asyncio.to_thread(self._prepare_all, own, theirs, settings)
+        return ready, (*failures, *problems)
 
     async def prepare(self, server: McpServerSettings) -> ReadyServer:
         """Return one server with its secrets; ``ConfigError`` if they are missing."""
         return await asyncio.to_thread(store.prepare_server, server, self._environ)
 
-    def _prepare(
-        self, wanted: tuple[McpServerSettings, ...]
-    ) -> tuple[tuple[ReadyServer, ...], tuple[tuple[str, str], ...]]:
-        ready: list[ReadyServer] = []
-        problems: list[tuple[str, str]] = []
-        for server in wanted:
-            try:
-                ready.append(store.prepare_server(server, self._environ))
-            except ConfigError as error:
-                problems.append((server.name, error.problems[0].what))
-            except AgentdError as error:
-                problems.append((server.name, error.message))
-        return tuple(ready), tuple(problems)
+    def _prepare_all(
+        self,
+        own: tuple[McpServerSettings, ...],
+        theirs: tuple[McpServerSettings, ...],
+        settings: McpSettings,
+    ) -> tuple[tuple[ReadyServer, ...], Failures]:
+        environ = self._environ
+        ready, problems = _prepare(own, lambda one: store.prepare_server(one, environ))
+        others, more = _prepare(
+            theirs, lambda one: store.prepare_project_server(one, settings, environ)
+        )
+        return merge_servers(ready, others), (*problems, *more)
+
+
+def _prepare(
+    servers: tuple[McpServerSettings, ...],
+    prepare: Callable[[McpServerSettings], ReadyServer],
+) -> tuple[tuple[ReadyServer, ...], Failures]:
+    ready: list[ReadyServer] = []
+    problems: list[tuple[str, str]] = []
+    for server in servers:
+        try:
+            ready.append(prepare(server))
+        except ConfigError as error:
+            problems.append((server.name, error.problems[0].what))
+        except AgentdError as error:
+            problems.append((server.name, error.message))
+    return tuple(ready), tuple(problems)

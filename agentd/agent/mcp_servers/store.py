@@ -6,6 +6,7 @@ It is written by hand and by an administrator, and may hold secrets: nobody else
 from collections.abc import Mapping
 
 from agentd.agent.mcp_servers.model import (
+    PROJECT_FILE,
     McpServerSettings,
     McpSettings,
     ReadyServer,
@@ -20,6 +21,7 @@ from agentd.storage.layout import Layout
 from agentd.storage.secret_ref import resolve_secret
 from agentd.storage.yaml import reader as yaml_reader
 from agentd.storage.yaml.entries import NamedEntries
+from agentd.system.process import INHERITED_VARIABLES
 
 
 def load(layout: Layout) -> McpSettings:
@@ -52,7 +54,31 @@ def prepare_server(server: McpServerSettings, environ: Mapping[str, str]) -> Rea
     }
     filled = fill_in(server, values, environ, missing, configured=True)
     if missing:
-        names = ", ".join(dict.fromkeys(missing))
-        what = f"the environment variable {names} is not set"
+        what = f"the environment variable {_list(missing)} is not set"
         raise ConfigError([ConfigProblem(where, 0, what)])
     return filled
+
+
+def prepare_project_server(
+    server: McpServerSettings, settings: McpSettings, environ: Mapping[str, str]
+) -> ReadyServer:
+    """Return a server of a workspace's ``.mcp.json``, filled in; ``ConfigError``. Blocking.
+
+    It sees the ``variables`` of ``mcp.yml`` and those that every program gets, no others.
+    """
+    variables = {
+        name: resolve_secret(value, environ, f"mcp.yml: variables.{name}", "the server's")
+        for name, value in settings.variables.items()
+    }
+    known = {name: environ[name] for name in INHERITED_VARIABLES if name in environ} | variables
+    missing: list[str] = []
+    values = {name: expand(value, known, missing) for name, value in server.secrets.items()}
+    filled = fill_in(server, values, known, missing, configured=False)
+    if missing:
+        what = f"{_list(missing)} has no value: give it one under variables in mcp.yml"
+        raise ConfigError([ConfigProblem(f"{PROJECT_FILE}: {server.name}", 0, what)])
+    return filled
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

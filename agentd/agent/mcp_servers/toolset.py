@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from agentd.agent.engine import Approver, Question
 from agentd.agent.mcp_servers.connection import McpConnection
+from agentd.agent.mcp_servers.http import EXPIRED
 from agentd.agent.mcp_servers.messages import (
     MOST_TOOLS_OF_ALL,
     JsonMap,
@@ -20,7 +21,14 @@ from agentd.agent.mcp_servers.model import ReadyServer
 from agentd.agent.mcp_servers.pool import McpPool
 from agentd.agent.mcp_servers.turn_tools import McpToolUse
 from agentd.agent.text import sanitize
-from agentd.core.errors import AgentdError, BadRequest, Forbidden, NotFound, suggest_name
+from agentd.core.errors import (
+    AgentdError,
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Unavailable,
+    suggest_name,
+)
 from agentd.llm.conversation import ToolDefinition
 
 LIST_RESOURCES = "list_mcp_resources"
@@ -105,7 +113,12 @@ class McpToolset:
         server, tool = self._tools[use.name]
         await self._ask(use, server, tool.name, approver, why, reads=tool.reads)
         connection = await self._get(server)
-        return await connection.call_tool(tool.name, use.arguments)
+        try:
+            return await connection.call_tool(tool.name, use.arguments)
+        except Unavailable:
+            if connection.closed != EXPIRED:
+                raise
+        return await (await self._connect(server)).call_tool(tool.name, use.arguments)
 
     def close(self) -> None:
         """Let the servers end when they are idle."""

@@ -13,7 +13,9 @@ import pytest
 from agentd.agent.approval_rules import ApprovalPolicy, ApprovalRule, decide
 from agentd.agent.engine import ApprovalAnswer, EngineEvent, Question, ToolUsed
 from agentd.agent.mcp_servers.directory import McpDirectory
+from agentd.agent.mcp_servers.project import load_decisions
 from agentd.chats.approval import Approval
+from agentd.core.errors import ConfigError
 from agentd.storage.layout import Layout
 from tests.agent.engines.native.scene import Person, Scene, list_used_tools
 from tests.supplier.steps import Call, Say
@@ -188,6 +190,74 @@ def test_a_question_of_a_server_reaches_the_person(scene: Scene, supplier: Suppl
     assert list_used_tools(run(scene, TEA)) == [("mcp__tea__brew", "brewed oolong")]
     assert [one.kind for one in scene.person.asked] == ["other", "question"]
     assert "Which tea?" in scene.person.asked[1].subject
+
+
+def write_project(scene: Scene, **more: Any) -> None:
+    """Let the workspace name a server."""
+    entry = {"command": COMMAND[0], "args": COMMAND[1:], **more}
+    (scene.root / ".mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
+
+
+def open_project(scene: Scene, answer: ApprovalAnswer) -> tuple[list[str], list[str], list[str]]:
+    """Open a turn; return the tools, the failures and the subjects that were asked about."""
+    asked: list[str] = []
+
+    class Approving:
+        async def ask(self, question: Question) -> ApprovalAnswer:
+            assert (question.kind, question.tool) == ("other", "mcp_server")
+            assert question.protected  # so that no mode allows it unasked
+            asked.append(question.subject)
+            return answer
+
+    async def run_turn() -> tuple[list[str], list[str], list[str]]:
+        layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+        directory = McpDirectory(layout, {"OPENAI_API_KEY": "sk-canary"}, "")
+        try:
+            tools = await directory.open_turn(str(scene.root), 1, Approving())
+            tools.close()
+            names = [tool.name for tool in tools.definitions]
+            return names, [why for _, why in tools.failures], asked
+        finally:
+            await directory.close()
+
+    return asyncio.run(run_turn())
+
+
+def test_a_server_of_the_workspace_is_asked_about_once_until_it_changes(scene: Scene) -> None:
+    allow = ApprovalAnswer(True, by_person=True)
+    write_project(scene)
+    tools, failures, asked = open_project(scene, allow)
+    assert "mcp__shop__add" in tools and not failures
+    assert asked == [" ".join(COMMAND)]
+    assert open_project(scene, allow)[2] == []
+    write_project(scene, env={"MORE": "1"})
+    tools, _, asked = open_project(scene, ApprovalAnswer(False, reason="No.", by_person=True))
+    assert not tools and asked == [f"{' '.join(COMMAND)}\nMORE=1"]
+    tools, failures, asked = open_project(scene, allow)
+    assert (tools, failures, asked) == ([], [], []), "a person's no is remembered, too"
+
+
+def test_nobody_there_means_denied_and_is_not_remembered_for_good(scene: Scene) -> None:
+    write_project(scene)
+    tools, failures, asked = open_project(scene, ApprovalAnswer(False, reason="Nobody."))
+    assert not tools and asked and "not allowed: Nobody." in failures[0]
+    assert open_project(scene, ApprovalAnswer(True, by_person=True))[2] == asked
+
+
+def test_a_server_of_the_workspace_does_not_see_the_daemons_keys(scene: Scene) -> None:
+    write_project(scene, env={"KEY": "${OPENAI_API_KEY}"})
+    tools, (failure,), asked = open_project(scene, ApprovalAnswer(True, by_person=True))
+    assert not tools and "OPENAI_API_KEY has no value" in failure
+    assert "${OPENAI_API_KEY}" in asked[0]
+
+
+def test_damaged_decisions_ask_again_and_are_reported(scene: Scene) -> None:
+    write_project(scene)
+    (scene.root / "state" / "mcp-decisions.json").write_text("{")
+    layout = Layout(str(scene.root / "state"), str(scene.root.parent / "config"))
+    with pytest.raises(ConfigError, match="is damaged"):
+        load_decisions(layout)
+    assert open_project(scene, ApprovalAnswer(False, reason="Nobody."))[2]
 
 
 def test_a_daemon_without_servers_offers_no_tools_of_any(scene: Scene, supplier: Supplier) -> None:

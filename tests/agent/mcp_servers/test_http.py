@@ -1,0 +1,225 @@
+"""Servers behind an address: the official SDK's over Streamable HTTP, and a small one by hand."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from agentd.agent.mcp_servers.connection import McpConnection
+from agentd.agent.mcp_servers.model import ReadyServer
+from agentd.agent.mcp_servers.pool import McpPool
+from agentd.core.errors import Unavailable
+from tests.support.ports import find_free_port
+from tests.support.waiting import until
+
+HERE = Path(__file__).parent
+PATIENCE = 120.0
+
+
+def talk(server: ReadyServer, work: Callable[[McpConnection], Awaitable[Any]]) -> Any:
+    """Open a connection, do the work, and close it."""
+
+    async def run() -> Any:
+        connection = McpPool().build(server, "/")
+        async with asyncio.timeout(PATIENCE):
+            await connection.open()
+            try:
+                return await work(connection)
+            finally:
+                await connection.close()
+
+    return asyncio.run(run())
+
+
+async def _nothing(connection: McpConnection) -> None:
+    pass
+
+
+@pytest.fixture
+def sdk() -> Iterator[str]:
+    """Serve the SDK's server; return its address."""
+    pytest.importorskip("mcp", reason="mcp is not installed: pip install '.[test]'")
+    port = find_free_port()
+    command = [sys.executable, "-W", "ignore", str(HERE / "sdk_server.py"), str(port)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as program:
+        try:
+            until(lambda: _answers(port))
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            program.kill()
+
+
+def _answers(port: int) -> bool:
+    import socket
+
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_tools_progress_questions_and_new_tools_work_over_http(sdk: str) -> None:
+    told: list[str] = []
+
+    async def work(connection: McpConnection) -> Any:
+        async def answer(message: str, schema: dict[str, Any]) -> dict[str, Any]:
+            return {"action": "accept", "content": {"kind": "oolong"}}
+
+        connection.elicit = answer
+        first = [tool.name for tool in connection.tools]
+        added = await connection.call_tool("add", {"a": 20, "b": 22})
+        boiled = await connection.call_tool("boil", {"minutes": 3}, told.append)
+        brewed = await connection.call_tool("brew", {})
+        menu = await connection.read_resource("tea://menu")
+        return first, added.text, boiled.text, brewed.text, menu.text
+
+    first, *texts, menu = talk(ReadyServer("tea", url=sdk), work)
+    assert "add" in first and texts == ["42", "hot", "brewed oolong"]
+    assert "green, black" in menu and told[-1] == "2 of 3 boiling"
+
+
+def test_a_server_of_the_workspace_must_be_public(sdk: str) -> None:
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        talk(ReadyServer("tea", url=sdk, configured=False), _nothing)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers as its server's ``manner`` says."""
+
+    server: "_Server"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._answer(405)
+
+    def do_DELETE(self) -> None:
+        self.server.deleted.append(self.headers["Mcp-Session-Id"])
+        self._answer(204)
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        method, number = message["method"], message.get("id")
+        self.server.seen.append((method, dict(self.headers.items())))
+        if self.server.manner == "refuse":
+            self._answer(401, b"{}")
+        elif method == "initialize":
+            self.server.sessions += 1
+            revision = message["params"]["protocolVersion"]
+            found = {"protocolVersion": revision, "capabilities": {"tools": {}}}
+            self._answer(200, _reply(number, found), f"s{self.server.sessions}")
+        elif number is None:
+            self._answer(202)
+        elif self.server.expired == self.headers["Mcp-Session-Id"]:
+            self._answer(404)
+        elif method == "tools/list":
+            tool = {"name": "plain", "inputSchema": {"type": "object"}}
+            self._answer(200, _reply(number, {"tools": [tool]}))
+        elif self.server.manner == "leak":
+            self._answer(500, self.headers["Authorization"].encode())
+        else:
+            self._answer(200, _reply(number, {"content": [{"type": "text", "text": "ok"}]}))
+
+    def _answer(self, status: int, body: bytes = b"", session: str = "") -> None:
+        self.send_response(status)
+        if session:
+            self.send_header("Mcp-Session-Id", session)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _reply(number: int, result: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.manner = self.expired = ""
+        self.sessions = 0
+        self.seen: list[tuple[str, dict[str, str]]] = []
+        self.deleted: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/mcp"
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    with _Server() as it:
+        thread = Thread(target=it.serve_forever)
+        thread.start()
+        yield it
+        it.shutdown()
+        thread.join()
+
+
+def test_each_message_has_the_session_the_revision_and_the_headers(server: _Server) -> None:
+    headers = {"Authorization": "Bearer secret-0123456789"}
+
+    async def work(connection: McpConnection) -> Any:
+        return (await connection.call_tool("plain", {})).text
+
+    assert talk(ReadyServer("tea", url=server.url, headers=headers), work) == "ok"
+    assert [method for method, _ in server.seen] == [
+        *("initialize", "notifications/initialized", "tools/list", "tools/call"),
+    ]
+    for method, sent in server.seen:
+        lower = {name.lower(): value for name, value in sent.items()}
+        assert lower["authorization"] == headers["Authorization"]
+        if method != "initialize":
+            assert lower["mcp-session-id"] == "s1"
+            assert lower["mcp-protocol-version"] == "2025-11-25"
+    assert server.deleted == ["s1"]
+
+
+def test_a_session_that_has_ended_is_told_and_begun_anew(server: _Server) -> None:
+    ready = ReadyServer("tea", url=server.url)
+
+    async def run() -> tuple[str, int]:
+        pool = McpPool()
+        pool.begin_turn(1, "/")
+        connection = await pool.connect(1, ready)
+        server.expired = "s1"
+        with pytest.raises(Unavailable, match="its session has ended"):
+            await connection.call_tool("plain", {})
+        again = await pool.connect(1, ready)
+        text = (await again.call_tool("plain", {})).text
+        pool.end_turn(1)
+        await pool.close()
+        return text, server.sessions
+
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE)) == ("ok", 2)
+
+
+def test_a_refusal_says_what_to_do(server: _Server) -> None:
+    server.manner = "refuse"
+    with pytest.raises(Unavailable, match="give it an Authorization header"):
+        talk(ReadyServer("tea", url=server.url), _nothing)
+
+
+def test_a_secret_that_comes_back_is_not_shown(server: _Server) -> None:
+    server.manner = "leak"
+    headers = {"Authorization": "Bearer secret-0123456789"}
+
+    async def work(connection: McpConnection) -> Any:
+        with pytest.raises(Unavailable, match="status 500") as caught:
+            await connection.call_tool("plain", {})
+        return caught.value.message
+
+    message = talk(ReadyServer("tea", url=server.url, headers=headers), work)
+    assert "secret" not in message and "***" in message
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        talk(ReadyServer("tea", url=f"http://127.0.0.1:{find_free_port()}/"), _nothing)
