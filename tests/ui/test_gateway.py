@@ -29,6 +29,7 @@ PAGES = {
     "secrets": "/gateway/secrets",
     "leaks": "/gateway/leaks",
     "management keys": "/gateway/management-keys",
+    "repricing": "/gateway/reprice",
 }
 
 

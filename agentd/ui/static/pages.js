@@ -73,6 +73,8 @@ export const PAGES = [
   { path: "/gateway/reports", load: () => import("./gateway/reports.js"),
     place: { area: "gateway", label: "Reports", icon: "chart", group: "Records", role: "administrator", words: "spend latency errors cache share csv" } },
   { path: "/gateway/reports/:name", load: () => import("./gateway/reports.js") },
+  { path: "/gateway/reprice", load: () => import("./gateway/reprice.js"),
+    place: { area: "gateway", label: "Repricing", icon: "reload", group: "Records", role: "administrator", words: "cost history catalogue prices wrong" } },
   { path: "/gateway/export", load: () => import("./gateway/export.js"),
     place: { area: "gateway", label: "Export", icon: "export", group: "Records", role: "administrator", words: "clickhouse analytics database backfill calendar" } },
   { path: "/gateway/log", load: () => import("./gateway/log.js"),

@@ -37,7 +37,7 @@ const listPage = forAdministrators("Channels", () => {
   /** @type {Record<string, Health>} */
   let health = {};
   const list = resourceList({
-    resource: "channels", noun: "channels", every: AGAIN, events: EVENTS, row: channelRow,
+    resource: "channels", noun: "channels", batch: { noun: "channel", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name }, every: AGAIN, events: EVENTS, row: channelRow,
     also: async (abort) => (health = await readHealth(abort)),
     empty: () => emptyState("plug", "No channels yet", "A channel is a connection to a supplier of models, with its key: OpenAI, Anthropic, Google, or any server that speaks like one of them.",
       el("button", { class: "btn main", onclick: create }, icon("plus"), "Add a channel")),

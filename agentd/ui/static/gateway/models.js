@@ -50,7 +50,7 @@ const listPage = forAdministrators("Models", () => {
   /** @type {Record<string, import("./prices.js").Comparison>} */
   let compared = {};
   const list = resourceList({
-    resource: "models", noun: "models", events: EVENTS, row: modelRow,
+    resource: "models", noun: "models", batch: { noun: "model", id: (/** @type {any} */ one) => one.name, title: (/** @type {any} */ one) => one.name }, events: EVENTS, row: modelRow,
     also: async (abort) => (compared = await readComparisons(abort)),
     empty: () => emptyState("cube", "No models yet", "A model is a name that callers use, with the channels that serve it.", addButton()),
   });

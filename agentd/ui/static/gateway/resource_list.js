@@ -5,6 +5,7 @@ import { el } from "../core/el.js";
 import { signal } from "../core/signals.js";
 import { ask, confirm } from "../parts/dialog.js";
 import { toast, toastError } from "../parts/toast.js";
+import { selection } from "./batch.js";
 import { following, part, shown } from "./frame.js";
 
 const AT_ONCE = 100;
@@ -12,10 +13,11 @@ const AT_ONCE = 100;
 /**
  * @template T
  * @param {{ resource: string, noun: string, row: (item: T) => HTMLElement, empty: () => HTMLElement, every?: number, events?: readonly string[],
- *   also?: (abort: AbortSignal) => Promise<unknown>, head?: (also: any) => HTMLElement | null }} options
- *   `also`: what is read with each page, for the rows
+ *   also?: (abort: AbortSignal) => Promise<unknown>, head?: (also: any) => HTMLElement | null,
+ *   batch?: { noun: string, id: (item: T) => string, title: (item: T) => string } }} options
+ *   `also`: what is read with each page, for the rows; `batch`: how rows are named that are changed together
  */
-export function resourceList({ resource, noun, row, empty, every = 0, events = [], also, head }) {
+export function resourceList({ resource, noun, row, empty, every = 0, events = [], also, head, batch }) {
   const name = signal("");
   const most = signal(AT_ONCE);
   const readRows = async (/** @type {AbortSignal} */ abort) => {
@@ -33,6 +35,7 @@ export function resourceList({ resource, noun, row, empty, every = 0, events = [
     const [rows, more] = await Promise.all([readRows(abort), also?.(abort)]);
     return { ...rows, more };
   }, { every, events });
+  const picked = batch ? selection({ ...batch, resource, reload: () => void reading.reload() }) : null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let soon;
   const find = (/** @type {Event} */ event) => {
@@ -44,7 +47,8 @@ export function resourceList({ resource, noun, row, empty, every = 0, events = [
   const node = shown(reading, (found) => el("div", { class: "loaded" },
     () => (head ? head(found.value.more) : null),
     () => (found.value.next || found.value.name || found.value.items.length > 12 || name.value ? filter : null),
-    part(() => found.value, (now) => now.items.length ? el("ul", { class: "rows" }, now.items.map(row)) : now.name ? el("p", { class: "none" }, `No ${noun} with this in the name.`) : empty()),
+    picked ? part(() => ({ items: found.value.items, isOn: picked.isOn.value }), ({ items }) => picked.bar(items)) : null,
+    part(() => ({ ...found.value, isOn: picked?.isOn.value, all: picked?.shown.value }), (now) => now.items.length ? el("ul", { class: "rows" }, now.items.map((item) => picked ? picked.withBox(item, row(item)) : row(item))) : now.name ? el("p", { class: "none" }, `No ${noun} with this in the name.`) : empty()),
     () => (found.value.next ? el("button", { class: "btn more-rows", onclick: () => {
       most.value += AT_ONCE;
       void reading.reload();
