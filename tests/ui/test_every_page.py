@@ -134,7 +134,8 @@ def find_small_targets(page: Page) -> list[str]:
     return page.evaluate(
         """() => [...document.querySelectorAll('button, a[href], input, textarea')]
           .filter((one) => one.checkVisibility() && !one.closest('.prose') && !one.matches('.skip'))
-          .map((one) => [one, (one.closest('.pick label, .choose-row') ?? one).getBoundingClientRect()])
+          .map((one) => [one, one.closest('.pick label, .choose-row') ?? one])
+          .map(([one, target]) => [one, target.getBoundingClientRect()])
           .filter(([one, box]) => box.width && (box.height < 43.5 || box.width < 23.5))
           .map(([one, box]) => `${one.outerHTML.slice(0, 90)} ${box.width}x${box.height}`)"""
     )
