@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from agentd.acp.calls import ToolCalls
 from agentd.acp.messages import AcpJson
-from agentd.acp.updates import TODOS, Update, make_chunk, make_plan
+from agentd.acp.updates import Update, make_chunk, make_plan
+from agentd.agent.plan import PLAN_TOOL
 from agentd.chats.model import strip_buttons
 
 STOP, APPROVAL = "stop", "approval"
@@ -120,6 +121,6 @@ class Transcript:
             self._emit(make_chunk("agent", message["content"], f"message-{message['id']}"))
             return
         use = message.get("toolUse") or {}
-        if message["tool"] == TODOS and (plan := make_plan(use.get("outcome", ""))):
+        if message["tool"] == PLAN_TOOL and (plan := make_plan(use.get("outcome", ""))):
             self._emit(plan)
         self._emit(self.calls.finish(message, self.root))

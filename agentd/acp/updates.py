@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from agentd.acp.messages import AcpJson
+from agentd.agent.plan import PLAN_TOOL
 
 Update: TypeAlias = dict[str, Any]
 
-TODOS = "update_todos"
-"""The tool whose outcome is a checklist."""
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "read": (
         *("read", "read_file", "view_file", "list_files", "outline_file", "read_process"),
@@ -27,10 +26,10 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "move": ("move",),
     "execute": ("shell", "bash", "start_process", "stop_process"),
     "fetch": ("fetch", "web_fetch", "webfetch", "websearch", "web_search"),
-    "think": ("think", "run_task", "task", TODOS),
+    "think": ("think", "run_task", "task", PLAN_TOOL),
 }
 _KIND_OF = {tool.lower(): kind for kind, tools in _KINDS.items() for tool in tools}
-_TODO = re.compile(r"- \[([ xX])\] (\*\*)?(.*?)(?:\*\* \(now\))?", re.ASCII)
+_TODO = re.compile(r"- \[([ xX])\] (?:\*\*(.*)\*\* \(now\)|(.*))", re.ASCII)
 _HUNK = re.compile(r"@@ -[0-9]+(?:,([0-9]+))? \+([0-9]+)(?:,([0-9]+))? @@.*", re.ASCII)
 _PATH_ARGUMENT = re.compile(r"(?:^| )path=(\S+)")
 _TITLE_LENGTH = 200
@@ -59,7 +58,7 @@ def make_plan(outcome: str) -> Update | None:
     """Return the plan in a checklist; None if it is none."""
     entries = [
         {
-            "content": found[3],
+            "content": found[2] or found[3],
             "priority": "medium",
             "status": "completed" if found[1] in "xX" else "in_progress" if found[2] else "pending",
         }

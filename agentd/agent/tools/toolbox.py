@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 
 from agentd.agent.engine import Approver, Question
 from agentd.agent.mcp_servers.turn_tools import McpTools, open_no_tools
+from agentd.agent.plan import make_step, render_plan
 from agentd.agent.tools.model import (
     ApplyPatch,
     AskPerson,
@@ -346,14 +347,9 @@ async def _ask_person(use: AskPerson, approver: Approver, why: str) -> PersonAns
 
 
 def _render_todos(use: UpdateTodos) -> TodoList:
-    marks = {"pending": "- [ ] ", "in_progress": "- [ ] **", "completed": "- [x] "}
-    lines = [
-        f"{marks[item.status]}{' '.join(item.text.split())}"
-        f"{'** (now)' if item.status == 'in_progress' else ''}"
-        for item in use.items
-    ]
-    done = sum(item.status == "completed" for item in use.items)
-    return TodoList("\n".join(lines), done, len(lines))
+    steps = [make_step(item.text, item.status) for item in use.items]
+    done = sum(step.status == "completed" for step in steps)
+    return TodoList(render_plan(steps), done, len(steps))
 
 
 async def _require_approval(question: Question, approver: Approver) -> None:

@@ -6,7 +6,8 @@ from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUse
 from agentd.agent.engines.acp.tools import AcpTool, render_block
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import Step
-from agentd.agent.engines.external.json_rpc import get_path, get_text
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.plan import PLAN_TOOL, PlanStep, make_step, render_plan, summarize_plan
 from agentd.agent.turn import LONGEST_REPLY
 
 INTERRUPTED = "Interrupted."
@@ -25,7 +26,9 @@ class AcpEvents:
         self._length = 0
         self._message = ""
         self._tools: dict[str, AcpTool] = {}
-        self._started: set[str] = set()
+        self._started: dict[str, str] = {}
+        """The names of tools as reported at their start: an agent may change a title later."""
+        self._plan: list[PlanStep] = []
         self._done: set[str] = set()
 
     def on_update(self, update: object) -> Iterator[Step]:
@@ -35,6 +38,8 @@ class AcpEvents:
                 yield from self._add_chunk(update)
             case "tool_call" | "tool_call_update":
                 yield from self._update_tool(update)
+            case "plan":
+                yield from self._report_plan(list(iter_list(update, "entries")))
 
     def get_tool(self, call: object) -> AcpTool:
         """Return the tool that needs approval, with everything known about it."""
@@ -44,7 +49,8 @@ class AcpEvents:
         """Report tools that were still running as interrupted."""
         for number, tool in self._tools.items():
             if number in self._started:
-                yield ToolUsed(tool.name, tool.describe_input(self._bounds), INTERRUPTED, ok=False)
+                name = self._started[number]
+                yield ToolUsed(name, tool.describe_input(self._bounds), INTERRUPTED, ok=False)
         self._tools.clear()
 
     def take_reply(self) -> str:
@@ -73,8 +79,12 @@ class AcpEvents:
         tool = self._tools[number] = self._tools.get(number, AcpTool()).with_update(update)
         if tool.status in ("", "pending"):
             return  # its input is often reported only when it begins
+        if tool.todos and number not in self._started:
+            yield from self._report_plan(tool.todos)
+            self._done |= {number} if tool.over else set()
+            return
         if number not in self._started:
-            self._started.add(number)
+            self._started[number] = tool.name
             yield from self._flush_reply()
             yield ToolStarted(tool.name, tool.describe_input(self._bounds))
         if tool.over:
@@ -82,12 +92,20 @@ class AcpEvents:
             del self._tools[number]
             ok = tool.status != "failed"
             yield ToolUsed(
-                tool.name,
+                self._started[number],
                 tool.describe_input(self._bounds),
                 tool.describe_outcome(),
                 ok,
                 tool.render_diff(self._bounds) if ok else "",
             )
+
+    def _report_plan(self, entries: list[object]) -> Iterator[Step]:
+        """Report a plan that has changed; opencode has a tool for it, others an update."""
+        steps = [make_step(get_text(one, "content"), get_text(one, "status")) for one in entries]
+        if steps and steps != self._plan:
+            self._plan = steps
+            yield from self._flush_reply()
+            yield ToolUsed(PLAN_TOOL, summarize_plan(steps), render_plan(steps))
 
     def _flush_reply(self) -> Iterator[Step]:
         if whole := self.take_reply():

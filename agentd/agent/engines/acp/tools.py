@@ -65,6 +65,12 @@ class AcpTool(Struct, frozen=True):
         return self.status in ("completed", "failed")
 
     @property
+    def todos(self) -> list[object]:
+        """The plan that the tool writes; empty if it is another tool."""
+        found = list(iter_list(self.given, "todos"))
+        return found if all(get_text(one, "content") for one in found) else []
+
+    @property
     def name(self) -> str:
         """The name in the history."""
         return _NAMES.get(self.kind) or shorten(self.title, _LONGEST_NAME) or "tool"

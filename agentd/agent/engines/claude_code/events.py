@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from agentd.agent.engine import ReplyCompleted, ReplyDelta, ToolStarted, ToolUsed, UsageReported
+from agentd.agent.engines.claude_code.plan import TASKS, TODOS, ClaudePlan
 from agentd.agent.engines.claude_code.tools import (
     describe_outcome,
     describe_use,
@@ -14,6 +15,7 @@ from agentd.agent.engines.claude_code.usage import CallUsage
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import Step
 from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.plan import PLAN_TOOL, render_plan, summarize_plan
 from agentd.llm.price import NO_USAGE
 
 INTERRUPTED = "Interrupted."
@@ -46,6 +48,9 @@ class ClaudeEvents:
         """The streaming call: its message's id, by its parent."""
         self._tools: dict[str, tuple[str, str]] = {}
         """Running ones: name and input, by use."""
+        self._inputs: dict[str, tuple[str, object]] = {}
+        """The running tools' own names and whole inputs, by use."""
+        self._plan = ClaudePlan()
         self._diffs: dict[str, str] = {}
         """The changes in files by the running tools, by use."""
         self._done: set[str] = set()
@@ -78,10 +83,7 @@ class ClaudeEvents:
             if use in self._tools:
                 yield from self.flush_reply()
                 self._done.add(use)
-                ok, diff = has_succeeded(block), self._diffs.pop(use, "")
-                yield ToolUsed(
-                    *self._tools.pop(use), describe_outcome(block), ok, diff if ok else ""
-                )
+                yield self._finish_tool(use, block, given)
 
     def on_stream_event(self, given: object) -> Iterator[Step]:
         """Report a piece of an answer."""
@@ -129,11 +131,23 @@ class ClaudeEvents:
             self._held_of = number
         self._held.append(piece)
 
+    def _finish_tool(self, use: str, block: object, given: object) -> ToolUsed:
+        """Return the outcome of a tool; the plan, where it is the chat's own and was changed."""
+        shown, (tool, taken) = self._tools.pop(use), self._inputs.pop(use)
+        ok, diff = has_succeeded(block), self._diffs.pop(use, "")
+        if ok and not get_text(given, "parent_tool_use_id"):
+            steps = self._plan.read_use(tool, taken, get_path(given, "tool_use_result"))
+            if steps:
+                return ToolUsed(PLAN_TOOL, summarize_plan(steps), render_plan(steps))
+        return ToolUsed(*shown, describe_outcome(block), ok, diff if ok else "")
+
     def _start_tool(self, block: object) -> Iterator[Step]:
         use = get_text(block, "id")
         if use and use not in self._tools and use not in self._done:
             self._tools[use] = describe_use(block, self._bounds)
+            self._inputs[use] = get_text(block, "name"), get_path(block, "input")
             diff = render_diff(get_text(block, "name"), get_path(block, "input"), self._bounds)
             if diff:
                 self._diffs[use] = diff
-            yield ToolStarted(*self._tools[use])
+            if self._inputs[use][0] not in (TODOS, *TASKS):  # those are shown as the plan
+                yield ToolStarted(*self._tools[use])

@@ -250,6 +250,7 @@ _NOTIFICATIONS: Mapping[str, _Handler] = {
     "item/started": CodexConversation._on_item_started,
     "item/completed": lambda self, params: self._events.on_item_completed(params),
     "item/agentMessage/delta": lambda self, params: self._events.on_delta(params),
+    "turn/plan/updated": lambda self, params: self._events.on_plan(params),
     "thread/tokenUsage/updated": lambda self, params: self._events.on_usage(params),
     "account/rateLimits/updated": CodexConversation._on_rate_limits,
     "error": CodexConversation._on_retry,

@@ -13,7 +13,8 @@ from agentd.agent.engines.codex.launch import CodexState
 from agentd.agent.engines.codex.usage import ThreadUsage
 from agentd.agent.engines.external.common import WorkspaceBounds
 from agentd.agent.engines.external.conversation import Step
-from agentd.agent.engines.external.json_rpc import get_path, get_text
+from agentd.agent.engines.external.json_rpc import get_path, get_text, iter_list
+from agentd.agent.plan import PLAN_TOOL, make_step, render_plan, summarize_plan
 from agentd.llm.price import NO_USAGE, Usage
 
 INTERRUPTED = "Interrupted."
@@ -77,6 +78,16 @@ class CodexEvents:
             self._done.add(number)
             yield from self._flush_reply()
             self._held = get_text(item, "text")
+
+    def on_plan(self, params: object) -> Iterator[Step]:
+        """Report the plan of the chat's own thread."""
+        steps = [
+            make_step(get_text(one, "step"), get_text(one, "status"))
+            for one in iter_list(params, "plan")
+        ]
+        if steps and self.is_own_thread(params):
+            yield from self._flush_reply()
+            yield ToolUsed(PLAN_TOOL, summarize_plan(steps), render_plan(steps))
 
     def on_delta(self, params: object) -> Iterator[Step]:
         """Report a piece of a reply."""
