@@ -202,12 +202,17 @@ class CodexConversation:
         yield from ()
 
     def _on_retry(self, params: object) -> Iterator[Step]:
-        """Report the pause before Codex retries, as its supplier has asked for."""
+        """Report the pause before Codex retries, as its supplier has asked for.
+
+        Where the supplier said so in a header (``Retry-After``), Codex waits without telling how
+        long.
+        """
         error = get_path(params, "error")
         said = f"{get_text(error, 'message')} {get_text(error, 'additionalDetails')}".strip()
         seconds = parse_wait(said)
-        if get_path(params, "willRetry") is True and seconds:
-            yield SupplierPause(said, seconds)
+        is_limit = _read_status(error) == 429
+        if get_path(params, "willRetry") is True and (seconds or is_limit):
+            yield SupplierPause(said, seconds or None)
 
     def _on_turn_completed(self, params: object) -> Iterator[Step]:
         if (
@@ -221,9 +226,7 @@ class CodexConversation:
             yield from self._end()
 
     def _explain_failure(self, error: object) -> RateLimited | TurnFailed:
-        info, said = get_path(error, "codexErrorInfo"), get_text(error, "message")
-        name = next(iter(info), "") if isinstance(info, dict) else info
-        status = get_path(info, str(name), "httpStatusCode")
+        said, name, status = get_text(error, "message"), _read_kind(error), _read_status(error)
         if name in ("usageLimitExceeded", "rateLimitExceeded") or status == 429:
             return RateLimited(
                 said or "The supplier's usage limit is reached.", read_reset_time(self._limits)
@@ -233,6 +236,17 @@ class CodexConversation:
         if name == "contextWindowExceeded":
             return TurnFailed(TOO_LONG)
         return TurnFailed(f"Codex: {said or 'the turn failed without a reason'}")
+
+
+def _read_kind(error: object) -> object:
+    """Return the kind of an error, as Codex names it."""
+    info = get_path(error, "codexErrorInfo")
+    return next(iter(info), "") if isinstance(info, dict) else info
+
+
+def _read_status(error: object) -> object:
+    """Return the supplier's HTTP status that led to an error, if there was one."""
+    return get_path(error, "codexErrorInfo", str(_read_kind(error)), "httpStatusCode")
 
 
 _Handler: TypeAlias = Callable[[CodexConversation, object], Iterator[Step]]

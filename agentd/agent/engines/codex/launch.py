@@ -47,11 +47,14 @@ def build_launch(
     if endpoint is None:
         return ProgramLaunch(tuple(given))
     provider = f"model_providers.{_PROVIDER}"
-    settings: dict[str, str | bool] = {
+    settings: dict[str, str | bool | int] = {
         "model_provider": _PROVIDER,
         f"{provider}.name": assignment.supplier or _PROVIDER,
         f"{provider}.base_url": endpoint.base_url,
         f"{provider}.wire_api": "responses",
+        # What is refused is then tried again as a broken stream is, and told each time: else Codex
+        # would wait in silence for as long as a supplier at its limit says.
+        f"{provider}.request_max_retries": 0,
     }
     environment: Mapping[str, str] = {}
     if endpoint.key:

@@ -43,11 +43,12 @@ class AwaitLateOutput(Struct, frozen=True):
 class SupplierPause(Struct, frozen=True):
     """The program is silent for so long because its supplier asked for a pause.
 
-    A pause longer than ``TurnTimeouts.silence`` ends the turn at a limit.
+    A pause longer than ``TurnTimeouts.silence`` ends the turn at a limit. So does a silence of
+    ``TurnTimeouts.unknown_pause`` where the program does not say how long the pause is (None).
     """
 
     reason: str
-    seconds: float
+    seconds: float | None
 
 
 class TurnDone(Struct, frozen=True):

@@ -68,6 +68,8 @@ class TurnTimeouts(Struct, frozen=True):
     """Seconds to wait for its next line."""
     tool: float = 3600.0
     """Seconds to wait for its next line while it uses a tool, such as a build."""
+    unknown_pause: float = 30.0
+    """Seconds to wait for its next line while it waits for a supplier, nobody knows how long."""
     stop: float = 4.0
     """Seconds to wait for the end of the turn when it is asked to stop."""
     graces: Graces = Graces()
@@ -118,6 +120,9 @@ class StdioTurn:
         self._restart = self._stopping = False
         self._limited: RateLimited | None = None
         """A limit that lasts longer than the timeout."""
+        self._unknown_pause = ""
+        """Why the program waits for its supplier, where it does not say how long; empty: it does
+        not."""
 
     async def wait_for_steps(self) -> Iterable[Step]:
         """Wait for what happens next; return the steps that follow from it."""
@@ -233,13 +238,16 @@ class StdioTurn:
             case AwaitLateOutput(seconds=seconds):
                 self._late_until = asyncio.get_running_loop().time() + seconds
             case SupplierPause(reason=reason, seconds=seconds):
-                if seconds >= self._timeouts.silence and not self._stopping:
+                if seconds is None:
+                    self._unknown_pause = reason
+                elif seconds >= self._timeouts.silence and not self._stopping:
                     self._limited = RateLimited(reason, seconds=seconds)
             case RestartProgram(launch=launch):
                 self._launch, self._restart = launch, True
             case TurnDone():
                 self.over = True
             case _:
+                self._unknown_pause = ""
                 self._tools += isinstance(step, ToolStarted) - isinstance(step, ToolUsed)
                 self._tools = max(self._tools, 0)
                 self.over = isinstance(step, TurnFailed | RateLimited)
@@ -277,6 +285,8 @@ class StdioTurn:
         if self._questions.tasks:
             return None
         most = self._timeouts.tool if self._tools else self._timeouts.silence
+        if self._unknown_pause:
+            most = min(most, self._timeouts.unknown_pause)
         return max(most - self._silent_seconds, 0.0)
 
     def _on_timeout(self) -> Iterable[Step]:
@@ -285,6 +295,8 @@ class StdioTurn:
         return chain(self._conversation.on_exit(), [self._explain_silence()])
 
     def _explain_silence(self) -> RateLimited | TurnFailed:
+        if self._unknown_pause:
+            return RateLimited(_mask_secrets(self._unknown_pause, self._launch))
         errors = self._program.read_stderr_after(self._errors_seen) if self._program else ""
         if limit := self._conversation.explain_silence(errors):
             return replace(limit, reason=_mask_secrets(limit.reason, self._launch))

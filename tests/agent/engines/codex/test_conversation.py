@@ -230,6 +230,19 @@ def test_a_long_pause_before_it_asks_again_is_reported() -> None:
     )
 
 
+def test_a_limit_whose_end_only_codex_knows_is_reported_as_a_pause_of_unknown_length() -> None:
+    talk = make_conversation()
+    begin_turn(talk)
+
+    def report(status: int) -> list[Step]:
+        info = {"responseStreamDisconnected": {"httpStatusCode": status}}
+        error = {"message": "Reconnecting... 1/5", "codexErrorInfo": info}
+        return list(talk.on_line(encode_line("error", error=error, willRetry=True)))
+
+    assert report(429) == [SupplierPause("Reconnecting... 1/5", None)]
+    assert report(503) == []
+
+
 def test_a_used_up_limit_ends_the_turn_as_limited_until_its_reset() -> None:
     [limited] = filter_steps(
         replay(make_conversation(), read_received_lines("codex-limited")), RateLimited

@@ -98,7 +98,7 @@ class Words:
             case "linger":
                 yield AwaitLateOutput(float(rest))
             case "pause":
-                yield SupplierPause("Later.", float(rest))
+                yield SupplierPause("Later.", float(rest) if rest else None)
             case "restart":
                 yield RestartProgram(
                     ProgramLaunch((sys.executable, "-c", PRELUDE + rest.replace("|", "\n")))
@@ -427,6 +427,14 @@ def test_a_pause_longer_than_its_patience_is_a_limit_and_a_shorter_one_is_waited
     assert run_program("say('pause 59'); say('reply well'); say('over')", patience=QUICK) == [
         ReplyCompleted("well")
     ]
+
+
+def test_a_pause_of_unknown_length_is_a_limit_after_a_short_silence():
+    patience = TurnTimeouts(unknown_pause=0.3, graces=QUICK.graces)
+    assert run_program("say('pause'); time.sleep(60)", patience=patience) == [RateLimited("Later.")]
+    assert run_program(
+        "say('pause'); say('reply well'); time.sleep(1); say('over')", patience=patience
+    ) == [ReplyCompleted("well")], "what it says ends the pause"
 
 
 def test_bytes_without_a_line_are_no_sign_of_life():

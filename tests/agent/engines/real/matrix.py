@@ -1,0 +1,71 @@
+"""The table of engines and behaviours: what each engine does behind the daemon, as tests see it.
+
+``test_matrix.py`` has a test for every cell. A cell with a reason is one that does not hold: its
+test must fail, so that a reason that is no longer true is found. ``agentd/agent/README.md`` shows
+the table (``python -m tests.agent.engines.real.matrix`` prints it).
+"""
+
+import sys
+from collections.abc import Mapping
+
+ENGINES = ("native", "codex", "claude-code", "opencode")
+
+BEHAVIOURS: Mapping[str, str] = {
+    "queue": "the prompts of a queue are carried out in their order",
+    "follow_up": "a second prompt goes to a model that knows the first, its tools and the reply",
+    "restart": "so does one after a restart of the daemon",
+    "write": "a change of a file is asked for with its path, and made when it is allowed",
+    "shell_allowed": "a command is asked for as it stands, and run when it is allowed",
+    "shell_denied": "a command that is denied is not run, and the model reads the person's note",
+    "shell_nobody": "where nobody answers in time, a command is not run and the turn goes on",
+    "stop": "a stop ends the turn with all its programs, and holds the queue",
+    "kill_9": "a daemon that is killed leaves no program, and sends no prompt again",
+    "crash": "a program that dies fails its turn, and the next prompt is carried out",
+    "rate_limit": "a supplier's limit puts the prompt back into the queue until it ends",
+    "cost": "tokens and cost are booked to the digit",
+    "model": "a prompt can name its model",
+    "system_prompt": "a chat's system prompt reaches the model",
+    "skill": "a chat's skill reaches the model",
+    "project_files": "the project's instructions reach the model",
+}
+
+MISSING: Mapping[tuple[str, str], str] = {
+    ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
+    ("codex", "shell_denied"): (
+        "The command is not run, but Codex's protocol has no place for a note with a denial."
+    ),
+    ("claude-code", "cost"): (
+        "Tokens are right; what is booked is the cost that Claude Code reports by its own prices."
+    ),
+    ("opencode", "cost"): (
+        "The cost is right; opencode reports the tokens of a turn's last call only."
+    ),
+}
+"""Cells that do not hold, with the reason."""
+
+
+def render_table() -> str:
+    """Return the table as Markdown, with the reasons as notes below it."""
+    notes: list[str] = []
+    rows = [
+        "| | " + " | ".join(ENGINES) + " |",
+        "|---|" + "---|" * len(ENGINES),
+    ]
+    for behaviour, text in BEHAVIOURS.items():
+        cells = [_render_cell(engine, behaviour, notes) for engine in ENGINES]
+        rows.append(f"| {text} | " + " | ".join(cells) + " |")
+    numbered = [f"{number}. {note}" for number, note in enumerate(notes, 1)]
+    return "\n".join([*rows, *(["", *numbered] if numbered else [])]) + "\n"
+
+
+def _render_cell(engine: str, behaviour: str, notes: list[str]) -> str:
+    reason = MISSING.get((engine, behaviour))
+    if reason is None:
+        return "yes"
+    if reason not in notes:
+        notes.append(reason)
+    return f"no ({notes.index(reason) + 1})"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_table())

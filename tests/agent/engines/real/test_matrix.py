@@ -1,0 +1,415 @@
+"""Every engine with every behaviour that a person expects, over the API of a real daemon.
+
+The cells are in ``matrix.py``. One daemon serves the tests of an engine, one after another.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.engines.real.driving import find_processes
+from tests.agent.engines.real.matrix import BEHAVIOURS, ENGINES, MISSING, render_table
+from tests.agent.engines.real.programs import (
+    CLAUDE,
+    CODEX,
+    KEY,
+    MODEL,
+    OPENCODE,
+    install,
+)
+from tests.agent.served import PATIENCE, ServedAgent
+from tests.supplier.request import Request
+from tests.supplier.steps import Answer, Call, Refuse, Say, Stall, Step, Tokens
+from tests.supplier.supplier import Supplier
+from tests.support.daemon import until
+from tests.support.paths import REPOSITORY
+
+pytestmark = pytest.mark.engines
+
+PROGRAMS = {"codex": CODEX, "claude-code": CLAUDE, "opencode": OPENCODE}
+DIALECTS = {
+    "native": "anthropic",
+    "codex": "openai-responses",
+    "claude-code": "anthropic",
+    "opencode": "openai-chat",
+}
+ADDED = """apply_patch <<'EOF'
+*** Begin Patch
+*** Add File: made.txt
++hello
+*** End Patch
+EOF"""
+ONE_CALL = Tokens(input=1000, cached=400, output=50)
+SMALL = "scripted-small"
+SLEEP = "sleep 300.75"
+
+
+def answer_own_requests(request: Request) -> Say | None:
+    """Answer what programs ask by themselves: titles of sessions."""
+    own = not request.tools or request.model not in (MODEL, SMALL)
+    return Say("A title") if own else None
+
+
+class Site:
+    """A daemon with one engine, and a workspace; ``caller`` sends requests."""
+
+    def __init__(self, engine: str, folder: Path, supplier: Supplier) -> None:
+        self.engine = engine
+        self.supplier = supplier
+        self._home = install(folder / "home")
+        folder = folder / "daemon"
+        folder.mkdir()
+        self.served = ServedAgent(folder, self._build_models(), **self._settings())
+        self._environ = {
+            "HOME": str(self._home),
+            "PATH": f"{self._home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "SCRIPTED_KEY": KEY,
+        }
+        self._stack = ExitStack()
+        subprocess.run(["git", "init", "--quiet", str(self.workspace)], check=True)
+        for name in ("AGENTS.md", "CLAUDE.md"):
+            (self.workspace / name).write_text("Use tabs in this project.\n")
+        skill = folder / "config" / "skills" / "haiku"
+        skill.mkdir(parents=True)
+        about = "---\nname: haiku\ndescription: Writes haiku.\n---\n"
+        (skill / "SKILL.md").write_text(f"{about}Reply in seventeen syllables.\n")
+        self.start()
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the agent works in."""
+        return self.served.workspace
+
+    def start(self, **settings: Any) -> None:
+        """Start the daemon, with these settings beside the usual ones."""
+        config = self.served.folder / "config" / "agentd.yml"
+        said = {"workspace": str(self.workspace), **self._settings(), **settings}
+        config.write_text(json.dumps(said))
+        self.caller = self._stack.enter_context(self.served.running(**self._environ))
+
+    def restart(self, **settings: Any) -> None:
+        """Stop the daemon, and start it again."""
+        self.stop()
+        self.start(**settings)
+
+    def stop(self) -> None:
+        """Stop the daemon."""
+        if self.served.process.child.poll() is None:
+            assert self.served.process.end(signal.SIGTERM) == 0
+        self._stack.close()
+
+    def run_shell(self, command: str) -> Call:
+        """Return the model's call that runs a command line, for as long as ten minutes."""
+        match self.engine:
+            case "native":
+                return Call("shell", {"command": command, "seconds": 600})
+            case "claude-code":
+                return Call(
+                    "Bash", {"command": command, "description": "runs it", "timeout": 600_000}
+                )
+            case "opencode":
+                return Call("bash", {"command": command, "description": "runs it"})
+            case _:
+                return Call("exec_command", {"cmd": command})
+
+    def write_file(self) -> Call:
+        """Return the model's call that writes ``made.txt``."""
+        made = str(self.workspace / "made.txt")
+        match self.engine:
+            case "native":
+                return Call("write_file", {"path": "made.txt", "text": "hello\n"})
+            case "claude-code":
+                return Call("Write", {"file_path": made, "content": "hello\n"})
+            case "opencode":
+                return Call("write", {"filePath": made, "content": "hello\n"})
+            case _:
+                return Call("exec_command", {"cmd": ADDED})
+
+    def create_chat(self, prompt: str, *steps: Step, **wish: Any) -> int:
+        """Create a chat with a prompt, for whose turn the model has these steps."""
+        self.supplier.script(*steps)
+        return self.caller.create_chat(prompt, **{"model": self.engine, **wish})
+
+    def converse(self, prompt: str, *steps: Step, **wish: Any) -> list[dict[str, Any]]:
+        """Return the messages of a new chat after its first turn, in which all is allowed."""
+        return self.finish(self.create_chat(prompt, *steps, **wish))
+
+    def finish(self, chat: int) -> list[dict[str, Any]]:
+        """Allow whatever is asked; return the messages when nothing is left to do."""
+        self.answer(chat, "allow")
+        return self.caller.wait_until_idle(chat)
+
+    def answer(self, chat: int, decision: str, note: str = "") -> list[dict[str, Any]]:
+        """Answer all questions of a chat until its queue is empty; return them."""
+        asked: list[dict[str, Any]] = []
+
+        def is_over() -> bool:
+            found = self.caller.look(chat)
+            for question in found["approvals"]:
+                path = f"/api/chat/{chat}/approvals/{question['id']}"
+                body = {"decision": decision, "note": note}
+                assert self.caller.client.post(path, body).status == 200
+                asked.append(question)
+            return bool(found["chat"]["status"] == "completed")
+
+        until(is_over, PATIENCE)
+        return asked
+
+    def wait_for_question(self, chat: int) -> dict[str, Any]:
+        """Return the next question."""
+        return self.caller.wait_for_question(chat)
+
+    def _settings(self) -> dict[str, Any]:
+        return {"approval_rules": [{"decision": "ask", "kind": "write"}], "drain_seconds": 0}
+
+    def _build_models(self) -> dict[str, Any]:
+        dialect = DIALECTS[self.engine]
+        known = {"context": 100_000, "prices": {"input": 3, "output": 15, "cache_read": 1}}
+        supplier = {"dialect": dialect, "url": self.supplier.url, "key": "env:SCRIPTED_KEY"}
+        entry: dict[str, Any] = {"engine": self.engine, "supplier": "scripted", **known}
+        if self.engine == "opencode":
+            entry |= {"engine": "acp", "command": ["opencode", "acp"]}
+        names = {self.engine: MODEL, "small": SMALL}
+        models = [{"name": name, "model": model, **entry} for name, model in names.items()]
+        return {"suppliers": {"scripted": supplier}, "models": models}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def running_site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    engine: str = request.param
+    program = PROGRAMS.get(engine)
+    if program and not shutil.which(program):
+        pytest.skip(f"no {program}: npm install --prefix {Path(__file__).parent}")
+    with Supplier() as supplier:
+        supplier.answer_always(answer_own_requests)
+        supplier.models = [MODEL, SMALL]
+        site = Site(engine, tmp_path_factory.mktemp(engine), supplier)
+        yield site
+        site.stop()
+
+
+@pytest.fixture
+def site(running_site: Site, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """The engine's site; a cell that is said to be missing must fail."""
+    behaviour = request.node.originalname.removeprefix("test_")
+    if reason := MISSING.get((running_site.engine, behaviour)):
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    (running_site.workspace / "made.txt").unlink(missing_ok=True)
+    running_site.supplier.forget()
+    running_site.caller.client.close()  # the daemon hangs up on who is silent for long
+    yield running_site
+
+
+def list_said(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what the person and the model said."""
+    return [
+        (one["role"], one["content"]) for one in messages if one["role"] in ("user", "assistant")
+    ]
+
+
+def test_queue(site: Site) -> None:
+    stall = Stall()
+    chat = site.create_chat("One.", Answer((Say("First."),), faults=(stall,)))
+    stall.reached.result(PATIENCE)
+    site.caller.client.close()  # it may have taken long
+    for prompt in ("Two.", "Three."):
+        site.caller.append(chat, prompt)
+    site.supplier.script(Say("Second."), Say("Third."))
+    stall.release()
+    assert list_said(site.finish(chat)) == [
+        ("user", "One."),
+        ("assistant", "First."),
+        ("user", "Two."),
+        ("assistant", "Second."),
+        ("user", "Three."),
+        ("assistant", "Third."),
+    ]
+
+
+def test_follow_up(site: Site) -> None:
+    chat = site.create_chat("Look around.", site.run_shell("echo $((6*7))00"), Say("I see."))
+    site.finish(chat)
+    site.supplier.script(Say("As I said."))
+    site.caller.append(chat, "And now?")
+    assert list_said(site.finish(chat))[-1] == ("assistant", "As I said.")
+    seen = str(site.supplier.requests[-1].turns)
+    assert all(seen.count(text) == 1 for text in ("Look around.", "I see.", "And now?"))
+    assert "4200" in seen
+
+
+def test_restart(site: Site) -> None:
+    chat = site.create_chat("Look around.", site.run_shell("echo $((6*7))00"), Say("I see."))
+    site.finish(chat)
+    site.restart()
+    site.supplier.script(Say("As I said."))
+    site.caller.append(chat, "And now?")
+    assert list_said(site.finish(chat))[-1] == ("assistant", "As I said.")
+    seen = str(site.supplier.requests[-1].turns)
+    assert all(seen.count(text) == 1 for text in ("Look around.", "I see.", "And now?"))
+    assert "4200" in seen
+
+
+def test_write(site: Site) -> None:
+    chat = site.create_chat("Make it.", site.write_file(), Say("It is made."))
+    made = site.workspace / "made.txt"
+    question = site.wait_for_question(chat)
+    assert "made.txt" in question["subject"]
+    assert not made.exists()
+    messages = site.finish(chat)
+    assert made.read_text() == "hello\n"
+    assert list_said(messages)[-1] == ("assistant", "It is made.")
+
+
+def test_shell_allowed(site: Site) -> None:
+    chat = site.create_chat("Make it.", site.run_shell("touch made.txt"), Say("It is made."))
+    question = site.wait_for_question(chat)
+    assert (question["kind"], question["subject"]) == ("shell", "touch made.txt")
+    assert not (site.workspace / "made.txt").exists()
+    assert list_said(site.finish(chat))[-1] == ("assistant", "It is made.")
+    assert (site.workspace / "made.txt").exists()
+
+
+def test_shell_denied(site: Site) -> None:
+    chat = site.create_chat("Make it.", site.run_shell("touch made.txt"), Say("Then not."))
+    (question,) = site.answer(chat, "deny", "Not on a Friday.")
+    assert question["subject"] == "touch made.txt"
+    assert list_said(site.finish(chat))[-1] == ("assistant", "Then not.")
+    assert not (site.workspace / "made.txt").exists()
+    assert "Not on a Friday." in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_shell_nobody(site: Site) -> None:
+    site.restart(approval_seconds=1)
+    try:
+        chat = site.create_chat("Make it.", site.run_shell("touch made.txt"), Say("Then not."))
+        messages = site.caller.wait_until_idle(chat)
+    finally:
+        site.restart()
+    assert list_said(messages)[-1] == ("assistant", "Then not.")
+    assert not (site.workspace / "made.txt").exists()
+
+
+def begin_to_sleep(site: Site) -> int:
+    """Create a chat in which a long command runs, and another prompt waits."""
+    chat = site.create_chat("Sleep.", site.run_shell(f"touch begun; {SLEEP}"))
+    site.caller.append(chat, "And then?")
+    site.caller.allow(chat)
+    until(lambda: find_processes(SLEEP.replace(" ", "\0")), PATIENCE)
+    return chat
+
+
+def test_stop(site: Site) -> None:
+    chat = begin_to_sleep(site)
+    site.caller.stop(chat)
+    assert not find_processes(SLEEP.replace(" ", "\0"))
+    assert not site.served.marked
+    assert site.caller.look(chat)["held"]
+    site.supplier.script(Say("Here I am."))
+    site.caller.release(chat)
+    assert list_said(site.finish(chat))[-2:] == [
+        ("user", "And then?"),
+        ("assistant", "Here I am."),
+    ]
+
+
+def test_kill_9(site: Site) -> None:
+    chat = begin_to_sleep(site)
+    site.served.process.end(signal.SIGKILL)
+    site.stop()
+    site.supplier.script(Say("Here I am."))
+    site.start()
+    messages = site.finish(chat)
+    assert not find_processes(SLEEP.replace(" ", "\0"))
+    assert list_said(messages) == [
+        ("user", "Sleep."),
+        ("user", "And then?"),
+        ("assistant", "Here I am."),
+    ]
+    assert [one["role"] for one in messages if "Interrupted" in one["content"]]
+
+
+def test_crash(site: Site) -> None:
+    stall = Stall()
+    chat = site.create_chat("Begin.", Answer((Say("I begin."),), faults=(stall,)))
+    stall.reached.result(PATIENCE)
+    site.caller.client.close()  # it may have taken long
+    programs = site.served.marked
+    assert programs
+    for program in programs:
+        os.kill(program, signal.SIGKILL)
+    stall.release()
+    messages = site.finish(chat)
+    assert messages[-1]["role"] == "error"
+    site.supplier.forget()
+    site.supplier.script(Say("Here I am."))
+    site.caller.append(chat, "And then?")
+    assert list_said(site.finish(chat))[-1] == ("assistant", "Here I am.")
+
+
+def test_rate_limit(site: Site) -> None:
+    site.restart(silence_seconds=20)
+    limited = Refuse(429, "Too many requests", headers={"retry-after": "900"})
+    chat = site.create_chat("Begin.", *[limited] * 30)
+    until(lambda: site.caller.look(chat)["waitsUntil"], PATIENCE)
+    (waiting,) = site.caller.client.prompts(chat)
+    assert waiting["prompt"] == "Begin."
+    assert site.caller.client.delete(f"/api/remote/chats/{chat}/queue/{waiting['id']}").status < 300
+    site.restart()
+
+
+def test_cost(site: Site) -> None:
+    run = site.run_shell("touch made.txt")
+    chat = site.create_chat(
+        "Make it.",
+        Answer((run,), usage=ONE_CALL),
+        Answer((Say("It is made."),), usage=ONE_CALL),
+    )
+    site.finish(chat)
+    rows = site.caller.client.get("/api/analytics?by=chat")["rows"]
+    (row,) = (row for row in rows if row["name"] == str(chat))
+    assert row["tokens"] == {"input": 2 * 1400, "output": 2 * 50}
+    assert Decimal(str(row["cost"])) == 2 * Decimal("0.00415")
+    assert Decimal(str(site.caller.client.status(chat)["totalCost"])) == 2 * Decimal("0.00415")
+
+
+def test_model(site: Site) -> None:
+    chat = site.create_chat("One.", Say("First."))
+    site.finish(chat)
+    assert site.supplier.requests[-1].model == MODEL
+    site.supplier.script(Say("Second."))
+    site.caller.append(chat, "Two.", model="small")
+    assert list_said(site.finish(chat))[-1] == ("assistant", "Second.")
+    assert site.supplier.requests[-1].model == SMALL
+
+
+def test_system_prompt(site: Site) -> None:
+    site.converse("Begin.", Say("Done."), systemPrompt="Speak like a pirate.")
+    assert "Speak like a pirate." in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_skill(site: Site) -> None:
+    site.converse("Begin.", Say("Done."), skill="haiku")
+    assert "Reply in seventeen syllables." in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_project_files(site: Site) -> None:
+    site.converse("Begin.", Say("Done."))
+    assert "Use tabs in this project." in json.dumps(site.supplier.requests[-1].body)
+
+
+def test_every_behaviour_has_a_test_and_the_readme_shows_the_table() -> None:
+    for behaviour in BEHAVIOURS:
+        assert f"test_{behaviour}" in globals()
+    assert all(engine in ENGINES and cell in BEHAVIOURS for engine, cell in MISSING)
+    assert render_table() in (REPOSITORY / "agentd" / "agent" / "README.md").read_text()
