@@ -81,11 +81,14 @@ class CodexConversation:
                 yield from self._on_error(refusal)
 
     def on_decision(self, ask: str, answer: ApprovalAnswer) -> Iterator[Step]:
-        """Send the decision to Codex, and a note with it as words into the running turn."""
+        """Send the decision to Codex, and a note with it as words into the running turn.
+
+        The note goes first: after the decision, Codex may ask the model before it reads further.
+        """
         subject = self._questions.get_subject(ask)
-        yield from self._questions.on_decision(ask, answer)
         if answer.note and subject and self._events.turn and not self._stopping:
             yield self._steer(render_note(answer, subject))
+        yield from self._questions.on_decision(ask, answer)
 
     def stop(self) -> Iterator[Step]:
         """Interrupt the turn, now or once it has begun."""

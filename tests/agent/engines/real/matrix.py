@@ -31,9 +31,6 @@ BEHAVIOURS: Mapping[str, str] = {
 
 MISSING: Mapping[tuple[str, str], str] = {
     ("native", "crash"): "The native engine has no program: it is a part of the daemon.",
-    ("codex", "shell_denied"): (
-        "The command is not run, but Codex's protocol has no place for a note with a denial."
-    ),
     ("claude-code", "cost"): (
         "Tokens are right; what is booked is the cost that Claude Code reports by its own prices."
     ),
