@@ -28,6 +28,7 @@ PAGES = {
     "model": "/gateway/models/by-chat",
     "secrets": "/gateway/secrets",
     "leaks": "/gateway/leaks",
+    "alerts": "/gateway/alerts",
     "management keys": "/gateway/management-keys",
     "repricing": "/gateway/reprice",
 }

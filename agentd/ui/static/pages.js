@@ -77,6 +77,8 @@ export const PAGES = [
     place: { area: "gateway", label: "Repricing", icon: "reload", group: "Records", role: "administrator", words: "cost history catalogue prices wrong" } },
   { path: "/gateway/export", load: () => import("./gateway/export.js"),
     place: { area: "gateway", label: "Export", icon: "export", group: "Records", role: "administrator", words: "clickhouse analytics database backfill calendar" } },
+  { path: "/gateway/alerts", load: () => import("./gateway/alerts.js"),
+    place: { area: "gateway", label: "Alerts", icon: "warning", group: "Records", role: "administrator", words: "webhook slack discord ntfy notify targets" } },
   { path: "/gateway/log", load: () => import("./gateway/log.js"),
     place: { area: "gateway", label: "Service log", icon: "log", group: "Records", role: "administrator", words: "events cooldown sign-in failures" } },
   { path: "/gateway/changes", load: () => import("./gateway/changes.js"),

@@ -39,6 +39,10 @@ const CARDS = [
     { name: "export.since", label: "First day", placeholder: "all", hint: "Such as 2026-01-31 (UTC)." },
     { name: "export.enabled", label: "Send days", kind: "check" }, { name: "export.today", label: "Send the present day each hour, too", kind: "check" },
   ] },
+  { id: "alerts", title: "Alerts", text: "From when on there is an alert. Who is told is on the page Alerts.", fields: () => [
+    { name: "alerts.near_limit", label: "A limit is near from", kind: "number", hint: "Percent of a limit in USD." }, { name: "alerts.error_rate", label: "Failed requests from", kind: "number", placeholder: "never", hint: "Percent. Empty: never." },
+    { name: "alerts.error_minutes", label: "Counted in the last", kind: "number", hint: "Minutes." }, { name: "alerts.error_requests", label: "Of at least", kind: "number", hint: "Requests: fewer say nothing." },
+  ] },
   { id: "tracing", title: "Tracing", text: "The OpenTelemetry collector that gets a span of each request and of each attempt, without any content.", fields: () => [
     { name: "tracing.endpoint", label: "Address", wide: true, placeholder: "nothing is sent", hint: "Of its OTLP receiver over HTTP, such as http://127.0.0.1:4318. After a change, enter the headers again." },
     { name: "tracing.headers", label: "Headers", kind: "pairs", wide: true, placeholder: "Name: value", hint: "Sent with the spans, one per line. A masked value stays unchanged." },
