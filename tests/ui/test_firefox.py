@@ -1,4 +1,4 @@
-"""The pages in Firefox, which is driven over its own WebDriver BiDi: no other program is needed."""
+"""Every page in Firefox, driven over its own WebDriver BiDi: no other program is needed."""
 
 import asyncio
 import json
@@ -16,6 +16,8 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from agentd.agent.engine import ReplyCompleted
 from tests.support.daemon import PATIENCE, WORD, Serving, until
+from tests.support.paths import REPOSITORY
+from tests.ui.gateway_site import GatewaySite, open_gateway
 from tests.ui.support import TalkingEngine
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
@@ -32,18 +34,32 @@ SIGN_IN = """
 """
 
 
+HEAR_REPORTS = """() => {
+  window.reports = [];
+  document.addEventListener("securitypolicyviolation", (event) => {
+    reports.push(`${event.violatedDirective} ${event.blockedURI}`);
+  });
+}"""
+"""Keep what the page's content security policy reports, from before its first script."""
+PAGES = re.findall(r'\{ path: "([^"]+)"', (REPOSITORY / "agentd/ui/static/pages.js").read_text())
+
+
 class Firefox:
     """A tab of a browser; ``run`` is a function's body in it."""
 
     def __init__(self, connection: WebSocketClientConnection) -> None:
         self._connection = connection
         self._numbers = count(1)
+        self.complaints: list[str] = []
+        """What the browser complained of: errors of scripts, and what pages wrote as errors."""
         self._tab = ""
 
     async def begin(self) -> Self:
         """Open a tab."""
         await self.send("session.new", capabilities={})
         self._tab = (await self.send("browsingContext.create", type="tab"))["context"]
+        await self.send("session.subscribe", events=["log.entryAdded"])
+        await self.send("script.addPreloadScript", functionDeclaration=HEAR_REPORTS)
         return self
 
     async def send(self, method: str, **params: Any) -> Any:
@@ -55,9 +71,16 @@ class Firefox:
             text = await asyncio.wait_for(self._connection.read_message(), PATIENCE)
             assert text, "Firefox has ended"
             answer = json.loads(text)
+            if answer.get("method") == "log.entryAdded":
+                self._hear(answer["params"])
             if answer.get("id") == number:
                 assert answer["type"] == "success", answer
                 return answer["result"]
+
+    def _hear(self, entry: dict[str, Any]) -> None:
+        # What is still loading when another page is opened is told as an error, too.
+        if entry["level"] == "error" and not str(entry["text"]).startswith("Failed to load"):
+            self.complaints.append(str(entry["text"]))
 
     async def open(self, url: str) -> None:
         """Go to an address."""
@@ -171,3 +194,57 @@ async def use_pages(address: str, site: Serving, engine: TalkingEngine) -> None:
         await tab.wait("document.querySelector('.queue .text')?.textContent.includes('edited')")
         await asyncio.to_thread(engine.say, "wait", ReplyCompleted("It waited."))
         await tab.wait("document.body.textContent.includes('echo: the second, edited')")
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewaySite]:
+    with open_gateway(tmp_path_factory.mktemp("gateway")) as opened:
+        assert opened.ask().status_code == 200
+        opened.serving.client().create_chat(prompt="hello", title="A chat")
+        subprocess.run(["git", "init", "-q", opened.serving.settings.workspace], check=True)
+        yield opened
+
+
+def test_every_page_opens_without_an_error(program: str, gateway: GatewaySite) -> None:
+    """Rows 37 and 38."""
+    assert len(PAGES) > 30
+    request = gateway.requests()[0]["id"]
+    named = {
+        "/:chatId": "/1",
+        "/gateway/requests/:id": f"/gateway/requests/{request}",
+        "/gateway/channels/:name": "/gateway/channels/chat",
+        "/gateway/models/:name": "/gateway/models/by-chat",
+        "/gateway/keys/:id": f"/gateway/keys/{gateway.ids['laptop']}",
+        "/gateway/reports/:name": "/gateway/reports/latency",
+    }
+    paths = [named.get(path, path) for path in PAGES]
+    assert not [path for path in paths if ":" in path], "say what to open"
+    assert not asyncio.run(find_faults(program, gateway.serving.url, paths))
+
+
+async def find_faults(address: str, url: str, paths: list[str]) -> list[str]:
+    """Open each page as an administrator; return what is wrong with it."""
+    faults: list[str] = []
+    heading = "document.querySelector('main h1')?.textContent.trim() || ''"
+    async with open_firefox(address) as tab:
+        await tab.open(f"{url}/login?next=/")
+        await tab.wait("Boolean(document.querySelector('form input'))")
+        await tab.run(SIGN_IN, NAME="ada", PASSWORD=WORD)
+        await tab.wait("Boolean(document.querySelector('.shell'))")
+        for path in paths:
+            await tab.open(f"{url}{path}")
+            await tab.wait(f"{heading} && !document.querySelector('.skeleton')")
+            if await tab.run(f"return {heading}") in (
+                "There is no such page",
+                "This page could not be loaded",
+            ):
+                faults.append(f"{path}: is not shown")
+            failure = await tab.run(
+                "return document.querySelector('.empty[role=alert]')?.innerText"
+            )
+            if failure:
+                faults.append(f"{path}: {failure}")
+            faults += [f"{path}: {report}" for report in await tab.run("return reports")]
+            faults += [f"{path}: {complaint}" for complaint in tab.complaints]
+            tab.complaints.clear()
+    return faults

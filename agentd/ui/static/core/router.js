@@ -42,7 +42,7 @@ export function startRouter(table, view) {
     void render();
   });
   addEventListener("pagehide", () => places?.keepPlaces());
-  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => loaded.noteMove(target)), { capture: true, passive: true });
+  document.addEventListener("scroll", ({ target }) => void loadPlaces().then((loaded) => loaded?.noteMove(target)), { capture: true, passive: true });
   document.addEventListener("click", followLink);
   return render();
 }
@@ -98,7 +98,7 @@ export async function render() {
     const [page, finish] = scope(() => module.page(found.params));
     end = finish;
     show(page, found.route);
-    if (history.state?.scrolled) (await loadPlaces()).restorePlaces();
+    if (history.state?.scrolled) (await loadPlaces())?.restorePlaces();
   } catch (error) {
     if (ours !== navigation) return;
     end();
@@ -107,8 +107,9 @@ export async function render() {
   }
 }
 
+/** Without it, as when the daemon is not reached, lists only begin at their start. */
 async function loadPlaces() {
-  return (places ??= await import("./scrolling.js"));
+  return (places ??= await import("./scrolling.js").catch(() => undefined));
 }
 
 /** @param {string} at */
