@@ -9,7 +9,7 @@ from agentd.auth.password import hash_password
 from agentd.auth.roles import User
 from agentd.auth.user_store import UserFile
 from tests.support.daemon import CHEAP, WORD, Serving
-from tests.ui.support import Person, person, sign_in
+from tests.ui.support import DESK, PHONE, Person, person, sign_in
 
 from playwright.sync_api import Browser, Page, expect  # isort: skip
 
@@ -30,6 +30,19 @@ def test_a_deep_link_leads_to_the_login_and_back(visitor: Person, site: Serving)
     sign_in(page)
     expect(page).to_have_url(f"{site.url}/{chat}")
     expect(page.get_by_role("heading", name="The deep one")).to_be_visible()
+
+
+@pytest.mark.parametrize(("size", "path"), [(PHONE, "/chats"), (DESK, "/")])
+def test_a_phone_begins_with_the_chats_and_a_desk_with_a_new_one(
+    visitor: Person, site: Serving, size: tuple[int, int], path: str
+) -> None:
+    site.client().create_chat(title="One to come back to")
+    page = visitor.open("/")
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    sign_in(page)
+    expect(page).to_have_url(site.url + path)
+    if size == PHONE:
+        expect(page.locator(".item", has_text="One to come back to").last).to_be_visible()
 
 
 def test_a_wrong_password_is_told_and_the_name_stays(visitor: Person) -> None:

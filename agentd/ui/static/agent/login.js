@@ -28,7 +28,7 @@ export function page() {
       return;
     }
     await startSession();
-    await navigate((await isFirstRun()) ? "/welcome" : nextAddress(), { replace: true });
+    await navigate((await isFirstRun()) ? "/welcome" : await findNext(), { replace: true });
   }
 
   /** @param {SubmitEvent} event */
@@ -82,9 +82,19 @@ async function isFirstRun() {
   }
 }
 
-/** Where the person wanted to go: only within agentd. */
-function nextAddress() {
-  const wanted = query.peek().get("next") ?? "/";
+async function hasChats() {
+  try {
+    return (await get("/api/chats", { limit: 1 })).chats.length > 0;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return false;
+  }
+}
+
+/** Where the person wanted to go, only within agentd; else, on a phone, the chats: no page has their list beside it. */
+async function findNext() {
+  const home = matchMedia("(max-width: 720px)").matches && (await hasChats()) ? "/chats" : "/";
+  const wanted = query.peek().get("next") ?? home;
   const url = new URL(link(wanted), location.origin);
-  return wanted.startsWith("/") && !wanted.startsWith("//") && url.origin === location.origin ? wanted : "/";
+  return wanted.startsWith("/") && !wanted.startsWith("//") && url.origin === location.origin ? wanted : home;
 }

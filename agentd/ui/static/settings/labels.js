@@ -26,7 +26,7 @@ export function page() {
   }, read.node));
 
   function addButton() {
-    return el("button", { class: "btn", onclick: () => void edit(null, reload) }, icon("plus"), "Add a label");
+    return el("button", { class: "btn main", onclick: () => void edit(null, reload) }, icon("plus"), "Add a label");
   }
 
   /** @param {Label} label */
