@@ -1,9 +1,9 @@
 """Queries over the ledger's days, and the cache of their results.
 
-A report of closed days does not change while these do not: it is computed once, and its pages are
-served from memory. The current day is added each time. Days are those of a time zone; where they
-begin at other times than those of UTC, the days of UTC are split by the hour. Everything here
-blocks, and belongs to one thread.
+A report does not change while its days do not: it is computed once, and its pages are served from
+memory. When the current day has changed, only that is added anew. Days are those of a time zone;
+where they begin at other times than those of UTC, the days of UTC are split by the hour. Everything
+here blocks, and belongs to one thread.
 """
 
 from collections import OrderedDict
@@ -163,7 +163,21 @@ class LedgerQueries:
         return self._report_utc(question, begin.date().isoformat(), _find_last_day(end), made)
 
     def _report(self, question: "_Question", first: str, last: str, made: Callable[..., T]) -> T:
-        """Return ``made`` of some days of the zone."""
+        """Return ``made`` of some days of the zone, from the cache if none of them changed."""
+        begin, end = get_utc_range(first, last, self._zone())
+        last_utc_day = _find_last_day(end)
+        if last_utc_day < self._utc_today:
+            return self._report_days(question, first, last, made)
+        return self._get_cached(
+            (*question.what, "now", str(self._zone()), first, last),
+            begin.date().isoformat(),
+            last_utc_day,
+            lambda: self._report_days(question, first, last, made),
+        )
+
+    def _report_days(
+        self, question: "_Question", first: str, last: str, made: Callable[..., T]
+    ) -> T:
         zone = self._zone()
         if is_utc(zone):
             return self._report_utc(question, first, last, made)

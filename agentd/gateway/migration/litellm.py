@@ -31,8 +31,12 @@ _FALLBACKS = {
     "content_policy_fallbacks": "content_fallbacks",
 }
 _KEYS = "keys of callers are not moved; make access keys with: agentd proxy key add"
+_CALLBACKS = "see /api/agent/metrics for Prometheus, and tracing of proxy.yml for OpenTelemetry"
 _REASONS = {
-    "master_key": "the management key is PROXY_APP_HASH (see config/README.md); " + _KEYS,
+    "master_key": "make a key with: agentd proxy management-key add; " + _KEYS,
+    "success_callback": _CALLBACKS,
+    "failure_callback": _CALLBACKS,
+    "callbacks": _CALLBACKS,
     "database_url": "agentd has no database; " + _KEYS,
     "drop_params": "agentd drops or translates parameters by dialect",
     "num_retries": "tries of proxy.yml says how often a request is tried",
