@@ -158,20 +158,21 @@ class LedgerQueries:
     def _find_key_names(self, keys: Collection[str], first: str, last: str) -> Mapping[str, str]:
         """Return the last name that each of some keys had in these days, or just beside them."""
         made = partial(reports.find_key_names, keys)
-        begin, end = get_utc_range(first, last, self._zone())
         question = _Question(("titles", frozenset(keys)), False)
-        return self._report_utc(question, begin.date().isoformat(), _find_last_day(end), made)
+        return self._report_utc(question, *_find_utc_days(first, last, self._zone()), made)
 
     def _report(self, question: "_Question", first: str, last: str, made: Callable[..., T]) -> T:
         """Return ``made`` of some days of the zone, from the cache if none of them changed."""
-        begin, end = get_utc_range(first, last, self._zone())
-        last_utc_day = _find_last_day(end)
-        if last_utc_day < self._utc_today:
+        zone = self._zone()
+        begin, end = first, last
+        if not is_utc(zone):
+            begin, end = _find_utc_days(first, last, zone)
+        if end < self._utc_today:
             return self._report_days(question, first, last, made)
         return self._get_cached(
-            (*question.what, "now", str(self._zone()), first, last),
-            begin.date().isoformat(),
-            last_utc_day,
+            (*question.what, "now", str(zone), first, last),
+            begin,
+            end,
             lambda: self._report_days(question, first, last, made),
         )
 
@@ -327,6 +328,12 @@ def _find_first_day(begin: datetime) -> str:
     """Return the first day of UTC that begins at a moment or later."""
     whole = begin.time() == datetime.min.time()
     return (begin.date() + timedelta(days=not whole)).isoformat()
+
+
+def _find_utc_days(first: str, last: str, zone: tzinfo) -> tuple[str, str]:
+    """Return the first and the last day of UTC that some local days overlap."""
+    begin, end = get_utc_range(first, last, zone)
+    return begin.date().isoformat(), _find_last_day(end)
 
 
 def _find_last_day(end: datetime) -> str:

@@ -247,6 +247,28 @@ async def test_a_report_is_made_once_and_then_reported_from_memory(ledger):
     assert await ledger.get_totals("model", FIRST, format_day(98)) is closed
 
 
+@pytest.mark.parametrize("first", [FIRST, LAST])
+async def test_a_report_with_the_current_day_is_built_again_only_when_a_day_changed(
+    ledger, monkeypatch, first
+):
+    built = []
+
+    def build(*given):
+        built.append(given[0])
+        return build_totals(*given)
+
+    build_totals = reports.build_totals
+    monkeypatch.setattr(reports, "build_totals", build)
+    before = await ledger.get_totals("key", first, LAST)
+    count = len(built)
+    assert count > 0
+    assert (await ledger.get_totals("key", first, LAST)).total.cost == before.total.cost
+    assert len(built) == count
+    await ledger.add_record(build_record(1000, f"{LAST}T11:00:00.000Z", cost=Decimal(7)))
+    assert (await ledger.get_totals("key", first, LAST)).total.cost == before.total.cost + 7
+    assert len(built) == count + 1
+
+
 async def test_little_is_remembered(ledger, monkeypatch):
     monkeypatch.setattr(ledger_queries, "MAX_CACHED_ROWS", 10)
     first = await ledger.get_totals("model", FIRST, format_day(50))
