@@ -27,6 +27,7 @@ from agentd.app.jobs import JobsComponent
 from agentd.app.mcp_servers import McpServersComponent
 from agentd.app.push import PushComponent
 from agentd.app.reports import build_report_routes
+from agentd.app.schedules import SchedulesComponent
 from agentd.app.setup_api import SetupEndpoints
 from agentd.app.state import State, open_state
 from agentd.app.workspace import WorkspaceComponent
@@ -92,12 +93,14 @@ class Components(Struct):
     alerts: AlertsComponent
     management: AdminComponent
     push: PushComponent
+    schedules: SchedulesComponent
 
     @property
     def edited_files(self) -> tuple[WatchedFile[Any], ...]:
         """The hand-edited files whose problems the settings show."""
         return (
             self.chats.labels,
+            self.schedules.file,
             self.analytics_speech.speech,
             self.bots.file,
             self.mcp_servers.file,
@@ -187,6 +190,9 @@ async def start_components(
         alerts=alerts,
         management=management,
         push=await start(PushComponent(layout, auth, chats.get_summary, clock, bus)),
+        schedules=await start(
+            SchedulesComponent(layout, chats, config_files, worktrees.service, clock, bus)
+        ),
     )
 
 
@@ -249,7 +255,7 @@ async def collect_routes(
     parts = (
         *(components.jobs, components.analytics_speech, components.workspace, components.chats),
         *(components.worktrees, components.bots, gateway, components.management),
-        *(components.export, components.alerts, components.push),
+        *(components.export, components.alerts, components.push, components.schedules),
     )
     problems = report_problems(layout, auth, *components.edited_files)
     management, export = components.management, components.export

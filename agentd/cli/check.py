@@ -36,6 +36,8 @@ from agentd.cli.options import (
 from agentd.core.errors import AgentdError, ConfigError, ConfigProblem
 from agentd.gateway.keys.file import AccessKeyFile
 from agentd.models import store as models_store
+from agentd.schedules import store as schedules_store
+from agentd.schedules.store import ProgressFile
 from agentd.settings.sources import describe_unused
 from agentd.skills import store as skills_store
 from agentd.speech.store import load as load_speech
@@ -136,6 +138,8 @@ def _find_problems(args: argparse.Namespace) -> Iterable[ConfigProblem]:
     yield from collect_problems(lambda: load_speech(layout))
     yield from collect_problems(lambda: load_mcp_servers(layout))
     yield from collect_problems(lambda: labels_store.load(layout))
+    yield from collect_problems(lambda: schedules_store.load(layout))
+    yield from collect_problems(ProgressFile(layout).load)
     yield from find_gateway_problems(layout)
     yield from skills_store.check(layout)
     for jobs in (load_builds, load_deployments):

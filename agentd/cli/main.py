@@ -17,6 +17,7 @@ COMMANDS = (
     "ask",
     "tail",
     "approve",
+    "schedules",
     "mcp",
     "acp",
     "keys",

@@ -85,6 +85,7 @@ _TAGS: dict[str, tuple[str, str]] = {
     "/api/me": ("preferences", "The preferences that the browser interface stores for each user."),
     "/api/start": ("start", "What every page of the browser interface needs, in one response."),
     "/api/render": ("rendering", "Markdown as HTML that is safe to show."),
+    "/api/schedules": ("schedules", "Prompts that are sent at the times of a cron expression."),
     "/api/chat-labels": ("labels", "The labels of chats."),
     "/api/MessageQueue": ("queue", "The waiting prompts: hold, release, edit, reorder, pause."),
     "/api/session": _LOGIN,

@@ -65,6 +65,16 @@ class Layout(Struct, frozen=True):
         return join(self.config, "labels.yml")
 
     @property
+    def schedules(self) -> str:
+        """The schedules of prompts, written by hand and by the API."""
+        return join(self.config, "schedules.yml")
+
+    @property
+    def schedule_progress(self) -> str:
+        """The runs of the schedules, and up to when their firings are decided."""
+        return join(self.state, "schedules.json")
+
+    @property
     def label_rename(self) -> str:
         """The renaming of a label that is under way."""
         return join(self.state, "relabelling.json")

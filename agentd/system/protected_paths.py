@@ -22,7 +22,7 @@ CONFIG_FILES = frozenset(
     (
         *("agentd.yml", "models.yml", "channels.yml", "proxy.yml", "secret-rules.yml"),
         *("skills.yml", "labels.yml", "users.yml", "bots.yml", "builds.yml", "deployments.yml"),
-        *("speech.yml", "alerts.yml", "mcp.yml"),
+        *("speech.yml", "alerts.yml", "mcp.yml", "schedules.yml"),
         *("licence.key", "licence-issuer.pub", "licence-issuer.key"),
     )
 )

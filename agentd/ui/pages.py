@@ -54,6 +54,7 @@ PAGES = (
     "/chats/trash",
     "/inbox",
     "/analytics",
+    "/schedules",
     "/login",
     "/welcome",
     "/workspace/{page}",

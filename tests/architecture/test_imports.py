@@ -15,7 +15,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("llm",),
     ("chats",),
     ("models", "skills"),
-    ("agent", "bots"),
+    ("agent", "bots", "schedules"),
     ("settings", "speech", "workspace"),
     ("acp", "gateway", "mcp", "ui"),
     ("app",),

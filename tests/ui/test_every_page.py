@@ -24,6 +24,7 @@ PAGES = {
     "builds": "/workspace/builds",
     "deployments": "/workspace/deployments",
     "analytics": "/analytics",
+    "schedules": "/schedules",
     "welcome": "/welcome",
     "missing": "/settings/none",
     "you": "/settings/you",
@@ -58,6 +59,9 @@ def chats(site: Serving, talking: TalkingEngine) -> dict[str, str]:
     """The addresses of a finished chat, and of one that asks while others wait."""
     client = site.client()
     client.post("/api/chat-labels", {"name": "bug", "color": "#cc3b3b"})
+    nightly = {"name": "nightly-tests", "cron": "0 3 * * 1-5", "prompt": "Run the slow tests."}
+    client.post("/api/schedules", {**nightly, "zone": "Europe/Berlin"})
+    client.post("/api/schedules", {**nightly, "name": "digest", "paused": True})
     talking.expect("done")
     done = client.create_chat(prompt="done", title="A chat that is done")
     code = "```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"

@@ -1934,6 +1934,59 @@ export type SampleText = {
   rule?: NewSecretRule | null;
 };
 
+export type Schedule = {
+  name: string;
+  cron: string;
+  prompt: string;
+  zone?: string;
+  chat?: number | null;
+  title?: string;
+  model?: string;
+  skill?: string;
+  worktree?: boolean;
+  paused?: boolean;
+  missed?: "once" | "skip";
+  overlap?: "queue" | "skip";
+};
+
+export type ScheduleRunView = {
+  due: string;
+  cause: string;
+  state: string;
+  startedAt: string | null;
+  endedAt: string | null;
+  missed: number;
+  chatId: number | null;
+  cost: number;
+  note: string;
+};
+
+export type ScheduleRunsView = {
+  runs: ScheduleRunView[];
+};
+
+export type ScheduleView = {
+  name: string;
+  cron: string;
+  zone: string;
+  description: string;
+  prompt: string;
+  chat: number | null;
+  title: string;
+  model: string;
+  skill: string;
+  worktree: boolean;
+  paused: boolean;
+  missed: string;
+  overlap: string;
+  next: string | null;
+  last: ScheduleRunView | null;
+};
+
+export type SchedulesView = {
+  schedules: ScheduleView[];
+};
+
 export type SecretRulePage = {
   items: SecretRuleView[];
   next: string;
@@ -2682,6 +2735,13 @@ export interface Answers {
   "PUT /api/remote/chats/{chatId}/queue/{promptId}": PromptView;
   "GET /api/remote/chats/{chatId}/status": StatusView;
   "POST /api/render": RenderedView;
+  "GET /api/schedules": SchedulesView;
+  "POST /api/schedules": ScheduleView;
+  "PUT /api/schedules/{name}": ScheduleView;
+  "POST /api/schedules/{name}/pause": ScheduleView;
+  "POST /api/schedules/{name}/resume": ScheduleView;
+  "POST /api/schedules/{name}/run": ScheduleRunView;
+  "GET /api/schedules/{name}/runs": ScheduleRunsView;
   "GET /api/session": SessionView;
   "POST /api/session": SignedInView;
   "GET /api/sessions": LoginsView;

@@ -34,6 +34,8 @@ export const PAGES = [
     place: { area: "agent", label: "Trash", icon: "trash", words: "deleted chats restore" } },
   { path: "/analytics", load: () => import("./agent/analytics.js"),
     place: { area: "agent", label: "Analytics", icon: "chart", words: "spend cost tokens turns tools charts" } },
+  { path: "/schedules", load: () => import("./agent/schedules.js"),
+    place: { area: "agent", label: "Schedules", icon: "calendar", words: "cron time repeat nightly runs schedules.yml" } },
   { path: "/welcome", load: () => import("./agent/welcome.js") },
   { path: "/settings", load: () => import("./settings/index.js") },
   { path: "/settings/you", load: () => import("./settings/you.js"),

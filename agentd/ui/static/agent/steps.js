@@ -61,7 +61,7 @@ function decisionNode(decided, content) {
   const action = decided.question ? "" : rest.join("\n\n").replace(decided.note, "").trim();
   return el("div", { class: "step decision" }, icon(good ? "check" : decided.state === "withdrawn" ? "stop" : "shield"),
     el("span", { class: "what" }, head, action ? [" ", el("code", null, action)] : null,
-      decided.note ? el("span", { class: "note asis", dir: "auto" }, decided.question ? `“${decided.note}”` : decided.note) : null));
+      decided.note ? el("span", { class: "why asis", dir: "auto" }, decided.question ? `“${decided.note}”` : decided.note) : null));
 }
 
 /**

@@ -12,6 +12,7 @@ let skew = 0;
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const weekday = new Intl.DateTimeFormat(undefined, { weekday: "short" });
 const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const dateOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
 
 /** The daemon's time now. */
@@ -86,6 +87,7 @@ export function comingTime(moment) {
   const at = new Date(moment);
   const days = -daysAgo(at);
   if (days <= 0) return clock.format(at);
+  if (at.getFullYear() !== new Date(now()).getFullYear() && days > 60) return `${dateOfYear.format(at)} ${clock.format(at)}`;
   return `${(days < 7 ? weekday : date).format(at)} ${clock.format(at)}`;
 }
 

@@ -1,0 +1,1 @@
+"""Schedules: prompts that are sent at the times of a cron expression."""

@@ -1,0 +1,283 @@
+"""The endpoints below ``/api/schedules``; the list itself is ``schedules.yml``."""
+
+import re
+from decimal import Decimal
+
+from msgspec import Struct, structs
+
+from agentd.core.clock import Timestamp
+from agentd.core.errors import BadRequest, Conflict, NotFound, PreconditionFailed, Unavailable
+from agentd.http.access import RouteGroup
+from agentd.http.parameters import IF_MATCH
+from agentd.http.request import Request, Response
+from agentd.http.routing import Route
+from agentd.schedules.cron import describe_cron, validate_schedule
+from agentd.schedules.model import Schedule, ScheduleRun, find_index
+from agentd.schedules.service import ScheduleService
+from agentd.schedules.store import ScheduleFile, make_version
+
+
+class ScheduleRunView(Struct, frozen=True, rename="camel"):
+    """A run of a schedule, or why there was none."""
+
+    due: Timestamp
+    """The time that the schedule says; of a run by hand, when that was."""
+    cause: str
+    """``due``, ``missed`` (agentd or the machine was off then) or ``hand``."""
+    state: str
+    """``queued``, ``running``, the outcome of its turn, or ``skipped``."""
+    started_at: Timestamp | None
+    ended_at: Timestamp | None
+    missed: int
+    """Earlier times that were missed, for which this run stands as well."""
+    chat_id: int | None
+    cost: Decimal
+    note: str
+
+
+class ScheduleView(Struct, frozen=True):
+    """A schedule, when it runs next, and its latest run."""
+
+    name: str
+    cron: str
+    zone: str
+    description: str
+    """The cron expression in words."""
+    prompt: str
+    chat: int | None
+    title: str
+    model: str
+    skill: str
+    worktree: bool
+    paused: bool
+    missed: str
+    overlap: str
+    next: Timestamp | None
+    """The next time; null: it is paused."""
+    last: ScheduleRunView | None
+
+
+class SchedulesView(Struct, frozen=True):
+    """The schedules, in the order of their file."""
+
+    schedules: list[ScheduleView]
+
+
+class ScheduleRunsView(Struct, frozen=True):
+    """The latest runs of a schedule, the newest first."""
+
+    runs: list[ScheduleRunView]
+
+
+class ScheduleEndpoints:
+    """The endpoints of schedules and their runs."""
+
+    def __init__(self, schedules: ScheduleService, book: ScheduleFile) -> None:
+        self._schedules = schedules
+        self._book = book
+
+    async def list_schedules(self, _: Request) -> Response:
+        """List the schedules with their next and latest runs."""
+        listed = await self._schedules.list_schedules()
+        views = [await self._make_view(one) for one in listed]
+        return Response(SchedulesView(views), headers={"ETag": f'"{make_version(listed)}"'})
+
+    async def add_schedule(self, request: Request) -> Response:
+        """Add a schedule at the end of the list."""
+        schedule = _parse_schedule(request)
+        await self._book.add(schedule, _get_version(request))
+        return await self._respond(schedule.name, 201)
+
+    async def replace_schedule(self, request: Request) -> Response:
+        """Replace a schedule; what is absent has its default."""
+        schedule = _parse_schedule(request)
+        await self._book.change(request.get_name(), schedule, _get_version(request))
+        return await self._respond(schedule.name)
+
+    async def delete_schedule(self, request: Request) -> Response:
+        """Delete a schedule with the history of its runs; their chats stay."""
+        await self._book.remove(request.get_name(), _get_version(request))
+        return Response(status=204)
+
+    async def pause_schedule(self, request: Request) -> Response:
+        """Pause a schedule."""
+        return await self._set_paused(request, paused=True)
+
+    async def resume_schedule(self, request: Request) -> Response:
+        """Resume a schedule from its next time on."""
+        return await self._set_paused(request, paused=False)
+
+    async def run_schedule(self, request: Request) -> Response:
+        """Begin a run now."""
+        return Response(_make_run_view(await self._schedules.run_now(request.get_name())), 201)
+
+    async def list_runs(self, request: Request) -> Response:
+        """List the latest runs."""
+        name = request.get_name()
+        find_index(await self._schedules.list_schedules(), name)
+        runs = [_make_run_view(run) for run in reversed(self._schedules.list_runs(name))]
+        return Response(ScheduleRunsView(runs))
+
+    async def _set_paused(self, request: Request, *, paused: bool) -> Response:
+        name = request.get_name()
+        listed = await self._schedules.list_schedules()
+        schedule = structs.replace(listed[find_index(listed, name)], paused=paused)
+        await self._book.change(name, schedule, _get_version(request) or make_version(listed))
+        return await self._respond(name)
+
+    async def _respond(self, name: str, status: int = 200) -> Response:
+        listed = await self._schedules.list_schedules()
+        view = await self._make_view(listed[find_index(listed, name)])
+        return Response(view, status, headers={"ETag": f'"{make_version(listed)}"'})
+
+    async def _make_view(self, one: Schedule) -> ScheduleView:
+        runs = self._schedules.list_runs(one.name)
+        return ScheduleView(
+            name=one.name,
+            cron=one.cron,
+            zone=one.zone,
+            description=describe_cron(one.cron),
+            prompt=one.prompt,
+            chat=one.chat,
+            title=one.title,
+            model=one.model,
+            skill=one.skill,
+            worktree=one.worktree,
+            paused=one.paused,
+            missed=one.missed,
+            overlap=one.overlap,
+            next=await self._schedules.find_next(one) or None,
+            last=_make_run_view(runs[-1]) if runs else None,
+        )
+
+
+def _parse_schedule(request: Request) -> Schedule:
+    schedule = request.parse_json(Schedule)
+    for field, what in validate_schedule(schedule):
+        raise BadRequest(f"{field}: {what}")
+    return schedule
+
+
+def _get_version(request: Request) -> str | None:
+    """Return the version in ``If-Match``; None when any will do."""
+    if_match = request.headers.get("If-Match")
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = re.fullmatch(r'\s*"([0-9a-f]{16})"\s*', if_match)
+    if not tag:
+        raise PreconditionFailed("If-Match is not an ETag of the schedules", "Read them again.")
+    return tag[1]
+
+
+def _make_run_view(run: ScheduleRun) -> ScheduleRunView:
+    return ScheduleRunView(
+        due=run.due,
+        cause=run.cause,
+        state=run.state,
+        started_at=run.at or None,
+        ended_at=run.ended_at or None,
+        missed=run.missed,
+        chat_id=run.chat or None,
+        cost=run.cost,
+        note=run.note,
+    )
+
+
+_GROUP = RouteGroup.EXTENDED
+_SCHEDULE = "/api/schedules/{name}"
+
+
+def routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
+    """Return the routes of the schedules and of their runs."""
+    return (*_list_list_routes(schedules), *_list_run_routes(schedules))
+
+
+def _list_list_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
+    return (
+        Route(
+            "GET",
+            "/api/schedules",
+            _GROUP,
+            schedules.list_schedules,
+            "The schedules, in order, with their next and latest runs.",
+            response_type=SchedulesView,
+        ),
+        Route(
+            "POST",
+            "/api/schedules",
+            _GROUP,
+            schedules.add_schedule,
+            "Add a schedule: a prompt, a cron expression and its time zone.",
+            request_type=Schedule,
+            response_type=ScheduleView,
+            status=201,
+            errors=(BadRequest, Conflict, PreconditionFailed, Unavailable),
+            parameters=(IF_MATCH,),
+        ),
+        Route(
+            "PUT",
+            _SCHEDULE,
+            _GROUP,
+            schedules.replace_schedule,
+            "Replace a schedule; what is absent has its default.",
+            request_type=Schedule,
+            response_type=ScheduleView,
+            errors=(BadRequest, NotFound, Conflict, PreconditionFailed, Unavailable),
+            parameters=(IF_MATCH,),
+        ),
+        Route(
+            "DELETE",
+            _SCHEDULE,
+            _GROUP,
+            schedules.delete_schedule,
+            "Delete a schedule and the history of its runs; their chats stay.",
+            status=204,
+            errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
+            parameters=(IF_MATCH,),
+        ),
+    )
+
+
+def _list_run_routes(schedules: ScheduleEndpoints) -> tuple[Route, ...]:
+    return (
+        Route(
+            "POST",
+            f"{_SCHEDULE}/pause",
+            _GROUP,
+            schedules.pause_schedule,
+            "Pause a schedule; runs under way go on.",
+            response_type=ScheduleView,
+            errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
+            parameters=(IF_MATCH,),
+        ),
+        Route(
+            "POST",
+            f"{_SCHEDULE}/resume",
+            _GROUP,
+            schedules.resume_schedule,
+            "Resume a schedule from its next time on; what was due meanwhile was not missed.",
+            response_type=ScheduleView,
+            errors=(NotFound, Conflict, PreconditionFailed, Unavailable),
+            parameters=(IF_MATCH,),
+        ),
+        Route(
+            "POST",
+            f"{_SCHEDULE}/run",
+            _GROUP,
+            schedules.run_schedule,
+            "Begin a run of a schedule now, also of one that is paused.",
+            response_type=ScheduleRunView,
+            status=201,
+            errors=(NotFound, Unavailable),
+        ),
+        Route(
+            "GET",
+            f"{_SCHEDULE}/runs",
+            _GROUP,
+            schedules.list_runs,
+            "The latest runs of a schedule, the newest first: when, what came of them, their cost.",
+            operation_id="list_schedule_runs",
+            response_type=ScheduleRunsView,
+            errors=(NotFound,),
+        ),
+    )

@@ -1,0 +1,381 @@
+"""Begins the runs of schedules when they are due, and follows them to their end.
+
+A firing is decided once. Before its prompt is queued, the run is written down with a key; the
+chat's journal keeps that key with the prompt. So what a crash leaves shows whether the run was
+begun: it is neither begun twice nor, with ``missed: once``, forgotten.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
+from agentd.chats.service import ChatService, NewChat
+from agentd.chats.worktree import WorktreePlanner
+from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
+from agentd.core.errors import AgentdError, NotFound, Unavailable
+from agentd.core.events import Event, EventBus
+from agentd.core.idempotency import IdempotencyKey
+from agentd.core.tasks import BackgroundTasks, cancel_task
+from agentd.schedules.cron import DueFiring, find_due, find_next_firing
+from agentd.schedules.events import SchedulesUpdate
+from agentd.schedules.model import (
+    RunCause,
+    Schedule,
+    ScheduleProgress,
+    ScheduleRun,
+    find_index,
+    judge_run,
+)
+
+log = logging.getLogger(__name__)
+
+LONGEST_SLEEP = 60.0
+"""Seconds after which the time is looked at again: the machine's clock may have jumped."""
+RETRY_SECONDS = 5.0
+"""Seconds after which a disk that took nothing is tried again."""
+MOST_AHEAD = 3600.0
+"""Seconds by which a decided firing may be ahead of the clock, which was set back."""
+MISSED = "It was missed: agentd, or the machine, was off."
+BUSY = "The run before it had not ended."
+LOST = "agentd ended before it had begun."
+DELETED = "Its chat was deleted."
+
+
+class ScheduleStore(Protocol):
+    """The schedules (``schedules.store.ScheduleFile``)."""
+
+    async def get_schedules(self) -> tuple[Schedule, ...]:
+        """Return all of them, in their order."""
+        ...
+
+
+class ProgressStore(Protocol):
+    """What is remembered (``schedules.store.ProgressFile``). Its methods block."""
+
+    def load(self) -> dict[str, ScheduleProgress]:
+        """Return it, by name. ``ConfigError``."""
+        ...
+
+    def save(self, schedules: dict[str, ScheduleProgress]) -> None:
+        """Store it durably. ``Unavailable``."""
+        ...
+
+
+class SkillLookup(Protocol):
+    """The known skills."""
+
+    async def is_known(self, name: str) -> bool:
+        """Return True when a chat can use this skill."""
+        ...
+
+
+class ScheduleService:
+    """The schedules at work."""
+
+    def __init__(
+        self,
+        book: ScheduleStore,
+        store: ProgressStore,
+        chats: ChatService,
+        worktrees: WorktreePlanner,
+        skills: SkillLookup,
+        clock: Clock,
+        bus: EventBus,
+    ) -> None:
+        self._book = book
+        self._store = store
+        self._chats = chats
+        self._worktrees = worktrees
+        self._skills = skills
+        self._clock = clock
+        self._bus = bus
+        self._progress: dict[str, ScheduleProgress] = {}
+        self._working = asyncio.Lock()
+        """Held while firings are decided and runs begun."""
+        self._saving = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._tasks = BackgroundTasks()
+        self._keeper: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Settle what a crash left, and begin what is due from now on."""
+        try:
+            self._progress = await asyncio.to_thread(self._store.load)
+        except AgentdError as error:
+            log.error("schedules begin anew: %s", error.message)
+        self._unsubscribe = self._bus.subscribe(self._on_event)
+        for name in list(self._progress):
+            await self._recover(name)
+        self._keeper = asyncio.create_task(self._keep_time())
+
+    async def stop(self) -> None:
+        """Begin nothing more."""
+        self._unsubscribe()
+        if self._keeper:
+            await cancel_task(self._keeper)
+        await self._tasks.wait()
+
+    def on_changed(self) -> None:
+        """Use schedules that changed."""
+        self._changed.set()
+        self._bus.publish(SchedulesUpdate(""))
+
+    async def list_schedules(self) -> tuple[Schedule, ...]:
+        """Return all schedules."""
+        return await self._book.get_schedules()
+
+    def list_runs(self, name: str) -> tuple[ScheduleRun, ...]:
+        """Return the latest runs of a schedule, the newest last."""
+        known = self._progress.get(name)
+        return known.runs if known else ()
+
+    async def find_next(self, schedule: Schedule) -> Timestamp:
+        """Return the next firing; empty: it is paused, or there is none."""
+        if schedule.paused:
+            return ""
+        now = self._clock.now()
+        return await asyncio.to_thread(
+            find_next_firing, schedule.cron, schedule.zone, f"{now[:17]}00.000Z"
+        )
+
+    async def run_now(self, name: str) -> ScheduleRun:
+        """Begin a run by hand, whatever the schedule says; ``NotFound``."""
+        listed = await self._book.get_schedules()
+        schedule = listed[find_index(listed, name)]
+        async with self._working:
+            await self._anchor(schedule)
+            return await self._begin(schedule, self._clock.now(), "hand", 0)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                seconds = await self._check()
+            except Unavailable as error:
+                log.warning("the schedules wait for the disk: %s", error.message)
+                seconds = RETRY_SECONDS
+            try:
+                await asyncio.wait_for(self._changed.wait(), seconds)
+            except TimeoutError:
+                continue
+
+    async def _check(self) -> float | None:
+        """Begin what is due; return the seconds until the next firing, None: there is none."""
+        listed = await self._book.get_schedules()
+        async with self._working:
+            await self._forget_others(listed)
+            for schedule in listed:
+                await self._anchor(schedule)
+                if not schedule.paused:
+                    await self._decide(schedule)
+        active = [one for one in listed if not one.paused]
+        if not active:
+            return None
+        considered = [(one, self._progress[one.name].considered) for one in active]
+        upcoming = await asyncio.to_thread(
+            lambda: [find_next_firing(one.cron, one.zone, after) for one, after in considered]
+        )
+        soonest = min(filter(None, upcoming), default="")
+        if not soonest:
+            return None
+        left = parse_iso(soonest) - parse_iso(self._clock.now())
+        return min(max(left.total_seconds(), 0.0), LONGEST_SLEEP)
+
+    async def _forget_others(self, listed: Iterable[Schedule]) -> None:
+        names = {one.name for one in listed}
+        gone = [name for name in self._progress if name not in names]
+        if gone:
+            for name in gone:
+                del self._progress[name]
+            await self._save()
+
+    async def _anchor(self, schedule: Schedule) -> None:
+        """Begin to count from now on if the schedule is new, or its times were changed."""
+        known, now = self._progress.get(schedule.name), self._clock.now()
+        if known and known.timing == schedule.timing:
+            ahead = parse_iso(known.considered) - parse_iso(now)
+            if ahead.total_seconds() <= MOST_AHEAD:
+                return
+        runs = known.runs if known else ()
+        await self._keep(schedule.name, ScheduleProgress(schedule.timing, now, None, runs))
+
+    async def _decide(self, schedule: Schedule) -> None:
+        known, now = self._progress[schedule.name], self._clock.now()
+        due = await asyncio.to_thread(find_due, schedule, known.considered, now)
+        if due is None:
+            return
+        if due.late and schedule.missed == "skip":
+            await self._skip(schedule, due, "missed", MISSED)
+        elif held := self._explain_hold(schedule):
+            await self._skip(schedule, due, "missed" if due.late else "due", held)
+        elif schedule.overlap == "skip" and any(run.is_open for run in known.runs):
+            await self._skip(schedule, due, "missed" if due.late else "due", BUSY)
+        else:
+            await self._begin(schedule, due.at, "missed" if due.late else "due", due.earlier)
+
+    def _explain_hold(self, schedule: Schedule) -> str:
+        """Say why the queue of the schedule's chat is held; a prompt would release some holds."""
+        try:
+            held = self._chats.get_summary(schedule.chat).held if schedule.chat else ""
+        except AgentdError:
+            return ""
+        return f"The queue of its chat is held: {held}" if held else ""
+
+    async def _skip(self, schedule: Schedule, due: DueFiring, cause: RunCause, why: str) -> None:
+        key, now = _make_key(schedule.name, due.at), self._clock.now()
+        run = ScheduleRun(due.at, cause, "skipped", key, missed=due.earlier, ended_at=now, note=why)
+        known = self._progress[schedule.name]
+        await self._keep(schedule.name, replace(known.with_run(run), considered=due.at))
+
+    async def _begin(
+        self, schedule: Schedule, due: Timestamp, cause: RunCause, missed: int
+    ) -> ScheduleRun:
+        """Write down that a run is begun, queue its prompt, and write down that it is."""
+        known, now = self._progress[schedule.name], self._clock.now()
+        run = ScheduleRun(due, cause, "queued", _make_key(schedule.name, due), now, missed)
+        considered = known.considered if cause == "hand" else due
+        known = replace(known, begun=run, considered=considered)
+        await self._keep(schedule.name, known, quiet=True)
+        try:
+            before = self._get_cost_before(schedule)
+            chat, prompt = await self._queue_prompt(schedule, run.key)
+            run = replace(run, chat=chat, prompt=prompt, cost_before=before)
+        except AgentdError as error:
+            log.warning("the schedule %s cannot run: %s", schedule.name, error.message)
+            run = replace(run, state="failed", ended_at=now, note=error.message)
+        await self._keep(schedule.name, self._progress[schedule.name].with_run(run))
+        await self._follow(schedule.name, run)
+        return next(one for one in self.list_runs(schedule.name) if one.key == run.key)
+
+    def _get_cost_before(self, schedule: Schedule) -> Decimal | None:
+        """Return what the chat will have cost when the turn begins; None: that is not known yet."""
+        if not schedule.chat:
+            return Decimal(0)
+        chat = self._chats.get_summary(schedule.chat)
+        return None if chat.working or chat.ready else chat.cost
+
+    async def _queue_prompt(self, schedule: Schedule, key: str) -> tuple[int, int]:
+        """Queue the prompt, unless one has the key; return its chat and its id."""
+        once, by = IdempotencyKey(key, ""), f"schedule:{schedule.name}"
+        if schedule.chat:
+            prompt = await self._chats.append_prompt(
+                schedule.chat, schedule.prompt, schedule.model, by, once
+            )
+            return schedule.chat, prompt.id
+        skill = schedule.skill or "none"
+        if not await self._skills.is_known(skill):
+            raise NotFound(f"No skill is named {skill[:100]!r}")
+        new = NewChat(
+            prompt=schedule.prompt,
+            title=schedule.title or schedule.name,
+            model=schedule.model,
+            skill=skill,
+            once=once,
+            worktree=await self._worktrees.plan() if schedule.worktree else None,
+        )
+        chat = await self._chats.create(new, by)
+        return chat.id, await self._find_prompt(chat.id, key)
+
+    async def _find_prompt(self, chat_id: int, key: str) -> int:
+        """Return the id of the prompt that was queued with the key; 0: there is none."""
+        known = (await self._chats.get(chat_id)).once.get(key)
+        return known.prompt.id if known and known.prompt else 0
+
+    async def _recover(self, name: str) -> None:
+        """Settle a run that a crash interrupted while it was begun, and those that were open."""
+        known = self._progress[name]
+        if begun := known.begun:
+            try:
+                run = await self._find_begun(name, begun)
+            except AgentdError as error:  # the chat cannot be read: better no run than a second
+                now = self._clock.now()
+                run = replace(begun, state="failed", ended_at=now, note=error.message)
+            known = known.with_run(run) if run else self._give_back(known)
+            self._progress[name] = known
+            try:
+                await self._save()
+            except Unavailable as error:  # the file has it as a run that is begun, as before
+                log.warning("the schedule %s is not kept: %s", name, error.message)
+        for run in known.runs:
+            if run.is_open:
+                await self._follow(name, run)
+
+    async def _find_begun(self, name: str, run: ScheduleRun) -> ScheduleRun | None:
+        listed = {one.name: one for one in await self._book.get_schedules()}
+        schedule = listed.get(name)
+        chats = [one.id for one in self._chats.list_all_summaries() if one.once == run.key]
+        chats += [schedule.chat] if schedule and schedule.chat else []
+        for chat_id in chats:
+            if prompt := await self._find_prompt(chat_id, run.key):
+                return replace(run, chat=chat_id, prompt=prompt)
+        return None
+
+    def _give_back(self, known: ScheduleProgress) -> ScheduleProgress:
+        """Undo the decision of a run that was never begun: its time was missed."""
+        run = known.begun
+        assert run
+        if run.cause == "hand":
+            lost = replace(run, state="skipped", ended_at=self._clock.now(), note=LOST)
+            return known.with_run(lost)
+        before = format_iso(parse_iso(run.due) - timedelta(seconds=1))
+        return replace(known, begun=None, considered=before)
+
+    def _on_event(self, event: Event) -> None:
+        if not isinstance(event, ChatStateEvent):
+            return
+        reason = event.reason if isinstance(event, ChatUpdate) else ""
+        if isinstance(event, ChatDeletedUpdate) or reason.startswith(("turn.", "queue.")):
+            for name, known in list(self._progress.items()):
+                for run in known.runs:
+                    if run.is_open and run.chat == event.chat.id:
+                        before = event.chat.cost if reason == "turn.started" else None
+                        self._tasks.start(self._follow(name, run, before))
+
+    async def _follow(self, name: str, run: ScheduleRun, before: Decimal | None = None) -> None:
+        """Take over the state of an open run from its chat, which had cost ``before`` its turn."""
+        if not run.is_open:
+            return
+        now = self._clock.now()
+        try:
+            chat = await self._chats.get(run.chat)
+            seen = judge_run(run, chat, before, now)
+        except NotFound:
+            seen = replace(run, state="stopped", ended_at=now, note=DELETED)
+        except AgentdError as error:
+            log.warning("a run of the schedule %s cannot be followed: %s", name, error.message)
+            return
+        known = self._progress.get(name)
+        latest = next((one for one in known.runs if one.key == run.key), None) if known else None
+        if known and latest and latest.is_open and seen != latest:
+            try:
+                await self._keep(name, known.with_run(seen))
+            except Unavailable as error:
+                log.warning("a run of the schedule %s is not kept: %s", name, error.message)
+
+    async def _keep(self, name: str, known: ScheduleProgress, *, quiet: bool = False) -> None:
+        before = self._progress.get(name)
+        self._progress[name] = known
+        try:
+            await self._save()
+        except Unavailable:
+            if before and self._progress[name] is known:
+                self._progress[name] = before
+            raise
+        if not quiet:
+            self._bus.publish(SchedulesUpdate(name))
+
+    async def _save(self) -> None:
+        async with self._saving:
+            await asyncio.to_thread(self._store.save, dict(self._progress))
+
+
+def _make_key(name: str, due: Timestamp) -> str:
+    """Return the key of a run; a caller's ``Idempotency-Key`` never has this form."""
+    return f"schedule {name} {due}"

@@ -1,0 +1,147 @@
+"""Schedules over HTTP and at a terminal, with a real daemon."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.daemon import Client, Engine, Serving, until
+
+SCHEDULES = "/api/schedules"
+NIGHTLY = {"name": "nightly", "cron": "0 3 * * 1-5", "zone": "Europe/Berlin", "prompt": "test it"}
+
+
+def get_file(daemon: Serving) -> Path:
+    return Path(daemon.layout.schedules)
+
+
+def list_names(client: Client) -> list[str]:
+    return [one["name"] for one in client.get(SCHEDULES)["schedules"]]
+
+
+def test_a_schedule_is_added_shown_changed_paused_and_removed(client: Client) -> None:
+    added = client.post(SCHEDULES, NIGHTLY)
+    assert added.status == 201
+    assert added["description"] == "At 03:00 on Monday through Friday"
+    assert added["next"].endswith(("01:00:00.000Z", "02:00:00.000Z"))
+    assert (added["last"], added["missed"], added["overlap"]) == (None, "skip", "skip")
+    paused = client.post(f"{SCHEDULES}/nightly/pause", None)
+    assert (paused["paused"], paused["next"]) == (True, None)
+    assert client.post(f"{SCHEDULES}/nightly/resume", None)["next"]
+    changed = client.put(f"{SCHEDULES}/nightly", {**NIGHTLY, "missed": "once", "model": "m"})
+    assert (changed["missed"], changed["model"]) == ("once", "m")
+    assert client.put(f"{SCHEDULES}/nightly", NIGHTLY)["model"] == ""
+    assert client.delete(f"{SCHEDULES}/nightly").status == 204
+    assert list_names(client) == []
+
+
+def test_a_version_that_is_no_longer_the_current_one_changes_nothing(client: Client) -> None:
+    before = client.get(SCHEDULES).headers["ETag"]
+    client.post(SCHEDULES, NIGHTLY)
+    for reply in (
+        client.post(SCHEDULES, {**NIGHTLY, "name": "b"}, {"If-Match": before}),
+        client.put(f"{SCHEDULES}/nightly", NIGHTLY, {"If-Match": before}),
+        client.send("DELETE", f"{SCHEDULES}/nightly", None, {"If-Match": before}),
+        client.send("DELETE", f"{SCHEDULES}/nightly", None, {"If-Match": "7"}),
+    ):
+        assert reply.status == 412
+    now = client.get(SCHEDULES).headers["ETag"]
+    kept = client.send("DELETE", f"{SCHEDULES}/nightly", None, {"If-Match": now})
+    assert kept.status == 204
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"cron": "61 * * * *"}, "cron: bad minute"),
+        ({"zone": "Mars/X"}, "zone: there is no time zone 'Mars/X'"),
+        ({"prompt": " "}, "prompt: the prompt is empty"),
+        ({"name": "No Name"}, "The body is not valid"),
+        ({"chat": 1, "worktree": True}, "chat: "),
+        ({"missed": "twice"}, "The body is not valid"),
+    ],
+)
+def test_a_mistake_is_a_bad_request_that_changes_nothing(
+    client: Client, wrong: dict[str, Any], said: str
+) -> None:
+    reply = client.post(SCHEDULES, NIGHTLY | wrong)
+    assert reply.status == 400
+    assert said in reply["message"]
+    assert list_names(client) == []
+
+
+def test_an_unknown_schedule_and_a_taken_name_are_told(client: Client) -> None:
+    client.post(SCHEDULES, NIGHTLY)
+    assert client.post(SCHEDULES, NIGHTLY).status == 409
+    for reply in (
+        client.put(f"{SCHEDULES}/nigthly", NIGHTLY),
+        client.post(f"{SCHEDULES}/nigthly/run", None),
+        client.get(f"{SCHEDULES}/nigthly/runs"),
+        client.delete(f"{SCHEDULES}/nigthly"),
+    ):
+        assert reply.status == 404
+        assert "nightly" in reply["message"]
+
+
+def test_a_run_by_hand_is_a_chat_whose_end_and_cost_the_history_has(
+    client: Client, engine: Engine
+) -> None:
+    client.post(SCHEDULES, NIGHTLY)
+    run = client.post(f"{SCHEDULES}/nightly/run", None)
+    assert run.status == 201
+    path = f"{SCHEDULES}/nightly/runs"
+    until(lambda: client.get(path)["runs"][0]["state"] == "completed")
+    (kept,) = client.get(path)["runs"]
+    assert (kept["chatId"], kept["cause"]) == (run["chatId"], "hand")
+    status = client.get(f"/api/remote/chats/{run['chatId']}/status")
+    assert (status["title"], status["totalCost"]) == ("nightly", kept["cost"])
+
+
+def test_an_edit_by_hand_takes_effect_and_a_broken_one_is_told_by_line(
+    daemon: Serving, client: Client
+) -> None:
+    client.post(SCHEDULES, NIGHTLY)
+    text = get_file(daemon).read_text()
+    get_file(daemon).write_text(f"# mine\n{text}  - {{name: two, cron: '@daily', prompt: x}}\n")
+    assert list_names(client) == ["nightly", "two"]
+    client.post(f"{SCHEDULES}/two/pause", None)
+    assert get_file(daemon).read_text().startswith("# mine\n")
+    good = get_file(daemon).read_text()
+    get_file(daemon).write_text(good.replace("@daily", "@dayly"))
+    assert list_names(client) == ["nightly", "two"]
+    (problem,) = client.get("/api/settings/all")["problems"]
+    line = 1 + next(n for n, one in enumerate(good.splitlines()) if "@daily" in one)
+    assert problem["line"] == line
+    assert "expected five fields" in problem["what"]
+    refused = client.post(f"{SCHEDULES}/two/resume", None)
+    assert refused.status == 409
+    assert "has mistakes" in refused["message"]
+
+
+def test_the_command_adds_lists_runs_pauses_and_removes(
+    daemon: Serving, client: Client, engine: Engine
+) -> None:
+    def command(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentd", "schedules", "--url", daemon.url, *words],
+            env={"AGENTD_KEY": str(client.key), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert command() == "no schedules\n"
+    added = command("add", "nightly", "--cron", "0 3 * * *", "--missed", "once", "test it")
+    assert "0 3 * * * (UTC)  next 2" in added
+    assert "hand  " in command("run", "nightly")
+    until(lambda: "  completed  chat " in command("runs", "nightly"))
+    assert "  paused; last completed" in command("pause", "nightly")
+    assert json.loads(command("--json"))[0]["missed"] == "once"
+    command("remove", "nightly")
+    assert list_names(client) == []
