@@ -68,7 +68,12 @@ Text = Annotated[
 NotBefore = Annotated[
     str,
     Meta(  # only described here: ``parse_not_before`` rules it
-        max_length=100,
+        extra_json_schema={
+            "maxLength": 100,
+            "pattern": "^([12][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+            "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+            "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))?$",
+        },
         description="A time in ISO 8601 with its offset, such as 2026-11-24T09:00:00+01:00.",
     ),
 ]

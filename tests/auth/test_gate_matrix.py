@@ -26,6 +26,7 @@ from agentd.http.routing import Route
 from agentd.live import api as live_api
 from agentd.mcp import api as mcp_api
 from agentd.models import api as models_api
+from agentd.schedules import api as schedules_api
 from agentd.settings import api as settings_api
 from agentd.skills import api as skills_api
 from agentd.speech import api as speech_api
@@ -77,6 +78,7 @@ EVERY = build_table(
     history_api.routes(ANY),
     queue_api.routes(ANY),
     labels_api.routes(ANY),
+    schedules_api.routes(ANY),
     keys_api.routes(ANY),
     relay_api.routes(ANY, 1024 * 1024),
     quota_api.routes(ANY),

@@ -55,6 +55,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404]
 include-path-regex = "^/api/(analytics|chat/.*/(messages|search)|MessageQueue|chat-labels)"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
 [[operations]]
+# Names that nobody has or somebody has, other versions, expressions and zones that are none.
+include-path-regex = "^/api/schedules"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 404, 409, 412]
+[[operations]]
 # A name without a password, a code beside it, no login to end.
 include-path = "/api/session"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404]
