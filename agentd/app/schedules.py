@@ -10,6 +10,7 @@ from agentd.core.events import EventBus
 from agentd.http.routing import Route
 from agentd.schedules import api
 from agentd.schedules.api import ScheduleEndpoints
+from agentd.schedules.run_prompts import RunPrompts
 from agentd.schedules.service import ScheduleService
 from agentd.schedules.store import ProgressFile, ScheduleFile
 from agentd.storage.layout import Layout
@@ -30,9 +31,8 @@ class SchedulesComponent:
         book = ScheduleFile(layout, self._on_changed)
         self.file = book.file
         """The current contents of ``schedules.yml``."""
-        self._service = ScheduleService(
-            book, ProgressFile(layout), chats, worktrees, config_files.skills, clock, bus
-        )
+        prompts = RunPrompts(chats, worktrees, config_files.skills)
+        self._service = ScheduleService(book, ProgressFile(layout), chats, prompts, clock, bus)
         self.rows: tuple[Route, ...] = api.routes(ScheduleEndpoints(self._service, book))
         """The routes of schedules."""
 

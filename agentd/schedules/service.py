@@ -15,12 +15,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from agentd.chats.events import ChatDeletedUpdate, ChatStateEvent, ChatUpdate
-from agentd.chats.service import ChatService, NewChat
-from agentd.chats.worktree import WorktreePlanner
+from agentd.chats.service import ChatService
 from agentd.core.clock import Clock, Timestamp, format_iso, parse_iso
 from agentd.core.errors import AgentdError, NotFound, Unavailable
 from agentd.core.events import Event, EventBus
-from agentd.core.idempotency import IdempotencyKey
 from agentd.core.tasks import BackgroundTasks, cancel_task
 from agentd.schedules.cron import DueFiring, find_due, find_next_firing
 from agentd.schedules.events import SchedulesUpdate
@@ -32,6 +30,7 @@ from agentd.schedules.model import (
     find_index,
     judge_run,
 )
+from agentd.schedules.run_prompts import RunPrompts
 
 log = logging.getLogger(__name__)
 
@@ -67,14 +66,6 @@ class ProgressStore(Protocol):
         ...
 
 
-class SkillLookup(Protocol):
-    """The known skills."""
-
-    async def is_known(self, name: str) -> bool:
-        """Return True when a chat can use this skill."""
-        ...
-
-
 class ScheduleService:
     """The schedules at work."""
 
@@ -83,16 +74,14 @@ class ScheduleService:
         book: ScheduleStore,
         store: ProgressStore,
         chats: ChatService,
-        worktrees: WorktreePlanner,
-        skills: SkillLookup,
+        prompts: RunPrompts,
         clock: Clock,
         bus: EventBus,
     ) -> None:
         self._book = book
         self._store = store
         self._chats = chats
-        self._worktrees = worktrees
-        self._skills = skills
+        self._prompts = prompts
         self._clock = clock
         self._bus = bus
         self._progress: dict[str, ScheduleProgress] = {}
@@ -213,20 +202,12 @@ class ScheduleService:
             return
         if due.late and schedule.missed == "skip":
             await self._skip(schedule, due, "missed", MISSED)
-        elif held := self._explain_hold(schedule):
+        elif held := self._prompts.explain_hold(schedule):
             await self._skip(schedule, due, "missed" if due.late else "due", held)
         elif schedule.overlap == "skip" and any(run.is_open for run in known.runs):
             await self._skip(schedule, due, "missed" if due.late else "due", BUSY)
         else:
             await self._begin(schedule, due.at, "missed" if due.late else "due", due.earlier)
-
-    def _explain_hold(self, schedule: Schedule) -> str:
-        """Say why the queue of the schedule's chat is held; a prompt would release some holds."""
-        try:
-            held = self._chats.get_summary(schedule.chat).held if schedule.chat else ""
-        except AgentdError:
-            return ""
-        return f"The queue of its chat is held: {held}" if held else ""
 
     async def _skip(self, schedule: Schedule, due: DueFiring, cause: RunCause, why: str) -> None:
         key, now = _make_key(schedule.name, due.at), self._clock.now()
@@ -244,8 +225,8 @@ class ScheduleService:
         known = replace(known, begun=run, considered=considered)
         await self._keep(schedule.name, known, quiet=True)
         try:
-            before = self._get_cost_before(schedule)
-            chat, prompt = await self._queue_prompt(schedule, run.key)
+            before = self._prompts.get_cost_before(schedule)
+            chat, prompt = await self._prompts.queue(schedule, run.key)
             run = replace(run, chat=chat, prompt=prompt, cost_before=before)
         except AgentdError as error:
             log.warning("the schedule %s cannot run: %s", schedule.name, error.message)
@@ -254,46 +235,13 @@ class ScheduleService:
         await self._follow(schedule.name, run)
         return next(one for one in self.list_runs(schedule.name) if one.key == run.key)
 
-    def _get_cost_before(self, schedule: Schedule) -> Decimal | None:
-        """Return what the chat will have cost when the turn begins; None: that is not known yet."""
-        if not schedule.chat:
-            return Decimal(0)
-        chat = self._chats.get_summary(schedule.chat)
-        return None if chat.working or chat.ready else chat.cost
-
-    async def _queue_prompt(self, schedule: Schedule, key: str) -> tuple[int, int]:
-        """Queue the prompt, unless one has the key; return its chat and its id."""
-        once, by = IdempotencyKey(key, ""), f"schedule:{schedule.name}"
-        if schedule.chat:
-            prompt = await self._chats.append_prompt(
-                schedule.chat, schedule.prompt, schedule.model, by, once
-            )
-            return schedule.chat, prompt.id
-        skill = schedule.skill or "none"
-        if not await self._skills.is_known(skill):
-            raise NotFound(f"No skill is named {skill[:100]!r}")
-        new = NewChat(
-            prompt=schedule.prompt,
-            title=schedule.title or schedule.name,
-            model=schedule.model,
-            skill=skill,
-            once=once,
-            worktree=await self._worktrees.plan() if schedule.worktree else None,
-        )
-        chat = await self._chats.create(new, by)
-        return chat.id, await self._find_prompt(chat.id, key)
-
-    async def _find_prompt(self, chat_id: int, key: str) -> int:
-        """Return the id of the prompt that was queued with the key; 0: there is none."""
-        known = (await self._chats.get(chat_id)).once.get(key)
-        return known.prompt.id if known and known.prompt else 0
-
     async def _recover(self, name: str) -> None:
         """Settle a run that a crash interrupted while it was begun, and those that were open."""
         known = self._progress[name]
         if begun := known.begun:
             try:
-                run = await self._find_begun(name, begun)
+                listed = {one.name: one for one in await self._book.get_schedules()}
+                run = await self._prompts.find_begun(begun, listed.get(name))
             except AgentdError as error:  # the chat cannot be read: better no run than a second
                 now = self._clock.now()
                 run = replace(begun, state="failed", ended_at=now, note=error.message)
@@ -306,16 +254,6 @@ class ScheduleService:
         for run in known.runs:
             if run.is_open:
                 await self._follow(name, run)
-
-    async def _find_begun(self, name: str, run: ScheduleRun) -> ScheduleRun | None:
-        listed = {one.name: one for one in await self._book.get_schedules()}
-        schedule = listed.get(name)
-        chats = [one.id for one in self._chats.list_all_summaries() if one.once == run.key]
-        chats += [schedule.chat] if schedule and schedule.chat else []
-        for chat_id in chats:
-            if prompt := await self._find_prompt(chat_id, run.key):
-                return replace(run, chat=chat_id, prompt=prompt)
-        return None
 
     def _give_back(self, known: ScheduleProgress) -> ScheduleProgress:
         """Undo the decision of a run that was never begun: its time was missed."""

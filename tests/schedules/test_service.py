@@ -16,6 +16,7 @@ from agentd.core.errors import Conflict, Unavailable
 from agentd.schedules import service as module
 from agentd.schedules.events import SchedulesUpdate
 from agentd.schedules.model import ScheduleRun
+from agentd.schedules.run_prompts import RunPrompts
 from agentd.schedules.service import BUSY, DELETED, MISSED, ScheduleService
 from agentd.schedules.store import ProgressFile, ScheduleFile
 from agentd.storage.layout import Layout
@@ -75,8 +76,7 @@ async def serving(
             book,
             store or ProgressFile(layout),
             services.chats,
-            NoWorktrees(),
-            KnownSkills(),
+            RunPrompts(services.chats, NoWorktrees(), KnownSkills()),
             services.clock,
             services.bus,
         )
