@@ -46,7 +46,8 @@ class ManagementKeyRepository:
         self._uses: dict[str, Timestamp] = {}
         """When each key was last used, by digest."""
         self._noted: dict[str, float] = {}
-        self._saved = clock.monotonic()
+        self._saved = -math.inf
+        self._is_unsaved = False
         self._saving = BackgroundTasks()
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._watched = WatchedFile(
@@ -72,7 +73,7 @@ class ManagementKeyRepository:
         """Save the last uses."""
         await self._watched.stop()
         await self._saving.wait()
-        if self._noted:
+        if self._is_unsaved:
             await asyncio.to_thread(self._save_uses, self._list_uses())
 
     @property
@@ -90,8 +91,12 @@ class ManagementKeyRepository:
         self._listeners.append(listener)
 
     async def ensure_current(self) -> None:
-        """Read the file if it changed; called before each admission."""
+        """Read the file if it changed; called before each admission, and regularly."""
         await self._watched.ensure_current()
+        now = self._clock.monotonic()
+        if self._is_unsaved and now - self._saved >= SAVE_SECONDS:
+            self._saved, self._is_unsaved = now, False
+            self._saving.start(asyncio.to_thread(self._save_uses, self._list_uses()))
 
     def on_file_changed(self, name: str) -> None:
         """Schedule a reload if this is one of our files; called by a ``FolderWatcher``."""
@@ -156,9 +161,7 @@ class ManagementKeyRepository:
             return
         self._noted[digest] = now
         self._uses[digest] = self._clock.now()
-        if now - self._saved >= SAVE_SECONDS:
-            self._saved = now
-            self._saving.start(asyncio.to_thread(self._save_uses, self._list_uses()))
+        self._is_unsaved = True
 
     def _list_uses(self) -> dict[str, Timestamp]:
         known = {key.sha256 for key in self.keys}
