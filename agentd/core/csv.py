@@ -26,12 +26,12 @@ def render_csv(rows: Iterable[Sequence[Cell]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def render_structs_as_csv(rows: Sequence[Struct]) -> bytes:
+def render_structs_as_csv(rows: Sequence[Struct], *, with_header: bool = True) -> bytes:
     """Return rows of one struct type with a header; a nested struct becomes several columns."""
     if not rows:
         return b""
-    head = [name for name, _ in _iter_fields(rows[0])]
-    return render_csv([head, *([value for _, value in _iter_fields(row)] for row in rows)])
+    head = [[name for name, _ in _iter_fields(rows[0])]] if with_header else []
+    return render_csv([*head, *([value for _, value in _iter_fields(row)] for row in rows)])
 
 
 def _iter_fields(row: Struct) -> Iterator[tuple[str, Cell]]:

@@ -355,15 +355,20 @@ class ReportList:
 
 def respond_as_csv(call: Request, name: str, lines: Sequence[Struct], after: str) -> Response:
     """Respond with rows as a CSV file; the ``Link`` header points to the next page."""
-    headers = {
-        "Content-Type": "text/csv; charset=utf-8; header=present",
-        "Content-Disposition": f'attachment; filename="{name}.csv"',
-    }
+    headers = build_csv_headers(name)
     if after:
         others = [pair for pair in parse_qsl(call.query_string) if pair[0] != "cursor"]
         query = urlencode([*others, ("cursor", after)])
         headers["Link"] = f'<{call.path}?{query}>; rel="next"'
     return Response(csv.render_structs_as_csv(lines), headers=headers)
+
+
+def build_csv_headers(name: str) -> dict[str, str]:
+    """Return the headers of a CSV file."""
+    return {
+        "Content-Type": "text/csv; charset=utf-8; header=present",
+        "Content-Disposition": f'attachment; filename="{name}.csv"',
+    }
 
 
 def wants_csv(call: Request) -> bool:

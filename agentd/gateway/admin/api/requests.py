@@ -1,18 +1,19 @@
 """Endpoints of the request log, and of repricing requests."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import date, tzinfo
 from decimal import Decimal
 from typing import Annotated, Literal, Protocol, get_args
 
 from msgspec import Meta, Struct
 
+from agentd.core import csv
 from agentd.core.errors import BadRequest, NotFound, Unavailable
 from agentd.gateway.admin.api import shapes
 from agentd.gateway.admin.api.listing import CURSOR, DEFAULT_LIMIT, LIMIT, MAX_LIMIT
 from agentd.gateway.admin.api.pages import define_page_with
-from agentd.gateway.admin.api.reports import FORMAT, respond_as_csv, wants_csv
+from agentd.gateway.admin.api.reports import FORMAT, build_csv_headers, respond_as_csv, wants_csv
 from agentd.gateway.admin.api.resource import DRY_RUN, parse_change_request
 from agentd.gateway.admin.api.route_builders import ID, build_route
 from agentd.gateway.admin.api.spans import FROM, TO, parse_moment
@@ -218,17 +219,35 @@ class RequestEndpoints:
         self._priced = priced
 
     async def list_requests(self, call: Request) -> Response:
-        """Return one page, newest first."""
-        limit = call.get_int("limit", 1, MAX_LIMIT) or DEFAULT_LIMIT
-        page = await self._ledger.read_page(
-            self._parse_filter(call), limit, call.get_query("cursor") or ""
-        )
-        if wants_csv(call):
+        """Return one page, newest first; as CSV without a limit, all of them."""
+        is_csv, given = wants_csv(call), call.get_int("limit", 1, MAX_LIMIT)
+        is_whole = is_csv and given is None
+        limit = MAX_LIMIT if is_whole else given or DEFAULT_LIMIT
+        wanted = self._parse_filter(call)
+        page = await self._ledger.read_page(wanted, limit, call.get_query("cursor") or "")
+        if is_whole:
+            return Response(
+                chunks=self._stream_csv(wanted, page), headers=build_csv_headers("requests")
+            )
+        if is_csv:
             return respond_as_csv(
                 call, "requests", [_to_csv_row(one) for one in page.records], page.next
             )
         items = [shapes.to_view(one, RequestView) for one in page.records]
         return Response(RequestPage(items=items, next=page.next, corrupt_lines=page.corrupt))
+
+    async def _stream_csv(
+        self, wanted: RequestFilter, page: RecordPage
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield all requests from a page on, as they are read: one page is in memory at a time."""
+        is_first = True
+        while True:
+            if rows := [_to_csv_row(one) for one in page.records]:
+                yield csv.render_structs_as_csv(rows, with_header=is_first)
+                is_first = False
+            if not page.next:
+                return
+            page = await self._ledger.read_page(wanted, MAX_LIMIT, page.next)
 
     async def get_request(self, call: Request) -> Response:
         """Return one request, with its bodies if they are stored."""
@@ -323,7 +342,8 @@ def routes(endpoints: RequestEndpoints) -> tuple[Route, ...]:
             "GET",
             "/api/agent/requests",
             endpoint=endpoints.list_requests,
-            summary="List the requests that the gateway handled, newest first.",
+            summary="List the requests that the gateway handled, newest first; as CSV without a"
+            " limit, all of them at once.",
             response_type=RequestPage,
             errors=(BadRequest, Unavailable),
             extra_media_types=("text/csv",),

@@ -1,5 +1,6 @@
 """Named management keys, and what each scope may call: every route is tried with every scope."""
 
+import asyncio
 import hashlib
 import json
 import re
@@ -8,8 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from agentd.gateway.ledger.ledger import Ledger
+from agentd.gateway.ledger.query import RecordPage
+from agentd.gateway.ledger.record import RequestRecord
 from tests.gateway.admin.api.described import Manager
 from tests.gateway.conftest import GatewaySetup
 from tests.support.daemon import Client, until
@@ -17,6 +22,9 @@ from tests.support.daemon import Client, until
 ALL = "/api/agent/management-keys"
 SCOPES = ("read", "keys", "all")
 KEYS_OF_READERS = {"GET /api/agent/keys", "GET /api/agent/keys/{id}"}
+RECORD = RequestRecord(
+    id="r-1", at="2026-01-01T00:00:00.000Z", key="k", endpoint="/v1", status=200, outcome="ok"
+)
 DESCRIPTIONS = {"GET /api/agent", "GET /api/agent/openapi.json"}
 
 
@@ -252,3 +260,23 @@ def test_named_keys_open_without_the_environment_and_nothing_is_disabled_then(
         assert client.get("/api/agent").status == 200
     with closing(daemon.client("wrong")) as client:
         assert client.get("/api/agent").status == 401
+
+
+def test_an_open_stream_ends_when_its_key_is_revoked(
+    manager: Client, clients: dict[str, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_endlessly(*_: Any, **__: Any) -> RecordPage:
+        await asyncio.sleep(0.01)
+        return RecordPage([RECORD], "more")
+
+    monkeypatch.setattr(Ledger, "read_page", read_endlessly)
+    headers = {"X-API-Key": clients["read"].key or ""}
+    url = f"{manager.url}/api/agent/requests?format=csv"
+    with httpx.stream("GET", url, headers=headers, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert answer.status_code == 200
+        assert next(lines).startswith("id,at")
+        assert manager.delete(f"{ALL}/with-read").status == 204
+        with pytest.raises(httpx.RemoteProtocolError):
+            for _ in range(5000):  # some minute
+                assert next(lines)

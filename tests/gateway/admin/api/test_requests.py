@@ -133,3 +133,22 @@ def serving_events(
                 values = httpx.Response(200, text=line.removeprefix("data: ")).json()
                 (steps if name == "checkStep" else files).append(values[0])
     return steps, files
+
+
+def test_without_a_limit_the_csv_has_all_requests_and_the_filters_apply(
+    manager: Client, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentd.gateway.admin.api.requests.MAX_LIMIT", 2)
+    for _ in range(5):
+        ask()
+    reply = manager.get("/api/agent/requests?format=csv")
+    assert reply.status == 200, reply.body
+    assert reply.headers["Content-Type"].startswith("text/csv")
+    assert "Link" not in reply.headers
+    head, *rows = reply.body.decode().splitlines()
+    assert head.startswith("id,at,outcome")
+    ids = [row.partition(",")[0] for row in rows]
+    assert ids == [one["id"] for one in manager.get("/api/agent/requests")["items"]]
+    (only,) = manager.get(f"/api/agent/requests?format=csv&id={ids[3]}").body.decode().split()[1:]
+    assert only.startswith(ids[3])
+    assert manager.get("/api/agent/requests?format=csv&outcome=refused").body == b""
