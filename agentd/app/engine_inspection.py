@@ -21,6 +21,8 @@ from agentd.system.process import build_environment, run
 
 VERSION_SECONDS = 15.0
 """The seconds a program may take to print its version."""
+LISTING_SECONDS = 20.0
+"""The seconds a program may take to list its models."""
 HANDSHAKE_SECONDS = 60.0
 """The seconds a program may take to answer the handshake of a turn."""
 
@@ -140,6 +142,21 @@ async def inspect_all_engines(
     return [*named, *await asyncio.gather(*others)]
 
 
+async def list_program_models(
+    settings: Settings, model: Model, environ: Mapping[str, str]
+) -> list[str]:
+    """Return the models that a model's program offers; no prompt is sent.
+
+    Empty if it fails, or takes too long.
+    """
+    probe = _HandshakeProbe(settings, Models(models=(model,)), environ)
+    try:
+        async with asyncio.timeout(LISTING_SECONDS):
+            return await probe.list_models(model)
+    except (AgentdError, TimeoutError):
+        return []
+
+
 class _HandshakeProbe:
     """Starts the engines' programs as the daemon would."""
 
@@ -150,6 +167,7 @@ class _HandshakeProbe:
         suppliers = SupplierDirectory(lambda: models, environ)
         suppliers.gateway = ModelEndpoint(f"http://127.0.0.1:{settings.port}")  # it is not called
         limited = structs.replace(settings, silence_seconds=HANDSHAKE_SECONDS)
+        self._folder = settings.workspace
         self._models = models
         self._engines = build_program_engines(
             WorkspaceBounds(settings.workspace), lambda: limited, suppliers
@@ -158,15 +176,34 @@ class _HandshakeProbe:
     async def find_problem(self, engine: str, name: str) -> str:
         """Explain why a turn with this model, or with none, would fail at once; empty if not."""
         model = self._models.find(name) if name else None
-        request = TurnRequest(
-            chat_id=0,
-            prompt="",
-            model=model.model if model else "",
-            supplier=model.supplier if model else "",
-            command=model.command if model else (),
-            turn_tag=f"check-{uuid4().hex}",
+        return await self._engines[engine].find_problem(_make_request(model))
+
+    async def list_models(self, model: Model) -> list[str]:
+        """Return the models that the program of a model offers."""
+        from agentd.agent.engines.acp.model_list import AcpModelListing  # noqa: PLC0415
+        from agentd.agent.engines.claude_code.model_list import ClaudeModelListing  # noqa: PLC0415
+        from agentd.agent.engines.codex.model_list import CodexModelListing  # noqa: PLC0415
+
+        listing = (
+            CodexModelListing()
+            if model.engine == "codex"
+            else ClaudeModelListing()
+            if model.engine == "claude-code"
+            else AcpModelListing(self._folder)
         )
-        return await self._engines[engine].find_problem(request)
+        return await self._engines[model.engine].list_models(_make_request(model), listing)
+
+
+def _make_request(model: Model | None) -> TurnRequest:
+    """Return the request of a turn without a prompt."""
+    return TurnRequest(
+        chat_id=0,
+        prompt="",
+        model=model.model if model else "",
+        supplier=model.supplier if model else "",
+        command=model.command if model else (),
+        turn_tag=f"check-{uuid4().hex}",
+    )
 
 
 def find_program(program: str) -> str:

@@ -17,6 +17,7 @@ from agentd.app.engine_inspection import (
     EngineStatus,
     find_installed_agents,
     inspect_engines,
+    list_program_models,
 )
 from agentd.core.errors import AgentdError, BadRequest, ConfigError, Conflict, NotFound, Unavailable
 from agentd.http.access import RouteGroup
@@ -90,7 +91,7 @@ class TrialView(Struct, frozen=True):
     steps: list[TrialStep]
     seconds: float
     models: list[str]
-    """The models that the supplier lists."""
+    """The models that the supplier or the program lists."""
 
 
 class UsedModelView(Struct, frozen=True):
@@ -135,7 +136,9 @@ class SetupEndpoints:
             if choice.supplier:
                 steps, names = await self._try_supplier(choice.supplier)
             elif choice.program:
-                steps, names = await self._try_program(_find_agent(choice.program)), list[str]()
+                agent = _find_agent(choice.program)
+                steps = await self._try_program(agent)
+                names = await self._list_models(agent) if all(one.ok for one in steps) else []
             else:
                 steps, names = [TrialStep("built in", True)], list[str]()
             seconds = asyncio.get_running_loop().time() - began
@@ -179,6 +182,10 @@ class SetupEndpoints:
             return [*steps, TrialStep("starts", False, status.problem)]
         steps.append(TrialStep("starts", True, status.version))
         return [*steps, TrialStep("speaks its protocol", not status.problem, status.problem)]
+
+    async def _list_models(self, agent: CodingAgent) -> list[str]:
+        found = await list_program_models(self._settings(), agent.model, self._environ)
+        return found[:MAX_LISTED_MODELS]
 
     async def _try_supplier(self, supplier: SupplierChoice) -> tuple[list[TrialStep], list[str]]:
         upstream = HttpUpstream()

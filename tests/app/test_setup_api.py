@@ -11,7 +11,11 @@ import pytest
 from tests.support.daemon import Client, Serving
 
 VERSION = '#!/bin/sh\n[ "$1" = --version ] && { echo 1.3.0; exit; }\n'
-READY = """read line; echo '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}'
+OFFER = """{"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s", "configOptions": [
+{"id": "model", "category": "model", "options": [{"value": "a/small"}, {"value": "a/large"}]}]}}
+"""
+READY = f"""read line; echo '{{"jsonrpc": "2.0", "id": 1, "result": {{"protocolVersion": 1}}}}'
+read line; echo '{" ".join(OFFER.split())}'
 read line; sleep 60
 """
 
@@ -68,10 +72,12 @@ def test_a_program_is_started_without_a_prompt_and_reported_where_it_fails(admin
     works = admin.post("/api/setup/try", {"program": "opencode"})
     assert works["ok"]
     assert [step["ok"] for step in works["steps"]] == [True, True, True]
+    assert works["models"] == ["a/small", "a/large"]
     broken = admin.post("/api/setup/try", {"program": "codex"})
     assert not broken["ok"]
     assert [step["ok"] for step in broken["steps"]] == [True, True, False]
     assert broken["steps"][-1]["detail"]
+    assert broken["models"] == []
     missing = admin.post("/api/setup/try", {"program": "gemini"})
     assert [step["ok"] for step in missing["steps"]] == [False]
 
@@ -118,3 +124,13 @@ def test_only_administrators_set_up(tmp_path: Path) -> None:
         assert client.get("/api/setup").status == 403
         assert client.post("/api/setup/try", {}).status == 403
         assert client.post("/api/setup/use", {}).status == 403
+
+
+def test_a_program_that_lists_no_models_in_time_works_all_the_same(
+    admin: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentd.app.engine_inspection.LISTING_SECONDS", 0.2)
+    silent = READY.replace("a/small", "lost").replace('echo \'{"jsonrpc": "2.0", "id": 2', ": '")
+    (tmp_path / "bin" / "opencode").write_text(VERSION + silent)
+    tried = admin.post("/api/setup/try", {"program": "opencode"})
+    assert (tried["ok"], tried["models"]) == (True, [])

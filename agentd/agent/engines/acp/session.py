@@ -89,6 +89,18 @@ def choose_model(session: object, assignment: TurnRequest) -> str:
     return "" if found == get_text(session, "models", "currentModelId") else found
 
 
+def list_offered_models(session: object) -> list[str]:
+    """Return the models that a new session offers, as options or beside them."""
+    options = [
+        get_text(choice, "value")
+        for option in iter_list(session, "configOptions")
+        if "model" in (get_text(option, "category"), get_text(option, "id"))
+        for choice in _iter_choices(option)
+    ]
+    beside = [get_text(one, "modelId") for one in iter_list(session, "models", "availableModels")]
+    return options or beside
+
+
 def _list_model_names(assignment: TurnRequest) -> tuple[str, ...]:
     """Return the names that an agent may use for the model, its plain name last."""
     model = assignment.model

@@ -30,6 +30,7 @@ from agentd.agent.engines.external.conversation import (
     Step,
     TurnDone,
 )
+from agentd.agent.engines.external.model_list import ModelListing
 from agentd.agent.engines.external.turn import StdioTurn, TurnTimeouts
 from agentd.core.errors import AgentdError
 from agentd.system.orphans import kill_orphans
@@ -110,9 +111,30 @@ class StdioEngine:
             launch, conversation = await self._prepare(assignment)
         except AgentdError as error:
             return error.message
-        greeting, patience = _Handshake(conversation), self._timeouts()
-        name, mark = self.name, assignment.turn_tag
-        turn = StdioTurn(name, self._folder, launch, greeting, _DenyingApprover(), mark, patience)
+        return await self._talk(assignment, launch, _Handshake(conversation))
+
+    async def list_models(self, assignment: TurnRequest, listing: ModelListing) -> list[str]:
+        """Return the models that the program offers; no prompt is sent.
+
+        Empty if it offers none, or fails. Raises ``AgentdError`` if it cannot be prepared.
+        """
+        launch, _ = await self._prepare(assignment)
+        await self._talk(assignment, launch, listing)
+        return listing.names
+
+    async def _talk(
+        self, assignment: TurnRequest, launch: ProgramLaunch, conversation: EngineConversation
+    ) -> str:
+        """Carry on a conversation without a prompt to its end; return why it failed, or nothing."""
+        turn = StdioTurn(
+            self.name,
+            self._folder,
+            launch,
+            conversation,
+            _DenyingApprover(),
+            assignment.turn_tag,
+            self._timeouts(),
+        )
         try:
             while not turn.over:
                 for progress in turn.apply(await turn.wait_for_steps()):

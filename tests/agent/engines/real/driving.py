@@ -88,15 +88,17 @@ class Chat:
         self.asked.append(question)
         return ApprovalAnswer(self.decide(question), reason=self.note)
 
+    def make_request(self, prompt: str, **more: Any) -> TurnRequest:
+        """Return the request of the next turn."""
+        if self._endpoint:
+            more = {"model": MODEL, "supplier": "scripted", **more}
+        return TurnRequest(1, prompt, engine_state=self.memory, turn_tag=f"{self._turns}.1", **more)
+
     async def run_turn(
         self, prompt: str, until: Callable[[EngineEvent], bool] = lambda _: False, **more: Any
     ) -> list[EngineEvent]:
         """Run a turn to its end, or until an event is wanted; then it is stopped."""
-        if self._endpoint:
-            more = {"model": MODEL, "supplier": "scripted", **more}
-        assignment = TurnRequest(
-            1, prompt, engine_state=self.memory, turn_tag=f"{self._turns}.1", **more
-        )
+        assignment = self.make_request(prompt, **more)
         told = self.told = []
         async with aclosing(self.engine.run(assignment, self)) as progress:
             async for step in progress:
