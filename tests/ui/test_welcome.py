@@ -23,6 +23,7 @@ PASSWORD = "several words are easy"
 OPENCODE = """#!/bin/sh
 [ "$1" = --version ] && { printf '%s\\n' "$VERSION_TOLD"; exit; }
 read line; echo '{"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1}}'
+read line; echo '{"id": 2, "result": {"models": {"availableModels": [{"modelId": "a/<b>x"}]}}}'
 read line; sleep 60
 """
 CODEX = (
@@ -78,6 +79,7 @@ def test_three_steps_lead_from_the_link_to_an_answer(visitor: Person, fresh: Ser
     page.get_by_label("opencode").check()
     page.get_by_role("button", name="Try it").click()
     expect(page.locator(".rungs")).to_contain_text("speaks its protocol")
+    expect(page.get_by_text("Its models: a/<b>x.")).to_be_visible()
     page.get_by_label("Codex").check()
     page.get_by_role("button", name="Try it").click()
     expect(page.locator(".rungs .bad")).to_contain_text("onerror")

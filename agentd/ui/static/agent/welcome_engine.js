@@ -69,6 +69,7 @@ export function engineStep(setup, onused) {
       choices.map((choice) => card(choice, chosen, choose))),
     () => (chosen.value === SUPPLIER ? supplier.node : el("p", null, explain(setup.agents.find((one) => one.program === chosen.value)))),
     rungs(trial, busy),
+    () => (chosen.value !== SUPPLIER && trial.value?.models.length ? el("p", null, `Its models: ${nameSome(trial.value.models)}.`) : null),
     failureNote(failure),
     el("div", { class: "acts" },
       el("button", { class: "btn main", disabled: () => Boolean(busy.value) }, () => labelOf(chosen.value, trial.value, busy.value, supplier)),
@@ -87,6 +88,12 @@ function labelOf(chosen, trial, busy, supplier) {
   if (chosen === OFFLINE) return "Use it";
   if (trial?.ok) return chosen === SUPPLIER && !supplier.hasModel() ? "Choose a model above" : "Use it";
   return trial ? "Try it again" : "Try it";
+}
+
+/** @param {string[]} names */
+function nameSome(names) {
+  const more = names.length - 8;
+  return `${names.slice(0, 8).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 /** @param {string} place */
