@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FEW = 100
 KEYS = 40
-_PASSWORD = "nobody else knows it"
+PASSWORD = "nobody else knows it"
 _SEEN = """(wanted) => {
   const node = document.querySelector(wanted);
   return node && node.checkVisibility() && performance.now();
@@ -58,7 +58,7 @@ def measure_browsing(size: Size, gun: Gun) -> Iterator[Row]:
             many.add_chat(3)
         for maker in (few, many):
             maker.finish()
-            user = User("ada", "administrator", hash_password(_PASSWORD, HashCost(14, 8, 1)))
+            user = User("ada", "administrator", hash_password(PASSWORD, HashCost(14, 8, 1)))
             UserFile(maker.layout).add(user)
         browser = tool.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         with (
@@ -73,10 +73,10 @@ def measure_browsing(size: Size, gun: Gun) -> Iterator[Row]:
 
 
 @contextmanager
-def _signed_in_context(browser: "Browser", server: Server) -> "Iterator[BrowserContext]":
+def signed_in_context(browser: "Browser", server: Server) -> "Iterator[BrowserContext]":
     """A browser with an empty cache and a login."""
     context = browser.new_context(service_workers="block", bypass_csp=True)  # to wait by a function
-    answer = _send(server, "/api/session", {"user": "ada", "password": _PASSWORD, "bearer": True})
+    answer = _send(server, "/api/session", {"user": "ada", "password": PASSWORD, "bearer": True})
     name, url = f"agentd-session-{server.port}", f"http://127.0.0.1:{server.port}"
     context.add_cookies([{"name": name, "value": answer["token"], "url": url}])
     try:
@@ -98,25 +98,27 @@ def _send(server: Server, path: str, body: dict[str, Any], token: str = "") -> A
     return found
 
 
-def _open(context: "BrowserContext", server: Server, path: str) -> "Page":
+def open_page(context: "BrowserContext", server: Server, path: str) -> "Page":
+    """Open a page of the server, without waiting for it."""
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{server.port}{path}", wait_until="commit")
     return page
 
 
-def _wait(page: "Page", wanted: str) -> float:
+def wait_for(page: "Page", wanted: str) -> float:
     """Milliseconds from the navigation until this is shown."""
     return float(page.wait_for_function(_SEEN, arg=wanted, polling="raf").json_value())
 
 
 def _time_page(context: "BrowserContext", server: Server, path: str, wanted: str) -> float:
-    page = _open(context, server, path)
-    waited = _wait(page, wanted)
+    page = open_page(context, server, path)
+    waited = wait_for(page, wanted)
     page.close()
     return waited
 
 
-def _compare(rounds: int, one: Callable[[], float], other: Callable[[], float]) -> float:
+def compare(rounds: int, one: Callable[[], float], other: Callable[[], float]) -> float:
+    """Return the median of the ratios of two measures in turn."""
     return median(one() / other() for _ in range(rounds))
 
 
@@ -124,10 +126,10 @@ def _measure_first_page(size: Size, browser: "Browser", server: Server) -> Itera
     """Measure the time until one can write, beside an empty page of the same server."""
 
     def cold() -> float:
-        with _signed_in_context(browser, server) as context:
+        with signed_in_context(browser, server) as context:
             return _time_page(context, server, "/", "textarea")
 
-    with _signed_in_context(browser, server) as context:
+    with signed_in_context(browser, server) as context:
 
         def empty() -> float:
             return _time_page(context, server, "/healthz", "body")
@@ -136,20 +138,20 @@ def _measure_first_page(size: Size, browser: "Browser", server: Server) -> Itera
             return _time_page(context, server, "/", "textarea")
 
         warm()
-        yield Row("first page, cold: of an empty page", _compare(size.rounds, cold, empty), 6)
-        yield Row("first page, warm: of an empty page", _compare(size.rounds, warm, empty), 6)
+        yield Row("first page, cold: of an empty page", compare(size.rounds, cold, empty), 6)
+        yield Row("first page, warm: of an empty page", compare(size.rounds, warm, empty), 6)
 
 
 def _measure_long_chat(size: Size, browser: "Browser", server: Server) -> Iterator[Row]:
     """Measure a chat's end, and the memory of its page."""
-    with _signed_in_context(browser, server) as context:
+    with signed_in_context(browser, server) as context:
 
         def show(chat: int) -> float:
             return _time_page(context, server, f"/{chat}", ".turn:last-child .ends")
 
         def weigh(chat: int) -> float:
-            page = _open(context, server, f"/{chat}")
-            _wait(page, ".turn:last-child .ends")
+            page = open_page(context, server, f"/{chat}")
+            wait_for(page, ".turn:last-child .ends")
             session = context.new_cdp_session(page)
             session.send("Performance.enable")
             session.send("HeapProfiler.collectGarbage")
@@ -159,18 +161,18 @@ def _measure_long_chat(size: Size, browser: "Browser", server: Server) -> Iterat
 
         show(1)
         what = f"chat of {size.long:,} messages, of {FEW}"
-        ratio = _compare(size.rounds, lambda: show(2), lambda: show(1))
+        ratio = compare(size.rounds, lambda: show(2), lambda: show(1))
         yield Row(f"{what}: time until its end is shown", ratio, 1.5)
-        ratio = _compare(size.rounds, lambda: weigh(2), lambda: weigh(1))
+        ratio = compare(size.rounds, lambda: weigh(2), lambda: weigh(1))
         yield Row(f"{what}: memory of its page", ratio, 1.3)
 
 
 def _measure_many_chats(size: Size, browser: "Browser", few: Server, many: Server) -> Iterator[Row]:
-    with _signed_in_context(browser, few) as one, _signed_in_context(browser, many) as other:
+    with signed_in_context(browser, few) as one, signed_in_context(browser, many) as other:
         row = ".chats .item"
         for context, server in ((one, few), (other, many)):
             _time_page(context, server, "/inbox", row)
-        ratio = _compare(
+        ratio = compare(
             size.rounds,
             lambda: _time_page(other, many, "/inbox", row),
             lambda: _time_page(one, few, "/inbox", row),
@@ -180,14 +182,14 @@ def _measure_many_chats(size: Size, browser: "Browser", few: Server, many: Serve
 
 def _measure_keys(size: Size, browser: "Browser", server: Server) -> Iterator[Row]:
     """Measure from a key to the next frame, beside a reply that grows by 200 tokens a second."""
-    with _signed_in_context(browser, server) as context:
+    with signed_in_context(browser, server) as context:
         token = context.cookies()[0]["value"]
         quiet = _send(server, "/api/chats", {"title": "Quiet"}, token)["chatId"]
         loud = _send(server, "/api/chats", {"title": "Loud", "prompt": STREAM}, token)["chatId"]
 
         def press(chat: int) -> float:
-            page = _open(context, server, f"/{chat}")
-            _wait(page, "textarea" if chat == quiet else ".growing")
+            page = open_page(context, server, f"/{chat}")
+            wait_for(page, "textarea" if chat == quiet else ".growing")
             page.evaluate(_HEAR_KEYS)
             page.locator("textarea").focus()
             page.keyboard.type("x" * (KEYS if size.rounds > 1 else 4), delay=35)
@@ -195,5 +197,5 @@ def _measure_keys(size: Size, browser: "Browser", server: Server) -> Iterator[Ro
             page.close()
             return median(waits)
 
-        ratio = _compare(size.rounds, lambda: press(loud), lambda: press(quiet))
+        ratio = compare(size.rounds, lambda: press(loud), lambda: press(quiet))
         yield Row("key to frame beside 200 tokens a second: median, of a quiet chat", ratio, 1.5)

@@ -54,6 +54,8 @@ class Size:
     long: int = 100_000
     """Messages of the chat that has a history."""
     chats: int = 10_000
+    logged: int = 1_000_000
+    """Requests of the model gateway in the log that a browser shows."""
     soak: int = 200_000
     added_up: int = 1_000_000
     """Messages of the long history that analytics are asked about."""
@@ -68,6 +70,7 @@ QUICK = Size(
     starts=1,
     long=2000,
     chats=200,
+    logged=63_000,
     soak=1000,
     added_up=9000,
     booked=20_000,

@@ -9,6 +9,7 @@ from contextlib import closing
 
 from tests.benchmarks.analytics import measure_analytics
 from tests.benchmarks.browsing import measure_browsing
+from tests.benchmarks.browsing_log import measure_request_log
 from tests.benchmarks.fanout import measure_fan_out
 from tests.benchmarks.first_pages import measure_first_pages
 from tests.benchmarks.listing import measure_chats
@@ -33,6 +34,7 @@ MEASURES = {
     "analytics": measure_analytics,
     "chats": measure_chats,
     "browsing": measure_browsing,
+    "log": measure_request_log,
     "gateway": measure_gateway,
     "management": measure_management,
     "first-pages": measure_first_pages,
